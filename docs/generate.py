@@ -201,31 +201,17 @@ def errors_page() -> str:
 
 
 def onnx_operators_page() -> str:
-    """The operators of ONNX that svod-onnx has, by domain, and from which version on what computes
-    each.
-    """
+    """Operators of ONNX that svod-onnx supports, by domain, with the functions that implement their versions."""
     from svod_onnx import _registry
 
     lines = [
         "# Operators of svod-onnx",
         "",
-        (
-            "A version that is not listed is computed as the last listed version before it. An"
-            " operator on the *host* is computed"
-        ),
-        (
-            "with numpy while a model runs, since its result has strings, or a shape that depends"
-            " on values; all others become"
-        ),
-        (
-            "kernels. An operator that is not listed, but that the standard defines by other"
-            " operators, runs as its definition:"
-        ),
-        (
-            "SwiGLU, LinearAttention, CausalConvWithState and FlexAttention do. Loading a model"
-            " that needs any other operator raises"
-        ),
-        "an `UnsupportedOperatorsError` that names it.",
+        "A function implements the operator from the listed version up to the next listed one. An operator on the *host* runs in",
+        "numpy between plans, since its result has strings or a data-dependent shape; all other operators become kernels. An",
+        "operator that is not listed, but has a function body in the standard, runs as its body: SwiGLU, LinearAttention,",
+        "CausalConvWithState and FlexAttention do. Loading a model that needs any other operator raises an",
+        "`UnsupportedOperatorsError`, which lists it.",
     ]
     rows: dict[str, dict[str, list[Operator]]] = {}
     for row in _registry.iter_operators():

@@ -1,4 +1,4 @@
-"""Models of one node, for tests of operators."""
+"""Fixtures with single-node models, for tests of operators."""
 
 from __future__ import annotations
 
@@ -21,39 +21,34 @@ def _make_model(
     constants: Sequence[int] = (),
     **attributes: object,
 ) -> onnx.ModelProto:
-    """A model of one node, whose inputs are `x0`, `x1`, ..., and whose outputs are `y0`, `y1`, ...
+    """Single-node model with inputs `x0`, `x1`, ..., and outputs `y0`, `y1`, ...
 
     Args:
-        operator: its name.
-        inputs: the operands; None for one that is left out.
-        version: of the opset.
-        n_outputs: how many results have a name.
-        domain: of the operator.
-        constants: the numbers of the operands that belong to the model.
-        attributes: of the node.
+        operator: operator of the node.
+        inputs: operands; None for an omitted operand.
+        version: opset version.
+        n_outputs: i of declared outputs.
+        domain: domain of the operator.
+        constants: indices of the operands that are initializers.
+        attributes: attributes of the node.
     """
-    names = ["" if value is None else f"x{number}" for number, value in enumerate(inputs)]
+    names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
     node = helper.make_node(
-        operator,
-        names,
-        [f"y{number}" for number in range(n_outputs)],
-        "node",
-        domain=domain,
-        **attributes,
+        operator, names, [f"y{i}" for i in range(n_outputs)], "node", domain=domain, **attributes
     )
-    given = [
+    input_values = [
         helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
         )
-        for number, (name, value) in enumerate(zip(names, inputs, strict=True))
-        if value is not None and number not in constants
+        for i, (name, value) in enumerate(zip(names, inputs, strict=True))
+        if value is not None and i not in constants
     ]
-    weights = [onnx.numpy_helper.from_array(inputs[number], names[number]) for number in constants]
+    weights = [onnx.numpy_helper.from_array(inputs[i], names[i]) for i in constants]
     outputs = [onnx.ValueInfoProto(name=name) for name in node.output]
     opsets = [helper.make_opsetid("", version)] + (
         [helper.make_opsetid(domain, 1)] if domain else []
     )
-    graph = helper.make_graph([node], "graph", given, outputs, weights)
+    graph = helper.make_graph([node], "graph", input_values, outputs, weights)
     return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
@@ -64,18 +59,18 @@ def make_node_model() -> Callable[..., onnx.ModelProto]:
 
 @pytest.fixture
 def run_node() -> Callable[..., list[np.ndarray]]:
-    """A function of what `make_node_model` takes: the results of the node."""
+    """Function with the parameters of `make_node_model` that returns the node's results."""
 
     def run(
         operator: str, inputs: Sequence[np.ndarray | None], version: int, **options: object
     ) -> list[np.ndarray]:
         model = svod_onnx.load(_make_model(operator, inputs, version, **options))
         constants = options.get("constants", ())
-        given = {
-            f"x{number}": value
-            for number, value in enumerate(inputs)
-            if value is not None and number not in constants
+        input_values = {
+            f"x{i}": value
+            for i, value in enumerate(inputs)
+            if value is not None and i not in constants
         }
-        return [value.numpy() for value in model(**given).values()]
+        return [value.numpy() for value in model(**input_values).values()]
 
     return run

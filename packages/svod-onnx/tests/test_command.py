@@ -1,4 +1,4 @@
-"""What the command prints of a model, and of a run."""
+"""Output of the command for a model and a run."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ import pytest
 from svod_ir import get_logger
 from svod_onnx import _registry
 from svod_onnx._command import main
-from svod_onnx._comparison import Difference, _measure
-from svod_onnx._progress import showing_compiled
+from svod_onnx._progress import show_progress
+from svod_onnx._reference_comparison import Difference, _measure
 from svod_tensor import clear_caches
 
 MODEL = """<ir_version: 10, opset_import: ["" : 21, "strange" : 1]>
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "model.onnx"
 
 
-def test_a_model_is_described(path: Path) -> None:
+def test_the_command_describes_a_model(path: Path) -> None:
     out = StringIO()
     assert main([str(path)], out) == 0
     assert out.getvalue().splitlines() == [
@@ -46,14 +46,14 @@ def test_a_model_is_described(path: Path) -> None:
     ]
 
 
-def test_an_operator_that_is_missing_is_marked(path: Path) -> None:
+def test_an_unsupported_operator_is_marked(path: Path) -> None:
     onnx.save(onnx.parser.parse_model(MODEL.replace("Mul(", "strange.Mix(")), path)
     out = StringIO()
     assert main([str(path)], out) == 0
-    assert "strange.Mix (version 1): svod-onnx has it not" in out.getvalue()
+    assert "strange.Mix (version 1): not supported" in out.getvalue()
 
 
-def test_a_run_takes_sizes_and_arrays(path: Path, tmp_path: Path) -> None:
+def test_a_run_with_sizes_and_arrays(path: Path, tmp_path: Path) -> None:
     out = StringIO()
     assert main([str(path), "--run", "--size", "n=4"], out) == 0
     assert "y: float32(4, 3)" in out.getvalue()
@@ -62,7 +62,7 @@ def test_a_run_takes_sizes_and_arrays(path: Path, tmp_path: Path) -> None:
     assert out.getvalue().endswith("  y: float32(2, 3), 1.0 to 9.0\n")
 
 
-def test_a_first_run_says_how_many_kernels_it_compiled(
+def test_the_first_run_reports_the_compiled_kernels(
     path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clear_caches()
@@ -74,13 +74,13 @@ def test_a_first_run_says_how_many_kernels_it_compiled(
         assert capsys.readouterr().err == ""
 
 
-def test_a_terminal_gets_a_bar() -> None:
+def test_a_terminal_shows_a_progress_bar() -> None:
     class Terminal(StringIO):
         def isatty(self) -> bool:
             return True
 
     out = Terminal()
-    with showing_compiled(out):
+    with show_progress(out):
         get_logger("tensor").info("compile.kernel", name="r_4")
         get_logger("tensor").info("realize.done")
     assert "compiling kernel 1" in out.getvalue()
@@ -88,7 +88,7 @@ def test_a_terminal_gets_a_bar() -> None:
     assert not logging.getLogger("svod.tensor").isEnabledFor(logging.INFO)
 
 
-def test_kernels_are_searched(path: Path) -> None:
+def test_kernels_are_tuned(path: Path) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("SVOD_CACHE_DIR", folder)
         clear_caches()
@@ -99,14 +99,14 @@ def test_kernels_are_searched(path: Path) -> None:
     assert any(line.startswith("  y: float32(64, 3)") for line in lines)
 
 
-def test_what_cannot_be_is_said(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_go_to_stderr(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(path), "--run", "--size", "n"], StringIO()) == 2
     assert "NAME=VALUE" in capsys.readouterr().err
     assert main([str(path.parent / "none.onnx")], StringIO()) == 2
     assert "none.onnx" in capsys.readouterr().err
 
 
-def test_a_profile_says_which_operators_take_the_time(path: Path, tmp_path: Path) -> None:
+def test_a_profile_lists_the_time_by_operator(path: Path, tmp_path: Path) -> None:
     out, trace = StringIO(), tmp_path / "trace.json"
     assert main([str(path), "--profile", "--trace", str(trace), "--size", "n=50"], out) == 0
     text = out.getvalue()
@@ -117,7 +117,7 @@ def test_a_profile_says_which_operators_take_the_time(path: Path, tmp_path: Path
 
 @pytest.fixture
 def wrong_tanh(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets Tanh compute something else."""
+    """Replace Tanh by a wrong function."""
     (row,) = _registry._operators["", "Tanh"]
     monkeypatch.setitem(
         _registry._operators,
@@ -130,14 +130,14 @@ CHAIN = """<ir_version: 10, opset_import: ["" : 21]>
 g (float[n, 3] x) => (float[n, 3] y) { a = Exp(x)  b = Tanh(a)  y = Neg(b) }"""
 
 
-def test_what_agrees_has_no_first_difference(tmp_path: Path) -> None:
+def test_equal_results_have_no_first_difference(tmp_path: Path) -> None:
     onnx.save(onnx.parser.parse_model(CHAIN), tmp_path / "model.onnx")
     out = StringIO()
     assert main([str(tmp_path / "model.onnx"), "--bisect"], out) == 0
-    beside, output, result = out.getvalue().splitlines()[-3:]
-    assert beside.startswith("beside onnx")
+    title, output, result = out.getvalue().splitlines()[-3:]
+    assert title.startswith("compared with onnx")
     assert output.startswith("  y: largest difference ")
-    assert result.startswith("no node's results differ by more than 0.0001")
+    assert result.startswith("no node differs by more than 0.0001")
 
 
 @pytest.mark.usefixtures("wrong_tanh")
@@ -146,11 +146,11 @@ def test_the_first_node_that_differs_is_found(tmp_path: Path) -> None:
     out = StringIO()
     assert main([str(tmp_path / "model.onnx"), "--compare", "--bisect"], out) == 0
     node, difference = out.getvalue().splitlines()[-2:]
-    assert node == "the first node that differs is 'b' (Tanh):"
+    assert node == "first node that differs: 'b' (Tanh):"
     assert difference.startswith("  b: largest difference 0.01, 0.01")
 
 
-def test_shapes_and_nans_that_differ_are_differences() -> None:
+def test_different_shapes_and_nans_are_differences() -> None:
     nothing = np.array([np.nan, 1], np.float32)
     assert _measure("y", nothing, nothing) == Difference("y", 0.0, 0.0)
     assert _measure("y", nothing, np.array([2, 1], np.float32)).is_large

@@ -1,6 +1,4 @@
-"""The conformance suite of onnx: single nodes, small graphs, and operators as torch exports
-them.
-"""
+"""Conformance suite of onnx: single nodes, small graphs, and operators as torch exports them."""
 
 from __future__ import annotations
 
@@ -20,28 +18,27 @@ from svod_tensor import Tensor
 
 _KINDS = ("simple", "pytorch-operator", "pytorch-converted")
 
-_NUMPY_DRAWS = "compares with the numbers that a generator of numpy draws, which ONNX does not name"
+_NUMPY_SAMPLES = "expects the samples of a numpy generator, which ONNX does not specify"
 
 _GRADIENT = (
-    "differentiates the model around it by names; `svod_tensor.grad` of `Model.to_function()` does"
-    " that"
+    "differentiates the enclosing model by names; use `svod_tensor.grad` of `Model.to_function()`"
 )
 
 EXCLUDED: dict[str, str] = {
     "test_gradient_of_add": _GRADIENT,
     "test_gradient_of_add_and_mul": _GRADIENT,
-    "test_bernoulli": _NUMPY_DRAWS,
-    "test_bernoulli_double": _NUMPY_DRAWS,
-    "test_bernoulli_double_expanded": _NUMPY_DRAWS,
-    "test_bernoulli_expanded": _NUMPY_DRAWS,
-    "test_bernoulli_seed": _NUMPY_DRAWS,
-    "test_bernoulli_seed_expanded": _NUMPY_DRAWS,
-    "test_training_dropout": _NUMPY_DRAWS,
-    "test_training_dropout_default": _NUMPY_DRAWS,
-    "test_training_dropout_default_mask": _NUMPY_DRAWS,
-    "test_training_dropout_mask": _NUMPY_DRAWS,
+    "test_bernoulli": _NUMPY_SAMPLES,
+    "test_bernoulli_double": _NUMPY_SAMPLES,
+    "test_bernoulli_double_expanded": _NUMPY_SAMPLES,
+    "test_bernoulli_expanded": _NUMPY_SAMPLES,
+    "test_bernoulli_seed": _NUMPY_SAMPLES,
+    "test_bernoulli_seed_expanded": _NUMPY_SAMPLES,
+    "test_training_dropout": _NUMPY_SAMPLES,
+    "test_training_dropout_default": _NUMPY_SAMPLES,
+    "test_training_dropout_default_mask": _NUMPY_SAMPLES,
+    "test_training_dropout_mask": _NUMPY_SAMPLES,
 }
-"""Cases that cannot pass, and why."""
+"""Cases that cannot pass, with the reason."""
 
 
 @cache
@@ -82,50 +79,49 @@ def _iter_data(case: Any, model: onnx.ModelProto) -> list[tuple[list[object], li
         return [
             tuple([_to_array(value) for value in side] for side in data) for data in case.data_sets
         ]
-    found = []
+    result = []
     for folder in sorted(Path(case.model_dir).glob("test_data_set_*")):
         sides = []
         for side, infos in (("input", model.graph.input), ("output", model.graph.output)):
             paths = [
-                folder / f"{side}_{number}.pb"
-                for number in range(len(list(folder.glob(f"{side}_*.pb"))))
+                folder / f"{side}_{i}.pb" for i in range(len(list(folder.glob(f"{side}_*.pb"))))
             ]
             sides.append(
                 [_load_value(path, info) for path, info in zip(paths, infos, strict=False)]
             )
-        found.append((sides[0], sides[1]))
-    return found
+        result.append((sides[0], sides[1]))
+    return result
 
 
-def _check(found: object, wanted: object, rtol: float, atol: float) -> None:
-    if wanted is None:
-        assert found is None
+def _check(result: object, expected: object, rtol: float, atol: float) -> None:
+    if expected is None:
+        assert result is None
         return
-    if isinstance(wanted, list):
-        assert isinstance(found, list)
-        assert len(found) == len(wanted)
-        for one, other in zip(found, wanted, strict=True):
-            _check(one, other, rtol, atol)
+    if isinstance(expected, list):
+        assert isinstance(result, list)
+        assert len(result) == len(expected)
+        for actual, reference in zip(result, expected, strict=True):
+            _check(actual, reference, rtol, atol)
         return
-    wanted = np.asarray(wanted)
-    if wanted.dtype.kind in "OUST":
-        assert np.asarray(found).tolist() == wanted.tolist()
+    expected = np.asarray(expected)
+    if expected.dtype.kind in "OUST":
+        assert np.asarray(result).tolist() == expected.tolist()
         return
-    array = found.numpy() if isinstance(found, Tensor) else np.asarray(found)
-    assert array.shape == wanted.shape
-    if wanted.dtype.kind in "fcV" and wanted.dtype != bool:
-        assert array.dtype == wanted.dtype or wanted.dtype.itemsize == 1, (
+    array = result.numpy() if isinstance(result, Tensor) else np.asarray(result)
+    assert array.shape == expected.shape
+    if expected.dtype.kind in "fcV" and expected.dtype != bool:
+        assert array.dtype == expected.dtype or expected.dtype.itemsize == 1, (
             array.dtype,
-            wanted.dtype,
+            expected.dtype,
         )
-        kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
-        if wanted.dtype.itemsize == 2:
+        kind = np.complex128 if expected.dtype.kind == "c" else np.float64
+        if expected.dtype.itemsize == 2:
             # The cases round after every operation; who rounds once is nearer to what is meant.
-            rtol = max(rtol, 4 * float(ml_dtypes.finfo(wanted.dtype).eps))
-        np.testing.assert_allclose(array.astype(kind), wanted.astype(kind), rtol=rtol, atol=atol)
+            rtol = max(rtol, 4 * float(ml_dtypes.finfo(expected.dtype).eps))
+        np.testing.assert_allclose(array.astype(kind), expected.astype(kind), rtol=rtol, atol=atol)
     else:
-        assert array.dtype == wanted.dtype, (array.dtype, wanted.dtype)
-        np.testing.assert_array_equal(array, wanted)
+        assert array.dtype == expected.dtype, (array.dtype, expected.dtype)
+        np.testing.assert_array_equal(array, expected)
 
 
 @pytest.mark.parametrize("name", list(_collect()))
@@ -140,5 +136,5 @@ def test_case(name: str) -> None:
     names = [info.name for info in proto.graph.input if info.name not in initialized]
     for inputs, outputs in _iter_data(case, proto):
         results = model(**dict(zip(names, inputs, strict=False)))
-        for found, wanted in zip(results.values(), outputs, strict=True):
-            _check(found, wanted, case.rtol, case.atol)
+        for result, expected in zip(results.values(), outputs, strict=True):
+            _check(result, expected, case.rtol, case.atol)

@@ -1,6 +1,4 @@
-"""Models whose programs depend on values: branches, loops, stages, and what is computed of weights
-alone.
-"""
+"""Data-dependent models: branches, loops, stages, and values computed from weights only."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ def _parse(text: str) -> svod_onnx.Model:
     )
 
 
-def test_a_condition_that_is_an_input_chooses_a_branch_in_each_call() -> None:
+def test_an_input_selects_a_branch_in_each_call() -> None:
     model = _parse("""
         g (float[n] x, bool c) => (float[n] y) {
             y = If (c) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => (float[n] e) { e = Abs(x) }>
@@ -34,7 +32,7 @@ def test_a_condition_that_is_an_input_chooses_a_branch_in_each_call() -> None:
         assert model(x=x, c=np.array(c))["y"].tolist() == ([-1.0, 2.0] if c else [1.0, 2.0])
 
 
-def test_an_array_that_chose_a_branch_may_change_later() -> None:
+def test_an_array_that_selected_a_branch_may_be_modified() -> None:
     model = _parse("""
         g (float[n] x, bool c) => (float[n] y, float[n] z) {
             total = ReduceSum<keepdims = 0>(x)
@@ -62,7 +60,7 @@ def test_an_array_that_chose_a_branch_may_change_later() -> None:
 
 
 @pytest.mark.parametrize("order", [("x", "c"), ("c", "x")])
-def test_later_calls_go_to_the_plan_of_the_values_that_chose_it(order: tuple[str, str]) -> None:
+def test_later_calls_use_the_plan_of_their_values(order: tuple[str, str]) -> None:
     model = _parse("""
         g (float[3] x, int64 c) => (float[3] y) {
             two = Constant<value_int = 2>()
@@ -72,14 +70,14 @@ def test_later_calls_go_to_the_plan_of_the_values_that_chose_it(order: tuple[str
     """)
     x = np.array([1.0, -2.0, 3.0], np.float32)
     for c in (2, 2, 5, 5, 2, 7, 5):
-        given = {"x": x, "c": np.array(c)}
-        y = model(**{name: given[name] for name in order})["y"]
+        inputs = {"x": x, "c": np.array(c)}
+        y = model(**{name: inputs[name] for name in order})["y"]
         np.testing.assert_array_equal(y.numpy(), -x if c == 2 else abs(x))
     with pytest.raises(ModelInputError, match="dtype"):
         model(x=x, c=np.array(2, np.int32))
 
 
-def test_a_condition_that_is_computed_of_numbers() -> None:
+def test_a_computed_condition() -> None:
     model = _parse("""
         g (float[n] x) => (float[n] y) {
             total = ReduceSum<keepdims = 0>(x)
@@ -92,7 +90,7 @@ def test_a_condition_that_is_computed_of_numbers() -> None:
     assert model(x=[1.0, -2.0])["y"].tolist() == [1.0, 2.0]
 
 
-def test_later_calls_with_arrays_have_the_outputs_in_the_order_of_the_model() -> None:
+def test_cached_plans_return_outputs_in_the_order_of_the_model() -> None:
     model = _parse("""
         g (float[n] x, int64[n] k) => (float[n] z, float[n] a, int64[n] m) {
             a = Neg(x)
@@ -114,7 +112,7 @@ def test_later_calls_with_arrays_have_the_outputs_in_the_order_of_the_model() ->
 
 
 def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
-    """Two branches whose nodes have the same names, and other weights."""
+    """Two branches with equal node names and different weights."""
 
     def branch(weight: np.ndarray) -> onnx.GraphProto:
         nodes = [
@@ -140,11 +138,11 @@ def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
 
 
 @pytest.mark.parametrize("size", [1, 7, 5000])
-def test_weights_of_branches_are_not_mistaken_for_each_other(size: int) -> None:
-    draw = np.random.default_rng(0)
-    first, second = (draw.standard_normal(size).astype(np.float32) for _ in range(2))
+def test_branches_do_not_share_cached_weights(size: int) -> None:
+    rng = np.random.default_rng(0)
+    first, second = (rng.standard_normal(size).astype(np.float32) for _ in range(2))
     model = svod_onnx.load(_make_branches(first, second))
-    x = draw.standard_normal(size).astype(np.float32)
+    x = rng.standard_normal(size).astype(np.float32)
     for c in (True, False, True, False):
         np.testing.assert_array_equal(
             model(x=x, c=np.array(c))["y"].numpy(), -x * (first if c else second)
@@ -164,7 +162,7 @@ _DOUBLING = """
 
 
 @pytest.mark.parametrize("trips", [0, 1, 3, 64, 65, 80])
-def test_loops_of_known_and_of_many_iterations(trips: int) -> None:
+def test_loops_with_a_known_trip_count(trips: int) -> None:
     model = _parse(_DOUBLING.format(trips="m"))
     outputs = model(x=np.array([1.0, 3.0], np.float32), m=np.array(trips, np.int64))
     np.testing.assert_array_equal(
@@ -173,7 +171,7 @@ def test_loops_of_known_and_of_many_iterations(trips: int) -> None:
     assert outputs["all"].shape[0] == trips
 
 
-def test_a_loop_that_ends_by_a_condition_of_numbers() -> None:
+def test_a_loop_with_a_computed_condition() -> None:
     model = _parse("""
         g (float x) => (float y) {
             m = Constant<value_int = 100>()
@@ -210,7 +208,7 @@ _COUNTING = """
 
 
 @pytest.mark.parametrize(("limit", "trips"), [(1, ""), (64, ""), (70, ""), (90, "m"), (300, "m")])
-def test_a_loop_that_counts_is_one_program(limit: int, trips: str) -> None:
+def test_a_counted_loop_is_a_single_program(limit: int, trips: str) -> None:
     text = _COUNTING.format(limit=limit, trips=trips)
     if trips:
         text = text.replace("zero = ", "m = Constant<value_int = 80>()\nzero = ")
@@ -230,7 +228,7 @@ def test_a_loop_that_counts_is_one_program(limit: int, trips: str) -> None:
     assert len(model.plans()) == 1
 
 
-def test_a_loop_that_carries_more_and_more_runs_on_the_host() -> None:
+def test_a_loop_with_growing_carries_runs_on_the_host() -> None:
     model = _parse("""
         g (float[n] x) => (float[k] y) {
             m = Constant<value_int = 70>()
@@ -247,14 +245,14 @@ def test_a_loop_that_carries_more_and_more_runs_on_the_host() -> None:
     assert model(x=np.array([5.0], np.float32))["y"].tolist() == [5.0, *map(float, range(70))]
 
 
-def test_a_loop_of_very_many_iterations_of_one_condition() -> None:
+def test_a_long_loop_with_an_invariant_condition() -> None:
     model = _parse(_DOUBLING.format(trips="m").replace("Add(v, v)", "Neg(v)"))
     outputs = model(x=np.array([1.0, 3.0], np.float32), m=np.array(5001, np.int64))
     assert outputs["y"].tolist() == [-1.0, -3.0]
     assert outputs["all"].shape == (5001, 2)
 
 
-def test_shapes_that_are_computed_of_values_are_stages() -> None:
+def test_data_dependent_shapes_run_in_stages() -> None:
     model = _parse("""
         g (float[n] x) => (float[k] y) {
             zero = Constant<value_float = 0.0>()
@@ -270,42 +268,42 @@ def test_shapes_that_are_computed_of_values_are_stages() -> None:
         assert model(x=x)["y"].tolist() == [2 * value for value in x if value > 0]
 
 
-def test_a_function_of_a_model_is_captured_and_differentiated() -> None:
+def test_a_model_function_under_jit_and_grad() -> None:
     layer = _parse("g (float[n] x) => (float[n] y) { s = Mul(x, x) y = Exp(s) }").to_function()
     x = sv.asarray(np.array([0.5, -1.0], np.float32))
     expected = 2 * np.array([0.5, -1.0]) * np.exp([0.25, 1.0])
-    found = sv.jit(sv.grad(lambda x: layer(x).sum()))(x)
-    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
+    result = sv.jit(sv.grad(lambda x: layer(x).sum()))(x)
+    np.testing.assert_allclose(result.numpy(), expected, rtol=1e-6)
 
 
-def test_a_function_of_a_model_that_needs_numbers_says_so() -> None:
+def test_a_model_function_names_the_value_that_it_needs() -> None:
     model = _parse("g (float[n] x, int64[1] k) => (float[m] y) { y, i = TopK<axis = 0>(x, k) }")
-    with pytest.raises(ValueNeededError, match="needs the numbers in 'k'"):
+    with pytest.raises(ValueNeededError, match="needs the value of 'k'"):
         sv.jit(lambda x, k: model.to_function()(x, k)[0])(sv.ones(3), sv.ones(1, dtype="int64"))
 
 
 @pytest.mark.parametrize(
     ("inputs", "problem"),
     [
-        ({}, "needs input 'x'"),
-        ({"x": [1.0], "z": [1.0]}, "has no input 'z'"),
-        ({"x": np.ones(3, np.int32)}, "has dtype float32, and was given int32"),
-        ({"x": np.ones((2, 2), np.float32)}, "has 1 axes, and was given shape"),
+        ({}, "missing input 'x'"),
+        ({"x": [1.0], "z": [1.0]}, "unknown input 'z'"),
+        ({"x": np.ones(3, np.int32)}, "input 'x': expected dtype float32, got int32"),
+        ({"x": np.ones((2, 2), np.float32)}, "input 'x': expected rank 1, got shape"),
     ],
 )
-def test_inputs_that_a_model_does_not_take(inputs: dict[str, Any], problem: str) -> None:
+def test_invalid_inputs_are_rejected(inputs: dict[str, Any], problem: str) -> None:
     model = _parse("g (float[n] x) => (float[n] y) { y = Neg(x) }")
     with pytest.raises(ModelInputError, match=problem):
         model(**inputs)
 
 
-def test_dimensions_of_one_name_have_one_size() -> None:
+def test_a_symbolic_dimension_has_the_same_size_in_all_inputs() -> None:
     model = _parse("g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }")
     with pytest.raises(ModelInputError, match="dimension 'n' is 2 in input 'a' and 3 in input 'b'"):
         model(a=[1.0, 2.0], b=[1.0, 2.0, 3.0])
 
 
-def test_missing_operators_are_named_together_with_their_nodes() -> None:
+def test_the_error_lists_all_unsupported_operators() -> None:
     nodes = [
         helper.make_node("Wonder", ["x"], ["a"], "one", domain="my"),
         helper.make_node("Neg", ["a"], ["b"], "two"),
@@ -322,7 +320,7 @@ def test_missing_operators_are_named_together_with_their_nodes() -> None:
     ]
 
 
-def test_a_node_that_cannot_be_computed_is_named() -> None:
+def test_the_error_names_the_node() -> None:
     model = _parse("g (float[n] x, float[m] z) => (float[n] y) { y = Add(x, z) }")
     with pytest.raises(NodeError, match="Add in node 'y'") as caught:
         model(x=[1.0, 2.0], z=[1.0, 2.0, 3.0])
@@ -331,8 +329,7 @@ def test_a_node_that_cannot_be_computed_is_named() -> None:
 
 def test_strings_stay_on_the_host() -> None:
     model = _parse(
-        "g (string[n] x, string[n] z) => (bool[n] y, string[n] w) { y = Equal(x, z) w ="
-        " Identity(x) }"
+        "g (string[n] x, string[n] z) => (bool[n] y, string[n] w) { y = Equal(x, z) w = Identity(x) }"
     )
     outputs = model(x=np.array(["a", "b"], object), z=np.array(["a", "c"], object))
     assert np.asarray(outputs["y"]).tolist() == [True, False]
@@ -346,7 +343,7 @@ _GATED = """<ir_version: 13, opset_import: ["" : 28]>
     }"""
 
 
-def test_operators_without_a_function_run_as_the_standard_defines_them() -> None:
+def test_operators_without_a_function_run_by_their_body() -> None:
     model = svod_onnx.load(onnx.parser.parse_model(_GATED))
     x = np.random.default_rng(0).standard_normal((3, 2)).astype(np.float32)
     w = np.array([[1, 2]], np.float32)
@@ -354,7 +351,7 @@ def test_operators_without_a_function_run_as_the_standard_defines_them() -> None
     def gate(gates: np.ndarray, values: np.ndarray) -> np.ndarray:
         return gates / (1 + np.exp(-gates)) * values
 
-    for condition, wanted in ((True, gate(x, w)), (False, gate(w, x)), (True, gate(x, w))):
+    for condition, gated in ((True, gate(x, w)), (False, gate(w, x)), (True, gate(x, w))):
         results = model(x=x, c=np.array(condition))
-        np.testing.assert_allclose(results["y"].numpy(), wanted, rtol=1e-5)
+        np.testing.assert_allclose(results["y"].numpy(), gated, rtol=1e-5)
         np.testing.assert_allclose(results["z"].numpy(), gate(w, w), rtol=1e-5)

@@ -1,4 +1,4 @@
-"""Recurrent layers whose rows have lengths: each row gives what it gives alone."""
+"""Recurrent layers with sequence lengths: each row has the result that it has in a batch of one."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ def _make(
         ("GRU", "bidirectional", 0),
     ],
 )
-def test_a_row_of_a_batch_gives_what_it_gives_alone(
+def test_a_row_has_its_result_independent_of_the_batch(
     operator: str, direction: str, linear_before_reset: int
 ) -> None:
     attributes = {"linear_before_reset": linear_before_reset} if operator == "GRU" else {}
     n_directions, gates = 2 if direction == "bidirectional" else 1, N_GATES[operator]
-    draw = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
 
     def fill(*shape: int) -> np.ndarray:
-        return draw.standard_normal(shape).astype(np.float32)
+        return rng.standard_normal(shape).astype(np.float32)
 
     x = fill(STEPS, BATCH, INPUTS)
     weights = {
@@ -71,23 +71,23 @@ def test_a_row_of_a_batch_gives_what_it_gives_alone(
     lengths = np.array([6, 4, 0], np.int32)
     x[4:, 1] = np.nan
     for n_outputs in (2, 3) if operator == "LSTM" else (2,):
-        whole = _make(operator, direction, has_lengths=True, n_outputs=n_outputs, **attributes)
+        model = _make(operator, direction, has_lengths=True, n_outputs=n_outputs, **attributes)
         alone = _make(operator, direction, has_lengths=False, n_outputs=n_outputs, **attributes)
-        found = {
-            name: one.numpy()
-            for name, one in whole(x=x, lengths=lengths, **weights, **states).items()
+        result = {
+            name: value.numpy()
+            for name, value in model(x=x, lengths=lengths, **weights, **states).items()
         }
         for row, length in enumerate(lengths):
-            np.testing.assert_array_equal(found["y"][length:, :, row], 0)
+            np.testing.assert_array_equal(result["y"][length:, :, row], 0)
             begin = {name: state[:, row : row + 1] for name, state in states.items()}
             if length == 0:
-                np.testing.assert_array_equal(found["y_h"][:, row], begin["h"][:, 0])
+                np.testing.assert_array_equal(result["y_h"][:, row], begin["h"][:, 0])
                 continue
-            wanted = alone(x=x[:length, row : row + 1], **weights, **begin)
+            expected = alone(x=x[:length, row : row + 1], **weights, **begin)
             np.testing.assert_allclose(
-                found["y"][:length, :, row], wanted["y"].numpy()[:, :, 0], rtol=2e-5, atol=2e-6
+                result["y"][:length, :, row], expected["y"].numpy()[:, :, 0], rtol=2e-5, atol=2e-6
             )
             for name in ("y_h", "y_c")[: n_outputs - 1]:
                 np.testing.assert_allclose(
-                    found[name][:, row], wanted[name].numpy()[:, 0], rtol=2e-5, atol=2e-6
+                    result[name][:, row], expected[name].numpy()[:, 0], rtol=2e-5, atol=2e-6
                 )

@@ -1,4 +1,4 @@
-"""ONNX models on `svod_tensor`: load one, run it, profile it, train it further.
+"""ONNX models on `svod_tensor`: load, run, profile and train them.
 
 Example:
     >>> import onnx.parser
@@ -31,7 +31,7 @@ Example:
 
 from __future__ import annotations
 
-from svod_onnx import operators as _operators  # registers what there is
+from svod_onnx import operators as _operators  # importing registers the operators
 from svod_onnx._graph import ValueInfo
 from svod_onnx._model import Model, load
 from svod_onnx._registry import operator

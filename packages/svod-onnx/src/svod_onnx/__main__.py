@@ -1,6 +1,4 @@
-"""`python -m svod_onnx model.onnx`: what a model takes, what it is made of, and what it
-computes.
-"""
+"""Entry point of `python -m svod_onnx model.onnx`."""
 
 from __future__ import annotations
 

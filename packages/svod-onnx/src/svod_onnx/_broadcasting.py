@@ -1,5 +1,4 @@
-"""Shapes: broadcasting as operators of versions before 7 have it, where the second operand stands
-along axes of the first that are named; and how many elements there are."""
+"""Broadcasting along a named axis (operators before version 7), and products of sizes."""
 
 from __future__ import annotations
 
@@ -8,21 +7,22 @@ from typing import Any
 
 from svod_tensor import Tensor
 
-__all__ = ["multiply_sizes", "place_along"]
+__all__ = ["align_axis", "multiply_sizes"]
 
 
-def place_along(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
-    """`b` with axes of size 1 after its own, so that its first one stands at `axis` of `a`; by
-    default its last one at the last.
+def align_axis(a: Tensor, b: Tensor, axis: int | None) -> Tensor:
+    """Append axes of size 1 to `b` so that its first axis aligns with `axis` of `a`.
+
+    Without `axis`, the trailing axes align, as in numpy.
     """
     if axis is None or b.ndim == 0:
         return b
-    n_after = a.ndim - axis % max(a.ndim, 1) - b.ndim
-    return b.reshape(*b.shape, *(1,) * max(n_after, 0))
+    n_trailing = a.ndim - axis % max(a.ndim, 1) - b.ndim
+    return b.reshape(*b.shape, *(1,) * max(n_trailing, 0))
 
 
 def multiply_sizes(sizes: Sequence[Any]) -> Any:
-    """How many elements axes of these sizes have; the sizes may depend on variables."""
+    """Number of elements of an array with these sizes, which may be symbolic."""
     product: Any = 1
     for size in sizes:
         product = product * size

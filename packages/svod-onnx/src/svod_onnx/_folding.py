@@ -1,7 +1,7 @@
-"""Nodes whose operands are all known on the host: small ones are computed there, by the reference
-implementation of onnx.
+"""Constant folding: nodes with small operands that are known on the host run there, in onnx's
+reference implementation.
 
-Shapes are computed in models by dozens of nodes on a handful of integers, each of which would be a
+Models compute shapes by dozens of nodes on a few integers. Without folding, each node would be a
 kernel."""
 
 from __future__ import annotations
@@ -20,9 +20,12 @@ from svod_onnx.errors import NodeError
 __all__ = ["FOLDED_SIZE", "can_fold", "compute_on_host"]
 
 FOLDED_SIZE: Final = 4096
-"""The number of elements up to which an array is computed with on the host; beyond, kernels win."""
+"""Largest number of elements of an array that the host computes with.
 
-_OF_THEIR_SIZE: Final = frozenset(
+For larger arrays kernels are faster.
+"""
+
+_BOUNDED: Final = frozenset(
     {
         "Abs",
         "Add",
@@ -108,21 +111,21 @@ _OF_THEIR_SIZE: Final = frozenset(
         "Xor",
     }
 )
-"""Operators whose results are no larger than two of their operands multiplied, so that small
-operands mean little work.
+"""Operators with results no larger than the product of two operand sizes, so small operands mean
+little work.
 """
 
 _BROADCAST_ALL: Final = frozenset({"Max", "Mean", "Min", "Sum", "Where"})
-_N_COMPUTED: Final = 1 << 22
-"""The number of elements that a node of small operands may make on the host."""
+_MAX_FOLDED: Final = 1 << 22
+"""Largest number of elements that a folded node may produce."""
 
 
 def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
     """Whether the reference implementation computes a node of small operands with little work and
     memory.
 
-    A model of a hundred bytes may ask for an array of any size. What may be large is left to
-    kernels."""
+    A model of a hundred bytes may ask for an array of any size. Kernels compute nodes whose results
+    may be large."""
     if (
         node.domain != DEFAULT_DOMAIN
         or node.message is None
@@ -131,21 +134,23 @@ def can_fold(node: Node, operands: Sequence[np.ndarray]) -> bool:
         return False
     match node.operator:
         case "Cast" | "CastLike" if any(array.dtype in HOST_TYPES.values() for array in operands):
-            return (
-                False  # the reference implementation converts none of four bits to others of four
-            )
+            return False  # the reference implementation does not convert between four-bit types
         case "ConstantOfShape":
             size = _multiply(operands[0])
         case "Expand" | "Tile":
             size = _multiply(operands[-1]) * operands[0].size
         case "Range" if len(operands) == 3:
+            # NaN fails the comparison below, so malformed operands are left to the operator
+            # function, which reports them.
             start, limit, step = (
                 float(array.item()) if array.size == 1 else np.nan for array in operands
             )
             size = abs(limit - start) / abs(step) if step else np.nan
-        case _ if node.operator in _OF_THEIR_SIZE:
+        case _ if node.operator in _BOUNDED:
+            # Broadcasting gives at most the product of the two largest operands, except for
+            # operators that broadcast all operands.
             sizes = sorted(max(array.size, 1) for array in operands)
-            return prod(sizes if node.operator in _BROADCAST_ALL else sizes[-2:]) <= _N_COMPUTED
+            return prod(sizes if node.operator in _BROADCAST_ALL else sizes[-2:]) <= _MAX_FOLDED
         case _:
             return False
     return bool(size <= FOLDED_SIZE)
@@ -156,39 +161,40 @@ def _multiply(sizes: np.ndarray) -> float:
 
 
 def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...]:
-    """The results of a node, computed by onnx with numpy.
+    """Results of a node, computed by onnx with numpy.
 
     Args:
-        node: which has no subgraph, and has kept its message.
-        operands: arrays, lists of them, or None, for each input.
+        node: a node without subgraphs that has its message.
+        operands: for each input an array, a list of arrays, or None.
 
     Raises:
-        NodeError: if onnx cannot.
+        NodeError: if onnx cannot compute the node.
     """
     from onnx.reference import ReferenceEvaluator
 
     assert node.message is not None
     proto = onnx.NodeProto.FromString(node.message)
     del proto.input[:], proto.output[:]
-    proto.input.extend(name and f"x{number}" for number, name in enumerate(node.inputs))
-    proto.output.extend(name and f"y{number}" for number, name in enumerate(node.outputs))
-    # Of a node alone the evaluator takes the newest version, of a model the one that it asks for.
+    proto.input.extend(name and f"x{index}" for index, name in enumerate(node.inputs))
+    proto.output.extend(name and f"y{index}" for index, name in enumerate(node.outputs))
+    # Given a bare node, the evaluator would use the operator's newest version. A model pins the
+    # version.
     opset = onnx.OperatorSetIdProto(domain=node.domain, version=node.version)
     graph = onnx.GraphProto(node=[proto])
     graph.input.extend(
         onnx.ValueInfoProto(name=name) for name in dict.fromkeys(filter(None, proto.input))
     )
     graph.output.extend(onnx.ValueInfoProto(name=name) for name in filter(None, proto.output))
-    given = {name: value for name, value in zip(proto.input, operands, strict=True) if name}
+    feeds = {name: value for name, value in zip(proto.input, operands, strict=True) if name}
     try:
         evaluator: Any = ReferenceEvaluator(onnx.ModelProto(graph=graph, opset_import=[opset]))
         with np.errstate(all="ignore"):
-            values = evaluator.run(None, given)
+            values = evaluator.run(None, feeds)
     except MemoryError:
         raise
     except (
         Exception
-    ) as error:  # whatever a wrong attribute or operand comes to in the reference implementation
+    ) as error:  # a wrong attribute or operand may raise anything in the reference implementation
         raise NodeError(node=node.title, operator=node.qualified, problem=str(error)) from error
     results = iter(cast("list[object]", values))
     return tuple(next(results) if name else None for name in node.outputs)

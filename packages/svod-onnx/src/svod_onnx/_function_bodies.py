@@ -1,5 +1,5 @@
-"""Operators that the standard defines by others: a node without a function here becomes the nodes
-of that definition.
+"""Function bodies of the ONNX standard: a node without an operator function here is replaced by its
+body.
 """
 
 from __future__ import annotations
@@ -11,53 +11,60 @@ import onnx
 from onnx.inliner import inline_local_functions
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node
-from svod_onnx._order import put_in_order
 from svod_onnx._reading import make_graph
 from svod_onnx._registry import find_operator
+from svod_onnx._topological_sort import sort_topologically
 
 __all__ = ["has_body", "is_supported", "make_body"]
 
 _DOMAIN: Final = "svod.body"
-"""Of the function while it is expanded, so that it is no operator of the standard."""
+"""Domain of the function during inlining.
+
+It keeps the inliner from taking the call for a standard operator.
+"""
 
 
 def _find_schema(node: Node) -> Any | None:
     try:
         return onnx.defs.get_schema(node.operator, node.version, node.domain)
-    except (onnx.defs.SchemaError, TypeError):  # a version that is no 32-bit number
+    except (onnx.defs.SchemaError, TypeError):  # TypeError: the version does not fit into 32 bits
         return None
 
 
 def has_body(node: Node) -> bool:
-    """Whether the standard defines the operator of `node` by others."""
+    """Whether the standard defines the operator of `node` by a function body."""
     schema = _find_schema(node)
     return schema is not None and (schema.has_function or schema.has_context_dependent_function)
 
 
 def is_supported(node: Node) -> bool:
-    """Whether the operator of `node` has a function, or a definition by others."""
+    """Whether the operator of `node` has an operator function or a function body."""
     return find_operator(node.operator, node.domain, node.version) is not None or has_body(node)
 
 
 def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
-    """The nodes that stand for `node`; the graph's inputs are the operands that are given, in their
-    order.
+    """Function body of `node` as a graph, whose inputs are the present operands in order.
 
     Args:
-        node: which has a body, and has kept its message.
-        types: of the operands, on which some bodies depend; None for one that is left out.
+        node: a node with a body and a message.
+        types: operand types, on which some bodies depend; None for a missing operand.
 
     Raises:
         ValueError: if the standard has no body for these types and attributes.
-        ModelFileError: if the body contradicts itself.
+        ModelFileError: if the body is inconsistent.
     """
     if node.message is None:
-        raise ValueError("is too large to be expanded")
+        raise ValueError("cannot be inlined: its attributes are too large")
     call = onnx.NodeProto.FromString(node.message)
     del call.input[:], call.output[:]
-    call.input.extend("" if kind is None else f"x{number}" for number, kind in enumerate(types))
-    call.output.extend(f"y{number}" for number in range(len(node.outputs)))
+    call.input.extend("" if type_ is None else f"x{index}" for index, type_ in enumerate(types))
+    call.output.extend(f"y{index}" for index in range(len(node.outputs)))
     body = _make_function(node, call, types)
+    # The inliner would fail too, with an assertion of its C++ code.
+    if len(node.outputs) > len(body.output):
+        raise ValueError(
+            f"declares {len(node.outputs)} outputs, but has at most {len(body.output)}"
+        )
     body.domain = call.domain = _DOMAIN
     opsets = [*body.opset_import, onnx.OperatorSetIdProto(domain=_DOMAIN, version=1)]
     graph = onnx.GraphProto(node=[call], name=node.operator)
@@ -69,31 +76,32 @@ def make_body(node: Node, types: Sequence[onnx.TypeProto | None]) -> Graph:
     try:
         expanded = inline_local_functions(model)
     except (RuntimeError, onnx.checker.ValidationError) as error:
-        raise ValueError(f"cannot be expanded: {error}") from error
+        raise ValueError(f"cannot be inlined: {error}") from error
     versions = {entry.domain: entry.version for entry in opsets}
-    # Bodies that a program makes do not always say which version of the other operators they mean:
-    # it is the newest.
+    # Context-dependent bodies do not always import an opset. They are written for the newest one.
     versions.setdefault(DEFAULT_DOMAIN, onnx.defs.onnx_opset_version())
-    # For attributes that contradict each other a body may read what it does not define.
+    # With inconsistent attributes a body may read undefined names, which the sort rejects.
     title = f"the definition of {node.qualified}"
-    return put_in_order(make_graph(expanded.graph, versions, title), title)
+    return sort_topologically(make_graph(expanded.graph, versions, title), title)
 
 
 def _make_function(
     node: Node, call: onnx.NodeProto, types: Sequence[onnx.TypeProto | None]
 ) -> onnx.FunctionProto:
-    """The newest body that the schema has."""
+    """Newest function body of the schema."""
     schema = _find_schema(node)
     assert schema is not None
     if schema.has_function:
         version = max(schema.function_opset_versions)
-        made = schema.get_function_with_opset_version(version)
+        message = schema.get_function_with_opset_version(version)
     else:
         version = max(schema.context_dependent_function_opset_versions)
         kinds = [(kind or onnx.TypeProto()).SerializeToString() for kind in types]
-        made = schema.get_context_dependent_function_with_opset_version(
+        message = schema.get_context_dependent_function_with_opset_version(
             version, call.SerializeToString(), kinds
         )
-    if not made:
-        raise ValueError("is defined by other operators, but not for these operands and attributes")
-    return onnx.FunctionProto.FromString(made)
+    if not message:
+        raise ValueError(
+            "the ONNX standard has no function body for these operand types and attributes"
+        )
+    return onnx.FunctionProto.FromString(message)

@@ -1,5 +1,5 @@
-"""A model as Python objects: nodes and values by name, with the version of each operator that the
-model asks for.
+"""A model as Python objects: nodes and named values, with the operator version that the model
+imports.
 """
 
 from __future__ import annotations
@@ -28,20 +28,19 @@ __all__ = [
 DEFAULT_DOMAIN: Final = ""
 
 Constant = np.ndarray | Tensor
-"""A weight: an array that is known on the host, or a tensor that lies where the file has it."""
+"""An initializer: an array on the host, or a tensor."""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """What a model says of an input or output.
+    """Declaration of an input or output.
 
     Attributes:
-        name: of the value.
+        name: name of the value.
         kind: "tensor", "sequence" or "optional".
-        element_type: of a tensor, or of the tensors in it, as a number of
-            `onnx.TensorProto.DataType`; 0 where it is not said.
-        shape: of a tensor: numbers, names of dimensions, and None where nothing is said; None where
-            the rank is not.
+        element_type: element type as an `onnx.TensorProto.DataType`; 0 if undeclared.
+        shape: sizes, names of symbolic dimensions, and None for an undeclared size; None if the
+            rank is undeclared.
     """
 
     name: str
@@ -51,7 +50,7 @@ class ValueInfo:
 
     @property
     def dtype(self) -> str:
-        """The dtype's name: `float32`."""
+        """Name of the dtype, such as `float32`."""
         return get_type_name(self.element_type)
 
     def __str__(self) -> str:
@@ -66,43 +65,41 @@ class ValueInfo:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
-    """One operator with its operands, by name; "" is an operand that is left out."""
+    """A call of an operator. Operands are names; "" is an omitted operand."""
 
     operator: str
     domain: str
-    version: int  # of the operator: that of the opset which defined it as this model means it
+    # opset version that last changed the operator, up to the version that the model imports
+    version: int
     name: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     attributes: Mapping[str, Attribute]
-    message: bytes | None = None  # what it was read from, where that is small
+    message: bytes | None = None  # serialized NodeProto, if small
 
     @property
     def title(self) -> str:
-        """The name of the node, or of its first output where it has none."""
+        """Name of the node, or of its first output if the node has none."""
         return self.name or next(filter(None, self.outputs), "")
 
     @property
     def qualified(self) -> str:
-        """The operator, with its domain where that is not the default one."""
+        """Operator with its domain, unless that is the default domain."""
         return f"{self.domain}.{self.operator}" if self.domain else self.operator
 
     @property
     def scope(self) -> str:
-        """Where its operations belong in profiles: dots would say that it lies inside of
-        another.
-        """
+        """Name of the node's scope in profiles. Dots would nest scopes, so slashes replace them."""
         return self.title.replace(".", "/") or self.operator
 
     def subgraphs(self) -> list[Graph]:
+        """Graphs among the attributes, such as loop bodies and branches."""
         return [value for value in self.attributes.values() if isinstance(value, Graph)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Nodes in an order in which each comes after those that it reads, and the values that come
-    from outside.
-    """
+    """Nodes in topological order, with the graph's inputs, outputs and initializers."""
 
     name: str
     nodes: tuple[Node, ...]
@@ -129,19 +126,17 @@ Attribute = (
 
 
 def list_free_names(graph: Graph) -> set[str]:
-    """What the nodes of `graph` read that neither they nor the graph define: values of the graph
-    around it.
-    """
-    known = {info.name for info in graph.inputs} | set(graph.constants)
+    """Free variables of `graph`: names that it reads from enclosing graphs."""
+    bound = {info.name for info in graph.inputs} | set(graph.constants)
     free: set[str] = set()
     for node in graph.nodes:
-        wanted = set(node.inputs).union(*map(list_free_names, node.subgraphs()))
-        free |= wanted - known
-        known |= set(node.outputs)
-    free |= {info.name for info in graph.outputs} - known
+        reads = set(node.inputs).union(*map(list_free_names, node.subgraphs()))
+        free |= reads - bound
+        bound |= set(node.outputs)
+    free |= {info.name for info in graph.outputs} - bound
     return free - {""}
 
 
 def iter_reads(node: Node) -> set[str]:
-    """The names of the values that a node reads, in its subgraphs too."""
+    """Names that a node reads, including free variables of its subgraphs."""
     return set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""}

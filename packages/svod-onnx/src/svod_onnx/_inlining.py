@@ -1,9 +1,9 @@
-"""A node that is replaced by the nodes of a graph."""
+"""Replacement of a node by the nodes of a graph."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from svod_onnx._graph import DEFAULT_DOMAIN, Graph, Node
 from svod_onnx._registry import Value
@@ -11,24 +11,24 @@ from svod_onnx._registry import Value
 __all__ = ["Inline"]
 
 
-class Inline(Exception):
-    """What an operator raises to be replaced by the nodes of a graph.
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """Result of an operator function that requests that a graph replaces the node.
 
     Attributes:
-        graph: whose nodes come in the place of the node.
-        arguments: what its inputs stand for, as values.
+        graph: graph to inline.
+        arguments: values of the graph's inputs.
     """
 
-    def __init__(self, graph: Graph, arguments: tuple[Value, ...] = ()) -> None:
-        super().__init__(graph.name)
-        self.graph, self.arguments = graph, arguments
+    graph: Graph
+    arguments: tuple[Value, ...] = ()
 
     def expand(self, node: Node, prefix: str) -> tuple[list[Node], dict[str, Value]]:
-        """The nodes that stand for `node`, and the values that they begin with.
+        """Return the nodes that replace `node`, and the initial values that they read.
 
         Args:
-            node: whose outputs they compute.
-            prefix: of the names that they and their results get, which are theirs alone.
+            node: node to replace; the new nodes compute its outputs.
+            prefix: prefix of every new name, which makes the names unique.
         """
         graph = self.graph
         local = {info.name for info in graph.inputs} | set(graph.constants)
@@ -40,7 +40,8 @@ class Inline(Exception):
             for info, value in zip(graph.inputs, self.arguments, strict=False)
         }
         nodes = [_rename_node(inner, names, prefix) for inner in graph.nodes]
-        ends = [
+        # Identity nodes bind the graph's outputs to the node's output names.
+        identities = [
             Node(
                 "Identity",
                 DEFAULT_DOMAIN,
@@ -53,11 +54,11 @@ class Inline(Exception):
             for info, name in zip(graph.outputs, node.outputs, strict=False)
             if name
         ]
-        return [*nodes, *ends], values
+        return [*nodes, *identities], values
 
 
 def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
-    """`node` with other names of values, in its subgraphs too."""
+    """Return `node` with renamed values, including free variables of its subgraphs."""
     attributes = {
         key: _rename_graph(value, names, prefix) if isinstance(value, Graph) else value
         for key, value in node.attributes.items()
@@ -72,9 +73,10 @@ def _rename_node(node: Node, names: Mapping[str, str], prefix: str) -> Node:
 
 
 def _rename_graph(graph: Graph, names: Mapping[str, str], prefix: str) -> Graph:
-    """`graph` with other names of the values that it reads from around it."""
+    """Return `graph` with renamed free variables."""
     own = {info.name for info in graph.inputs} | set(graph.constants)
     own |= {name for node in graph.nodes for name in node.outputs}
+    # A name that the subgraph defines shadows the outer name.
     outer = {name: new for name, new in names.items() if name not in own}
     outputs = tuple(replace(info, name=outer.get(info.name, info.name)) for info in graph.outputs)
     return replace(

@@ -1,4 +1,4 @@
-"""What a user has of a model: its inputs, its outputs, and calls."""
+"""`Model`: the inputs, outputs and metadata of a loaded model, which is called like a function."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import onnx
 
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Graph, ValueInfo, iter_reads
-from svod_onnx._known_runs import KnownRuns, get_form
+from svod_onnx._plan_cache import PlanCache, get_spec
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
@@ -29,19 +29,19 @@ def load(
     device: str | None = None,
     sizes: Mapping[str, int] | None = None,
 ) -> Model:
-    """The model in a file, in bytes, or in a message of `onnx`.
+    """Load a model from a path, bytes, or an `onnx.ModelProto`.
 
     Args:
-        source: what to read.
-        device: where its weights are put, and its inputs; by default the CPU, or what `SVOD_DEVICE`
-            names.
-        sizes: by the name of a symbolic dimension its largest size: for all from 2 on up to it, the
-            first call makes the kernels. Of other dimensions, the first two sizes have kernels
-            each, and a third size makes those for any.
+        source: path, bytes or message.
+        device: device of the weights and inputs; by default the CPU, or the device that
+            `SVOD_DEVICE` names.
+        sizes: largest size of a symbolic dimension, by its name. The first call compiles kernels
+            for all sizes from 2 to this size. For other dimensions, the first two sizes compile
+            kernels each, and the third size compiles kernels for any size.
 
     Raises:
-        ModelFileError: if it is no model, or contradicts itself.
-        UnsupportedOperatorsError: if it needs operators that svod-onnx has not; it names all of
+        ModelFileError: if the source is not a model, or is inconsistent.
+        UnsupportedOperatorsError: if the model needs unsupported operators; the error lists all of
             them.
         ModelInputError: if no input has a dimension that `sizes` names.
     """
@@ -49,12 +49,12 @@ def load(
 
 
 class Model:
-    """A model, which is called with its inputs by name.
+    """A model, called with its inputs by name.
 
     Attributes:
-        inputs: names, dtypes and shapes with their symbolic dimensions.
+        inputs: names, dtypes and shapes, with symbolic dimensions.
         outputs: likewise.
-        metadata: what those who made it say of it.
+        metadata: metadata properties of the file.
     """
 
     def __init__(
@@ -66,43 +66,44 @@ class Model:
         self._title: Final = file.title
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
-        self._known_runs: Final = KnownRuns()
+        self._plan_cache: Final = PlanCache()
         _check_operators(file)
         self._program: Final = Program(file.graph, {}, device, sizes)
         unknown = set(sizes or {}) - self._program.sizes.dimensions
         if unknown:
-            raise self._refuse(f"has no dimension {sorted(unknown)[0]!r}")
+            raise self._refuse(f"sizes: no input has a dimension {sorted(unknown)[0]!r}")
 
     def __call__(self, **inputs: Any) -> dict[str, Tensor]:
-        """The outputs by name: tensors; arrays of numpy where they are strings, lists where they
-        are sequences.
+        """Outputs by name: tensors, but numpy arrays for strings, and lists for sequences.
 
         Args:
-            inputs: by name: tensors, arrays, nested lists; of an optional input, None or nothing.
+            inputs: tensors, arrays or nested lists by name. An optional input may be None or
+                omitted.
 
         Raises:
-            ModelInputError: if they are not those that the model takes.
+            ModelInputError: if an input is missing, unknown, or of the wrong dtype or shape.
             NodeError: if a node cannot be computed.
         """
-        form = get_form(inputs)
-        known = self._known_runs.find(form, inputs)
-        if known is not None:
-            made = known.function(*[Tensor.from_numpy(inputs[name]) for name in known.inputs])
-            return dict(zip(known.outputs, made, strict=True))
-        live = self._convert_inputs(inputs, form)
+        spec = get_spec(inputs)
+        cached = self._plan_cache.find(spec, inputs)
+        if cached is not None:
+            tensors = cached.function(*[Tensor.from_numpy(inputs[name]) for name in cached.inputs])
+            return dict(zip(cached.outputs, tensors, strict=True))
+        live = self._convert_inputs(inputs, spec)
         results = self._program.run(live, inputs)
-        if form is not None and inputs.keys() == self._by_name.keys():
-            names, run = (
-                self._program.get_whole(live, inputs) if self._device is None else ((), None)
+        # Only now, when the inputs have passed validation and a plan exists.
+        if spec is not None and inputs.keys() == self._by_name.keys():
+            names, plan = (
+                self._program.get_single_plan(live, inputs) if self._device is None else ((), None)
             )
-            self._known_runs.keep(form, names, inputs, run)
+            self._plan_cache.add(spec, names, inputs, plan)
         return results  # pyright: ignore[reportReturnType]
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
-        """A function of tensors, in the order of `inputs`, for use inside other programs, `jit` and
-        `grad`.
+        """Return a function of tensors in the order of `inputs`, for use in other programs, `jit`
+        and `grad`.
 
-        It returns the output, or a tuple of them in their order.
+        The function returns the only output, or a tuple of the outputs in order.
         """
 
         def run(*args: Any, **kwargs: Any) -> Any:
@@ -114,14 +115,14 @@ class Model:
         return run
 
     def plans(self) -> list[Any]:
-        """The plans (`svod_runtime.ExecutionPlan`) of all calls so far:
+        """Plans (`svod_runtime.ExecutionPlan`) of all calls so far.
 
-        `plan.profile()` says where the time goes.
+        `plan.profile()` returns the time of each kernel.
         """
         return self._program.plans()
 
-    def _convert_inputs(self, inputs: Mapping[str, Any], form: object = None) -> dict[str, Value]:
-        if form is not None and form in self._known_runs:
+    def _convert_inputs(self, inputs: Mapping[str, Any], spec: object = None) -> dict[str, Value]:
+        if spec is not None and spec in self._plan_cache:
             return {name: to_tensor(inputs[name], self._device) for name in self._by_name}
         return self._check_inputs(inputs)
 
@@ -134,7 +135,9 @@ class Model:
         ]
         if unknown or missing:
             problem = (
-                f"has no input {sorted(unknown)[0]!r}" if unknown else f"needs input {missing[0]!r}"
+                f"unknown input {sorted(unknown)[0]!r}"
+                if unknown
+                else f"missing input {missing[0]!r}"
             )
             raise self._refuse(problem)
         sizes: dict[str, tuple[str, int]] = {}
@@ -148,26 +151,27 @@ class Model:
             return None
         if isinstance(value, list) and info.kind != "tensor":
             return [self._convert_tensor(info, item) for item in cast("list[object]", value)]
-        made = self._convert_tensor(info, value)
-        if isinstance(made, Tensor) and info.shape is not None:
-            self._check_shape(info, made, sizes)
-        return made
+        converted = self._convert_tensor(info, value)
+        if isinstance(converted, Tensor) and info.shape is not None:
+            self._check_shape(info, converted, sizes)
+        return converted
 
     def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
         if info.element_type == STRING:
             return np.asarray(value, dtype=object)
-        wanted = find_carrier(info.element_type)
+        dtype = find_carrier(info.element_type)
         if isinstance(value, np.ndarray):
-            made = to_tensor(cast("np.ndarray", value), self._device)
+            tensor = to_tensor(cast("np.ndarray", value), self._device)
         elif isinstance(value, Tensor):
-            made = value
+            tensor = value
         else:
-            made = Tensor(value, dtype=wanted, device=self._device)
-        if wanted is not None and made.dtype != wanted:
+            # Lists carry no dtype, so they get the declared one.
+            tensor = Tensor(value, dtype=dtype, device=self._device)
+        if dtype is not None and tensor.dtype != dtype:
             raise self._refuse(
-                f"input {info.name!r} has dtype {info.dtype}, and was given {made.dtype}"
+                f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
             )
-        return made
+        return tensor
 
     def _check_shape(
         self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]
@@ -175,19 +179,18 @@ class Model:
         assert info.shape is not None
         if len(value.shape) != len(info.shape):
             raise self._refuse(
-                f"input {info.name!r} has {len(info.shape)} axes, and was given shape {value.shape}"
+                f"input {info.name!r}: expected rank {len(info.shape)}, got shape {value.shape}"
             )
-        for axis, (size, wanted) in enumerate(zip(value.shape, info.shape, strict=True)):
-            if isinstance(wanted, int) and isinstance(size, int) and size != wanted:
+        for axis, (size, expected) in enumerate(zip(value.shape, info.shape, strict=True)):
+            if isinstance(expected, int) and isinstance(size, int) and size != expected:
                 raise self._refuse(
-                    f"axis {axis} of input {info.name!r} has size {wanted}, and was given {size}"
+                    f"input {info.name!r}: expected size {expected} on axis {axis}, got {size}"
                 )
-            if isinstance(wanted, str) and isinstance(size, int):
-                other, known = sizes.setdefault(wanted, (info.name, size))
+            if isinstance(expected, str) and isinstance(size, int):
+                first, known = sizes.setdefault(expected, (info.name, size))
                 if known != size:
                     raise self._refuse(
-                        f"dimension {wanted!r} is {known} in input {other!r} and {size} in input"
-                        f" {info.name!r}"
+                        f"dimension {expected!r} is {known} in input {first!r} and {size} in input {info.name!r}"
                     )
 
     def _refuse(self, problem: str) -> ModelInputError:
@@ -202,8 +205,8 @@ def _check_operators(file: ModelFile) -> None:
     def visit(graph: Graph, read: set[str]) -> None:
         for node in graph.nodes:
             if not is_supported(node):
-                wanted = next((name for name in node.outputs if name in read), "")
-                missing.append(MissingOperator(node.qualified, node.version, node.title, wanted))
+                output = next((name for name in node.outputs if name in read), "")
+                missing.append(MissingOperator(node.qualified, node.version, node.title, output))
             for inner in node.subgraphs():
                 visit(inner, _list_read(inner))
 

@@ -1,5 +1,5 @@
-"""Activations that nodes have by name, with up to two parameters: those of recurrent layers and of
-fused operators.
+"""Activations that nodes select by name, with up to two parameters, for recurrent layers and fused
+operators.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Activation = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, slots=True)
 class NamedActivation:
-    """An activation, and what its parameters are where nothing is said; None where it has no such
-    parameter.
+    """An activation with the defaults of its parameters; None for a parameter that it does not
+    have.
     """
 
     make: Callable[[Any, Any], Activation]
@@ -41,4 +41,4 @@ NAMED_ACTIVATIONS: Final[dict[str, NamedActivation]] = {
     "tanh": NamedActivation(lambda _, __: Tensor.tanh),
     "thresholdedrelu": NamedActivation(lambda a, _: lambda x: (x > a).where(x, 0), 1.0),
 }
-"""By their names in small letters."""
+"""Activations by their lower-case names."""

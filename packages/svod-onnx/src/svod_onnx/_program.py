@@ -1,10 +1,9 @@
-"""Running a graph: in one plan where that can be, else in stages, each of which begins with what
-the one before it found.
+"""Execution of a graph: as a single plan if possible, otherwise in stages.
 
-A stage is a captured function of the tensors that are there: it walks over the nodes that are left,
-and computes all that it can. A node that needs numbers (a size that was computed, how many elements
-were found) ends it for what depends on them: they are read, and the next stage knows them. Equal
-numbers and equal shapes lead to the same stages, which are kept."""
+A stage is a captured function of the available tensors. It traces the remaining nodes, and computes
+every node that it can. A node that needs a value, such as a computed size or the number of nonzero
+elements, is deferred. The value is read after the stage, and the next stage is captured with it.
+Stages are cached by the values and shapes that they depend on."""
 
 from __future__ import annotations
 
@@ -18,31 +17,31 @@ from cachetools import LRUCache
 
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
-from svod_onnx._kept_weights import Weights
-from svod_onnx._preparation import prepare
 from svod_onnx._registry import Value, find_operator
-from svod_onnx._sizes import Sizes
+from svod_onnx._rewrites import rewrite
+from svod_onnx._size_variables import SizeVariables, to_fixed_shapes
+from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
-from svod_onnx._varying import SizeVariables, to_fixed_shapes
+from svod_onnx._weight_cache import WeightCache
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
 from svod_tensor.errors import UserError
 
-__all__ = ["Program", "WholeRun"]
+__all__ = ["Program", "SinglePlan"]
 
 _N_STAGES: Final = 64
 
 
 class Program:
-    """A graph that can be run on tensors of any shapes.
+    """A graph that runs on tensors of any shapes.
 
     Args:
-        graph: which.
-        outer: the values that it reads from around it.
-        device: where its constants are.
-        largest: the largest sizes of dimensions that are variables from the first call on.
+        graph: the graph.
+        outer: values of enclosing graphs that it reads.
+        device: device of its constants.
+        max_sizes: upper bounds of symbolic dimensions that are variables from the first call on.
     """
 
     def __init__(
@@ -50,95 +49,107 @@ class Program:
         graph: Graph,
         outer: Mapping[str, Value],
         device: str | None = None,
-        largest: Mapping[str, int] | None = None,
+        max_sizes: Mapping[str, int] | None = None,
     ) -> None:
         self.graph: Final = graph
         self.device: Final = device
-        self.kinds: Final = {
+        self.element_types: Final = {
             info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
         }
-        self.kinds.update(_list_kinds({**outer, **graph.constants}))
+        self.element_types.update(_list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
+        # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._static: frozenset[str] = frozenset()
-        self.sizes: Final = SizeVariables(graph.inputs, largest)
-        nodes, constants = prepare(graph.nodes, graph.constants, self.output_names)
+        self.sizes: Final = SizeVariables(graph.inputs, max_sizes)
+        # Before folding, which would replace DequantizeLinear of a weight by floats.
+        nodes, constants = rewrite(graph.nodes, graph.constants, self.output_names)
         self.nodes, self.constants = _fold_constants(
-            nodes, {**outer, **constants}, self.output_names, device, self.kinds
+            nodes, {**outer, **constants}, self.output_names, device, self.element_types
         )
-        self._weights: Final = Weights(self.constants.values())
+        self._weights: Final = WeightCache(self.constants.values())
 
     def run(
-        self, inputs: Mapping[str, Value], given: Mapping[str, object] | None = None
+        self, inputs: Mapping[str, Value], arrays: Mapping[str, object] | None = None
     ) -> dict[str, Value]:
-        """The outputs by name.
+        """Outputs by name.
 
         Args:
-            inputs: by name: tensors, arrays of strings, sequences.
-            given: what they were made of, where numbers are read at no cost if it is an array.
+            inputs: tensors, string arrays and sequences by name.
+            arrays: arrays from which the inputs were made, which can be read without a copy from a
+                device.
         """
         live = dict(inputs)
-        given = given or {}
+        arrays = arrays or {}
         static = self._static
-        key, known = self._identify(live, static, given)
+        key, known = self._identify(live, static, arrays)
         with self._lock:
             stage = self._roots.get(key)
         if stage is None:
-            found = self._run_with_variables(live, given, known)
-            if found is not None:
-                return found
+            outputs = self._run_with_variables(live, arrays, known)
+            if outputs is not None:
+                return outputs
             stage = self._get_root(key, known)
-        while True:
+        results = stage.run(live)
+        # Capturing the root may find inputs that it needs as constants; capture it anew with their
+        # values.
+        while static != self._static:
+            static = self._static
+            stage = self._get_root(*self._identify(live, static, arrays))
             results = stage.run(live)
-            if static != self._static and stage.is_root:
-                static = self._static
-                stage = self._get_root(*self._identify(live, static, given))
-                continue
-            live |= results
-            if not stage.deferred:
-                return self._list_outputs({**stage.known, **live})
+        live |= results
+        while stage.deferred:
             stage = stage.get_next(live)
+            live |= stage.run(live)
+        return self._list_outputs({**stage.known, **live})
 
     def trace(self, inputs: Mapping[str, Value]) -> dict[str, Value]:
-        """The outputs by name, as lazy tensors, for use inside other programs.
+        """Outputs by name as lazy tensors, for use in other programs.
 
         Raises:
-            ValueNeededError: if a node needs numbers that depend on `inputs`.
+            ValueNeededError: if a node needs a value that depends on `inputs`.
         """
         trace = self.make_trace({**self.constants, **inputs})
         outcome = trace.run(self.nodes)
         if outcome.deferred:
             node = outcome.deferred[0]
+            # A node for the host needs no value; name an operand instead.
             value = next(iter([*outcome.needed, *node.inputs, ""]))
             raise ValueNeededError(node=node.title, operator=node.qualified, value=value)
         return {name: trace.values[name] for name in self.output_names}
 
-    def get_whole(
-        self, live: Mapping[str, Value], given: Mapping[str, object]
-    ) -> tuple[tuple[str, ...], WholeRun | None]:
-        """The inputs whose values count, and what computes all outputs of inputs that have the
-        shapes of `live` and these values of `given`, after a first run of them, if that was one
-        plan."""
+    def get_single_plan(
+        self, live: Mapping[str, Value], arrays: Mapping[str, object]
+    ) -> tuple[tuple[str, ...], SinglePlan | None]:
+        """Return the names of the static inputs, and the plan of all outputs for the shapes of
+        `live` and the values of these inputs.
+
+        The plan is missing (None) if these inputs needed several stages.
+        """
         static = self._static
-        key, _ = self._identify(live, static, given)
+        key, _ = self._identify(live, static, arrays)
         with self._lock:
             stage = self._roots.get(key)
-        return tuple(sorted(static)), None if stage is None else stage.find_whole()
+        return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
 
     def plans(self) -> list[Any]:
-        """Those of all stages."""
+        """Plans of all stages."""
         with self._lock:
             stages = list(self._roots.values())
         return [plan for stage in stages for plan in stage.plans()]
 
     def make_trace(self, values: Mapping[str, Value]) -> Trace:
-        """A walk over nodes of the program, with `values` and what was computed of its weights."""
-        return Trace(values, self.device, kinds=dict(self.kinds), weights=self._weights)
+        """Trace with `values` and the program's cached weights."""
+        return Trace(
+            values, self.device, element_types=dict(self.element_types), weights=self._weights
+        )
 
     def collect_weights(self, nodes: Sequence[Node], values: Mapping[str, Value]) -> None:
-        """Compute what nodes make of weights alone, before a program is built that reads it."""
-        if not any(map(_may_arrange, nodes)):
+        """Compute the values that nodes derive from weights only, before a program that reads them
+        is captured.
+        """
+        if not any(map(_may_precompute, nodes)):
             return
         with self._lock:
             self._weights.is_collecting = True
@@ -149,63 +160,58 @@ class Program:
                 self._weights.is_collecting = False
 
     def add_static(self, names: Iterable[str]) -> None:
-        """Let the values of inputs be known while stages are built, which are then made for each of
-        them.
-        """
+        """Mark inputs as static: stages are captured for each of their values."""
         with self._lock:
             self._static |= set(names)
 
-    def list_static(self, name: str, live: Mapping[str, Value]) -> set[str]:
-        """The inputs that alone determine a value, if all of them are single integers; else
-        nothing.
-        """
-        makers = {output: node for node in self.nodes for output in node.outputs}
-        found: set[str] = set()
+    def list_static_inputs(self, name: str, live: Mapping[str, Value]) -> set[str]:
+        """Inputs that determine a value, if all of them are single integers; otherwise empty."""
+        producers = {output: node for node in self.nodes for output in node.outputs}
+        inputs: set[str] = set()
         seen = {"", *self.constants}
-        waiting = [name]
-        while waiting:
-            wanted = waiting.pop()
-            if wanted in seen:
+        stack = [name]
+        while stack:
+            required = stack.pop()  # walk the operands backwards from the value
+            if required in seen:
                 continue
-            seen.add(wanted)
-            value = live.get(wanted)
+            seen.add(required)
+            value = live.get(required)
             if (
                 isinstance(value, Tensor)
                 and value.size == 1
                 and not (value.dtype.is_float or value.dtype.is_complex)
             ):
-                found.add(wanted)
-            elif value is None and wanted in makers and not makers[wanted].subgraphs():
-                waiting += makers[wanted].inputs
+                inputs.add(required)
+            elif value is None and required in producers and not producers[required].subgraphs():
+                stack += producers[required].inputs
             else:
                 return set()
-        return found
+        return inputs
 
     def _run_with_variables(
-        self, live: Mapping[str, Value], given: Mapping[str, object], known: Mapping[str, Value]
+        self, live: Mapping[str, Value], arrays: Mapping[str, object], known: Mapping[str, Value]
     ) -> dict[str, Value] | None:
-        """The outputs of a stage for which sizes of the inputs are variables; None where there is
-        none.
-        """
+        """Outputs of a stage with variables as input sizes; None if there is no such stage."""
         with self._lock:
-            form = self.sizes.find_form(live)
-        if form is None:
+            shapes = self.sizes.find_symbolic_shapes(live)
+        if shapes is None:
             return None
-        key = form.key, tuple(map(_get_key, known.values()))
+        key = shapes.key, tuple(map(_get_key, known.values()))
         stage = self._get_root(key, known)
+        # Capturing may add static inputs, as in `run`.
         n_static = len(self._static)
         try:
-            results = stage.run(form.bind(live, given, self.device))
+            results = stage.run(shapes.bind(live, arrays, self.device))
         except UserError:
             results = (
-                None  # what is wrong with the inputs themselves, the stage for their sizes says
+                None  # the stage for the exact sizes raises errors that are not about variables
             )
         if results is None or stage.deferred:
             with self._lock:
                 self._roots.pop(key, None)
-                # A stage that knows more than this one did may do without others after it.
+                # With more static inputs, the same shapes may do with a single stage.
                 if len(self._static) == n_static:
-                    self.sizes.refuse(form)
+                    self.sizes.reject(shapes)
             return None
         return self._list_outputs({**stage.known, **live, **to_fixed_shapes(results, self.device)})
 
@@ -213,14 +219,12 @@ class Program:
         return {name: _to_live(values[name]) for name in self.output_names}
 
     def _identify(
-        self, live: Mapping[str, Value], static: frozenset[str], given: Mapping[str, object]
+        self, live: Mapping[str, Value], static: frozenset[str], arrays: Mapping[str, object]
     ) -> tuple[object, dict[str, Value]]:
-        """What the first stage for these inputs is found by, and the values of inputs that it
-        knows.
-        """
+        """Cache key of the root stage for these inputs, and the values of the static inputs."""
         known: dict[str, Value] = {}
         for name in sorted(static):
-            array = given.get(name)
+            array = arrays.get(name)
             known[name] = (
                 cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
             )
@@ -230,7 +234,7 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
             if stage is None:
-                # An array of the caller's may have other values later.
+                # Copied, since the caller may modify its array later.
                 own = {
                     name: value.copy() if isinstance(value, np.ndarray) else value
                     for name, value in known.items()
@@ -242,12 +246,12 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class WholeRun:
+class SinglePlan:
     """A plan that computes all outputs of a model from its inputs.
 
     Attributes:
-        inputs: the names of the tensors that `function` takes.
-        outputs: the names of the tensors that it gives.
+        inputs: names of the tensors that `function` takes.
+        outputs: names of the tensors that it returns.
     """
 
     inputs: tuple[str, ...]
@@ -256,11 +260,11 @@ class WholeRun:
 
 
 class _Stage:
-    """What is computed by one captured function, and what comes after it.
+    """A captured function, and the stages that follow it.
 
     Attributes:
-        known: values that are the same whenever this stage runs.
-        deferred: the nodes that it left for later.
+        known: values that are equal in each run of this stage.
+        deferred: nodes that a following stage computes.
     """
 
     def __init__(
@@ -273,7 +277,7 @@ class _Stage:
         self._nodes: Final = nodes
         self._needed: list[str] = []
         self._on_host: list[Node] = []
-        # To look through the subgraphs of a node takes as long as a small plan.
+        # Cached, since collecting the reads of subgraphs takes as long as a small plan.
         self._reads: Final[dict[Node, set[str]]] = {}
         self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._names: tuple[str, ...] = ()
@@ -282,7 +286,7 @@ class _Stage:
         self._is_idle = self._has_weights = False
 
     def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
-        """What this stage adds to the values that there are."""
+        """Values that this stage adds to `live`."""
         if self._is_idle:
             return {}
         if not self._has_weights:
@@ -293,63 +297,68 @@ class _Stage:
                 if not is_opaque(value) and name not in self.known
             )
             self._has_weights = True
-        try:
-            results = self._function(*(live[name] for name in self._names))
-        except _NothingToCompute:
-            self._is_idle = True
-            return {}
+        results = self._function(*(live[name] for name in self._names))
+        self._is_idle = not self._result_names
         return dict(zip(self._result_names, results, strict=True))
 
-    def find_whole(self) -> WholeRun | None:
-        """What runs this stage alone, if it computes every output and nothing else."""
+    def find_single_plan(self) -> SinglePlan | None:
+        """Plan of this stage, if it computes all outputs and no other value."""
         if self.deferred or self._result_names != tuple(dict.fromkeys(self._program.output_names)):
             return None
-        return WholeRun(self._names, self._result_names, self._function)
+        return SinglePlan(self._names, self._result_names, self._function)
 
     def plans(self) -> list[Any]:
-        """Those of this stage and of those after it."""
+        """Plans of this stage and of the stages that follow it."""
         return [
             *self._function.plans(),
             *(plan for stage in list(self._next.values()) for plan in stage.plans()),
         ]
 
     def get_next(self, live: dict[str, Value]) -> _Stage:
-        """The stage that computes what this one deferred; what the host computes of it is added to
-        `live`.
+        """Return the stage that follows.
+
+        Values that the host computes between the stages are added to `live`.
         """
         host = Trace(
-            {**self.known, **live}, self._program.device, can_read=True, kinds=self._program.kinds
+            {**self.known, **live},
+            self._program.device,
+            can_read=True,
+            element_types=self._program.element_types,
         )
-        left: list[Node] = []
-        done = 0
+        remaining: list[Node] = []
+        n_computed = 0
         for node in self.deferred:
             reads = self._reads.get(node)
             if reads is None:
                 reads = self._reads[node] = iter_reads(node)
-            is_there = host.values.keys() >= reads
-            reads_strings = is_there and any(
+            is_ready = host.values.keys() >= reads
+            reads_strings = is_ready and any(
                 is_opaque(host.values[name]) for name in node.inputs if name
             )
-            if is_there and (node in self._on_host or reads_strings):
-                host.compute(node)
-                done += 1
+            if is_ready and (node in self._on_host or reads_strings):
+                replacement = host.compute(node)
+                assert not replacement, node
+                n_computed += 1
             else:
-                left.append(node)
+                remaining.append(node)
         for node in self.deferred:
             live |= {
                 name: _to_live(host.values[name]) for name in node.outputs if name in host.values
             }
         needed = [name for name in self._needed if name in host.values]
-        if left and not needed and not done:
+        if remaining and not needed and not n_computed:
+            # No progress: the needed values themselves depend on deferred nodes.
             raise ValueNeededError(
-                node=left[0].title, operator=left[0].qualified, value=", ".join(self._needed)
+                node=remaining[0].title,
+                operator=remaining[0].qualified,
+                value=", ".join(self._needed),
             )
         known = {name: _read(host.values[name]) for name in needed}
         key = (_get_signature(live), tuple(map(_get_key, known.values())))
         stage = self._next.get(key)
         if stage is None:
             stage = self._next[key] = _Stage(
-                self._program, left, {**self.known, **known}, is_root=False
+                self._program, remaining, {**self.known, **known}, is_root=False
             )
         return stage
 
@@ -360,16 +369,22 @@ class _Stage:
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
         if self.is_root:
             program.add_static(
-                set[str]().union(*(program.list_static(name, tensors) for name in outcome.needed))
+                set[str]().union(
+                    *(program.list_static_inputs(name, tensors) for name in outcome.needed)
+                )
             )
         self.deferred, self._needed, self._on_host = (
             outcome.deferred,
             outcome.needed,
             outcome.on_host,
         )
-        wanted = {*program.output_names, *outcome.needed}.union(*map(iter_reads, outcome.deferred))
+        required = {*program.output_names, *outcome.needed}.union(
+            *map(iter_reads, outcome.deferred)
+        )
         results: dict[str, Any] = {}
-        new = (wanted & trace.values.keys()) - tensors.keys() - self.known.keys()
+        new = (required & trace.values.keys()) - tensors.keys() - self.known.keys()
+        # The model's outputs come first and in order, so that a single plan returns them as the
+        # model does.
         for name in dict.fromkeys(
             [*(name for name in program.output_names if name in new), *sorted(new)]
         ):
@@ -380,26 +395,20 @@ class _Stage:
                 results[name] = _to_live(value)
             else:
                 self.known[name] = value
-        if not results:
-            raise _NothingToCompute
         self._result_names = tuple(results)
         return tuple(results.values())
 
 
 def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:
-    """The names that nodes read, and that neither have values nor are made by one of them."""
-    made = {name for node in nodes for name in node.outputs}
-    return {name for node in nodes for name in iter_reads(node)} - values.keys() - made
+    """Names that nodes read without a value and without a producer among the nodes."""
+    defined = {name for node in nodes for name in node.outputs}
+    return {name for node in nodes for name in iter_reads(node)} - values.keys() - defined
 
 
-def _may_arrange(node: Node) -> bool:
-    """Whether a node computes things of weights alone, or has nodes in subgraphs that may."""
-    found = find_operator(node.operator, node.domain, node.version)
-    return (found is not None and found.arranges) or bool(node.subgraphs())
-
-
-class _NothingToCompute(Exception):
-    """What ends a capture that made no tensor."""
+def _may_precompute(node: Node) -> bool:
+    """Whether a node may precompute values from weights, itself or in subgraphs."""
+    operator = find_operator(node.operator, node.domain, node.version)
+    return (operator is not None and operator.precomputes) or bool(node.subgraphs())
 
 
 def _to_live(value: Value) -> Value:
@@ -423,13 +432,13 @@ def _get_key(value: Value) -> object:
 
 
 def _get_signature(live: Mapping[str, Value]) -> object:
-    return tuple((name, _get_form(value)) for name, value in live.items())
+    return tuple((name, _get_value_spec(value)) for name, value in live.items())
 
 
-def _get_form(value: Value) -> object:
+def _get_value_spec(value: Value) -> object:
     if isinstance(value, Tensor):
         return value.shape, value.dtype
-    return tuple(map(_get_form, value)) if isinstance(value, list) else value is None
+    return tuple(map(_get_value_spec, value)) if isinstance(value, list) else value is None
 
 
 def _fold_constants(
@@ -437,23 +446,24 @@ def _fold_constants(
     constants: Mapping[str, Value],
     outputs: Iterable[str],
     device: str | None,
-    kinds: dict[str, int],
+    element_types: dict[str, int],
 ) -> tuple[tuple[Node, ...], dict[str, Value]]:
-    """The nodes that depend on inputs, and the values of the others, computed once.
+    """Return the nodes that depend on inputs, and the values of all other nodes.
 
-    What takes much more memory than what it is made of is left to the programs, whose kernels may
-    never store it."""
+    Results much larger than their operands are not folded: a fused kernel may never store them.
+    """
     values: dict[str, Value] = {
         name: to_tensor(cast("np.ndarray", value), device) if is_large(value) else value
         for name, value in constants.items()
     }
-    trace = Trace(values, device, can_read=True, kinds=kinds)
-    kept: list[Node] = []
+    trace = Trace(values, device, can_read=True, element_types=element_types)
+    remaining: list[Node] = []
     for node in nodes:
-        if not trace.values.keys() >= iter_reads(node) or not _is_single(node):
-            kept.append(node)
+        if not trace.values.keys() >= iter_reads(node) or not _is_pure(node):
+            remaining.append(node)
             continue
-        trace.compute(node)
+        replacement = trace.compute(node)
+        assert not replacement, node
         n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
         if (
             sum(_count_elements(trace.values[name]) for name in node.outputs if name)
@@ -461,30 +471,30 @@ def _fold_constants(
         ):
             for name in node.outputs:
                 trace.values.pop(name, None)
-            kept.append(node)
-    wanted = set(outputs).union(*map(iter_reads, kept))
-    folded = {name: value for name, value in trace.values.items() if name in wanted}
+            remaining.append(node)
+    required = set(outputs).union(*map(iter_reads, remaining))
+    folded = {name: value for name, value in trace.values.items() if name in required}
     lazy = [
         value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
     ]
     Tensor.realize_batch(lazy)
-    return tuple(kept), folded
+    return tuple(remaining), folded
 
 
-def _list_kinds(constants: Mapping[str, Value]) -> dict[str, int]:
-    """The types of the constants that tensors carry in a wider one."""
-    narrow = set(HOST_TYPES.values())
+def _list_element_types(constants: Mapping[str, Value]) -> dict[str, int]:
+    """Element types of the constants that a wider dtype carries."""
+    dtypes = set(HOST_TYPES.values())
     return {
         name: get_element_type(value.dtype)
         for name, value in constants.items()
-        if isinstance(value, np.ndarray) and value.dtype in narrow
+        if isinstance(value, np.ndarray) and value.dtype in dtypes
     }
 
 
-def _is_single(node: Node) -> bool:
-    """Whether a node is computed by one function, which gives the same for the same operands."""
-    found = find_operator(node.operator, node.domain, node.version)
-    return found is not None and not found.is_random and not node.subgraphs()
+def _is_pure(node: Node) -> bool:
+    """Whether a node has an operator function that returns equal results for equal operands."""
+    operator = find_operator(node.operator, node.domain, node.version)
+    return operator is not None and not operator.is_random and not node.subgraphs()
 
 
 def _count_elements(value: Value) -> int:

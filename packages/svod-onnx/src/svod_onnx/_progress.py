@@ -1,5 +1,5 @@
-"""How far the compilation of kernels is: a bar by rich, where that is installed and somebody looks,
-or a line at the end.
+"""Progress of kernel compilation: a bar on a terminal if rich is installed, otherwise a line at the
+end.
 """
 
 from __future__ import annotations
@@ -9,34 +9,37 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Final, TextIO
 
-__all__ = ["showing_compiled"]
+__all__ = ["show_progress"]
 
 _LOGGER: Final = logging.getLogger("svod.tensor")
 _COMPILED: Final = "compile.kernel"
-"""The event that is logged for each kernel that is compiled."""
+"""Log event of a compiled kernel."""
 
 
 class _Counter(logging.Handler):
-    """Counts the kernels that are compiled."""
+    """Handler that counts compiled kernels."""
 
-    def __init__(self, tell: Callable[[int], None]) -> None:
+    def __init__(self, report: Callable[[int], None]) -> None:
         super().__init__(logging.INFO)
         self.n_compiled = 0
-        self._tell = tell
+        self._report = report
 
     def emit(self, record: logging.LogRecord) -> None:
         if getattr(record, "svod_event", None) == _COMPILED:
             self.n_compiled += 1
-            self._tell(self.n_compiled)
+            self._report(self.n_compiled)
 
 
 @contextmanager
-def showing_compiled(out: TextIO) -> Generator[None]:
-    """Show on `out` how many kernels the block compiles; nothing where it compiles none."""
-    with _showing_bar(out) as tell:
-        counter = _Counter(tell)
+def show_progress(out: TextIO) -> Generator[None]:
+    """Show on `out` the number of kernels that the block compiles; print nothing if it compiles
+    none.
+    """
+    with _show_bar(out) as report:
+        counter = _Counter(report)
         level = _LOGGER.level
         _LOGGER.addHandler(counter)
+        # The event has level INFO, which the default level would drop.
         _LOGGER.setLevel(min(_LOGGER.getEffectiveLevel(), logging.INFO))
         try:
             yield
@@ -48,8 +51,8 @@ def showing_compiled(out: TextIO) -> Generator[None]:
 
 
 @contextmanager
-def _showing_bar(out: TextIO) -> Generator[Callable[[int], None]]:
-    """What is told how many kernels there are so far."""
+def _show_bar(out: TextIO) -> Generator[Callable[[int], None]]:
+    """Yield a function that reports the number of kernels so far."""
     try:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
@@ -63,11 +66,11 @@ def _showing_bar(out: TextIO) -> Generator[Callable[[int], None]]:
     with Progress(*columns, console=Console(file=out), transient=True) as progress:
         task = progress.add_task("compiling", total=None)
 
-        def tell(n_compiled: int) -> None:
+        def report(n_compiled: int) -> None:
             progress.update(task, description=f"compiling kernel {n_compiled}")
 
-        yield tell
+        yield report
 
 
 def _ignore(_n_compiled: int) -> None:
-    """Nobody looks."""
+    """Report to no one: there is no terminal, or rich is not installed."""

@@ -1,4 +1,4 @@
-"""From a file to a `Graph`."""
+"""Reading of a model: from a file or message to a `Graph`."""
 
 from __future__ import annotations
 
@@ -12,30 +12,32 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto
 
-from svod_onnx._functions import inline_functions
 from svod_onnx._graph import DEFAULT_DOMAIN, Attribute, Constant, Graph, Node, ValueInfo
-from svod_onnx._order import put_in_order
+from svod_onnx._local_functions import inline_functions
+from svod_onnx._topological_sort import sort_topologically
 from svod_onnx._weights import WeightReader, map_file
-from svod_onnx._wire import cut_weights
+from svod_onnx._wire import strip_weights
 from svod_onnx.errors import ModelFileError
 
 __all__ = ["ModelFile", "make_graph", "read_model"]
 
 _A: Final = AttributeProto
 
-_KEPT_MESSAGE: Final = 1 << 16
-"""The bytes up to which a node keeps its message, from which onnx computes it on the host."""
+_MAX_MESSAGE: Final = 1 << 16
+"""Largest size in bytes of a node whose message is kept. onnx computes a node on the host from its
+message.
+"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelFile:
-    """What a file says.
+    """Content of a model file.
 
     Attributes:
-        title: the path, or a name for bytes.
-        graph: its graph, with the functions of the model expanded.
-        opsets: the version of the operators of each domain.
-        metadata: what those who made it say of it.
+        title: path, or a name for bytes.
+        graph: main graph, with local functions inlined.
+        opsets: imported opset version of each domain.
+        metadata: metadata properties.
     """
 
     title: str
@@ -45,10 +47,10 @@ class ModelFile:
 
 
 def read_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> ModelFile:
-    """Read a model. Large weights are left where they are: arrays over a map of the file.
+    """Read a model. Large weights become arrays over the memory-mapped file.
 
     Raises:
-        ModelFileError: if it is none, or contradicts itself.
+        ModelFileError: if the source is not a model, or is inconsistent.
     """
     if isinstance(source, onnx.ModelProto):
         return _convert(source, WeightReader(str(source.graph.name or "model"), None), {})
@@ -59,15 +61,17 @@ def read_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> Mode
         try:
             data = map_file(source)
         except OSError as error:
-            raise ModelFileError(path=title, problem=f"cannot be read: {error.strerror}") from error
+            raise ModelFileError(
+                path=title, problem=f"cannot read the file: {error.strerror}"
+            ) from error
     try:
-        message, places = cut_weights(data)
+        message, spans = strip_weights(data)
         model = onnx.ModelProto.FromString(message)
     except DecodeError as error:
         raise ModelFileError(
-            path=title, problem=f"is no ONNX model: its bytes are no message ({error})"
+            path=title, problem=f"not an ONNX model: cannot parse the message ({error})"
         ) from error
-    weights = {number: data[start : start + size] for number, (start, size) in places.items()}
+    weights = {index: data[start : start + size] for index, (start, size) in spans.items()}
     return _convert(model, WeightReader(title, folder), weights)
 
 
@@ -76,12 +80,12 @@ def _convert(
 ) -> ModelFile:
     title = tensors.title
     if not model.HasField("graph"):
-        raise ModelFileError(path=title, problem="has no graph")
+        raise ModelFileError(path=title, problem="the model has no graph")
     model = inline_functions(model, title)
     opsets = _read_opsets(model)
     graph = _Reader(tensors, opsets).make_graph(model.graph, weights)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return ModelFile(title, put_in_order(graph, title), opsets, metadata)
+    return ModelFile(title, sort_topologically(graph, title), opsets, metadata)
 
 
 def _read_opsets(model: onnx.ModelProto) -> dict[str, int]:
@@ -91,7 +95,7 @@ def _read_opsets(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def make_graph(graph: onnx.GraphProto, opsets: Mapping[str, int], title: str) -> Graph:
-    """The `Graph` of a protobuf graph, whose operators have the versions of `opsets`."""
+    """Convert a protobuf graph to a `Graph`, with operator versions from `opsets`."""
     return _Reader(WeightReader(title, None), opsets).make_graph(graph)
 
 
@@ -101,6 +105,8 @@ def _normalize_domain(domain: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
+    """Conversion of protobuf messages to nodes and graphs."""
+
     tensors: WeightReader
     opsets: Mapping[str, int]
     _versions: dict[tuple[str, str], int] = field(default_factory=dict[tuple[str, str], int])
@@ -109,13 +115,13 @@ class _Reader:
         self, graph: onnx.GraphProto, weights: Mapping[int, memoryview] | None = None
     ) -> Graph:
         constants: dict[str, Constant] = {
-            tensor.name: self.tensors.read(tensor, (weights or {}).get(number))
-            for number, tensor in enumerate(graph.initializer)
+            tensor.name: self.tensors.read(tensor, (weights or {}).get(index))
+            for index, tensor in enumerate(graph.initializer)
         }
         for sparse in graph.sparse_initializer:
             constants[sparse.values.name] = self.tensors.read_sparse(sparse)
-        # Old models list their weights among the inputs, whose values a caller might replace;
-        # nobody does.
+        # Models before IR version 4 list initializers among the inputs as overridable defaults.
+        # They are constants here.
         self.check_names(*constants, *(info.name for info in [*graph.input, *graph.output]))
         inputs = tuple(_make_info(info) for info in graph.input if info.name not in constants)
         outputs = tuple(_make_info(info) for info in graph.output)
@@ -123,15 +129,15 @@ class _Reader:
         return Graph(graph.name, nodes, inputs, outputs, constants)
 
     def check_names(self, *names: object) -> None:
-        """See that names are text: protobuf gives bytes that are no UTF-8 as they are.
+        """Check that names are strings. protobuf returns bytes for invalid UTF-8.
 
         Raises:
-            ModelFileError: if one is not.
+            ModelFileError: if a name is not a string.
         """
         for name in names:
             if not isinstance(name, str):
                 raise ModelFileError(
-                    path=self.tensors.title, problem=f"has a name that is no text: {name!r}"
+                    path=self.tensors.title, problem=f"name is not valid UTF-8: {name!r}"
                 )
 
     def make_node(self, node: onnx.NodeProto) -> Node:
@@ -147,18 +153,21 @@ class _Reader:
             tuple(node.input),
             tuple(node.output),
             attributes,
-            # A message of its own: a part of the model's would keep the whole of it in memory.
-            node.SerializeToString() if node.ByteSize() <= _KEPT_MESSAGE else None,
+            # Serialized, since a submessage would keep the whole model alive.
+            node.SerializeToString() if node.ByteSize() <= _MAX_MESSAGE else None,
         )
 
     def get_version(self, operator: str, domain: str) -> int:
-        """The version of an operator that the opset of the model means."""
+        """Version of an operator in the imported opset."""
         key = operator, domain
         if key not in self._versions:
             opset = self.opsets.get(domain, 1)
             try:
                 self._versions[key] = onnx.defs.get_schema(operator, opset, domain).since_version
-            except (onnx.defs.SchemaError, TypeError):  # a version that is no 32-bit number
+            except (
+                onnx.defs.SchemaError,
+                TypeError,
+            ):  # TypeError: the version does not fit into 32 bits
                 self._versions[key] = opset
         return self._versions[key]
 
@@ -190,12 +199,14 @@ class _Reader:
                 return self.tensors.read_sparse(entry.sparse_tensor)
             case _:
                 title = node.name or next(iter(node.output), "")
-                problem = f"attribute {entry.name!r} of node {title!r} has no known type"
+                problem = (
+                    f"attribute {entry.name!r} of node {title!r} has the unknown type {entry.type}"
+                )
                 raise ModelFileError(path=self.tensors.title, problem=problem)
 
 
 def _decode(text: bytes) -> str | bytes:
-    """Strings of ONNX are UTF-8; what is not, such as a packed image, stays bytes."""
+    """Decode a UTF-8 string. Other bytes, such as an encoded image, stay bytes."""
     try:
         return text.decode()
     except UnicodeDecodeError:
@@ -217,8 +228,8 @@ def _make_info(info: onnx.ValueInfoProto) -> ValueInfo:
 
 
 def _make_size(size: Any) -> int | str | None:
-    # Exporters that know nothing of a size write "?" or "-1", which is no name: two such sizes may
-    # differ. Nor are bytes one that are no UTF-8, which protobuf gives as they are.
+    # Exporters write "?" or "-1" for an unknown size. These are not names, since two such sizes may
+    # differ. Names in invalid UTF-8, which protobuf returns as bytes, are unknown sizes too.
     name = size.dim_param
     if isinstance(name, str) and any(map(str.isalnum, name)) and not name.startswith("-"):
         return name

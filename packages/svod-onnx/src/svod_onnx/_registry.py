@@ -1,23 +1,24 @@
-"""Operators: functions of values whose signatures say what they take.
+"""Registry of operators: functions of values whose signatures declare their operands and
+attributes.
 
     @operator("Gemm")
     def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0)
     -> Tensor: ...
 
-Parameters by position are the operands in ONNX's order, with a default or `| None` where they may
-be left out; those by name are the attributes. Where there are many, they are fields of a dataclass,
-which is the type of one parameter, `attributes`. An annotation says in which form an operand is
-wanted:
+Positional parameters are the operands in ONNX's order; an optional operand has a default or `|
+None`. Keyword parameters are the attributes. An operator with many attributes may take them as a
+dataclass, the type of a parameter `attributes`. The annotation of an operand declares its
+conversion:
 
 - `Tensor`: a tensor, which may be lazy;
-- `Known`, or `np.ndarray`: a numpy array; where the numbers depend on inputs, the node waits for a
-  later stage, which knows them;
+- `Known`, or `np.ndarray`: a numpy array. If its elements depend on inputs, a later stage computes
+  the node with their values;
 - `Ints`, or `list[int]`: likewise, as a flat list of Python integers;
 - `list[Tensor]`: the elements of a sequence;
-- `Value`: whatever it is.
+- `Value`: no conversion.
 
-A first parameter `node` gets the node itself. What is returned are the results in ONNX's order:
-one, or a tuple."""
+A first parameter `node` receives the node itself. The function returns a result, or a tuple of the
+results in ONNX's order."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from typing import Any, Final, TypeVar, get_args
 import numpy as np
 
 from svod_onnx._graph import DEFAULT_DOMAIN
-from svod_onnx._sizes import Sizes
+from svod_onnx._symbolic_sizes import Sizes
 from svod_tensor import Tensor
 
 __all__ = [
@@ -51,20 +52,20 @@ F = TypeVar("F", bound=Callable[..., object])
 Known = np.ndarray
 Ints = list[int]
 Value = Tensor | np.ndarray | Sizes | list[Any] | None
-"""What has a name in a graph: a tensor, an array that is known on the host (or holds strings),
-sizes that vary, a sequence, or nothing.
+"""Value of a name in a graph: a tensor, an array on the host (known or of strings), symbolic sizes,
+a sequence, or None.
 """
 
 
 class RunOnHostError(Exception):
-    """What the function of an operator raises where it cannot make tensors, and the operator's
-    `host` function is to compute.
+    """Raised by an operator function that cannot return tensors, so that the operator's `host`
+    function runs instead.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A parameter by position."""
+    """A positional parameter."""
 
     name: str
     form: str  # "Tensor", "Known", "Ints", "list[Tensor]" or "Value"
@@ -74,19 +75,18 @@ class Operand:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How an operator is computed, from one of its versions on.
+    """Implementation of an operator from a version on.
 
     Attributes:
-        since: the first version that the function is for; it holds until the next registered one.
-        function: makes tensors of tensors while a program is built; None where only `host` can
-            compute it.
-        host: computes while a program runs, on values that are there: strings, and what has sizes
-            that depend on values.
+        since: first version that the function implements, up to the next registered version.
+        function: builds tensors from tensors while a program is captured; None if only `host`
+            computes the operator.
+        host: computes values while a program runs: strings, and results with data-dependent shapes.
         attributes: names of all attributes.
-        attributes_type: dataclass of the attributes, which is the type of the parameter
-            `attributes`; None where each attribute is a parameter.
-        is_random: whether two calls with equal operands differ.
-        arranges: whether it asks for `Call.arrange`.
+        attributes_type: dataclass of the attributes, the type of the parameter `attributes`; None
+            if each attribute is a parameter.
+        is_random: whether two calls with equal operands may differ.
+        precomputes: whether the function calls `Call.precompute`.
     """
 
     name: str
@@ -99,16 +99,16 @@ class Operator:
     attributes_type: type | None
     takes_node: bool
     is_random: bool
-    arranges: bool
+    precomputes: bool
 
     def bind_attributes(self, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the attributes of a node as arguments by name."""
+        """Keyword arguments for the attributes of a node."""
         if self.attributes_type is None:
             return dict(attributes)
         return {_ATTRIBUTES: self.attributes_type(**attributes)}
 
     def iter_operands(self) -> Iterator[Operand]:
-        """The parameters by position, the last one again and again where it takes any number."""
+        """Positional parameters; a variadic parameter repeats without end."""
         yield from self.operands
         while self.operands and self.operands[-1].is_variadic:
             yield self.operands[-1]
@@ -123,25 +123,23 @@ def operator(
     domain: str = DEFAULT_DOMAIN,
     is_host: bool = False,
     is_random: bool = False,
-    arranges: bool = False,
+    precomputes: bool = False,
     host: Callable[..., object] | None = None,
 ) -> Callable[[F], F]:
-    """Let a function compute the operators `names` from version `since` on; the module's docstring
-    says how it takes them.
+    """Register a function for the operators `names` from version `since` on. See the module's
+    docstring for its signature.
 
     Args:
-        names: of operators; one function may stand for several, and ask its `node` which it is.
-        since: the first version of the operator that the function is for; a later registration
-            takes over from its own on.
-        domain: of the operators: "" is the default one, "com.microsoft" that of onnxruntime's own
-            ones.
-        is_host: whether the function computes when a program runs, and not while it is built:
-            `Known` operands are then read.
-        is_random: whether two calls with equal operands differ.
-        arranges: whether the function computes things of weights alone by `Call.arrange`, which
-            then are computed once.
-        host: a function with the same parameters that computes when a program runs, where
-            `function` raises `RunOnHostError`.
+        names: operator names. A function for several operators reads the name from its `node`.
+        since: first version that the function implements, up to the next registered version.
+        domain: domain of the operators: "" is the default domain, "com.microsoft" the domain of
+            onnxruntime.
+        is_host: whether the function computes while a program runs, instead of while it is
+            captured. `Known` operands are read then.
+        is_random: whether two calls with equal operands may differ.
+        precomputes: whether the function calls `Call.precompute` to compute values from weights
+            once for all calls.
+        host: function with the same parameters that runs if `function` raises `RunOnHostError`.
     """
 
     def register(function: F) -> F:
@@ -160,7 +158,7 @@ def operator(
                 attributes_type,
                 takes_node,
                 is_random,
-                arranges,
+                precomputes,
             )
             rows[:] = sorted(
                 [*(old for old in rows if old.since != since), row], key=lambda old: old.since
@@ -171,19 +169,19 @@ def operator(
 
 
 def find_operator(name: str, domain: str, version: int) -> Operator | None:
-    """The operator with the last registered version up to `version`, or None."""
+    """Operator with the newest registered version up to `version`, or None."""
     rows = _operators.get((domain, name), [])
-    place = bisect_right(rows, version, key=lambda row: row.since)
-    return rows[place - 1] if place else None
+    index = bisect_right(rows, version, key=lambda row: row.since)
+    return rows[index - 1] if index else None
 
 
 def iter_operators() -> list[Operator]:
-    """All that are registered, by domain, name and version."""
+    """All registered operators by domain, name and version."""
     return [row for key in sorted(_operators) for row in _operators[key]]
 
 
 _ATTRIBUTES: Final = "attributes"
-"""Name of the parameter that gets all attributes of a node."""
+"""Name of the parameter that receives all attributes of a node."""
 
 _FORMS: Final = ("Tensor", "Known", "Ints", "list[Tensor]", "Value")
 _ALIASES: Final = {"np.ndarray": "Known", "numpy.ndarray": "Known", "list[int]": "Ints"}
@@ -192,6 +190,9 @@ _ALIASES: Final = {"np.ndarray": "Known", "numpy.ndarray": "Known", "list[int]":
 def _read_signature(
     function: Callable[..., object],
 ) -> tuple[tuple[Operand, ...], frozenset[str], type | None, bool]:
+    """Operands, attribute names and attribute dataclass of an operator function, and whether it
+    takes the node.
+    """
     operands: list[Operand] = []
     attributes: set[str] = set()
     attributes_type: type | None = None
@@ -208,27 +209,28 @@ def _read_signature(
             form, may_be_none = _read_annotation(parameter.annotation)
             if form not in _FORMS:
                 raise TypeError(
-                    f"{function.__name__}: the annotation of {parameter.name} is none of"
-                    f" {', '.join(_FORMS)}"
+                    f"{function.__name__}: unsupported annotation {form} of operand {parameter.name!r}; "
+                    f"expected one of {', '.join(_FORMS)}"
                 )
             is_variadic = parameter.kind is parameter.VAR_POSITIONAL
-            # One that may be left out before one that may not has no default in Python: its
-            # annotation says it.
+            # Python allows no default before a required parameter, so `| None` marks such an
+            # operand as optional.
             is_optional = is_variadic or may_be_none or parameter.default is not parameter.empty
             operands.append(Operand(parameter.name, form, is_optional, is_variadic))
     return tuple(operands), frozenset(attributes), attributes_type, takes_node
 
 
 def _get_type(function: Callable[..., object], annotation: object) -> type:
-    """Return the class that an annotation names."""
-    found: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
-    assert isinstance(found, type), annotation
-    return found
+    """Class that an annotation names."""
+    type_: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
+    assert isinstance(type_, type), annotation
+    return type_
 
 
 def _read_annotation(annotation: object) -> tuple[str, bool]:
-    """The form that an annotation names, and whether it adds `| None`; Python gives it as text only
-    where it is asked to.
+    """Conversion that an annotation declares, and whether the operand may be None.
+
+    An annotation is a string under `from __future__ import annotations`, and an object otherwise.
     """
     if isinstance(annotation, str):
         text = annotation.removesuffix(" | None")
@@ -237,9 +239,8 @@ def _read_annotation(annotation: object) -> tuple[str, bool]:
         return "Value", False
     members = [member for member in get_args(annotation) if member is not type(None)]
     may_be_none = isinstance(annotation, UnionType) and len(members) == 1
-    wanted: object = members[0] if may_be_none else annotation
+    declared: object = members[0] if may_be_none else annotation
     forms = {Tensor: "Tensor", Known: "Known", Ints: "Ints", list[Tensor]: "list[Tensor]"}
-    return (
-        next((form for known, form in forms.items() if wanted == known), str(wanted)),
-        may_be_none,
-    )
+    return next(
+        (form for known, form in forms.items() if declared == known), str(declared)
+    ), may_be_none

@@ -1,6 +1,4 @@
-"""From scores to what classical models give (ai.onnx.ml): transforms, and the class with the
-greatest score.
-"""
+"""Scores of classical models (ai.onnx.ml): post-transforms and the choice of the best class."""
 
 from __future__ import annotations
 
@@ -13,22 +11,22 @@ import svod_tensor as sv
 from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
-__all__ = ["LEARNING", "choose_class", "finish_scores", "make_table"]
+__all__ = ["ML_DOMAIN", "apply_post_transform", "asarray_like", "choose_class"]
 
-LEARNING: Final = "ai.onnx.ml"
+ML_DOMAIN: Final = "ai.onnx.ml"
 
 
-def make_table(
-    values: np.ndarray | Sequence[object], beside: Tensor, dtype: str | None = None
+def asarray_like(
+    values: np.ndarray | Sequence[object], operand: Tensor, dtype: str | None = None
 ) -> Tensor:
-    """A tensor of what a node has in its attributes, on the device of an operand."""
+    """Tensor of attribute values, on the device of an operand."""
     return asarray(
-        values, dtype=dtype, device=beside.device if isinstance(beside.device, str) else None
+        values, dtype=dtype, device=operand.device if isinstance(operand.device, str) else None
     )
 
 
-def finish_scores(node: Call, scores: Tensor, transform: str) -> Tensor:
-    """`scores`, of shape (rows, targets), after a transform by its name."""
+def apply_post_transform(node: Call, scores: Tensor, transform: str) -> Tensor:
+    """Apply a post-transform, by name, to `scores` of shape (rows, targets)."""
     match transform:
         case "NONE":
             return scores
@@ -37,38 +35,41 @@ def finish_scores(node: Call, scores: Tensor, transform: str) -> Tensor:
         case "LOGISTIC":
             return scores.sigmoid()
         case "SOFTMAX_ZERO":
-            # Scores that are 0 stay 0, and take no share.
+            # Scores of 0 stay 0 and do not count in the sum.
             is_zero = scores == 0
-            parts = is_zero.where(0.0, (scores - scores.max(-1, keepdims=True)).exp())
-            total = parts.sum(-1, keepdims=True)
-            return parts / (total == 0).where(1.0, total)
+            exponentials = is_zero.where(0.0, (scores - scores.max(-1, keepdims=True)).exp())
+            total = exponentials.sum(-1, keepdims=True)
+            return exponentials / (total == 0).where(1.0, total)
         case "PROBIT":
-            # The quantile of the normal distribution.
+            # The quantile function of the normal distribution.
             return (scores * 2 - 1).erfinv() * 2**0.5
         case _:
-            raise node.refuse(f"has no transform {transform!r}")
+            raise node.refuse(
+                f"unknown post_transform {transform!r}; expected NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT"
+            )
 
 
 def choose_class(
     node: Call, scores: Tensor, labels: Sequence[int], transform: str, *, is_positive: bool = True
 ) -> tuple[Tensor, Tensor]:
-    """The label of each row, and the scores of all classes.
+    """Return the label of each row, and the scores of all classes.
 
     Args:
-        node: whose results they are.
-        scores: of shape (rows, classes); or (rows, 1), of the second of two classes.
-        labels: of the classes.
-        transform: of the scores, by its name.
-        is_positive: of one score: whether it is a probability, so that the border is 0.5 and the
-            other class has the rest; else the border is 0, and the other class has its negative.
+        node: node that returns them.
+        scores: of shape (rows, classes), or of shape (rows, 1) for the second of two classes.
+        labels: class labels.
+        transform: name of the post-transform.
+        is_positive: whether a single score is a probability, with threshold 0.5 and `1 - score` for
+            the first class. Otherwise the threshold is 0, and the first class has the score
+            `-score`.
     """
-    names = make_table(list(labels), scores, "int64")
+    names = asarray_like(list(labels), scores, "int64")
     if len(labels) == 2 and scores.shape[1] == 1:
         chosen = (scores[:, 0] > (0.5 if is_positive else 0.0)).cast("int64")
         if transform == "PROBIT":
-            return names[chosen], finish_scores(node, scores, transform)
-        both = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
+            return names[chosen], apply_post_transform(node, scores, transform)
+        pair = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
         if transform == "LOGISTIC" and not is_positive:
-            both = both.sigmoid()
-        return names[chosen], both.cast("float32")
-    return names[scores.argmax(-1)], finish_scores(node, scores, transform).cast("float32")
+            pair = pair.sigmoid()
+        return names[chosen], pair.cast("float32")
+    return names[scores.argmax(-1)], apply_post_transform(node, scores, transform).cast("float32")

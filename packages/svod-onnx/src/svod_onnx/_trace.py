@@ -1,5 +1,5 @@
-"""Walking over nodes: each becomes operations of tensors, or is left for later where it needs
-numbers that are not known yet.
+"""Tracing of a graph: each node becomes operations on tensors, or is deferred if it needs a value
+that is not known yet.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from svod_onnx._folding import can_fold, compute_on_host
 from svod_onnx._function_bodies import has_body, make_body
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._inlining import Inline
-from svod_onnx._kept_weights import Weights
 from svod_onnx._registry import Operator, RunOnHostError, Value, find_operator
-from svod_onnx._sizes import Sizes, compute_with_sizes
+from svod_onnx._symbolic_sizes import Sizes, compute_with_sizes
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_tensor
+from svod_onnx._weight_cache import WeightCache
 from svod_onnx.errors import NodeError, ValueNeededError
 from svod_tensor import Tensor, scope
 from svod_tensor.errors import UserError
@@ -30,11 +30,11 @@ __all__ = ["Call", "Outcome", "Trace"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A node that is being computed, as operators see it.
+    """A node that is being computed, as operator functions see it.
 
     Attributes:
-        node: which.
-        trace: the values by name, for operators that compute graphs.
+        node: the node.
+        trace: values by name, for operators with subgraphs.
     """
 
     node: Node
@@ -50,81 +50,82 @@ class Call:
 
     @property
     def n_outputs(self) -> int:
-        """How many results are given a name, or stand before one that is."""
+        """Number of declared outputs, including omitted ones before the last."""
         return len(self.node.outputs)
 
-    def wants(self, number: int) -> bool:
-        """Whether something may read a result."""
-        return number < len(self.node.outputs) and self.node.outputs[number] != ""
+    def has_output(self, index: int) -> bool:
+        """Whether the output with this index is declared."""
+        return index < len(self.node.outputs) and self.node.outputs[index] != ""
 
-    def set_element_type(self, kind: int, number: int = 0) -> None:
-        """Say which ONNX type a result has, where its dtype carries narrower ones too."""
-        if number < len(self.node.outputs):
-            self.trace.set_element_type(self.node.outputs[number], kind)
+    def set_element_type(self, element_type: int, index: int = 0) -> None:
+        """Set the element type of an output whose dtype carries several element types."""
+        if index < len(self.node.outputs):
+            self.trace.set_element_type(self.node.outputs[index], element_type)
 
     def tensors(self, *values: Value) -> tuple[Tensor, ...]:
-        """Operands that the operator took as values, as tensors; one may be given more than
-        once.
-        """
+        """Tensors of operands that the function receives as `Value`."""
+        # By identity: a value does not know its name, and the name finds the cached tensor.
         names = {id(self.trace.values[name]): name for name in self.node.inputs if name}
         return tuple(
             self.trace.get_tensor(self.node, names.get(id(value), ""), value) for value in values
         )
 
-    def know(self, label: str, value: Tensor) -> np.ndarray:
-        """The numbers of a tensor that the operator has computed, by which it then goes on.
+    def concretize(self, label: str, value: Tensor) -> np.ndarray:
+        """Read a tensor that the operator has computed, and continue with its value.
 
-        Where they depend on inputs the node waits for a later stage, which is made for these
-        numbers, and gets them here: the fewer of them there are, the fewer stages.
+        If the tensor depends on inputs, a later stage computes the node anew and receives the value
+        here. Each distinct value has its own stage, so fewer distinct values mean fewer stages.
 
         Args:
-            label: what the numbers are, unlike those of the node's other ones.
-            value: the tensor.
+            label: identifies the value among the node's other values.
+            value: tensor to read.
         """
         name = f"{self.node.title}#{label}"
-        found = self.trace.values.setdefault(name, value)
+        # The label becomes a value's name, so that the stage machinery reads and binds it like any
+        # other value.
+        bound = self.trace.values.setdefault(name, value)
         return (
-            found
-            if isinstance(found, np.ndarray)
-            else self.trace.read(self.node, name, cast("Tensor", found))
+            bound
+            if isinstance(bound, np.ndarray)
+            else self.trace.read(self.node, name, cast("Tensor", bound))
         )
 
-    def arrange(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
-        """`compute(*operands)`, which is computed once for all calls of the program where the
-        operands are its weights.
+    def precompute(self, label: str, compute: Callable[..., Tensor], *operands: Tensor) -> Tensor:
+        """Return `compute(*operands)`, computed once for all calls of the program if the operands
+        are weights.
 
         Args:
-            label: what it is, unlike other things that the operator computes of the same operands.
-            compute: from the operands alone.
-            operands: of the node.
+            label: identifies the computation among others of the operator with the same operands.
+            compute: function of the operands only.
+            operands: operands of the node.
         """
         weights = self.trace.weights
         if weights is None:
             return compute(*operands)
-        (made,) = weights.get_computed(
+        (result,) = weights.get_or_compute(
             (self.operator, label), operands, lambda: (compute(*operands),)
         )
-        return cast("Tensor", made)
+        return cast("Tensor", result)
 
     def refuse(self, problem: str) -> NodeError:
-        """The error that says why this node cannot be computed."""
+        """Error with the reason why this node cannot be computed."""
         return NodeError(node=self.node.title, operator=self.node.qualified, problem=problem)
 
     def refuse_names(self, n_results: int) -> NodeError:
-        """The error that says that more results are named than there are."""
+        """Error for more declared outputs than results."""
         return self.refuse(
-            f"has at most {n_results} results, and {len(self.node.outputs)} names for them"
+            f"declares {len(self.node.outputs)} outputs, but has at most {n_results}"
         )
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What is left of nodes after a walk.
+    """Nodes that a trace could not compute.
 
     Attributes:
-        deferred: those that need numbers which are not known yet, and what reads their results.
-        needed: the names of those numbers.
-        on_host: those of the deferred nodes that are computed where a program runs, without a plan.
+        deferred: nodes that need unknown values, and the nodes that depend on them.
+        needed: names of these values.
+        on_host: deferred nodes that the host computes between plans.
     """
 
     deferred: list[Node] = field(default_factory=list[Node])
@@ -133,7 +134,7 @@ class Outcome:
 
 
 def _list_result_types(node: Node) -> list[int | None]:
-    """For each result, the number of the first operand that always has the same type."""
+    """For each output, the index of the first input with the same type variable in the schema."""
     try:
         schema = onnx.defs.get_schema(node.operator, node.version, node.domain)
     except onnx.defs.SchemaError:
@@ -145,17 +146,15 @@ def _list_result_types(node: Node) -> list[int | None]:
 
 
 class Trace:
-    """Values by name, and the walk that adds those that nodes compute.
+    """Values by name, and the walk over nodes that adds their results.
 
     Args:
-        values: what is known before: inputs, weights, and what earlier stages computed.
-        device: where constants become tensors.
-        can_read: whether the numbers of every tensor may be read, and operators that compute on the
-            host are called.
-        kinds: the ONNX types of values, which tensors that carry a narrow type do not tell; what
-            nodes compute is added.
-        weights: those of the program, and what is computed of them alone; None where nothing is
-            kept of it.
+        values: known values: inputs, weights, and results of earlier stages.
+        device: device of constants.
+        can_read: whether tensors may be read and host functions may run.
+        element_types: element types of values that a wider dtype carries; the trace adds the types
+            of results.
+        weights: cache of values computed from weights; None to cache nothing.
     """
 
     def __init__(
@@ -164,72 +163,80 @@ class Trace:
         device: str | None = None,
         *,
         can_read: bool = False,
-        kinds: dict[str, int] | None = None,
-        weights: Weights | None = None,
+        element_types: dict[str, int] | None = None,
+        weights: WeightCache | None = None,
     ) -> None:
         self.values: dict[str, Value] = dict(values)
         self.weights: Final = weights
-        self._kinds: Final = {} if kinds is None else kinds
+        self._element_types: Final = {} if element_types is None else element_types
         self.device: Final = device
         self.can_read: Final = can_read
         self._tensors: dict[str, Tensor] = {}
         self._n_inlined = 0
 
     def run(self, nodes: Iterable[Node], missing: Iterable[str] = ()) -> Outcome:
-        """Compute what can be computed of `nodes`, each of which comes after those that it reads.
+        """Compute the nodes, which are in topological order, and return the nodes that must wait.
 
         Args:
-            nodes: what to compute.
+            nodes: nodes to compute.
             missing: names that have no value yet.
         """
         outcome = Outcome()
-        waiting = deque(nodes)
+        queue = deque(nodes)
         blocked = set(missing)
 
         def defer(node: Node) -> None:
             outcome.deferred.append(node)
             blocked.update(node.outputs)
 
-        while waiting:
-            node = waiting.popleft()
+        while queue:
+            node = queue.popleft()
             if not blocked.isdisjoint(iter_reads(node)):
                 defer(node)
                 continue
             try:
-                self.compute(node)
+                replacement = self.compute(node)
             except ValueNeededError as error:
                 outcome.needed.append(error.value)
                 defer(node)
             except RunOnHostError:
                 outcome.on_host.append(node)
                 defer(node)
-            except Inline as inline:
-                waiting.extendleft(reversed(self.expand(node, inline)))
+            else:
+                # Before all waiting nodes, which may read the outputs.
+                queue.extendleft(reversed(replacement))
         outcome.needed = list(dict.fromkeys(outcome.needed))
         return outcome
 
-    def compute(self, node: Node) -> None:
-        """Let the outputs of `node` have values."""
+    def compute(self, node: Node) -> Sequence[Node]:
+        """Bind the outputs of `node`, or return the nodes that replace it."""
         operands = [self.values[name] if name else None for name in node.inputs]
-        found = find_operator(node.operator, node.domain, node.version)
-        made = self._compute_with_sizes(node, operands)
-        if made is not None:
-            results = (made,)
-        elif self.can_fold(node, operands, found):
+        operator = find_operator(node.operator, node.domain, node.version)
+        sizes = self._compute_with_sizes(node, operands)
+        # The order matters: symbolic sizes and small constants would otherwise become kernels.
+        if sizes is not None:
+            results = (sizes,)
+        elif self.can_fold(node, operands, operator):
             results = compute_on_host(node, operands)
-        elif found is None:
-            raise self.make_inline(node, operands)
+        elif operator is None:
+            return self.expand(node, self.make_inline(node, operands))
         else:
             with scope(node.scope):
-                results = self.call_once(node, found, operands)
+                results = self.call_once(node, operator, operands)
+        if results and isinstance(results[0], Inline):
+            return self.expand(node, results[0])
+        self._bind_outputs(node, results)
+        return ()
+
+    def _bind_outputs(self, node: Node, results: Sequence[object]) -> None:
         if any(node.outputs[len(results) :]):
             raise Call(node, self).refuse_names(len(results))
         for name, value in zip(node.outputs, results, strict=False):
             if name:
-                made = self.values[name] = cast("Value", value)
-                if isinstance(made, np.ndarray) and made.dtype in HOST_TYPES.values():
-                    self._kinds[name] = get_element_type(made.dtype)
-        self._pass_kinds(node)
+                bound = self.values[name] = cast("Value", value)
+                if isinstance(bound, np.ndarray) and bound.dtype in HOST_TYPES.values():
+                    self._element_types[name] = get_element_type(bound.dtype)
+        self._propagate_element_types(node)
 
     def _compute_with_sizes(self, node: Node, operands: Sequence[Value]) -> object | None:
         if not any(isinstance(value, Sizes) for value in operands):
@@ -239,24 +246,25 @@ class Trace:
         except (UserError, ValueError, IndexError, TypeError, KeyError) as error:
             raise Call(node, self).refuse(str(error)) from error
 
-    def _pass_kinds(self, node: Node) -> None:
-        """Give what has the type of a narrow operand by the schema that type."""
-        kinds = {number: self._kinds.get(name, 0) for number, name in enumerate(node.inputs)}
-        if not any(kind in HOST_TYPES for kind in kinds.values()):
+    def _propagate_element_types(self, node: Node) -> None:
+        """Propagate narrow element types to the outputs that have an operand's type by the
+        schema.
+        """
+        types = {index: self._element_types.get(name, 0) for index, name in enumerate(node.inputs)}
+        if not any(element_type in HOST_TYPES for element_type in types.values()):
             return
-        types = _list_result_types(node)
-        for name, source in zip(node.outputs, types, strict=False):
-            if name and source is not None and kinds.get(source) in HOST_TYPES:
-                self._kinds.setdefault(name, kinds[source])
+        for name, source in zip(node.outputs, _list_result_types(node), strict=False):
+            if name and source is not None and types.get(source) in HOST_TYPES:
+                self._element_types.setdefault(name, types[source])
 
     def make_inline(self, node: Node, operands: Sequence[Value]) -> Inline:
-        """What the standard defines a node without a function by.
+        """Function body of a node without an operator function.
 
         Raises:
-            NodeError: if it defines nothing.
+            NodeError: if the standard has no body.
         """
         if not has_body(node):
-            raise Call(node, self).refuse("svod-onnx has no such operator")
+            raise Call(node, self).refuse("unsupported operator")
         types = [self._make_type(name) if name else None for name in node.inputs]
         try:
             graph = make_body(node, types)
@@ -274,93 +282,106 @@ class Trace:
         return onnx.helper.make_tensor_type_proto(self.get_element_type(name), sizes)
 
     def run_graph(self, graph: Graph, arguments: Sequence[Value]) -> list[Value]:
-        """The outputs of a subgraph, which may read the values around it.
+        """Outputs of a subgraph, which may read values of enclosing graphs.
 
         Raises:
-            RunOnHostError: if one of its nodes needs numbers that are not known yet.
+            RunOnHostError: if a node needs a value that is not known yet.
         """
+        # Copied, so that names of the subgraph do not leak into the enclosing graph.
         values = {**self.values, **graph.constants}
         values |= {info.name: value for info, value in zip(graph.inputs, arguments, strict=True)}
         inner = Trace(
-            values, self.device, can_read=self.can_read, kinds=self._kinds, weights=self.weights
+            values,
+            self.device,
+            can_read=self.can_read,
+            element_types=self._element_types,
+            weights=self.weights,
         )
         if inner.run(graph.nodes).deferred:
             raise RunOnHostError
         return [inner.values[info.name] for info in graph.outputs]
 
-    def can_fold(self, node: Node, operands: Sequence[Value], found: Operator | None) -> bool:
-        """Whether a node is computed by onnx: operands that are known and small, or strings that
-        svod-onnx has no function for.
+    def can_fold(self, node: Node, operands: Sequence[Value], operator: Operator | None) -> bool:
+        """Whether onnx computes a node: its operands are known and small, or strings without a host
+        function.
         """
-        if node.subgraphs() or (found is not None and (found.is_random or found.function is None)):
+        if node.subgraphs() or (
+            operator is not None and (operator.is_random or operator.function is None)
+        ):
             return False
         present = [value for value in operands if value is not None]
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)
+        # Strings never become tensors, so their size does not matter.
         if any(map(is_opaque, arrays)):
-            return found is None or found.host is None
+            return operator is None or operator.host is None
         return can_fold(node, arrays)
 
     def call_once(
-        self, node: Node, found: Operator, operands: Sequence[Value]
+        self, node: Node, operator: Operator, operands: Sequence[Value]
     ) -> tuple[object, ...]:
-        """As `call`, once for all programs where the operands are weights."""
-        rows = found.operands
+        """Call the operator's function, once for all programs if the operands are weights."""
+        rows = operator.operands
         if len(operands) > len(rows) and not (rows and rows[-1].is_variadic):
             raise Call(node, self).refuse(
-                f"takes at most {len(rows)} operands, and has {len(operands)}"
+                f"expected at most {len(rows)} operands, got {len(operands)}"
             )
         weights = self.weights
         if (
             weights is None
-            or found.is_random
+            or operator.is_random
             or node.subgraphs()
             or any(isinstance(value, list | Sizes) for value in operands)
         ):
-            return self.call(node, found, operands)
+            return self.call(node, operator, operands)
         operands = [
             self.get_tensor(node, name, value)
             if is_large(value) and row.form == "Tensor"
             else value
-            for name, value, row in zip(node.inputs, operands, found.iter_operands(), strict=False)
+            for name, value, row in zip(
+                node.inputs, operands, operator.iter_operands(), strict=False
+            )
         ]
         if not any(isinstance(value, Tensor) for value in operands) or not weights.are_weights(
             operands
         ):
-            return self.call(node, found, operands)
-        numbers = tuple(
+            return self.call(node, operator, operands)
+        # Small host arrays are part of the key by value; tensors are part of it by identity.
+        constants = tuple(
             (value.shape, value.dtype.str, value.tobytes())
             if isinstance(value, np.ndarray)
             else value is None
             for value in operands
         )
-        key = node.qualified, node.version, repr(node.attributes), len(node.outputs), numbers
-        return weights.get_computed(key, operands, lambda: self.call(node, found, operands))
+        key = node.qualified, node.version, repr(node.attributes), len(node.outputs), constants
+        return weights.get_or_compute(key, operands, lambda: self.call(node, operator, operands))
 
-    def call(self, node: Node, found: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
-        """The results of an operator's function."""
-        unknown = set(node.attributes) - found.attributes
+    def call(self, node: Node, operator: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
+        """Results of the operator's function."""
+        unknown = set(node.attributes) - operator.attributes
         call = Call(node, self)
         if unknown:
-            raise call.refuse(f"has no attribute {', '.join(sorted(unknown))}")
-        function = found.function
+            raise call.refuse(f"unknown attribute {', '.join(map(repr, sorted(unknown)))}")
+        function = operator.function
+        # Only `host` computes this operator: strings, or results with data-dependent shapes.
         if function is None:
             if not self.can_read:
                 raise RunOnHostError
-            function = found.host
+            function = operator.host
         assert function is not None
-        arguments = [*([call] if found.takes_node else []), *self.bind(node, found, operands)]
+        arguments = [*([call] if operator.takes_node else []), *self.bind(node, operator, operands)]
         try:
-            attributes = found.bind_attributes(node.attributes)
+            attributes = operator.bind_attributes(node.attributes)
             try:
                 results = function(*arguments, **attributes)
             except RunOnHostError:
-                if not self.can_read or found.host is None:
+                if not self.can_read or operator.host is None:
                     raise
-                results = found.host(*arguments, **attributes)
-        except (ValueNeededError, RunOnHostError, Inline, NodeError):
+                results = operator.host(*arguments, **attributes)
+        except (ValueNeededError, RunOnHostError, NodeError):
             raise
+        # Errors of malformed operands surface in many types; all of them name the node.
         except (
             UserError,
             TypeError,
@@ -383,26 +404,27 @@ class Trace:
         return cast("tuple[object, ...]", results) if isinstance(results, tuple) else (results,)
 
     def bind(
-        self, node: Node, found: Operator, operands: Sequence[Value]
+        self, node: Node, operator: Operator, operands: Sequence[Value]
     ) -> list[Value | list[int]]:
-        """The operands of a node in the forms that its operator takes."""
+        """Operands of a node, converted as the parameters of its operator declare."""
         bound: list[Value | list[int]] = []
-        rows = list(found.operands)
+        rows = list(operator.operands)
         if rows and rows[-1].is_variadic:
             rows += rows[-1:] * (len(operands) - len(rows))
-        for number, row in enumerate(rows):
-            value = operands[number] if number < len(operands) else None
+        for index, row in enumerate(rows):
+            value = operands[index] if index < len(operands) else None
             if value is None:
                 if not row.is_optional or (row.is_variadic and row.form == "Tensor"):
-                    raise Call(node, self).refuse(f"has no operand {row.name!r}")
-                if number < len(operands):
+                    raise Call(node, self).refuse(f"missing operand {row.name!r}")
+                if index < len(operands):
                     bound.append(None)
                 continue
-            name = node.inputs[number]
+            name = node.inputs[index]
             match row.form:
                 case "Tensor":
                     bound.append(self.get_tensor(node, name, value))
                 case "Known" | "Ints":
+                    # Symbolic sizes have no value yet; reading their tensor defers the node.
                     if isinstance(value, Sizes) and row.form == "Known":
                         value = value.to_tensor()
                     if isinstance(value, Tensor):
@@ -412,7 +434,7 @@ class Trace:
                     )
                 case "list[Tensor]":
                     if not isinstance(value, list):
-                        raise Call(node, self).refuse(f"{name!r} is no sequence")
+                        raise Call(node, self).refuse(f"operand {name!r} must be a sequence")
                     bound.append(
                         [self.get_tensor(node, name, item) for item in cast("list[Value]", value)]
                     )
@@ -426,51 +448,56 @@ class Trace:
                 return list(value.array.flat)
             return [int(n) for n in np.ravel(cast("Any", value))]
         except (TypeError, ValueError, OverflowError) as error:
-            raise Call(node, self).refuse(f"{name!r} has to hold integers: {error}") from error
+            raise Call(node, self).refuse(
+                f"operand {name!r} must contain integers: {error}"
+            ) from error
 
     def read(self, node: Node, name: str, value: Tensor) -> np.ndarray:
-        """The numbers of a tensor, which then are known."""
+        """Read a tensor; its value is known from then on."""
         if not self.can_read:
             raise ValueNeededError(node=node.title, operator=node.qualified, value=name)
         array = value.numpy()
         self.values[name] = array
         return array
 
-    def set_element_type(self, name: str, kind: int) -> None:
-        self._kinds[name] = kind
+    def set_element_type(self, name: str, element_type: int) -> None:
+        """Record the element type of a value."""
+        self._element_types[name] = element_type
 
     def get_element_type(self, name: str) -> int:
-        """The ONNX type of a tensor: what is known of it, or that of its dtype."""
+        """Element type of a tensor: the recorded type, or the type of its dtype."""
         value = self.values[name]
         if isinstance(value, np.ndarray | Sizes):
             return get_element_type(value.dtype)
         assert isinstance(value, Tensor)
-        return self._kinds.get(name) or get_element_type(np.dtype(str(value.dtype)))
+        return self._element_types.get(name) or get_element_type(np.dtype(str(value.dtype)))
 
     def get_tensor(self, node: Node, name: str, value: Value) -> Tensor:
-        """A value as a tensor; an array becomes one once."""
+        """Convert a value to a tensor. An array is converted once."""
         if isinstance(value, Tensor):
             return value
         if isinstance(value, Sizes):
             return value.to_tensor()
         if not isinstance(value, np.ndarray) or is_opaque(value):
-            raise Call(node, self).refuse(f"{name!r} is no tensor of numbers")
+            raise Call(node, self).refuse(f"operand {name!r} must be a numeric tensor")
 
         def make() -> Tensor:
             return to_tensor(value, self.device, is_constant=True)
 
+        # An element of a sequence has no name to cache it by.
         if self.values.get(name) is not value:
             return make()
-        made = self._tensors.get(name)
-        if made is None:
-            made = self._tensors[name] = (
+        tensor = self._tensors.get(name)
+        if tensor is None:
+            tensor = self._tensors[name] = (
                 make() if self.weights is None else self.weights.get_tensor(value, make)
             )
-        return made
+        return tensor
 
     def expand(self, node: Node, inline: Inline) -> list[Node]:
-        """The nodes that stand for `node`, with names of their own; what they read besides has
-        values already.
+        """Nodes that replace `node`, with unique names.
+
+        Their initial values are added to the trace.
         """
         n_results = len(inline.graph.outputs)
         if any(node.outputs[n_results:]):
@@ -484,4 +511,4 @@ class Trace:
 def _describe(value: Value) -> str:
     if isinstance(value, Tensor | np.ndarray | Sizes):
         return f"{value.dtype}{tuple(value.shape)}"
-    return "nothing" if value is None else f"a sequence of {len(value)}"
+    return "None" if value is None else f"sequence of {len(value)}"

@@ -1,7 +1,7 @@
-"""The element types of ONNX, and the dtypes of tensors that carry them.
+"""Element types of ONNX, and the dtypes of the tensors that carry them.
 
-svod has no dtype for some of ONNX's types: a tensor of such carries its elements in a wider one,
-exactly, and operators that make them round and saturate."""
+svod has no dtype for some element types. A wider dtype carries their elements exactly; operators
+that produce them round and saturate."""
 
 from __future__ import annotations
 
@@ -68,42 +68,45 @@ HOST_TYPES: Final[dict[int, np.dtype]] = {
     _T.FLOAT8E5M2FNUZ: np.dtype(ml_dtypes.float8_e5m2fnuz),
     _T.FLOAT8E8M0: np.dtype(ml_dtypes.float8_e8m0fnu),
 }
-"""numpy's dtypes of the element types that svod has no dtype for."""
+"""numpy dtypes of the element types without an svod dtype."""
 
-_BY_HOST_TYPE: Final = {dtype: kind for kind, dtype in HOST_TYPES.items()}
-
-
-def find_carrier(kind: int) -> DType | None:
-    """The dtype of tensors that carry elements of an ONNX type; None of strings and of what is no
-    type.
-    """
-    return _DTYPES.get(kind) or _CARRIERS.get(kind)
+_BY_HOST_TYPE: Final = {dtype: element_type for element_type, dtype in HOST_TYPES.items()}
 
 
-def find_host_type(kind: int) -> np.dtype | None:
-    """numpy's dtype of the elements of an ONNX type; None of strings and of what is no type."""
-    if kind in HOST_TYPES:
-        return HOST_TYPES[kind]
+def find_carrier(element_type: int) -> DType | None:
+    """Dtype of tensors that carry an element type; None for strings and unknown types."""
+    return _DTYPES.get(element_type) or _CARRIERS.get(element_type)
+
+
+def find_host_type(element_type: int) -> np.dtype | None:
+    """numpy dtype of an element type; None for strings and unknown types."""
+    if element_type in HOST_TYPES:
+        return HOST_TYPES[element_type]
     return (
         None
-        if kind == STRING or kind not in _DTYPES
-        else onnx.helper.tensor_dtype_to_np_dtype(kind)
+        if element_type == STRING or element_type not in _DTYPES
+        else onnx.helper.tensor_dtype_to_np_dtype(element_type)
     )
 
 
 def get_element_type(dtype: np.dtype) -> int:
-    """The ONNX type of numpy's `dtype`."""
+    """Element type of a numpy dtype."""
     if dtype.kind in "OUST":
         return STRING
-    found = _BY_HOST_TYPE.get(dtype)
-    return onnx.helper.np_dtype_to_tensor_dtype(dtype) if found is None else found
+    # onnx's helper does not know every dtype of ml_dtypes.
+    narrow = _BY_HOST_TYPE.get(dtype)
+    return onnx.helper.np_dtype_to_tensor_dtype(dtype) if narrow is None else narrow
 
 
-def get_type_name(kind: int) -> str:
-    """`float32` for `TensorProto.FLOAT`, as numpy writes it; ONNX's own name of what svod has no
-    dtype for.
+def get_type_name(element_type: int) -> str:
+    """Name of an element type, such as `float32` for `TensorProto.FLOAT`; ONNX's name for a type
+    without an svod dtype.
     """
-    dtype = _DTYPES.get(kind)
+    dtype = _DTYPES.get(element_type)
     if dtype is not None:
         return str(dtype)
-    return _T.DataType.Name(kind).lower() if kind in _T.DataType.values() else f"type {kind}"
+    return (
+        _T.DataType.Name(element_type).lower()
+        if element_type in _T.DataType.values()
+        else f"type {element_type}"
+    )

@@ -1,6 +1,4 @@
-"""Values of names: which of them only the host computes with, and which are tensors or
-become ones.
-"""
+"""Classification of values: strings stay on the host, large arrays become tensors."""
 
 from __future__ import annotations
 
@@ -15,27 +13,28 @@ __all__ = ["is_large", "is_opaque", "to_tensor"]
 
 
 def is_large(value: Value) -> bool:
-    """Whether a value is an array of numbers that kernels compute with, and not the host."""
+    """True for a numeric array that kernels compute with, and not the host."""
     return isinstance(value, np.ndarray) and value.size > FOLDED_SIZE and not is_opaque(value)
 
 
 def is_opaque(value: Value) -> bool:
-    """Whether a value can be computed with on the host alone: strings."""
+    """True for a string array, which only the host computes with."""
     return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
 
 
 def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:
-    """A tensor that carries the elements of an array.
+    """Tensor that carries the elements of an array.
 
     Args:
-        value: the elements, in a type of ONNX that is no string.
-        device: where the tensor is.
-        is_constant: whether it is a part of the program: a single element is then a number in the
-            graph.
+        value: elements of any ONNX type except strings.
+        device: device of the tensor.
+        is_constant: whether the array is part of the program, where a single element becomes a
+            constant of the graph.
     """
     carrier = find_carrier(get_element_type(value.dtype))
     if value.dtype in HOST_TYPES.values():
         value = value.astype(np.dtype(str(carrier)))
+    # A constant of the graph folds into kernels; a buffer would cost a load.
     if is_constant and value.size == 1:
         return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
     return asarray(value, dtype=carrier, device=device)

@@ -1,4 +1,4 @@
-"""Weights: arrays over the bytes of the file they lie in, which is mapped and not read."""
+"""Initializers as arrays over the memory-mapped file."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _PER_BYTE: Final[dict[int, int]] = {
     _T.INT2: 4,
     _T.UINT2: 4,
 }
-"""How many elements share a byte."""
+"""Number of elements per byte."""
 
 
 def map_file(path: str | os.PathLike[str]) -> memoryview:
-    """The bytes of a file, which are read when they are looked at.
+    """Memory-map a file.
 
     Raises:
         OSError: if the file cannot be read.
     """
     with Path(path).open("rb") as file:
+        # mmap rejects empty files.
         if os.fstat(file.fileno()).st_size == 0:
             return memoryview(b"")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -44,11 +45,11 @@ def map_file(path: str | os.PathLike[str]) -> memoryview:
 
 @dataclass(frozen=True, slots=True)
 class WeightReader:
-    """The tensors of a model, as arrays.
+    """Reader of a model's tensors as arrays.
 
     Attributes:
-        title: of the model, for errors.
-        folder: where its external data is; None where it has no place.
+        title: title of the model, for errors.
+        folder: folder of its external data; None for a model without a path.
     """
 
     title: str
@@ -56,14 +57,14 @@ class WeightReader:
     _files: dict[Path, memoryview] = field(default_factory=dict[Path, memoryview])
 
     def read(self, tensor: onnx.TensorProto, data: memoryview | None = None) -> np.ndarray:
-        """The elements of a tensor.
+        """Elements of a tensor.
 
         Args:
-            tensor: what the model says of it.
-            data: its bytes, where they do not lie in `tensor`.
+            tensor: message of the tensor.
+            data: its bytes, if they are not in the message.
 
         Raises:
-            ModelFileError: if what it says contradicts itself.
+            ModelFileError: if the message is inconsistent.
         """
         if tensor.data_location == _T.EXTERNAL:
             data = self._map_external(tensor)
@@ -71,33 +72,37 @@ class WeightReader:
             data = memoryview(tensor.raw_data)
         shape = tuple(tensor.dims)
         if any(size < 0 for size in shape):
-            raise self._refuse(tensor, f"has shape {shape}")
+            raise self._refuse(tensor, f"has the invalid shape {shape}")
         if data is None:
             return self._read_fields(tensor, shape)
         dtype = find_host_type(tensor.data_type)
         if dtype is None:
-            raise self._refuse(tensor, f"has bytes, and is of {_name_type(tensor.data_type)}")
-        per_byte = _PER_BYTE.get(int(tensor.data_type), 1)
-        wanted = -(-prod(shape) // per_byte) * dtype.itemsize
-        if data.nbytes != wanted:
             raise self._refuse(
-                tensor, f"of shape {shape} takes {wanted} bytes, and has {data.nbytes}"
+                tensor, f"of type {_name_type(tensor.data_type)} must not have raw data"
             )
+        per_byte = _PER_BYTE.get(int(tensor.data_type), 1)
+        n_bytes = -(-prod(shape) // per_byte) * dtype.itemsize
+        if data.nbytes != n_bytes:
+            raise self._refuse(tensor, f"of shape {shape} needs {n_bytes} bytes, got {data.nbytes}")
         if per_byte > 1:
             return self._unpack(tensor, data)
+        # ONNX stores little-endian elements; on such machines this is a view of the file.
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype, copy=False).reshape(shape)
 
     def read_sparse(self, sparse: onnx.SparseTensorProto) -> np.ndarray:
-        """The elements of a sparse tensor, with the zeros between them.
+        """Elements of a sparse tensor as a dense array.
 
         Raises:
-            ModelFileError: if what it says contradicts itself, or it is nearly empty and very
-                large.
+            ModelFileError: if the message is inconsistent, or if the dense array would be much
+                larger.
         """
         values, indices = self.read(sparse.values), self.read(sparse.indices)
         shape = tuple(sparse.dims)
-        if min(shape, default=0) < 0 or prod(shape) > _MAX_SPREAD * max(values.size, 1024):
-            raise self._refuse(sparse.values, f"is spread over shape {shape}")
+        if min(shape, default=0) < 0 or prod(shape) > _MAX_DENSITY_FACTOR * max(values.size, 1024):
+            raise self._refuse(
+                sparse.values,
+                f"has {values.size} elements, and cannot become dense with shape {shape}",
+            )
         dense = np.zeros(shape, values.dtype)
         try:
             if indices.ndim == 1:
@@ -105,64 +110,72 @@ class WeightReader:
             else:
                 dense[tuple(indices.T)] = values
         except (IndexError, ValueError) as error:
-            raise self._refuse(sparse.values, f"has wrong positions: {error}") from error
+            raise self._refuse(sparse.values, f"has invalid indices: {error}") from error
         return dense
 
     def _read_fields(self, tensor: onnx.TensorProto, shape: tuple[int, ...]) -> np.ndarray:
-        """Elements that are numbers of the message, and not bytes."""
+        """Elements in typed fields of the message, and not in `raw_data`."""
         try:
             return numpy_helper.to_array(tensor)
         except (ValueError, TypeError, KeyError, OverflowError, UnicodeDecodeError) as error:
-            raise self._refuse(tensor, f"of shape {shape} cannot be read: {error}") from error
+            raise self._refuse(tensor, f"of shape {shape} cannot be decoded: {error}") from error
 
     def _unpack(self, tensor: onnx.TensorProto, data: memoryview) -> np.ndarray:
-        whole = _T(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(data))
-        return numpy_helper.to_array(whole).astype(HOST_TYPES[tensor.data_type], copy=False)
+        message = _T(data_type=tensor.data_type, dims=tensor.dims, raw_data=bytes(data))
+        return numpy_helper.to_array(message).astype(HOST_TYPES[tensor.data_type], copy=False)
 
     def _map_external(self, tensor: onnx.TensorProto) -> memoryview:
         entries = {entry.key: entry.value for entry in tensor.external_data}
         location = entries.get("location", "")
         if self.folder is None:
             raise self._refuse(
-                tensor, f"lies in {location!r}, and the model in no folder: load it by its path"
+                tensor, f"has external data in {location!r}: load the model by its path"
             )
         folder = self.folder.resolve()
         # A path that leaves the folder, through ".." or a link, would let a model read any file of
         # its user.
         path = (folder / location).resolve()
         if not location or not path.is_relative_to(folder) or path == folder:
-            raise self._refuse(tensor, f"lies in {location!r}, which is outside the model's folder")
+            raise self._refuse(
+                tensor, f"has external data in {location!r}, which is outside the model's folder"
+            )
         if path not in self._files:
             if not path.is_file():
-                raise self._refuse(tensor, f"lies in {location!r}, and there is no such file")
+                raise self._refuse(
+                    tensor, f"has external data in {location!r}, which does not exist"
+                )
             try:
                 self._files[path] = map_file(path)
             except OSError as error:
-                raise self._refuse(
-                    tensor, f"lies in {location!r}, which cannot be read: {error.strerror}"
-                ) from error
+                problem = (
+                    f"has external data in {location!r}, which cannot be read: {error.strerror}"
+                )
+                raise self._refuse(tensor, problem) from error
+        # One mapping per file, which all of its tensors share.
         data = self._files[path]
         try:
             offset = int(entries.get("offset") or 0)
             length = int(entries.get("length") or data.nbytes - offset)
         except ValueError as error:
             raise self._refuse(
-                tensor, f"has a place in {location!r} that is no number: {error}"
+                tensor, f"has an invalid offset or length in {location!r}: {error}"
             ) from error
         if offset < 0 or length < 0 or offset + length > data.nbytes:
             raise self._refuse(
                 tensor,
-                f"lies in bytes {offset} to {offset + length} of {location!r}, which has"
-                f" {data.nbytes}",
+                f"has external data in bytes {offset} to {offset + length} of {location!r}, which has {data.nbytes} bytes",
             )
         return data[offset : offset + length]
 
     def _refuse(self, tensor: onnx.TensorProto, problem: str) -> ModelFileError:
-        return ModelFileError(path=self.title, problem=f"the tensor {tensor.name!r} {problem}")
+        return ModelFileError(path=self.title, problem=f"tensor {tensor.name!r} {problem}")
 
 
-_MAX_SPREAD: Final = 1000
-"""How many zeros of a sparse tensor are written out for each of its elements."""
+_MAX_DENSITY_FACTOR: Final = 1000
+"""Largest number of dense elements per element of a sparse tensor.
+
+A small file must not allocate much memory.
+"""
 
 
 def _name_type(kind: int) -> str:

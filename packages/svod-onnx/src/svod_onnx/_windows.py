@@ -1,4 +1,4 @@
-"""Strides, padding and dilations of convolutions and pools, from the attributes of their nodes."""
+"""Strides, padding and dilation of convolutions and pools, from node attributes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = [
     "PoolAttributes",
     "WindowAttributes",
     "Windows",
+    "expand_attribute",
     "list_pads",
     "make_windows",
     "split_pad",
-    "spread",
 ]
 
 Pads = list[tuple[int, int]]
@@ -65,23 +65,21 @@ class Windows(NamedTuple):
     is_open: bool = False
 
 
-def spread(
-    node: Call, name: str, given: Sequence[int] | None, n: int, default: int = 1
+def expand_attribute(
+    node: Call, name: str, attribute: Sequence[int] | None, n: int, default: int = 1
 ) -> list[int]:
-    """The attribute `name`, which has a number for each of `n` axes, or is left out."""
-    values = [default] * n if given is None else list(given)
+    """Value of an optional attribute with an element for each of `n` axes."""
+    values = [default] * n if attribute is None else list(attribute)
     if len(values) != n:
-        raise node.refuse(f"attribute {name!r} has {len(values)} numbers for {n} axes")
+        raise node.refuse(f"attribute {name!r}: expected {n} values, got {values}")
     return values
 
 
 def list_pads(node: Call, pads: Sequence[int] | None, n: int) -> Pads:
-    """What is added before and after each of `n` axes, from the attribute: all that is before, then
-    all that is after.
-    """
+    """Padding before and after each of `n` axes. The attribute lists all starts, then all ends."""
     values = [0] * (2 * n) if pads is None else list(pads)
     if len(values) != 2 * n:
-        raise node.refuse(f"attribute 'pads' has {len(values)} numbers for {n} axes")
+        raise node.refuse(f"attribute 'pads': expected {2 * n} values, got {values}")
     return list(zip(values[:n], values[n:], strict=True))
 
 
@@ -96,16 +94,18 @@ def make_windows(
     """Return the windows of size `kernel` over the spatial axes of `x`, which follow the first two.
 
     Raises:
-        NodeError: if they do not fit the tensor, or each other.
+        NodeError: if the attributes do not fit the tensor, or each other.
     """
     n = x.ndim - 2
     if n < 1 or len(kernel) != n:
-        raise node.refuse(f"has windows of {len(kernel)} axes over a tensor of shape {x.shape}")
-    stride = spread(node, "strides", attributes.strides, n)
-    dilation = spread(node, "dilations", attributes.dilations, n)
+        raise node.refuse(
+            f"a kernel of shape {list(kernel)} needs an input of rank {len(kernel) + 2}, got {x.shape}"
+        )
+    stride = expand_attribute(node, "strides", attributes.strides, n)
+    dilation = expand_attribute(node, "dilations", attributes.dilations, n)
     if min(*stride, *dilation, *kernel) < 1:
         raise node.refuse(
-            f"has windows of size {list(kernel)}, strides {stride} and dilations {dilation}"
+            f"kernel {list(kernel)}, strides {stride} and dilations {dilation} must be positive on every axis"
         )
     match attributes.auto_pad:
         case "NOTSET" | "":
@@ -121,20 +121,26 @@ def make_windows(
                 stride, [split_pad(total, attributes.auto_pad) for total in missing], dilation
             )
         case _:
-            raise node.refuse(f"attribute 'auto_pad' is {attributes.auto_pad!r}")
+            raise node.refuse(
+                f"unknown auto_pad {attributes.auto_pad!r}; expected NOTSET, VALID, SAME_UPPER or SAME_LOWER"
+            )
 
 
 def split_pad(total: int, auto_pad: str) -> tuple[int, int]:
-    """What is added before and after; SAME_UPPER puts the odd one after."""
+    """Split padding into start and end.
+
+    An odd element goes to the end for SAME_UPPER, and to the start for SAME_LOWER.
+    """
     less, more = total // 2, total - total // 2
     return (less, more) if auto_pad == "SAME_UPPER" else (more, less)
 
 
 def _count_missing(node: Call, size: Any, kernel: int, stride: int, dilation: int) -> int:
-    """What an axis lacks for as many windows as it has every `stride`-th element."""
+    """Total padding of an axis so that the number of windows is `ceil(size / stride)`."""
     span = dilation * (kernel - 1) + 1
+    # Independent of the size, which may be symbolic.
     if stride == 1:
         return span - 1
     if not isinstance(size, int):
-        raise node.refuse("pads by the size of an axis, which is not known yet")
+        raise node.refuse("auto_pad with a stride above 1 needs known spatial sizes")
     return max((-(-size // stride) - 1) * stride + span - size, 0)

@@ -1,9 +1,9 @@
-"""Finding the weights in a model's bytes, so that they stay in the file: the message around them is
-read without them.
+"""Location of weights in a serialized model, so that they stay in the mapped file. The parser reads
+the message without them.
 
-A model is a protobuf message: fields, each with a number and, but for numbers, a length. Those on
-the way to the bytes of a weight are `ModelProto.graph`, `GraphProto.initializer` and
-`TensorProto.raw_data`; the others are kept as they are."""
+A model is a protobuf message: fields with a number and, except for numeric fields, a length. The
+path to the bytes of a weight is `ModelProto.graph`, `GraphProto.initializer`,
+`TensorProto.raw_data`. All other fields are copied."""
 
 from __future__ import annotations
 
@@ -12,108 +12,109 @@ from typing import Final
 
 from google.protobuf.message import DecodeError
 
-__all__ = ["Weight", "cut_weights"]
+__all__ = ["Weight", "strip_weights"]
 
 Weight = tuple[int, int]
-"""Where the bytes of a weight lie in the message: from which one, and how many."""
+"""Offset and size of a weight's bytes in the message."""
 
 _GRAPH: Final = 7
 _INITIALIZER: Final = 5
 _RAW_DATA: Final = 9
 _LENGTH_DELIMITED: Final = 2
 _FIXED: Final = {1: 8, 5: 4}
-_MIN_WEIGHT: Final = 4096  # smaller ones are not worth a cut
+_MIN_WEIGHT: Final = 4096  # copying fewer bytes is cheaper than splitting the message
 
 
-def cut_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
-    """A model without the bytes of its large weights, and where they lie.
+def strip_weights(message: memoryview) -> tuple[bytes, dict[int, Weight]]:
+    """Remove the bytes of large weights from a model.
 
     Args:
-        message: a serialized `ModelProto`.
+        message: serialized `ModelProto`.
 
     Returns:
-        a shorter `ModelProto`, and a row for each weight that was cut, by its number among the
-        initializers of the graph.
+        a shorter `ModelProto`, and the location of each removed weight by its index among the
+        initializers.
 
     Raises:
-        DecodeError: if the bytes are cut off in the middle of a field, or are no fields.
+        DecodeError: if the bytes end within a field, or are not fields.
     """
     graphs = [
         (start, end)
-        for number, start, end, _ in _iter_fields(message, 0, len(message))
-        if number == _GRAPH
+        for field_number, start, end, _ in _iter_fields(message, 0, len(message))
+        if field_number == _GRAPH
     ]
     if len(graphs) != 1:
-        return bytes(
-            message
-        ), {}  # several are one message in parts, which the parser puts together
+        return bytes(message), {}  # the parser merges repeated graph fields into one
     weights: dict[int, Weight] = {}
-    count = 0
+    index = 0
     pieces: list[memoryview | bytes] = []
-    (start, end), done = graphs[0], graphs[0][0]
-    for number, content, stop, field in _iter_fields(message, start, end):
-        if number != _INITIALIZER:
+    (start, end), copied = graphs[0], graphs[0][0]
+    for field_number, content, stop, field in _iter_fields(message, start, end):
+        if field_number != _INITIALIZER:
             continue
-        found = _find_raw_data(message, content, stop)
-        if found is not None:
-            data, data_end, data_field = found
-            weights[count] = data, data_end - data
+        raw_data = _find_raw_data(message, content, stop)
+        if raw_data is not None:
+            data, data_end, data_field = raw_data
+            weights[index] = data, data_end - data
             tensor = [message[content:data_field], message[data_end:stop]]
             pieces += [
-                message[done:field],
+                message[copied:field],
                 _make_header(_INITIALIZER, sum(map(len, tensor))),
                 *tensor,
             ]
-            done = stop
-        count += 1
+            copied = stop
+        index += 1
     if not weights:
         return bytes(message), {}
-    pieces.append(message[done:end])
+    pieces.append(message[copied:end])
     graph = b"".join(pieces)
     header = _make_header(_GRAPH, len(graph))
     first = next(
-        field for number, _, _, field in _iter_fields(message, 0, len(message)) if number == _GRAPH
+        field
+        for field_number, _, _, field in _iter_fields(message, 0, len(message))
+        if field_number == _GRAPH
     )
     return b"".join([message[:first], header, graph, message[end:]]), weights
 
 
 def _find_raw_data(message: memoryview, start: int, end: int) -> tuple[int, int, int] | None:
-    """Where the bytes of a tensor begin and end, and where their field does; None if there are few,
-    or several fields.
+    """Start and end of a tensor's bytes, and the start of their field; None if the tensor is small
+    or has several such fields.
     """
     if end - start < _MIN_WEIGHT:
         return None
-    found = [row[1:] for row in _iter_fields(message, start, end) if row[0] == _RAW_DATA]
-    return found[0] if len(found) == 1 and found[0][1] - found[0][0] >= _MIN_WEIGHT else None
+    fields = [row[1:] for row in _iter_fields(message, start, end) if row[0] == _RAW_DATA]
+    return fields[0] if len(fields) == 1 and fields[0][1] - fields[0][0] >= _MIN_WEIGHT else None
 
 
 def _iter_fields(
     message: memoryview, position: int, end: int
 ) -> Iterator[tuple[int, int, int, int]]:
-    """The fields of a message: number, where the content begins and ends, and where the field
-    begins.
+    """Fields of a message as (field number, start of the content, end of the content, start of the
+    field).
     """
     while position < end:
         field = position
         tag, position = _read_varint(message, position, end)
-        kind = tag & 7
-        if kind == _LENGTH_DELIMITED:
+        wire_type = tag & 7
+        if wire_type == _LENGTH_DELIMITED:
             size, position = _read_varint(message, position, end)
-        elif kind == 0:
+        elif wire_type == 0:
             size = _read_varint(message, position, end)[1] - position
-        elif kind in _FIXED:
-            size = _FIXED[kind]
+        elif wire_type in _FIXED:
+            size = _FIXED[wire_type]
         else:
-            raise DecodeError(f"byte {field} begins no field")
+            raise DecodeError(f"unknown wire type {wire_type} at byte {field}")
         if size > end - position:
-            raise DecodeError(f"the field at byte {field} ends behind the message")
+            raise DecodeError(f"field at byte {field} exceeds the message")
         yield tag >> 3, position, position + size, field
         position += size
 
 
 def _read_varint(message: memoryview, position: int, end: int) -> tuple[int, int]:
-    """A number of seven bits to a byte, lowest first, and where it ends."""
+    """Read a varint of seven bits per byte, lowest first. Return its value and its end."""
     value = shift = 0
+    # A varint has at most ten bytes.
     while position < end and shift < 70:
         byte = message[position]
         position += 1
@@ -121,12 +122,12 @@ def _read_varint(message: memoryview, position: int, end: int) -> tuple[int, int
         if byte < 0x80:
             return value, position
         shift += 7
-    raise DecodeError(f"byte {position} ends no number")
+    raise DecodeError(f"unterminated varint at byte {position}")
 
 
-def _make_header(number: int, size: int) -> bytes:
-    """What stands before `size` bytes of a field."""
-    header = bytearray([number << 3 | _LENGTH_DELIMITED])
+def _make_header(field_number: int, size: int) -> bytes:
+    """Tag and length of a field with `size` bytes."""
+    header = bytearray([field_number << 3 | _LENGTH_DELIMITED])
     while size >= 0x80:
         header.append(size & 0x7F | 0x80)
         size >>= 7

@@ -1,11 +1,11 @@
-"""The errors of svod-onnx.
+"""Errors of svod-onnx.
 
 UserError
-├── ModelFileError (ValueError)          a file that is no ONNX model, or one that contradicts itself
-├── UnsupportedOperatorsError (NotImplementedError)   operators that a model needs and svod-onnx does not have, all at once
-├── NodeError (ValueError)               a node that cannot be computed, with the error that says why
-├── ModelInputError (ValueError)         inputs that a model does not take
-└── ValueNeededError (ValueError)        a value that must be known while a program is built, and depends on its inputs
+├── ModelFileError (ValueError)          a file that is not an ONNX model, or an inconsistent one
+├── UnsupportedOperatorsError (NotImplementedError)   unsupported operators of a model, all at once
+├── NodeError (ValueError)               a node that cannot be computed; its cause has the reason
+├── ModelInputError (ValueError)         inputs that do not match the model's declaration
+└── ValueNeededError (ValueError)        a value that must be known while a program is built, but depends on inputs
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _N_SHOWN = 20
 
 
 class ModelFileError(UserError, ValueError):
-    """A file that is no ONNX model, or one that contradicts itself.
+    """A file that is not an ONNX model, or an inconsistent one.
 
     Attributes:
-        path: of the file, or a name for bytes.
-        problem: what is wrong with it, and where.
+        path: path of the file, or a name for bytes.
+        problem: inconsistency and its location.
     """
 
     def __init__(self, *, path: str, problem: str, hint: str | None = None) -> None:
@@ -41,17 +41,16 @@ class ModelFileError(UserError, ValueError):
 
 
 class MissingOperator(NamedTuple):
-    """An operator that a model needs and svod-onnx does not have."""
+    """An unsupported operator of a model."""
 
-    operator: str  # with its domain, where that is not the default one
+    operator: str  # with its domain, unless that is the default domain
     version: int
     node: str
-    output: str  # the first one of the node that something reads
+    output: str  # the node's first output that is read
 
 
 class UnsupportedOperatorsError(UserError, NotImplementedError):
-    """Operators that a model needs and svod-onnx does not have: all of them, before anything is
-    computed.
+    """Unsupported operators of a model: all of them, before the first call.
 
     Attributes:
         missing: a row for each node.
@@ -67,18 +66,18 @@ class UnsupportedOperatorsError(UserError, NotImplementedError):
         if len(missing) > _N_SHOWN:
             rows.append(f"and {len(missing) - _N_SHOWN} more")
         super().__init__(
-            f"{model} needs operators that svod-onnx does not have: {', '.join(names)}",
+            f"{model}: unsupported operators: {', '.join(names)}",
             notes=tuple(rows),
-            hint="docs/onnx-operators.md lists those that there are; `svod_onnx.operator` adds one",
+            hint="docs/onnx-operators.md lists the supported operators; `svod_onnx.operator` adds an operator",
         )
 
 
 class NodeError(UserError, ValueError):
-    """A node that cannot be computed: its cause says why.
+    """A node that cannot be computed. Its cause has the reason.
 
     Attributes:
-        node: the name of the node, or of its first output where it has none.
-        operator: what it computes.
+        node: name of the node, or of its first output if it has no name.
+        operator: operator of the node.
     """
 
     def __init__(
@@ -90,26 +89,23 @@ class NodeError(UserError, ValueError):
 
 
 class ModelInputError(UserError, ValueError):
-    """Inputs that a model does not take."""
+    """Inputs that do not match the model's declaration."""
 
     def __init__(self, *, model: str, problem: str, inputs: Sequence[str]) -> None:
-        super().__init__(f"{model}: {problem}", notes=(f"its inputs are: {'; '.join(inputs)}",))
+        super().__init__(f"{model}: {problem}", notes=(f"expected inputs: {'; '.join(inputs)}",))
 
 
 class ValueNeededError(UserError, ValueError):
-    """A value that must be known while a program is built, and depends on its inputs.
+    """A value that must be known while a program is built, but depends on inputs.
 
     Attributes:
-        node: which needs it.
-        value: its name.
+        node: node that needs the value.
+        value: name of the value.
     """
 
     def __init__(self, *, node: str, operator: str, value: str) -> None:
         self.node, self.value = node, value
         super().__init__(
-            f"{operator} in node {node!r} needs the numbers in {value!r}, which depend on inputs",
-            hint=(
-                "a call of the model itself computes in stages; a function of it takes such inputs"
-                " as numpy arrays"
-            ),
+            f"{operator} in node {node!r} needs the value of {value!r}, which depends on inputs",
+            hint="call the model itself, which runs in stages, or pass the function these inputs as numpy arrays",
         )

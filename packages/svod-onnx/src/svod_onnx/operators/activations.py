@@ -1,4 +1,4 @@
-"""Activations, and Dropout."""
+"""Activations and Dropout."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from svod_tensor import Tensor
 
 __all__ = [
     "activation",
-    "apply_celu",
-    "apply_elu",
-    "apply_gelu",
-    "apply_leaky_relu",
-    "apply_selu",
-    "apply_swish",
-    "apply_thresholded_relu",
-    "drop",
+    "apply_dropout",
+    "celu",
     "dropout",
     "dropout_since_1",
     "dropout_since_7",
+    "elu",
+    "gelu",
     "hard_sigmoid",
     "hard_swish",
+    "leaky_relu",
     "prelu",
     "prelu_since_1",
+    "selu",
     "shrink",
+    "swish",
+    "thresholded_relu",
 ]
 
 
 def _in_float32(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` of elements, of which narrow ones are computed with as float32, and
+    """Apply `function` to elements, in float32 for half-precision dtypes, so that the result is
     rounded once.
     """
     if x.dtype.is_float and x.dtype.itemsize < 4:
@@ -49,41 +49,48 @@ _PLAIN = {
 
 @operator(*_PLAIN)
 def activation(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
+    """Elementwise activation without parameters."""
     del consumed_inputs
     return getattr(x, _PLAIN[node.operator])()
 
 
 @operator("LeakyRelu")
-def apply_leaky_relu(
+def leaky_relu(
     x: Tensor, *, alpha: float = 0.01, consumed_inputs: list[int] | None = None
 ) -> Tensor:
+    """`x` for positive elements, otherwise `alpha * x`."""
     del consumed_inputs
     return x.leaky_relu(alpha)
 
 
 @operator("PRelu", since=7)
 def prelu(x: Tensor, slope: Tensor) -> Tensor:
-    """The slope broadcasts to the shape of `x`, never the other way round."""
+    """`x` for positive elements, otherwise `slope * x`.
+
+    The slope broadcasts to the shape of `x`, not vice versa.
+    """
     return x.lt(0).where(x.mul(slope.expand(x.shape)), x)
 
 
 @operator("PRelu")
 def prelu_since_1(x: Tensor, slope: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
-    """A slope of one axis has a number for each channel, which are along axis 1."""
+    """PRelu up to version 6. A slope of rank 1 has an element for each channel, along axis 1."""
     del consumed_inputs
+    # Trailing axes of size 1 align the slope with axis 1 instead of the last axis.
     if slope.ndim == 1 and slope.shape[0] != 1 and x.ndim > 1:
         slope = slope.reshape(-1, *(1,) * (x.ndim - 2))
     return prelu(x, slope)
 
 
 @operator("Elu")
-def apply_elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
+def elu(x: Tensor, *, alpha: float = 1.0, consumed_inputs: list[int] | None = None) -> Tensor:
+    """`x` for positive elements, otherwise `alpha * (exp(x) - 1)`."""
     del consumed_inputs
     return x.elu(alpha)
 
 
 @operator("Selu")
-def apply_selu(
+def selu(
     node: Call,
     x: Tensor,
     *,
@@ -91,8 +98,9 @@ def apply_selu(
     gamma: float | None = None,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
-    """The constants have more digits from version 6 on."""
+    """Scaled ELU. Its default constants have more digits from version 6 on."""
     del consumed_inputs
+    # As in the specification of each version.
     slope, scale = (
         (1.6732, 1.0507) if node.version < 6 else (1.6732632423543772, 1.0507009873554805)
     )
@@ -101,7 +109,7 @@ def apply_selu(
 
 
 @operator("Celu", since=12)
-def apply_celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
     """`max(0, x) + min(0, alpha * (exp(x / alpha) - 1))`."""
     return _in_float32(
         lambda wide: wide.maximum(0).add(wide.div(alpha).expm1().mul(alpha).minimum(0)), x
@@ -112,27 +120,32 @@ def apply_celu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 def hard_sigmoid(
     x: Tensor, *, alpha: float = 0.2, beta: float = 0.5, consumed_inputs: list[int] | None = None
 ) -> Tensor:
+    """`max(0, min(1, alpha * x + beta))`."""
     del consumed_inputs
     return _in_float32(lambda wide: wide.mul(alpha).add(beta).clip(0, 1), x)
 
 
 @operator("HardSwish", since=14)
 def hard_swish(x: Tensor) -> Tensor:
+    """`x * max(0, min(1, x / 6 + 0.5))`."""
     return x.hardswish()
 
 
 @operator("ThresholdedRelu", since=10)
-def apply_thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def thresholded_relu(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """`x` above `alpha`, otherwise 0."""
     return x.gt(alpha).where(x, 0)
 
 
 @operator("Gelu", since=20)
-def apply_gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+def gelu(x: Tensor, *, approximate: str = "none") -> Tensor:
+    """GELU, exact or by the tanh approximation."""
     return x.gelu(approximate)
 
 
 @operator("Swish", since=24)
-def apply_swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+def swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
+    """`x * sigmoid(alpha * x)`."""
     return (
         x.silu() if alpha == 1 else _in_float32(lambda wide: wide.mul(wide.mul(alpha).sigmoid()), x)
     )
@@ -140,8 +153,8 @@ def apply_swish(x: Tensor, *, alpha: float = 1.0) -> Tensor:
 
 @operator("Shrink", since=9)
 def shrink(input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
-    """`x + bias` below `-lambd`, `x - bias` above `lambd`, and 0 between them, in the dtype of
-    `input`.
+    """`input + bias` below `-lambd`, `input - bias` above `lambd`, and 0 between them, in the dtype
+    of `input`.
     """
     inner = input.gt(lambd).where(input.sub(bias), 0)
     return input.lt(-lambd).where(input.add(bias), inner).cast(input.dtype)
@@ -156,32 +169,35 @@ def dropout(
     *,
     seed: int | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Each element with probability 1 - `ratio`, scaled to keep the mean; and which are kept.
+    """Zero elements with probability `ratio`, and scale the others to keep the mean. Return the
+    result and the mask.
 
-    All are unless `training_mode` is set.
+    Without `training_mode`, all elements are kept.
     """
     if training_mode is None or not training_mode.any():
-        return data, _keep_all(data)
-    return drop(node, data, 0.5 if ratio is None else ratio.reshape(()), seed)
+        return data, _make_full_mask(data)
+    return apply_dropout(node, data, 0.5 if ratio is None else ratio.reshape(()), seed)
 
 
-def drop(node: Call, x: Tensor, ratio: Tensor | float, seed: int | None) -> tuple[Tensor, Tensor]:
-    """What is left of a draw, and whether each element is."""
-    chance = ratio.cast("float32") if isinstance(ratio, Tensor) else ratio
-    keep = Tensor.rand(*x.shape, seed=seed, device=node.trace.device).ge(chance)
-    kept = _in_float32(lambda wide: wide.div(1 - chance), x).cast(x.dtype)
-    return keep.where(kept, 0), keep
+def apply_dropout(
+    node: Call, x: Tensor, ratio: Tensor | float, seed: int | None
+) -> tuple[Tensor, Tensor]:
+    """Result of dropout, and the mask of the remaining elements."""
+    probability = ratio.cast("float32") if isinstance(ratio, Tensor) else ratio
+    mask = Tensor.rand(*x.shape, seed=seed, device=node.trace.device).ge(probability)
+    scaled = _in_float32(lambda wide: wide.div(1 - probability), x).cast(x.dtype)
+    return mask.where(scaled, 0), mask
 
 
-def _keep_all(x: Tensor) -> Tensor:
+def _make_full_mask(x: Tensor) -> Tensor:
     return x.ones_like(dtype="bool")
 
 
 @operator("Dropout", since=7)
 def dropout_since_7(node: Call, data: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
-    """Versions 7 and 10 are for inference alone. The mask is one of bools from version 10 on."""
+    """Dropout of versions 7 and 10, for inference only. The mask is boolean from version 10 on."""
     del ratio
-    mask = _keep_all(data)
+    mask = _make_full_mask(data)
     return data, mask if node.version >= 10 else mask.cast(data.dtype)
 
 
@@ -194,8 +210,9 @@ def dropout_since_1(
     is_test: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> tuple[Tensor, Tensor]:
+    """Dropout up to version 6, with a mask in the dtype of `data`."""
     del consumed_inputs
     if is_test:
-        return data, _keep_all(data).cast(data.dtype)
-    value, keep = drop(node, data, ratio, None)
-    return value, keep.cast(data.dtype)
+        return data, _make_full_mask(data).cast(data.dtype)
+    value, mask = apply_dropout(node, data, ratio, None)
+    return value, mask.cast(data.dtype)

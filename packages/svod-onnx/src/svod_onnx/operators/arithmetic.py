@@ -1,4 +1,4 @@
-"""Arithmetic on elements."""
+"""Elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import reduce
 
 import numpy as np
 
-from svod_onnx._broadcasting import place_along
+from svod_onnx._broadcasting import align_axis
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
@@ -15,13 +15,13 @@ __all__ = [
     "binary",
     "binary_since_1",
     "bit_shift",
-    "divide",
-    "divide_along",
+    "div",
+    "div_since_1",
+    "divide_truncated",
     "mean",
     "mod",
     "pow_",
     "pow_since_1",
-    "truncate_quotient",
     "unary",
     "variadic",
 ]
@@ -34,6 +34,7 @@ _VARIADIC = {"Max": "maximum", "Min": "minimum", "Sum": "add"}
 @operator("Add", "Sub", "Mul", since=7)
 @operator("BitwiseAnd", "BitwiseOr", "BitwiseXor", since=18)
 def binary(node: Call, a: Tensor, b: Tensor) -> Tensor:
+    """Elementwise sum, difference, product or bitwise combination."""
     return getattr(a, (_BINARY | _BITWISE)[node.operator])(b)
 
 
@@ -47,17 +48,19 @@ def binary_since_1(
     broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
+    """Elementwise arithmetic up to version 6, where `axis` aligns `b` with an axis of `a`."""
     del broadcast, consumed_inputs
-    return binary(node, a, place_along(a, b, axis))
+    return binary(node, a, align_axis(a, b, axis))
 
 
 @operator("Div", since=7)
-def divide(a: Tensor, b: Tensor) -> Tensor:
-    return a.div(b) if a.dtype.is_inexact else truncate_quotient(a, b)
+def div(a: Tensor, b: Tensor) -> Tensor:
+    """Quotient; integers are truncated toward zero."""
+    return a.div(b) if a.dtype.is_inexact else divide_truncated(a, b)
 
 
 @operator("Div")
-def divide_along(
+def div_since_1(
     a: Tensor,
     b: Tensor,
     *,
@@ -65,31 +68,34 @@ def divide_along(
     broadcast: int = 0,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
+    """Quotient up to version 6, where `axis` aligns `b` with an axis of `a`."""
     del broadcast, consumed_inputs
-    return divide(a, place_along(a, b, axis))
+    return div(a, align_axis(a, b, axis))
 
 
-def truncate_quotient(a: Tensor, b: Tensor) -> Tensor:
-    """The quotient of integers, rounded toward zero."""
+def divide_truncated(a: Tensor, b: Tensor) -> Tensor:
+    """Quotient of integers, truncated toward zero."""
     floor = a.floor_divide(b)
     if not a.dtype.is_signed:
         return floor
-    is_below = floor.lt(0).logical_and(floor.mul(b).ne(a))
-    return floor.add(is_below.cast(floor.dtype))
+    # Floor and truncation differ by one for negative inexact quotients.
+    is_inexact_negative = floor.lt(0).logical_and(floor.mul(b).ne(a))
+    return floor.add(is_inexact_negative.cast(floor.dtype))
 
 
 @operator("Mod", since=10)
 def mod(a: Tensor, b: Tensor, *, fmod: int = 0) -> Tensor:
-    """With the sign of `a` where `fmod` is set, else with that of `b`."""
+    """Remainder with the sign of `a` for `fmod` 1, otherwise with the sign of `b`."""
     return a.fmod(b) if fmod else a.remainder(b)
 
 
 @operator("Pow", since=7)
 def pow_(node: Call, x: Tensor, y: Value) -> Tensor:
-    """In the dtype of `x`, whatever that of the exponent is.
+    """Power in the dtype of `x`, independent of the exponent's dtype.
 
-    Small integers as constants make products.
+    A small constant integer exponent becomes multiplications.
     """
+    # A known exponent avoids the general power function.
     if isinstance(y, np.ndarray) and y.size == 1 and y.ndim <= x.ndim:
         return _raise_to_constant(x, y.item())
     (power,) = node.tensors(y)
@@ -101,52 +107,56 @@ def _raise_to_constant(a: Tensor, exponent: float) -> Tensor:
         return a.pow(exponent)
     if exponent == int(exponent):
         return a.pow(int(exponent))
+    # A fractional exponent of an integer base needs floats.
     return a.cast("float64").pow(exponent).cast(a.dtype)
 
 
 def _raise_to_tensor(a: Tensor, exponent: Tensor) -> Tensor:
     if a.dtype.is_float:
+        # The exponent may be wider than the base, and casting it to the base's dtype would round
+        # it.
         wide = "float64" if exponent.dtype.itemsize > 4 or a.dtype.itemsize > 4 else "float32"
         return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
     if exponent.dtype.is_float:
         return a.cast("float64").pow(exponent.cast("float64")).cast(a.dtype)
-    # Powers of integers wrap, and so do not depend on how the base is read.
+    # Integer powers wrap modulo 2^64, so the signedness of the base does not matter.
     wide = "int64" if exponent.dtype.is_signed else "uint64"
     return a.cast(wide).pow(exponent.cast(wide)).cast(a.dtype)
 
 
 @operator("Pow")
 def pow_since_1(x: Tensor, y: Tensor, *, axis: int | None = None, broadcast: int = 0) -> Tensor:
+    """Power up to version 6, where `axis` aligns `y` with an axis of `x`."""
     del broadcast
-    return _raise_to_tensor(x, place_along(x, y, axis))
+    return _raise_to_tensor(x, align_axis(x, y, axis))
 
 
 @operator("BitShift", since=11)
 def bit_shift(node: Call, x: Tensor, y: Tensor, *, direction: str) -> Tensor:
+    """Bits of `x` shifted by `y` to the left or right."""
     if direction not in ("LEFT", "RIGHT"):
-        raise node.refuse(
-            f"attribute 'direction' is {direction!r}, which is neither LEFT nor RIGHT"
-        )
+        raise node.refuse(f"unknown direction {direction!r}; expected LEFT or RIGHT")
     return x.lshift(y) if direction == "LEFT" else x.rshift(y)
 
 
 @operator("Max", "Min", "Sum")
 def variadic(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
+    """Elementwise maximum, minimum or sum of any number of operands."""
     del consumed_inputs
     if not inputs:
-        raise node.refuse("has no operands")
+        raise node.refuse("expected at least one operand")
     return reduce(getattr(Tensor, _VARIADIC[node.operator]), inputs)
 
 
 @operator("Mean")
 def mean(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = None) -> Tensor:
-    """Of tensors, element by element; narrow floats are added in float32."""
+    """Elementwise mean of the operands. Half-precision operands are summed in float32."""
     del consumed_inputs
     if not inputs:
-        raise node.refuse("has no operands")
-    kind = inputs[0].dtype
-    wide = [term.cast("float32") if kind.itemsize < 4 else term for term in inputs]
-    return reduce(Tensor.add, wide).div(len(inputs)).cast(kind)
+        raise node.refuse("expected at least one operand")
+    dtype = inputs[0].dtype
+    terms = [term.cast("float32") if dtype.itemsize < 4 else term for term in inputs]
+    return reduce(Tensor.add, terms).div(len(inputs)).cast(dtype)
 
 
 _UNARY = {
@@ -179,7 +189,7 @@ _UNARY = {
 
 @operator(*_UNARY)
 def unary(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
-    """In the dtype of `x`: what Erf makes of integers is cut to integers."""
+    """Elementwise function in the dtype of `x`. Integer results of Erf are truncated."""
     del consumed_inputs
     value = getattr(x, _UNARY[node.operator])()
     return value if value.dtype is x.dtype else value.cast(x.dtype)

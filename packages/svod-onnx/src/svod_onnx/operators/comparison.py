@@ -1,10 +1,10 @@
-"""Comparisons, limits, choices, and the logic of what they answer."""
+"""Comparisons, logic, clipping and selection."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from svod_onnx._broadcasting import place_along
+from svod_onnx._broadcasting import align_axis
 from svod_onnx._registry import RunOnHostError, Value, operator
 from svod_onnx._trace import Call
 from svod_onnx._values import is_opaque
@@ -38,6 +38,7 @@ _COMPARISONS = {
 @operator("Equal", "Greater", "Less", "And", "Or", "Xor", since=7)
 @operator("GreaterOrEqual", "LessOrEqual", since=12)
 def comparison(node: Call, a: Tensor, b: Tensor) -> Tensor:
+    """Elementwise comparison or logical operation."""
     return getattr(a, _COMPARISONS[node.operator])(b)
 
 
@@ -45,34 +46,36 @@ def comparison(node: Call, a: Tensor, b: Tensor) -> Tensor:
 def comparison_since_1(
     node: Call, a: Tensor, b: Tensor, *, axis: int | None = None, broadcast: int = 0
 ) -> Tensor:
+    """Comparison up to version 6, where `axis` aligns `b` with an axis of `a`."""
     del broadcast
-    return comparison(node, a, place_along(a, b, axis))
+    return comparison(node, a, align_axis(a, b, axis))
 
 
 @operator("Not")
 def not_(x: Tensor) -> Tensor:
+    """Elementwise negation."""
     return x.logical_not()
 
 
 @operator("IsNaN")
 def is_nan(x: Tensor) -> Tensor:
+    """True for NaN."""
     return x.isnan()
 
 
 @operator("IsInf")
 def is_inf(x: Tensor, *, detect_negative: int = 1, detect_positive: int = 1) -> Tensor:
-    found = x.isinf()
+    """True for infinities of the detected signs."""
+    mask = x.isinf()
     if not detect_negative:
-        found = found.logical_and(x.gt(0))
-    return found if detect_positive else found.logical_and(x.lt(0))
+        mask = mask.logical_and(x.gt(0))
+    return mask if detect_positive else mask.logical_and(x.lt(0))
 
 
 @operator("Clip", since=11)
 def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) -> Tensor:
-    """NaN stays NaN, and where both limits contradict each other the upper one holds.
-
-    Exporters write limits of shape (1,) too.
-    """
+    """Clamp to limits. NaN stays NaN; if the limits are inconsistent, `max` wins."""
+    # Exporters write limits of shape (1,), which must not add an axis.
     low, high = (None if bound is None else bound.reshape(()) for bound in (min, max))
     return input.clip(low, high)
 
@@ -89,20 +92,26 @@ def clip_since_1(
     max: float | None = None,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
-    """From version 6 on infinities become the largest float32 by default."""
+    """Clamp to limits that are attributes.
+
+    From version 6 on the default limits are the largest finite float32.
+    """
     del consumed_inputs
+    # Half-precision dtypes cannot represent the default limits, which are no limits for them.
     if node.version >= 6 and input.dtype.itemsize >= 4:
         min, max = -_LARGEST if min is None else min, _LARGEST if max is None else max
     return input.clip(min, max)
 
 
 def where_on_host(condition: Value, x: Value, y: Value) -> np.ndarray:
+    """Select strings elementwise."""
     mask = condition.numpy() if isinstance(condition, Tensor) else condition
     return np.where(np.asarray(mask), np.asarray(x, dtype=object), np.asarray(y, dtype=object))
 
 
 @operator("Where", host=where_on_host)
 def where(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
+    """Select elements of `x` where `condition` is true, otherwise of `y`."""
     if is_opaque(x) or is_opaque(y):
         raise RunOnHostError
     mask, left, right = node.tensors(condition, x, y)
@@ -111,4 +120,5 @@ def where(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
 
 @operator("Identity")
 def identity(input: Value) -> Value:
+    """The operand."""
     return input

@@ -1,4 +1,4 @@
-"""Control flow: what is computed depends on numbers."""
+"""Control flow: If, Loop and Scan."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 import svod_tensor as sv
-from svod_onnx._counted_loops import find_count
+from svod_onnx._counted_loops import find_trip_count
 from svod_onnx._graph import Graph
 from svod_onnx._inlining import Inline
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
@@ -19,19 +19,19 @@ from svod_tensor import Tensor
 __all__ = ["if_", "loop", "scan", "scan_since_8"]
 
 _N_UNROLLED: Final = 64
-"""The iterations of a loop up to which they are written out."""
+"""Largest trip count of a loop that is unrolled."""
 
 
 @operator("If")
-def if_(cond: Known, *, then_branch: Graph, else_branch: Graph) -> Value:
-    """The nodes of a branch, in the place of the node."""
-    raise Inline(then_branch if cond.item() else else_branch)
+def if_(cond: Known, *, then_branch: Graph, else_branch: Graph) -> Inline:
+    """Replace the node by the nodes of a branch."""
+    return Inline(then_branch if cond.item() else else_branch)
 
 
 def _loop_on_host(
     node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
-    return _repeat(
+    return _run_iterations(
         node,
         _count_trips(_read(max_trip_count)),
         _read_condition(_read(cond)),
@@ -49,16 +49,20 @@ def _read(value: Value) -> Value:
 def loop(
     node: Call, max_trip_count: Value = None, cond: Value = None, *v_initial: Value, body: Graph
 ) -> tuple[Value, ...]:
-    """The iterations in one program, where their number is known while it is built: few one after
-    the other, many as a loop; else on the host."""
+    """Run a loop in the program if its trip count is known: unrolled if it is small, otherwise as a
+    scan.
+
+    Other loops run on the host.
+    """
     if isinstance(max_trip_count, Tensor) or isinstance(cond, Tensor):
         raise RunOnHostError
-    n_trips, goes_on = _count_trips(max_trip_count), _read_condition(cond)
-    counted = find_count(node, n_trips, v_initial, body) if goes_on else None
-    if counted is not None and counted.n_iterations > _N_UNROLLED:
-        after, stacks = counted.scan(node, v_initial, body)
-        return *after, *stacks
-    return _repeat(node, n_trips, goes_on, v_initial, body, _N_UNROLLED)
+    n_trips, condition = _count_trips(max_trip_count), _read_condition(cond)
+    # Most exported loops only count; they need no value of a tensor to know when to end.
+    counted_loop = find_trip_count(node, n_trips, v_initial, body) if condition else None
+    if counted_loop is not None and counted_loop.trip_count > _N_UNROLLED:
+        carries, stacks = counted_loop.scan(node, v_initial, body)
+        return *carries, *stacks
+    return _run_iterations(node, n_trips, condition, v_initial, body, _N_UNROLLED)
 
 
 def _count_trips(trips: Value) -> int | None:
@@ -69,51 +73,62 @@ def _read_condition(condition: Value) -> bool:
     return True if condition is None else bool(np.asarray(condition).item())
 
 
-def _repeat(
+def _run_iterations(
     node: Call,
     n_trips: int | None,
-    goes_on: bool,
-    carried: Sequence[Value],
+    condition: bool,
+    initial: Sequence[Value],
     body: Graph,
     limit: int | None,
 ) -> tuple[Value, ...]:
-    values = list(carried)
-    stacks: list[list[Value]] = [[] for _ in body.outputs[1 + len(values) :]]
-    for number in count():
-        if not goes_on or (n_trips is not None and number >= n_trips):
+    """Run iterations until the condition is false or the trip count is reached.
+
+    Raises:
+        RunOnHostError: if the condition is not known, or there are more than `limit` iterations.
+    """
+    values = list(initial)
+    scan_outputs: list[list[Value]] = [[] for _ in body.outputs[1 + len(values) :]]
+    for index in count():
+        if not condition or (n_trips is not None and index >= n_trips):
             break
-        if limit is not None and number >= limit:
+        # Unrolling more iterations would take long to compile.
+        if limit is not None and index >= limit:
             raise RunOnHostError
         results = node.trace.run_graph(
-            body, [np.array(number, np.int64), np.array(goes_on), *values]
+            body, [np.array(index, np.int64), np.array(condition), *values]
         )
         if node.trace.can_read:
-            results = [_settle(value) for value in results]
+            # On the host, each iteration runs at once, so that graphs do not grow with the trip
+            # count.
+            results = [_materialize(value) for value in results]
+        # The condition depends on inputs, so only the host can decide to continue.
         if isinstance(results[0], Tensor):
             raise RunOnHostError
-        goes_on = bool(np.asarray(results[0]).item())
+        condition = bool(np.asarray(results[0]).item())
         values = results[1 : 1 + len(values)]
-        for stack, value in zip(stacks, results[1 + len(values) :], strict=True):
+        for stack, value in zip(scan_outputs, results[1 + len(values) :], strict=True):
             stack.append(value)
     return *values, *(
         _stack(node, stack, info)
-        for stack, info in zip(stacks, body.outputs[1 + len(values) :], strict=True)
+        for stack, info in zip(scan_outputs, body.outputs[1 + len(values) :], strict=True)
     )
 
 
-def _settle(value: Value) -> Value:
-    """A single number as an array, by which loops go on; what else was computed, in memory."""
+def _materialize(value: Value) -> Value:
+    """Read a single integer, which may be a condition or counter; realize any other tensor."""
     if isinstance(value, Tensor):
         return value.numpy() if value.size == 1 and not value.dtype.is_float else value.realize()
     return value
 
 
 def _stack(node: Call, values: Sequence[Value], info: Any) -> Value:
-    """What iterations give, along a new first axis; without iterations, the shape is what the body
-    says of it.
+    """Stack the values of all iterations along a new leading axis.
+
+    Without iterations, the declaration gives the shape.
     """
     if values:
         return Tensor.stack([node.trace.get_tensor(node.node, "", value) for value in values])
+    # A zero-trip loop has no value whose shape could be used.
     shape = [size if isinstance(size, int) else 0 for size in info.shape or ()]
     return Tensor.empty(0, *shape, dtype=info.dtype)
 
@@ -129,47 +144,51 @@ def scan(
     scan_output_axes: list[int] | None = None,
     scan_output_directions: list[int] | None = None,
 ) -> tuple[Value, ...]:
-    """The body for each slice of the last operands; it carries the others."""
-    n_carried = len(initial_state_and_scan_inputs) - num_scan_inputs
+    """Run the body for each slice of the last `num_scan_inputs` operands, with the first operands
+    as carries.
+    """
+    n_carries = len(initial_state_and_scan_inputs) - num_scan_inputs
     tensors = [
         node.trace.get_tensor(node.node, name, value)
         for name, value in zip(node.node.inputs, initial_state_and_scan_inputs, strict=True)
     ]
+    # `sv.scan` runs forward along the leading axis, so other axes move and reversed ones are
+    # flipped.
     slices = [
-        _turn(x.moveaxis(axis, 0), direction)
+        _flip_if(x.moveaxis(axis, 0), direction)
         for x, axis, direction in zip(
-            tensors[n_carried:],
+            tensors[n_carries:],
             scan_input_axes or [0] * num_scan_inputs,
             scan_input_directions or [0] * num_scan_inputs,
             strict=True,
         )
     ]
-    carried, stacked = _scan(node, tensors[:n_carried], slices, body)
+    carries, stacked = _scan(node, tensors[:n_carries], slices, body)
     axes, directions = (
         scan_output_axes or [0] * len(stacked),
         scan_output_directions or [0] * len(stacked),
     )
-    turned = [
-        _turn(x, direction).moveaxis(0, axis)
+    flipped = [
+        _flip_if(x, direction).moveaxis(0, axis)
         for x, axis, direction in zip(stacked, axes, directions, strict=True)
     ]
-    return *carried, *turned
+    return *carries, *flipped
 
 
-def _turn(x: Tensor, direction: int) -> Tensor:
+def _flip_if(x: Tensor, direction: int) -> Tensor:
     return x.flip(0) if direction else x
 
 
 def _scan(
-    node: Call, carried: list[Tensor], slices: list[Tensor], body: Graph
+    node: Call, initial: list[Tensor], slices: list[Tensor], body: Graph
 ) -> tuple[list[Tensor], list[Tensor]]:
-    def step(states: Any, now: Any) -> Any:
-        results = node.trace.run_graph(body, [*states, *now])
+    def step(states: Any, slices_: Any) -> Any:
+        results = node.trace.run_graph(body, [*states, *slices_])
         tensors = [node.trace.get_tensor(node.node, "", value) for value in results]
-        return tensors[: len(carried)], tensors[len(carried) :]
+        return tensors[: len(initial)], tensors[len(initial) :]
 
-    ends, stacked = sv.scan(step, carried, slices)
-    return list(ends), list(stacked)
+    final, stacked = sv.scan(step, initial, slices)
+    return list(final), list(stacked)
 
 
 @operator("Scan")
@@ -181,22 +200,23 @@ def scan_since_8(
     num_scan_inputs: int,
     directions: list[int] | None = None,
 ) -> tuple[Value, ...]:
-    """Version 8 has a batch along the first axis of all operands, each row of which may end after
-    steps of its own.
-    """
+    """Scan of version 8, where the leading axis of all operands is the batch."""
     if sequence_lens is not None:
-        raise node.refuse("of version 8 is done for sequences of equal lengths alone")
+        raise node.refuse(
+            "operand 'sequence_lens' of version 8 is not supported; all sequences must have equal lengths"
+        )
     tensors = [
         node.trace.get_tensor(node.node, name, value)
         for name, value in zip(node.node.inputs[1:], initial_state_and_scan_inputs, strict=True)
     ]
-    n_carried = len(tensors) - num_scan_inputs
+    n_carries = len(tensors) - num_scan_inputs
     rows: list[list[Tensor]] = []
-    for parts in zip(*(x.unbind(0) for x in tensors), strict=True):
-        turns = directions or [0] * num_scan_inputs
+    # Each row of the batch is a sequence of its own.
+    for sample in zip(*(x.unbind(0) for x in tensors), strict=True):
+        flips = directions or [0] * num_scan_inputs
         slices = [
-            _turn(x, direction) for x, direction in zip(parts[n_carried:], turns, strict=True)
+            _flip_if(x, direction) for x, direction in zip(sample[n_carries:], flips, strict=True)
         ]
-        carried, stacked = _scan(node, list(parts[:n_carried]), slices, body)
-        rows.append([*carried, *stacked])
+        carries, stacked = _scan(node, list(sample[:n_carries]), slices, body)
+        rows.append([*carries, *stacked])
     return tuple(Tensor.stack(list(column)) for column in zip(*rows, strict=True))

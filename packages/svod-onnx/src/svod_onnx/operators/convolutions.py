@@ -1,4 +1,4 @@
-"""Convolutions and their transposes."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
-from svod_onnx._windows import ConvAttributes, list_pads, make_windows, split_pad, spread
+from svod_onnx._windows import ConvAttributes, expand_attribute, list_pads, make_windows, split_pad
 from svod_tensor import Tensor
 
 __all__ = ["ConvTransposeAttributes", "conv", "conv_transpose", "get_kernel"]
@@ -23,6 +23,7 @@ def conv(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
+    """Convolution of `x` with filters `w`, plus the bias `b`."""
     kernel = get_kernel(node, w, attributes.kernel_shape)
     windows = make_windows(node, x, kernel, attributes)
     return x.conv2d(
@@ -52,58 +53,66 @@ def conv_transpose(
     *,
     attributes: ConvTransposeAttributes,
 ) -> Tensor:
-    """The wanted size of a result says what is cut off of it, as does `auto_pad`:
+    """Transposed convolution. `output_shape` or `auto_pad` determines the padding that is removed
+    from the full result.
 
-    `SAME_...` for `strides` times the size.
+    `SAME_UPPER` and `SAME_LOWER` give an output of `strides` times the input size.
     """
     kernel = get_kernel(node, w, attributes.kernel_shape)
     n = len(kernel)
-    stride = spread(node, "strides", attributes.strides, n)
-    dilation = spread(node, "dilations", attributes.dilations, n)
-    extra = spread(node, "output_padding", attributes.output_padding, n, default=0)
-    # How much longer the whole result is than `strides` times the tensor.
-    beyond = [
-        more + d * (k - 1) + 1 - step
-        for more, d, k, step in zip(extra, dilation, kernel, stride, strict=True)
+    stride = expand_attribute(node, "strides", attributes.strides, n)
+    dilation = expand_attribute(node, "dilations", attributes.dilations, n)
+    output_padding = expand_attribute(
+        node, "output_padding", attributes.output_padding, n, default=0
+    )
+    # Size of the full result in excess of `strides` times the input size.
+    excess = [
+        extra + d * (k - 1) + 1 - step
+        for extra, d, k, step in zip(output_padding, dilation, kernel, stride, strict=True)
     ]
     if attributes.output_shape:
         sizes: list[Any] = [size * step for size, step in zip(x.shape[2:], stride, strict=True)]
         if not all(isinstance(size, int) for size in sizes):
-            raise node.refuse("cuts by the size of an axis, which is not known yet")
-        wanted = attributes.output_shape[-n:]
-        beyond = [
-            size + more - kept for size, more, kept in zip(sizes, beyond, wanted, strict=True)
+            raise node.refuse("attribute 'output_shape' needs known spatial sizes")
+        output_shape = attributes.output_shape[-n:]
+        excess = [
+            size + extra - target
+            for size, extra, target in zip(sizes, excess, output_shape, strict=True)
         ]
     if attributes.output_shape or attributes.auto_pad.startswith("SAME"):
-        # What is wanted beyond the whole result is zeros behind it.
-        cuts = [split_pad(more, attributes.auto_pad) if more > 0 else (0, more) for more in beyond]
+        # A negative excess extends the result by zeros at its end.
+        pads = [
+            split_pad(extra, attributes.auto_pad) if extra > 0 else (0, extra) for extra in excess
+        ]
     else:
-        cuts = (
+        pads = (
             [(0, 0)] * n if attributes.auto_pad == "VALID" else list_pads(node, attributes.pads, n)
         )
-    # As much as is cut off before is cut off after too, unless more is added there.
-    behind: list[int] = [more + begin - end for more, (begin, end) in zip(extra, cuts, strict=True)]
-    total = x.conv_transpose2d(
+    # `padding` removes elements symmetrically, so an asymmetric end becomes output padding or a
+    # final crop.
+    end_padding: list[int] = [
+        extra + start - end for extra, (start, end) in zip(output_padding, pads, strict=True)
+    ]
+    result = x.conv_transpose2d(
         w,
         b,
         stride=stride,
-        padding=[begin for begin, _ in cuts],
-        output_padding=[max(more, 0) for more in behind],
+        padding=[start for start, _ in pads],
+        output_padding=[max(extra, 0) for extra in end_padding],
         dilation=dilation,
         groups=attributes.group,
     )
-    ends: list[Any] = [
-        (0, size + min(more, 0)) for size, more in zip(total.shape[2:], behind, strict=True)
+    bounds: list[Any] = [
+        (0, size + min(extra, 0)) for size, extra in zip(result.shape[2:], end_padding, strict=True)
     ]
-    return total.shrink(None, None, *ends)
+    return result.shrink(None, None, *bounds)
 
 
 def get_kernel(node: Call, weight: Tensor, kernel_shape: Sequence[int] | None) -> list[int]:
-    """The size of the filters, which the attribute may say once more."""
+    """Spatial shape of the filters, which the attribute may repeat."""
     sizes: list[Any] = list(weight.shape[2:])
     if kernel_shape is not None and list(kernel_shape) != sizes:
         raise node.refuse(
-            f"has filters of shape {weight.shape}, and attribute 'kernel_shape' is"
-            f" {list(kernel_shape)}"
+            f"kernel_shape {list(kernel_shape)} does not match filters of shape {weight.shape}"
         )
     return sizes

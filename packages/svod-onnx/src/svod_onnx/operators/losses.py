@@ -1,4 +1,4 @@
-"""Losses of classifiers."""
+"""Classification losses."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ def negative_log_likelihood_loss(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """The negative logarithms at the labels, along the second axis; those of `ignore_index` do not
-    count.
+    """Weighted negative log likelihood of the targets, with classes along axis 1.
 
-    The mean is weighted.
+    Targets equal to `ignore_index` do not count. The mean divides by the sum of the weights.
     """
-    whole = target.cast("int64")
-    counts = None if ignore_index is None else whole != ignore_index
-    places = whole if counts is None else counts.where(whole, 0)
-    found = -input.take_along_axis(places.unsqueeze(1), 1).squeeze(1)
+    classes = target.cast("int64")
+    is_counted = None if ignore_index is None else classes != ignore_index
+    # `ignore_index` may be out of bounds, so gather index 0 instead.
+    indices = classes if is_counted is None else is_counted.where(classes, 0)
+    log_losses = -input.take_along_axis(indices.unsqueeze(1), 1).squeeze(1)
     weight = (
-        Tensor.full(places.shape, 1, dtype=input.dtype)
+        Tensor.full(indices.shape, 1, dtype=input.dtype)
         if weights is None
-        else weights.take(places, 0)
+        else weights.take(indices, 0)
     )
-    if counts is not None:
-        weight = counts.where(weight, 0)
-    losses = found * weight
+    if is_counted is not None:
+        # Ignored targets count neither in the sum nor in the mean's divisor.
+        weight = is_counted.where(weight, 0)
+    losses = log_losses * weight
     match reduction:
         case "none":
             return losses.cast(input.dtype)
@@ -42,7 +43,7 @@ def negative_log_likelihood_loss(
         case "mean":
             return (losses.sum() / weight.sum()).cast(input.dtype)
         case _:
-            raise ValueError(f"has no reduction {reduction!r}; there are none, sum and mean")
+            raise ValueError(f"unknown reduction {reduction!r}; expected none, sum or mean")
 
 
 @operator("SoftmaxCrossEntropyLoss")
@@ -54,7 +55,7 @@ def softmax_cross_entropy_loss(
     ignore_index: int | None = None,
     reduction: str = "mean",
 ) -> tuple[Tensor, Tensor]:
-    """The loss, and the logarithms of the probabilities."""
+    """Cross-entropy loss, and the log probabilities."""
     logarithms = scores.log_softmax(1)
     return negative_log_likelihood_loss(
         logarithms, labels, weights, ignore_index=ignore_index, reduction=reduction

@@ -1,6 +1,4 @@
-"""Operators of the domain "com.microsoft", which onnxruntime's optimiser and quantisation put into
-models.
-"""
+"""Operators of the domain "com.microsoft", which onnxruntime's optimizer and quantizer emit."""
 
 from __future__ import annotations
 
@@ -10,20 +8,15 @@ import numpy as np
 
 from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
-from svod_onnx.operators.activations import apply_gelu
-from svod_onnx.operators.integer_products import Zero, multiply_whole, to_zero
+from svod_onnx.operators.activations import gelu
+from svod_onnx.operators.int8_matmul import ZeroPoint, matmul_int8, to_zero_point
 from svod_onnx.operators.quantization import (
     QuantizeLinearAttributes,
     dequantize_linear,
     dynamic_quantize_linear,
     quantize_linear,
 )
-from svod_onnx.operators.recurrence import (
-    LstmAttributes,
-    finish_layer,
-    make_layer,
-    run_memory_steps,
-)
+from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_lstm_steps
 from svod_tensor import Tensor
 
 __all__ = [
@@ -45,30 +38,30 @@ __all__ = [
 MICROSOFT: Final = "com.microsoft"
 
 
-def _multiply_by_range(
-    node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: Zero
+def _matmul_dynamic(
+    node: Call, x: Tensor, weight: Tensor, scale: Tensor, zero_point: ZeroPoint
 ) -> Tensor:
-    """`x @ weight` in float32, where `x` is quantised by the range of its elements.
+    """`x @ weight` in float32, with `x` quantized dynamically by the range of its elements.
 
     Args:
-        node: whose weights are arranged once.
-        x: floats, of shape (..., depth).
-        weight: 8-bit integers, of shape (..., depth, columns).
-        scale: of the weight: one, or one for each column.
-        zero_point: likewise.
+        node: node whose weights are prepared once.
+        x: floats of shape (..., depth).
+        weight: 8-bit integers of shape (..., depth, columns).
+        scale: scale of the weight, a scalar or one per column.
+        zero_point: zero point of the weight, likewise.
     """
-    steps, step, zero = dynamic_quantize_linear(x.cast("float32"))
-    # Each step is read once for every few columns.
-    total = multiply_whole(node, steps.contiguous(), weight, zero.cast("int32"), zero_point)
-    return total.cast("float32") * (step * _drop_one(scale).cast("float32"))
+    integers, x_scale, x_zero = dynamic_quantize_linear(x.cast("float32"))
+    # Stored, since the product would otherwise quantize each element again for every few columns.
+    sums = matmul_int8(node, integers.contiguous(), weight, x_zero.cast("int32"), zero_point)
+    return sums.cast("float32") * (x_scale * _squeeze_scalar(scale).cast("float32"))
 
 
-def _drop_one(parameter: Tensor) -> Tensor:
-    """A scale or zero point, without axes where there is one."""
+def _squeeze_scalar(parameter: Tensor) -> Tensor:
+    """Reshape a scale or zero point with one element to a scalar."""
     return parameter.reshape(()) if parameter.size == 1 else parameter
 
 
-@operator("DynamicQuantizeLSTM", domain=MICROSOFT, arranges=True)
+@operator("DynamicQuantizeLSTM", domain=MICROSOFT, precomputes=True)
 def dynamic_quantize_lstm(
     node: Call,
     x: Tensor,
@@ -86,25 +79,33 @@ def dynamic_quantize_lstm(
     *,
     attributes: LstmAttributes,
 ) -> tuple[Tensor, ...]:
-    """An LSTM with weights of 8 bits, of shape (directions, inputs, 4 * width); inputs and each
-    state are quantised by their ranges.
+    """LSTM with 8-bit weights of shape (directions, inputs, 4 * width).
+
+    Inputs and states are quantized dynamically.
     """
     if w_scale is None or r_scale is None:
-        raise node.refuse("has no scales of its weights")
+        raise node.refuse("missing operands: the scales of W and R are required")
 
-    def pick(label: str, source: Tensor, number: int) -> Tensor:
+    def pick(label: str, source: Tensor, direction: int) -> Tensor:
+        # Stored contiguously once, as the product of each step reads the weights again.
         def compute(source: Tensor) -> Tensor:
-            return source[number].contiguous()
+            return source[direction].contiguous()
 
-        return node.arrange(f"{label}{number}", compute, source)
+        return node.precompute(f"{label}{direction}", compute, source)
 
-    def multiply_inputs(values: Tensor, number: int) -> Tensor:
-        weight, zero = pick("inputs", w, number), to_zero(node, _pick(w_zero_point, number))
-        return _multiply_by_range(node, values, weight, w_scale[number], zero)
+    def multiply_inputs(values: Tensor, direction: int) -> Tensor:
+        weight, zero = (
+            pick("inputs", w, direction),
+            to_zero_point(node, _pick(w_zero_point, direction)),
+        )
+        return _matmul_dynamic(node, values, weight, w_scale[direction], zero)
 
-    def multiply_state(h: Tensor, number: int) -> Tensor:
-        weight, zero = pick("states", r, number), to_zero(node, _pick(r_zero_point, number))
-        return _multiply_by_range(node, h, weight, r_scale[number], zero)
+    def multiply_state(h: Tensor, direction: int) -> Tensor:
+        weight, zero = (
+            pick("states", r, direction),
+            to_zero_point(node, _pick(r_zero_point, direction)),
+        )
+        return _matmul_dynamic(node, h, weight, r_scale[direction], zero)
 
     layer = make_layer(
         node,
@@ -114,14 +115,14 @@ def dynamic_quantize_lstm(
         attributes,
         (multiply_inputs, multiply_state),
     )
-    return finish_layer(layer, *run_memory_steps(layer, p, couples=bool(attributes.input_forget)))
+    return finish_layer(layer, *run_lstm_steps(layer, p, is_coupled=bool(attributes.input_forget)))
 
 
-def _pick(parameter: Value, number: int) -> Value:
-    return parameter[number] if isinstance(parameter, Tensor | np.ndarray) else None
+def _pick(parameter: Value, direction: int) -> Value:
+    return parameter[direction] if isinstance(parameter, Tensor | np.ndarray) else None
 
 
-@operator("DynamicQuantizeMatMul", domain=MICROSOFT, arranges=True)
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT, precomputes=True)
 def dynamic_quantize_matmul(
     node: Call,
     a: Tensor,
@@ -130,12 +131,12 @@ def dynamic_quantize_matmul(
     b_zero_point: Value = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """A product of floats, which are quantised by their range, with integers; in float32."""
-    product = _multiply_by_range(node, a, b, b_scale, to_zero(node, b_zero_point))
+    """Product in float32 of a dynamically quantized matrix with an integer matrix, plus `bias`."""
+    product = _matmul_dynamic(node, a, b, b_scale, to_zero_point(node, b_zero_point))
     return product if bias is None else product + bias
 
 
-@operator("MatMulIntegerToFloat", domain=MICROSOFT, arranges=True)
+@operator("MatMulIntegerToFloat", domain=MICROSOFT, precomputes=True)
 def matmul_integer_to_float(
     node: Call,
     a: Tensor,
@@ -146,10 +147,12 @@ def matmul_integer_to_float(
     b_zero_point: Value = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """A product of 8-bit integers, in the dtype of the scales."""
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
-    factor = a_scale.cast("float32").reshape(()) * _drop_one(b_scale.cast("float32"))
-    product = total.cast("float32") * factor
+    """Product of 8-bit integer matrices, scaled to the dtype of the scales, plus `bias`."""
+    sums = matmul_int8(
+        node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point)
+    )
+    factor = a_scale.cast("float32").reshape(()) * _squeeze_scalar(b_scale.cast("float32"))
+    product = sums.cast("float32") * factor
     return (product if bias is None else product + bias).cast(a_scale.dtype)
 
 
@@ -163,6 +166,7 @@ def microsoft_quantize_linear(
     axis: int = 1,
     block_size: int = 0,
 ) -> Tensor:
+    """QuantizeLinear, as `quantize_linear`."""
     attributes = QuantizeLinearAttributes(axis=axis, block_size=block_size)
     return quantize_linear(node, x, y_scale, y_zero_point, attributes=attributes)
 
@@ -176,6 +180,7 @@ def microsoft_dequantize_linear(
     axis: int = 1,
     block_size: int = 0,
 ) -> Tensor:
+    """DequantizeLinear, as `dequantize_linear`."""
     return dequantize_linear(x, x_scale, x_zero_point, axis=axis, block_size=block_size)
 
 
@@ -190,35 +195,43 @@ def fused_matmul(
     transBatchA: int = 0,
     transBatchB: int = 0,
 ) -> Tensor:
-    """`alpha * A @ B`; `transBatch` says that the first axis is to be the last but one."""
-    left, right = _arrange(a, transA, transBatchA), _arrange(b, transB, transBatchB)
+    """`alpha * A @ B`.
+
+    `transBatchA` and `transBatchB` move the leading axis to the second last position.
+    """
+    left, right = _transpose(a, transA, transBatchA), _transpose(b, transB, transBatchB)
     return (left.matmul(right) * alpha).cast(a.dtype)
 
 
-def _arrange(x: Tensor, transposes: int, is_batch_behind: int) -> Tensor:
-    if is_batch_behind:
+def _transpose(x: Tensor, swaps: int, moves_batch: int) -> Tensor:
+    """Move the batch axis for `transBatch`, then swap the trailing axes for `trans`."""
+    if moves_batch:
         x = x.moveaxis(0, -2)
-    return x.transpose(-1, -2) if transposes and x.ndim > 1 else x
+    return x.transpose(-1, -2) if swaps and x.ndim > 1 else x
 
 
 @operator("Gelu", domain=MICROSOFT)
 def microsoft_gelu(x: Tensor) -> Tensor:
-    return apply_gelu(x)
+    """Exact GELU."""
+    return gelu(x)
 
 
 @operator("BiasGelu", domain=MICROSOFT)
 def bias_gelu(a: Tensor, b: Tensor) -> Tensor:
-    return apply_gelu(a + b)
+    """`gelu(a + b)`."""
+    return gelu(a + b)
 
 
 @operator("FastGelu", domain=MICROSOFT)
 def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
-    return apply_gelu(x if bias is None else x + bias, approximate="tanh")
+    """GELU of `x + bias` by the tanh approximation."""
+    return gelu(x if bias is None else x + bias, approximate="tanh")
 
 
 @operator("QuickGelu", domain=MICROSOFT)
 def quick_gelu(x: Tensor, *, alpha: float = 1.702) -> Tensor:
     """`x * sigmoid(alpha * x)`."""
+    # Half precision would round the sigmoid before the product.
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
     return (wide * (wide * alpha).sigmoid()).cast(x.dtype)
 
@@ -234,15 +247,17 @@ def skip_layer_normalization(
     *,
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
-    """The normalised sum of `input`, `skip` and a bias; and the mean, the reciprocal of the
-    deviation, and the sum.
+    """LayerNormalization of `input + skip + bias`.
+
+    Return it, the mean, the reciprocal deviation, and the sum.
     """
-    total, wide = _add_skip(input, skip, bias)
-    value = total.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
-    if not (node.wants(1) or node.wants(2)):
-        return value, total, total, total
+    sum_, wide = _add_skip(input, skip, bias)
+    value = sum_.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
+    if not (node.has_output(1) or node.has_output(2)):
+        return value, sum_, sum_, sum_
+    # Computed only on request: the fused kernel does not store its statistics.
     deviation = wide.var(-1, keepdims=True).add(epsilon).rsqrt()
-    return value, wide.mean(-1, keepdims=True), deviation, total
+    return value, wide.mean(-1, keepdims=True), deviation, sum_
 
 
 @operator("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
@@ -254,14 +269,17 @@ def skip_simplified_layer_normalization(
     *,
     epsilon: float = 1e-12,
 ) -> tuple[Tensor, ...]:
-    """As `SkipLayerNormalization`, by the root of the mean square."""
-    total, wide = _add_skip(input, skip, bias)
-    value = total.rms_norm(-1, epsilon, gamma).cast(input.dtype)
-    size = wide.square().mean(-1, keepdims=True)
-    return value, wide.mean(-1, keepdims=True), size.add(epsilon).rsqrt(), total
+    """RMSNormalization of `input + skip + bias`.
+
+    Return it, the mean, the reciprocal root mean square, and the sum.
+    """
+    sum_, wide = _add_skip(input, skip, bias)
+    value = sum_.rms_norm(-1, epsilon, gamma).cast(input.dtype)
+    mean_square = wide.square().mean(-1, keepdims=True)
+    return value, wide.mean(-1, keepdims=True), mean_square.add(epsilon).rsqrt(), sum_
 
 
 def _add_skip(x: Tensor, skip: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The sum, and the same in float32 at least."""
-    total = x + skip if bias is None else x + skip + bias
-    return total, (total if total.dtype.itemsize > 2 else total.cast("float32"))
+    """The sum in the dtype of the operands, and in at least float32."""
+    sum_ = x + skip if bias is None else x + skip + bias
+    return sum_, (sum_ if sum_.dtype.itemsize > 2 else sum_.cast("float32"))

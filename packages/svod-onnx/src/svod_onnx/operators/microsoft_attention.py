@@ -1,5 +1,5 @@
-"""What onnxruntime fuses the attention of transformers into: operators of "com.microsoft", and one
-that it adds to the default domain.
+"""Fused attention operators of onnxruntime, in the domain "com.microsoft", and one in the default
+domain.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """RMSNormalization, and the reciprocal of the root of the mean square."""
+    """RMSNormalization, and the reciprocal root mean square."""
     value = rms_normalization(node, x, scale, axis=axis, epsilon=epsilon, stash_type=stash_type)
-    if not node.wants(1):
+    if not node.has_output(1):
         return value
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     axes = tuple(range(axis % x.ndim, x.ndim))
@@ -71,26 +71,30 @@ def embed_layer_normalization(
     epsilon: float = 1e-12,
     mask_index_type: int = 0,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The normalised sum of the rows for words, positions and segments; how many words the mask
-    keeps; and the sum.
+    """Normalized sum of word, position and segment embeddings; the number of unmasked words; and
+    the sum.
 
-    `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` that or (1,
-    steps)."""
+    `input_ids`, `segment_ids` and `mask` have the shape (batch, steps), `position_ids` the same or
+    (1, steps)."""
     del mask_index_type
-    places = (
+    positions = (
         Tensor.arange(input_ids.shape[1], dtype="int64").unsqueeze(0)
         if position_ids is None
         else position_ids
     )
-    total = word_embedding.take(input_ids, 0) + position_embedding.take(places, 0)
+    total = word_embedding.take(input_ids, 0) + position_embedding.take(positions, 0)
     if segment_ids is not None and segment_embedding is not None:
         total = total + segment_embedding.take(segment_ids, 0)
-    n_kept = (
+    n_unmasked = (
         input_ids.zeros_like(dtype="int32").sum(1)
         if mask is None
         else mask.eq(1).cast("int32").sum(1)
     )
-    return total.layernorm(-1, epsilon, gamma, beta).cast(total.dtype), n_kept.cast("int32"), total
+    return (
+        total.layernorm(-1, epsilon, gamma, beta).cast(total.dtype),
+        n_unmasked.cast("int32"),
+        total,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,15 +118,17 @@ def microsoft_rotary_embedding(
     *,
     attributes: MicrosoftRotaryEmbeddingAttributes,
 ) -> Tensor:
-    """As `RotaryEmbedding`, where one place is that of the first step.
+    """Rotary embedding. A single position is the position of the first step.
 
-    Without a number of heads each has twice as many elements as a row of the tables. Packed batches
-    differ in nothing that is computed, and onnxruntime does not look at the scale."""
+    Without a number of heads, a head has twice the size of a table row. Packed batching does not
+    change the result, and onnxruntime ignores `scale`."""
     is_flat = input.ndim == 3
     steps: Any = input.shape[1 if is_flat else 2]
     n_heads: Any = attributes.num_heads
     if is_flat and not (attributes.num_heads and attributes.rotary_embedding_dim):
+        # Each table row has one angle for a pair of elements.
         n_heads = input.shape[2] // (2 * cos_cache.shape[1])
+    # A single position is the offset of the first step.
     if position_ids.ndim < 2:
         position_ids = (
             position_ids.reshape(1, 1).cast("int64") + Tensor.arange(steps, dtype="int64")
@@ -166,33 +172,39 @@ def microsoft_attention(
     *,
     attributes: MicrosoftAttentionAttributes,
 ) -> tuple[Tensor, Tensor]:
-    """Attention of `input`, of shape (batch, steps, inputs), to itself; and the keys and values,
+    """Self-attention of `input`, of shape (batch, steps, inputs), and the keys and values, of shape
     (2, batch, heads, keys, size).
 
-    `weights` make queries, keys and values side by side. `mask_index` is one of those that
-    `_place_mask` takes."""
+    `weights` project to concatenated queries, keys and values. `_expand_mask` describes
+    `mask_index`."""
     if attributes.do_rotary:
-        raise node.refuse("has 'do_rotary', and no tables of angles; RotaryEmbedding takes them")
-    made = input.matmul(weights) if bias is None else input.matmul(weights) + bias
+        raise node.refuse(
+            "attribute 'do_rotary' is not supported; use RotaryEmbedding, which takes the tables"
+        )
+    projected = input.matmul(weights) if bias is None else input.matmul(weights) + bias
     sizes: list[Any] = attributes.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
-    query, key, value = (split_heads(part, attributes.num_heads) for part in made.split(sizes, -1))
-    old_key, old_value = (None, None) if past is None else (past[0], past[1])
-    length = past_sequence_length if attributes.past_present_share_buffer else None
+    query, key, value = (
+        split_heads(projection, attributes.num_heads) for projection in projected.split(sizes, -1)
+    )
+    past_key, past_value = (None, None) if past is None else (past[0], past[1])
+    # Only a shared buffer has room beyond the filled rows.
+    past_length = past_sequence_length if attributes.past_present_share_buffer else None
     result, keys, values, _ = _attend_with_cache(
         node,
         query,
         key,
         value,
-        old_key,
-        old_value,
-        length,
+        past_key,
+        past_value,
+        past_length,
         mask_index,
         attention_bias,
         attributes.mask_filter_value,
         bool(attributes.unidirectional),
         attributes.scale,
     )
-    return result, (stack([keys, values]) if node.wants(1) else keys)
+    # Stacking copies the cache, so skip it if the output is unused.
+    return result, (stack([keys, values]) if node.has_output(1) else keys)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,40 +233,41 @@ def multi_head_attention(
     *,
     attributes: MultiHeadAttentionAttributes,
 ) -> tuple[Tensor, ...]:
-    """Attention; the keys; the values; and the scores.
+    """Attention. Return the result, the keys, the values, and the scores.
 
-    Queries have the shape (batch, steps, heads * size), or with keys and values (batch, steps,
-    heads, 3, size); keys have that of the queries, or with values (batch, keys, heads, 2, size), or
-    (batch, heads, keys, size), where the bias is for the queries alone."""
+    Queries have the shape (batch, steps, heads * size), or packed with keys and values (batch,
+    steps, heads, 3, size). Keys have the shape of queries, or packed with values (batch, keys,
+    heads, 2, size), or (batch, heads, keys, size), where the bias is for queries only."""
     if cache_indirection is not None:
-        raise node.refuse("has a cache of several beams, and svod-onnx takes one of a single one")
-    is_apart = key is not None and key.ndim == 4
+        raise node.refuse("operand 'cache_indirection' (beam search) is not supported")
+    has_split_keys = key is not None and key.ndim == 4
     if query.ndim == 5:
-        parts = [query[:, :, :, number].transpose(1, 2) for number in range(3)]
+        qkv = [query[:, :, :, i].transpose(1, 2) for i in range(3)]
     elif key is None:
-        raise node.refuse("has no keys, and queries without them")
+        raise node.refuse("operand 'key' is required unless 'query' packs queries, keys and values")
     elif key.ndim == 5:
-        parts = [
+        qkv = [
             split_heads(query, attributes.num_heads),
-            *(key[:, :, :, number].transpose(1, 2) for number in range(2)),
+            *(key[:, :, :, i].transpose(1, 2) for i in range(2)),
         ]
     elif value is None:
-        raise node.refuse("has keys, and no values")
+        raise node.refuse("operand 'value' is required unless 'key' packs keys and values")
     else:
-        parts = [
+        qkv = [
             split_heads(x, attributes.num_heads) if x.ndim == 3 else x for x in (query, key, value)
         ]
     if bias is not None:
-        sizes: list[Any] = [attributes.num_heads * part.shape[3] for part in parts]
-        if is_apart and bias.shape[0] == sizes[0]:
+        sizes: list[Any] = [attributes.num_heads * x.shape[3] for x in qkv]
+        if has_split_keys and bias.shape[0] == sizes[0]:
+            # Keys and values with separate heads are projected already, and include their biases.
             sizes = sizes[:1]
-        added = [part.reshape(1, attributes.num_heads, 1, -1) for part in bias.split(sizes, 0)]
-        parts = [x if is_apart and number else x + added[number] for number, x in enumerate(parts)]
+        biases = [x.reshape(1, attributes.num_heads, 1, -1) for x in bias.split(sizes, 0)]
+        qkv = [x if has_split_keys and i else x + biases[i] for i, x in enumerate(qkv)]
     return _attend_with_cache(
         node,
-        parts[0],
-        parts[1],
-        parts[2],
+        qkv[0],
+        qkv[1],
+        qkv[2],
         past_key,
         past_value,
         past_sequence_length,
@@ -280,34 +293,40 @@ def _attend_with_cache(
     is_causal: bool,
     scale: float | None,
 ) -> tuple[Tensor, ...]:
-    """What `attention` returns, with the heads of the result side by side.
+    """Append new keys and values to the cache, and attend. Return the results of `_attend`.
 
     Args:
-        past_length: how many rows of the past ones are filled, which then have room for the new
-            ones too; None for all, where the new ones are put behind them.
-        masked: what is added to the scores of what the mask leaves out.
+        past_length: number of filled cache rows, after which there is room for the new ones; None
+            to append to a full cache.
+        masked: value added to the scores of masked keys.
     """
     n_steps: Any = query.shape[2]
-    added = attention_bias
+    score_bias = attention_bias
     keys, values, n_past = key, value, Tensor.zeros(1, dtype="int64")
     if past_key is not None and past_value is not None:
         if past_length is None:
             keys, values = past_key.concat(key, axis=2), past_value.concat(value, axis=2)
+            # A tensor even if it is known, since a filled length is one too.
             n_past = n_past + past_key.shape[2]
         else:
             n_past = past_length.reshape(-1).cast("int64")
             keys, values = (
-                _write(past_key, key, n_past, n_steps),
-                _write(past_value, value, n_past, n_steps),
+                _write_cache(past_key, key, n_past, n_steps),
+                _write_cache(past_value, value, n_past, n_steps),
             )
     n_keys: Any = keys.shape[2]
     if mask is not None:
-        placed = _place_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(0.0, masked)
-        added = placed if added is None else _extend(added, n_keys) + placed
+        # A finite bias, as in onnxruntime: a row whose keys are all masked attends uniformly.
+        mask_bias = _expand_mask(node, mask, query.shape[0], n_steps, n_keys, n_past).where(
+            0.0, masked
+        )
+        score_bias = mask_bias if score_bias is None else _pad_keys(score_bias, n_keys) + mask_bias
     if past_length is not None or is_causal:
-        visible = _see(n_steps, n_keys, n_past, n_past + n_steps, is_causal)
-        added = visible.where(0.0 if added is None else _extend(added, n_keys), float("-inf"))
-    return _attend(node, query, keys, values, added, scale, 1)
+        visibility = _make_visibility_mask(n_steps, n_keys, n_past, n_past + n_steps, is_causal)
+        score_bias = visibility.where(
+            0.0 if score_bias is None else _pad_keys(score_bias, n_keys), float("-inf")
+        )
+    return _attend(node, query, keys, values, score_bias, scale, 1)
 
 
 def _attend(
@@ -315,100 +334,104 @@ def _attend(
     query: Tensor,
     keys: Tensor,
     values: Tensor,
-    added: Tensor | None,
+    score_bias: Tensor | None,
     scale: float | None,
-    shown: int,
+    score_output: int,
     softcap: float = 0.0,
 ) -> tuple[Tensor, ...]:
-    """`attention`, with what is added to scores; the scores are after that, and the result is
-    (batch, steps, heads * size).
+    """`attention` with an additive `score_bias`. The result has the shape (batch, steps, heads *
+    size).
 
     Args:
-        shown: 1 for the scores as the last result, 2 for the weights.
+        score_output: 1 to return the biased scores as the last result, 2 to return the weights.
     """
     result, keys, values, scores = attention(
         node,
         query,
         keys,
         values,
-        None if added is None else added.cast(query.dtype),
+        None if score_bias is None else score_bias.cast(query.dtype),
         attributes=AttentionAttributes(
             scale=scale or None,
             softcap=softcap,
-            qk_matmul_output_mode=shown + 1,
+            qk_matmul_output_mode=score_output + 1,
             softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
         ),
     )
     return result.transpose(1, 2).reshape(query.shape[0], query.shape[2], -1), keys, values, scores
 
 
-def _extend(added: Tensor, n_keys: Any) -> Tensor:
-    """Numbers for some keys, with zeros for those behind."""
-    missing = n_keys - added.shape[-1]
+def _pad_keys(score_bias: Tensor, n_keys: Any) -> Tensor:
+    """Pad the axis of keys with zeros."""
+    n_missing = n_keys - score_bias.shape[-1]
     return (
-        added
-        if isinstance(missing, int) and not missing
-        else added.pad(*(None,) * (added.ndim - 1), (0, missing))
+        score_bias
+        if isinstance(n_missing, int) and not n_missing
+        else score_bias.pad(*(None,) * (score_bias.ndim - 1), (0, n_missing))
     )
 
 
-def _write(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
-    """`past` with the first `n_new` rows of `new` from row `start` on.
+def _write_cache(past: Tensor, new: Tensor, start: Tensor, n_new: Any) -> Tensor:
+    """`past` with the first `n_new` rows of `new` written from row `start` on.
 
     Args:
         past: of shape (batch, heads, rows, size).
         new: of shape (batch, heads, steps, size).
-        start: one for each of the batch, or for all.
-        n_new: likewise, as a tensor or a number.
+        start: one per row of the batch, or a scalar.
+        n_new: likewise, as a tensor or an integer.
     """
     count = n_new.reshape(-1, 1, 1, 1) if isinstance(n_new, Tensor) else n_new
-    place = Tensor.arange(past.shape[2], dtype="int64").reshape(1, 1, -1, 1) - start.reshape(
+    index = Tensor.arange(past.shape[2], dtype="int64").reshape(1, 1, -1, 1) - start.reshape(
         -1, 1, 1, 1
     )
-    source = place.maximum(0).minimum(new.shape[2] - 1).expand(*past.shape)
-    return ((place >= 0) & (place < count)).where(new.cast(past.dtype).gather(2, source), past)
+    # A gather and a select, since the start of the rows is not known. Clamping keeps unused indices
+    # in bounds.
+    source = index.maximum(0).minimum(new.shape[2] - 1).expand(*past.shape)
+    return ((index >= 0) & (index < count)).where(new.cast(past.dtype).gather(2, source), past)
 
 
-def _see(
+def _make_visibility_mask(
     n_steps: Any, n_keys: Any, n_past: Tensor, total: Tensor, is_causal: bool, window: int = -1
 ) -> Tensor:
-    """Which of the keys each step may see, of shape (batch or 1, 1, steps, keys): those that are
-    there, none after it or far before.
+    """Mask of the keys that each step may attend to, of shape (batch or 1, 1, steps, keys).
+
+    Visible keys exist, and are neither after the step nor before its window.
     """
-    place = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
+    position = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
     key = Tensor.arange(n_keys, dtype="int64")
-    found = (key < total.reshape(-1, 1, 1, 1)).expand(total.shape[0], 1, n_steps, n_keys)
+    mask = (key < total.reshape(-1, 1, 1, 1)).expand(total.shape[0], 1, n_steps, n_keys)
     if is_causal:
-        found = found & (key <= place)
-    return found & (key > place - window) if window >= 0 else found
+        mask = mask & (key <= position)
+    return mask & (key > position - window) if window >= 0 else mask
 
 
-def _place_mask(
+def _expand_mask(
     node: Call, mask: Tensor, n_batch: Any, n_steps: Any, n_keys: Any, n_past: Tensor
 ) -> Tensor:
-    """Which keys a mask keeps, of shape (batch, 1, steps or 1, keys).
+    """Mask of the kept keys, of shape (batch, 1, steps or 1, keys).
 
     Args:
-        mask: numbers that are above 0 for what is kept, of shape (batch, keys), (batch, steps,
-            keys) or (batch, 1, places, places); or the ends of (batch,), the ends and the starts of
-            (2 * batch,), or of (3 * batch + 2,) lengths and two runs of starts.
+        mask: positive for kept keys, of shape (batch, keys), (batch, steps, keys) or (batch, 1,
+            positions, positions). Of rank 1: the key ends of shape (batch,), ends and starts of
+            shape (2 * batch,), or lengths and two lists of starts of shape (3 * batch + 2,).
     """
     if mask.ndim == 1:
         key = Tensor.arange(n_keys, dtype="int64")
         ends = mask[:n_batch].cast("int64").reshape(-1, 1, 1, 1)
-        kept = key < ends
+        is_kept = key < ends
         if n_batch * 2 == mask.shape[0]:
-            kept = kept & (key >= mask[n_batch:].cast("int64").reshape(-1, 1, 1, 1))
-        return kept
+            is_kept = is_kept & (key >= mask[n_batch:].cast("int64").reshape(-1, 1, 1, 1))
+        return is_kept
     if mask.ndim == 4:
         steps = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
+        # A mask over all positions has the rows of past steps too.
         rows = steps.expand(mask.shape[0], mask.shape[1], n_steps, mask.shape[3])
         return mask.gather(2, rows)[..., :n_keys] > 0
     if mask.ndim == 2:
         return mask.reshape(-1, 1, 1, mask.shape[1]) > 0
     if mask.ndim == 3:
         return mask.unsqueeze(1) > 0
-    raise node.refuse(f"has a mask of {mask.ndim} axes")
+    raise node.refuse(f"expected a mask of rank 1 to 4, got shape {mask.shape}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -457,36 +480,38 @@ def group_query_attention(
     *,
     attributes: GroupQueryAttentionAttributes,
 ) -> tuple[Tensor, ...]:
-    """Attention where several heads of queries share one of keys and values; the keys, the values,
-    and the scores or weights.
+    """Attention whose query heads share key and value heads. Return the result, the keys, the
+    values, and the scores or weights.
 
-    Scores are -inf where a step may not see a key.
+    Scores are -inf for keys that a step may not attend to.
 
     Args:
-        query: of shape (batch, steps, heads * size), or with keys and values side by side.
-        past_key: of shape (batch, shared heads, rows, size); the result has room for
-            `total_sequence_length` rows at least.
-        seqlens_k: for each of the batch the number of its last key.
-        head_sink: for each head a score of nothing, whose weight is lost.
-        query_lengths: for each of the batch how many of the steps there are; the others are
+        query: of shape (batch, steps, heads * size), or packed with keys and values.
+        past_key: of shape (batch, shared heads, rows, size); the result has room for at least
+            `total_sequence_length` rows.
+        seqlens_k: index of the last key of each row of the batch.
+        head_sink: attention sink, the score of a virtual key for each head; its weight is dropped.
+        query_lengths: number of steps of each row of the batch; results of further steps are
             unspecified.
     """
     del k_scale, v_scale
     if {attributes.k_quant_type, attributes.v_quant_type} != {"NONE"}:
-        raise node.refuse("has a quantised cache, and svod-onnx takes one of floats")
+        raise node.refuse(
+            "a quantized cache is not supported; expected k_quant_type and v_quant_type NONE"
+        )
     if attributes.sliding_window_cache:
         raise node.refuse(
-            "has a cache that drops old rows ('sliding_window_cache'), and svod-onnx takes one that"
-            " keeps them"
+            "attribute 'sliding_window_cache' is not supported; expected a cache that keeps all rows"
         )
-    parts = _split_packed(node, query, key, value, attributes.num_heads, attributes.kv_num_heads)
+    qkv = _split_packed(node, query, key, value, attributes.num_heads, attributes.kv_num_heads)
     if query_weight is not None and key_weight is not None:
+        # The separate epsilons override the shared one.
         epsilons = [
-            attributes.qk_norm_epsilon if given is None else given
-            for given in (attributes.q_norm_epsilon, attributes.k_norm_epsilon)
+            attributes.qk_norm_epsilon if epsilon is None else epsilon
+            for epsilon in (attributes.q_norm_epsilon, attributes.k_norm_epsilon)
         ]
-        parts[0] = parts[0].rms_norm(-1, epsilons[0], query_weight).cast(query.dtype)
-        parts[1] = parts[1].rms_norm(-1, epsilons[1], key_weight).cast(query.dtype)
+        qkv[0] = qkv[0].rms_norm(-1, epsilons[0], query_weight).cast(query.dtype)
+        qkv[1] = qkv[1].rms_norm(-1, epsilons[1], key_weight).cast(query.dtype)
     n_steps: Any = query.shape[1]
     total = seqlens_k.reshape(-1).cast("int64") + 1
     lengths = (
@@ -495,15 +520,18 @@ def group_query_attention(
     n_past = total - lengths
     if attributes.do_rotary:
         if cos_cache is None or sin_cache is None:
-            raise node.refuse("has 'do_rotary', and no tables of angles")
+            raise node.refuse(
+                "attribute 'do_rotary' needs the operands 'cos_cache' and 'sin_cache'"
+            )
         if position_ids is None:
             steps = n_past.reshape(-1, 1) + Tensor.arange(n_steps, dtype="int64")
+            # Steps beyond the valid ones would read past the table; their results are unspecified.
             position_ids = steps.minimum(cos_cache.shape[0] - 1)
         size: Any = 2 * cos_cache.shape[1]
-        for number in range(2):
-            parts[number] = rotary_embedding(
+        for i in range(2):
+            qkv[i] = rotary_embedding(
                 node,
-                parts[number],
+                qkv[i],
                 cos_cache,
                 sin_cache,
                 position_ids,
@@ -511,60 +539,66 @@ def group_query_attention(
                 rotary_embedding_dim=size,
             )
     keys, values = (
-        _write(_make_room(past, new, total_sequence_length[0]), new, n_past, lengths)
-        for past, new in ((past_key, parts[1]), (past_value, parts[2]))
+        _write_cache(_pad_cache(past, new, total_sequence_length[0]), new, n_past, lengths)
+        for past, new in ((past_key, qkv[1]), (past_value, qkv[2]))
     )
     n_keys: Any = keys.shape[2]
-    added: Any = 0.0 if attention_bias is None else _extend(attention_bias, n_keys)
-    added = _see(
+    score_bias: Any = 0.0 if attention_bias is None else _pad_keys(attention_bias, n_keys)
+    score_bias = _make_visibility_mask(
         n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size
-    ).where(added, float("-inf"))
-    seen_keys, seen_values = keys, values
+    ).where(score_bias, float("-inf"))
+    keys_and_sink, values_and_sink = keys, values
     if attributes.smooth_softmax or head_sink is not None:
-        # A key of zeros has the score 0 before the sink is added, and its value of zeros takes no
-        # part in the mean.
-        seen_keys, seen_values = (x.pad(None, None, (0, 1), None) for x in (keys, values))
+        # The sink is a key of zeros, with score 0 before the bias, and a value of zeros, which adds
+        # nothing to the result.
+        keys_and_sink, values_and_sink = (x.pad(None, None, (0, 1), None) for x in (keys, values))
         column = (
             Tensor.zeros(1, dtype="float32") if head_sink is None else head_sink.cast("float32")
         )
         column = column.reshape(1, -1, 1, 1).expand(
             query.shape[0], attributes.num_heads, n_steps, 1
         )
-        added = concat(
-            [added.expand(query.shape[0], attributes.num_heads, n_steps, n_keys), column], axis=-1
+        score_bias = concat(
+            [score_bias.expand(query.shape[0], attributes.num_heads, n_steps, n_keys), column],
+            axis=-1,
         )
-    result, _, _, shown = _attend(
+    result, _, _, scores = _attend(
         node,
-        parts[0],
-        seen_keys,
-        seen_values,
-        added,
+        qkv[0],
+        keys_and_sink,
+        values_and_sink,
+        score_bias,
         attributes.scale,
         max(attributes.qk_output, 1),
         attributes.softcap,
     )
-    return result, keys, values, shown[..., : total_sequence_length[0]]
+    return result, keys, values, scores[..., : total_sequence_length[0]]
 
 
 def _split_packed(
-    node: Call, query: Tensor, key: Tensor | None, value: Tensor | None, n_heads: int, n_shared: int
+    node: Call,
+    query: Tensor,
+    key: Tensor | None,
+    value: Tensor | None,
+    n_heads: int,
+    n_kv_heads: int,
 ) -> list[Tensor]:
-    """Queries, keys and values, of shape (batch, heads, steps, size)."""
+    """Queries, keys and values, each of shape (batch, heads, steps, size)."""
     if key is not None and value is not None:
-        given = [query, key, value]
+        projections = [query, key, value]
     elif key is None and value is None:
-        size: Any = query.shape[2] // (n_heads + 2 * n_shared)
-        given = list(query.split([n_heads * size, n_shared * size, n_shared * size], -1))
+        size: Any = query.shape[2] // (n_heads + 2 * n_kv_heads)
+        projections = list(query.split([n_heads * size, n_kv_heads * size, n_kv_heads * size], -1))
     else:
-        raise node.refuse("has keys or values, and not both")
+        raise node.refuse("operands 'key' and 'value' must be given together")
     return [
-        split_heads(x, number)
-        for x, number in zip(given, (n_heads, n_shared, n_shared), strict=True)
+        split_heads(x, n)
+        for x, n in zip(projections, (n_heads, n_kv_heads, n_kv_heads), strict=True)
     ]
 
 
-def _make_room(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
-    """Rows for `n_rows` keys at least: the past ones, and zeros."""
+def _pad_cache(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
+    """Cache with at least `n_rows` rows, padded with zeros."""
     if past is None:
         return Tensor.zeros(
             new.shape[0],
@@ -574,5 +608,5 @@ def _make_room(past: Tensor | None, new: Tensor, n_rows: int) -> Tensor:
             dtype=new.dtype,
             device=str(new.device),
         )
-    missing: Any = n_rows - past.shape[2]
-    return past.pad(None, None, (0, missing), None) if missing > 0 else past
+    n_missing: Any = n_rows - past.shape[2]
+    return past.pad(None, None, (0, n_missing), None) if n_missing > 0 else past

@@ -1,5 +1,5 @@
-"""Operators of "com.microsoft" on quantised elements: floats are computed with, and rounded to the
-integers of the result.
+"""Quantized operators of "com.microsoft": they compute with dequantized floats, and quantize the
+result.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ __all__ = [
 def _quantize(
     node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int
 ) -> Tensor:
-    """Floats as integers of the type that an operand of the node has."""
-    kind = node.trace.get_element_type(node.node.inputs[operand])
+    """Quantize floats to the element type of the operand with index `operand`."""
+    element_type = node.trace.get_element_type(node.node.inputs[operand])
     return quantize_linear(
-        node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=kind)
+        node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=element_type)
     )
 
 
@@ -45,6 +45,7 @@ def qlinear_binary(
     c_scale: Tensor,
     c_zero_point: Tensor | None = None,
 ) -> Tensor:
+    """Quantized sum or product of dequantized operands."""
     left, right = (
         dequantize_linear(a, a_scale, a_zero_point),
         dequantize_linear(b, b_scale, b_zero_point),
@@ -67,6 +68,7 @@ def qlinear_sigmoid(
     y_scale: Tensor,
     y_zero_point: Tensor | None = None,
 ) -> Tensor:
+    """Quantized sigmoid of the dequantized operand."""
     return _quantize(
         node, dequantize_linear(x, x_scale, x_zero_point).sigmoid(), y_scale, y_zero_point, 0
     )
@@ -83,6 +85,7 @@ def qlinear_leaky_relu(
     *,
     alpha: float = 0.01,
 ) -> Tensor:
+    """Quantized leaky ReLU of the dequantized operand."""
     return _quantize(
         node,
         dequantize_linear(x, x_scale, x_zero_point).leaky_relu(alpha),
@@ -96,11 +99,16 @@ def qlinear_leaky_relu(
 def qlinear_concat(
     node: Call, y_scale: Tensor, y_zero_point: Tensor, *inputs: Tensor, axis: int
 ) -> Tensor:
-    """Operands are a tensor, its scale and its zero point, and the next three."""
+    """Quantized concatenation.
+
+    The operands are triples of a tensor, its scale and its zero point.
+    """
     if not inputs or len(inputs) % 3:
-        raise node.refuse(f"has {len(inputs)} operands, and takes three for each tensor")
-    parts = [dequantize_linear(*inputs[number : number + 3]) for number in range(0, len(inputs), 3)]
-    return _quantize(node, concat(parts, axis=axis), y_scale, y_zero_point, 1)
+        raise node.refuse(
+            f"expected a scale and a zero point for each tensor, got {len(inputs)} operands"
+        )
+    tensors = [dequantize_linear(*inputs[index : index + 3]) for index in range(0, len(inputs), 3)]
+    return _quantize(node, concat(tensors, axis=axis), y_scale, y_zero_point, 1)
 
 
 @operator("QLinearGlobalAveragePool", domain=MICROSOFT)
@@ -114,6 +122,7 @@ def qlinear_global_average_pool(
     *,
     channels_last: int = 0,
 ) -> Tensor:
+    """Quantized mean over the spatial axes of the dequantized operand."""
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     return _quantize(
         node,

@@ -1,4 +1,4 @@
-"""Normalisations: elements relative to the mean and spread of those around them."""
+"""Normalizations by the mean and deviation of batches, layers, groups and neighbours."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ def batch_normalization(
     momentum: float = 0.9,
     training_mode: int = 0,
 ) -> Tensor | tuple[Tensor, ...]:
-    """With given statistics, or with those of the batch, which then move the given ones.
+    """Normalize by the given statistics. In training, normalize by the batch's statistics, and
+    update the given ones.
 
-    One axis is that of the batch.
+    A tensor of rank 1 is a batch of one channel.
     """
     column = x.unsqueeze(1) if x.ndim == 1 else x
     if not training_mode:
@@ -49,20 +50,24 @@ def batch_normalization(
             .reshape(x.shape)
             .cast(x.dtype)
         )
-    found, spread = _measure_batch(column, input_mean)
-    value = column.batchnorm(found, spread, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
-    return value, _move(input_mean, found, momentum), _move(input_var, spread, momentum)
+    mean, variance = _compute_batch_statistics(column, input_mean)
+    value = column.batchnorm(mean, variance, scale, b, epsilon).reshape(x.shape).cast(x.dtype)
+    return (
+        value,
+        _update_statistic(input_mean, mean, momentum),
+        _update_statistic(input_var, variance, momentum),
+    )
 
 
-def _measure_batch(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
-    """The mean and the variance of each channel, in the wider dtype of both tensors."""
+def _compute_batch_statistics(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel, in the wider dtype of both tensors."""
     axes = (0, *range(2, x.ndim))
     wide = x if x.dtype.itemsize >= like.dtype.itemsize else x.cast(like.dtype)
     return wide.mean(axes), wide.var(axes)
 
 
-def _move(old: Tensor, new: Tensor, momentum: float) -> Tensor:
-    """What is left of a running statistic, and the new one's part."""
+def _update_statistic(old: Tensor, new: Tensor, momentum: float) -> Tensor:
+    """Exponential moving average of a statistic."""
     return old.mul(momentum).add(new.mul(1 - momentum)).cast(old.dtype)
 
 
@@ -88,25 +93,30 @@ def batch_normalization_since_1(
     *,
     attributes: BatchNormalizationSince1Attributes,
 ) -> Tensor | tuple[Tensor, ...]:
-    """Versions up to 9: whoever reads the statistics wants those of the batch, and without
-    `spatial` each place has its own.
+    """BatchNormalization up to version 9. Further outputs request the statistics of the batch.
+
+    Without `spatial`, each position has its own statistics.
     """
     channels = x.unsqueeze(1) if x.ndim == 1 else x if attributes.spatial else x.flatten(1)
-    scale, shift, old, older = (
+    scale, shift, running_mean, running_variance = (
         operand if attributes.spatial else operand.reshape(-1)
         for operand in (weight, b, input_mean, input_var)
     )
     if attributes.is_test or node.n_outputs == 1:
-        return channels.batchnorm(old, older, scale, shift, attributes.epsilon).reshape(x.shape)
-    found, spread = _measure_batch(channels, old)
-    value = channels.batchnorm(found, spread, scale, shift, attributes.epsilon).cast(x.dtype)
+        return channels.batchnorm(
+            running_mean, running_variance, scale, shift, attributes.epsilon
+        ).reshape(x.shape)
+    mean, variance = _compute_batch_statistics(channels, running_mean)
+    value = channels.batchnorm(mean, variance, scale, shift, attributes.epsilon).cast(x.dtype)
     statistics = (
-        _move(old, found, attributes.momentum),
-        _move(older, spread, attributes.momentum),
-        found,
-        spread,
+        _update_statistic(running_mean, mean, attributes.momentum),
+        _update_statistic(running_variance, variance, attributes.momentum),
+        mean,
+        variance,
     )
-    return value.reshape(x.shape), *(each.reshape(input_mean.shape) for each in statistics)
+    return value.reshape(x.shape), *(
+        statistic.reshape(input_mean.shape) for statistic in statistics
+    )
 
 
 @operator("InstanceNormalization")
@@ -118,6 +128,7 @@ def instance_normalization(
     epsilon: float = 1e-5,
     consumed_inputs: list[int] | None = None,
 ) -> Tensor:
+    """Normalize each channel of each sample over its spatial axes."""
     del consumed_inputs
     column = (-1, *(1,) * (input.ndim - 2))
     return input.layernorm(
@@ -136,26 +147,28 @@ def layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor | tuple[Tensor, ...]:
-    """The normalised elements, and where they are wanted the means and the reciprocals of the
-    deviations, as `stash_type`.
+    """Normalize over the axes from `axis` on.
+
+    Return the result, and if declared the mean and the reciprocal deviation.
     """
-    axes = _list_last(node, x, axis)
+    axes = _list_trailing_axes(node, x, axis)
     value = x.layernorm(axes, epsilon, scale, b).cast(x.dtype)
-    if not (node.wants(1) or node.wants(2)):
+    if not (node.has_output(1) or node.has_output(2)):
         return value
-    kind = find_carrier(stash_type)
-    if kind is None:
-        raise node.refuse(f"attribute 'stash_type' is {stash_type}, which is no type")
+    dtype = find_carrier(stash_type)
+    if dtype is None:
+        raise node.refuse(f"unknown stash_type {stash_type}; expected an element type")
     wide = x if x.dtype.itemsize > 4 else x.cast("float32")
     mean = wide.mean(axes, keepdims=True)
+    # Computed only on request: the fused kernel does not store its statistics.
     deviation = wide.var(axes, keepdims=True).add(epsilon).rsqrt()
-    return value, mean.cast(kind), deviation.cast(kind)
+    return value, mean.cast(dtype), deviation.cast(dtype)
 
 
-def _list_last(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
-    """The axes from `axis` on."""
+def _list_trailing_axes(node: Call, x: Tensor, axis: int) -> tuple[int, ...]:
+    """Axes from `axis` on."""
     if not -x.ndim <= axis < x.ndim:
-        raise node.refuse(f"has axis {axis} of a tensor of shape {x.shape}")
+        raise node.refuse(f"axis {axis} is out of bounds for an input of shape {x.shape}")
     return tuple(range(axis % x.ndim, x.ndim))
 
 
@@ -169,13 +182,13 @@ def rms_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor:
-    """In the dtype of the weight.
+    """Divide by the root mean square, in the dtype of the scale.
 
-    `stash_type` is that which narrow floats are computed in: float32, always.
+    Statistics are always computed in at least float32.
     """
-    del stash_type
+    del stash_type  # the kernels accumulate in float32 at least
     wide = x.cast(scale.dtype) if scale.dtype.itemsize > x.dtype.itemsize else x
-    return wide.rms_norm(_list_last(node, x, axis), epsilon, scale).cast(scale.dtype)
+    return wide.rms_norm(_list_trailing_axes(node, x, axis), epsilon, scale).cast(scale.dtype)
 
 
 @operator("GroupNormalization", since=21)
@@ -188,8 +201,8 @@ def group_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Tensor:
-    """`stash_type` is that which narrow floats are computed in: float32, always."""
-    del stash_type
+    """Normalize each group of channels, with a scale and a bias for each channel."""
+    del stash_type  # the kernels accumulate in float32 at least
     return x.group_norm(num_groups, epsilon, scale, bias)
 
 
@@ -197,38 +210,43 @@ def group_normalization(
 def group_normalization_since_18(
     node: Call, x: Tensor, scale: Tensor, bias: Tensor, *, num_groups: int, epsilon: float = 1e-5
 ) -> Tensor:
-    """Version 18: a weight and a bias for each group."""
+    """GroupNormalization of version 18, with a scale and a bias for each group."""
     channels: Any = x.shape[1] if x.ndim > 1 else 0
     if num_groups < 1 or not channels or channels % num_groups:
-        raise node.refuse(f"has {num_groups} groups of the channels of a tensor of shape {x.shape}")
+        raise node.refuse(
+            f"num_groups {num_groups} must divide the channels of an input of shape {x.shape}"
+        )
     each = channels // num_groups
     return x.group_norm(num_groups, epsilon, scale.repeat(each, 0), bias.repeat(each, 0))
 
 
 @operator("LpNormalization")
 def lp_normalization(input: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
-    """Zeros stay zeros."""
+    """Divide by the Lp norm along `axis`. Zero vectors stay zero."""
     size = input.norm(axis, ord=p, keepdims=True)
     return input.div(size.eq(0).where(1, size))
 
 
 @operator("MeanVarianceNormalization")
 def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -> Tensor:
-    """By the deviation and 1e-9, as the operator's function has it."""
-    places = tuple(axes)
+    """Subtract the mean, and divide by the deviation plus 1e-9, as the operator's function body
+    does.
+    """
+    axes_ = tuple(axes)
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
-    centred = wide.sub(wide.mean(places, keepdims=True))
-    return centred.div(wide.std(places, keepdims=True).add(1e-9)).cast(x.dtype)
+    centred = wide.sub(wide.mean(axes_, keepdims=True))
+    return centred.div(wide.std(axes_, keepdims=True).add(1e-9)).cast(x.dtype)
 
 
 @operator("LRN")
 def lrn(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:
-    """By the squares of `size` channels around each."""
+    """Local response normalization over `size` neighbouring channels."""
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
+    # Channels move last, where windows slide.
     squares = wide.square().moveaxis(1, -1)
-    before = (size - 1) // 2
-    padded = squares.pad(*(None,) * (x.ndim - 1), (before, size - 1 - before))
-    total = padded.windows((size,), (1,), (1,)).sum(-1).moveaxis(-1, 1)
-    return wide.div(total.mul(alpha / size).add(bias).pow(beta)).cast(x.dtype)
+    n_before = (size - 1) // 2
+    padded = squares.pad(*(None,) * (x.ndim - 1), (n_before, size - 1 - n_before))
+    sums = padded.windows((size,), (1,), (1,)).sum(-1).moveaxis(-1, 1)
+    return wide.div(sums.mul(alpha / size).add(bias).pow(beta)).cast(x.dtype)

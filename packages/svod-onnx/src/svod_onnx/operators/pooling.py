@@ -1,4 +1,4 @@
-"""Pools: one number for each window, or for each channel."""
+"""Pooling over windows, global pooling, and the inverse of max pooling."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from svod_onnx._registry import Ints, operator
 from svod_onnx._trace import Call
-from svod_onnx._windows import PoolAttributes, list_pads, make_windows, spread
+from svod_onnx._windows import PoolAttributes, expand_attribute, list_pads, make_windows
 from svod_tensor import Tensor, arange
 
 __all__ = [
@@ -40,6 +40,7 @@ def average_pool(
     *,
     attributes: AveragePoolAttributes,
 ) -> Tensor:
+    """Mean of each window."""
     windows = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
@@ -67,13 +68,15 @@ def max_pool(
     *,
     attributes: MaxPoolAttributes,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest elements; and where they are, counted over the whole tensor, with columns first
-    for `storage_order` 1.
+    """Maximum of each window, and its index in the flattened tensor.
+
+    `storage_order` 1 flattens the spatial axes in column-major order.
     """
     stride, padding, dilation, is_open = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
-    if not node.wants(1):
+    # Without indices the pool is a plain reduction.
+    if not node.has_output(1):
         return x.max_pool2d(
             attributes.kernel_shape,
             stride=stride,
@@ -81,7 +84,7 @@ def max_pool(
             dilation=dilation,
             ceil_mode=is_open,
         )
-    value, found = x.max_pool2d(
+    value, indices = x.max_pool2d(
         attributes.kernel_shape,
         stride=stride,
         padding=padding,
@@ -89,20 +92,21 @@ def max_pool(
         ceil_mode=is_open,
         return_indices=True,
     )
+    # The pool's indices are relative to each channel; ONNX counts over the whole tensor.
     sizes: tuple[Any, ...] = x.shape[2:]
-    plane = math.prod(sizes)
-    number = _turn_order(found, sizes) if attributes.storage_order else found
-    planes = arange(x.shape[0] * x.shape[1], dtype="int64").mul(plane)
-    return value, planes.reshape(*x.shape[:2], *(1,) * len(sizes)).add(number)
+    plane_size = math.prod(sizes)
+    offsets = _to_column_major(indices, sizes) if attributes.storage_order else indices
+    plane_starts = arange(x.shape[0] * x.shape[1], dtype="int64").mul(plane_size)
+    return value, plane_starts.reshape(*x.shape[:2], *(1,) * len(sizes)).add(offsets)
 
 
-def _turn_order(number: Tensor, sizes: Sequence[Any]) -> Tensor:
-    """Positions that count the last axis fastest, as those that count the first one fastest."""
-    total, rest = number.zeros_like(), number
+def _to_column_major(indices: Tensor, sizes: Sequence[Any]) -> Tensor:
+    """Convert row-major flat indices to column-major flat indices."""
+    result, quotient = indices.zeros_like(), indices
     for axis in reversed(range(len(sizes))):
-        total = total.add(rest.remainder(sizes[axis]).mul(math.prod(sizes[:axis])))
-        rest = rest.floor_divide(sizes[axis])
-    return total
+        result = result.add(quotient.remainder(sizes[axis]).mul(math.prod(sizes[:axis])))
+        quotient = quotient.floor_divide(sizes[axis])
+    return result
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +123,7 @@ def lp_pool(
     *,
     attributes: LpPoolAttributes,
 ) -> Tensor:
+    """Lp norm of each window."""
     windows = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
@@ -133,22 +138,25 @@ def lp_pool(
 
 
 def _list_spatial(x: Tensor) -> tuple[int, ...]:
-    """The axes behind the first two."""
+    """Axes after batch and channels."""
     return tuple(range(2, x.ndim))
 
 
 @operator("GlobalAveragePool")
 def global_average_pool(x: Tensor) -> Tensor:
+    """Mean over the spatial axes."""
     return x.mean(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalMaxPool")
 def global_max_pool(x: Tensor) -> Tensor:
+    """Maximum over the spatial axes."""
     return x.max(_list_spatial(x), keepdims=True)
 
 
 @operator("GlobalLpPool")
 def global_lp_pool(x: Tensor, *, p: float = 2) -> Tensor:
+    """Lp norm over the spatial axes."""
     return x.norm(_list_spatial(x), ord=p, keepdims=True)
 
 
@@ -163,24 +171,27 @@ def max_unpool(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """The elements where a MaxPool with these attributes found them, in a tensor of the size that
-    it was given, whose end is filled with zeros up to the wanted shape."""
+    """Scatter `x` to the indices that MaxPool returned, in zeros of the unpooled size.
+
+    If `output_shape` is larger, zeros are appended to each axis.
+    """
     n = len(kernel_shape)
     stride, padding = (
-        spread(node, "strides", strides, n),
+        expand_attribute(node, "strides", strides, n),
         list_pads(node, None if output_shape else pads, n),
     )
     sizes = [
-        (size - 1) * step + k - before - after
-        for size, step, k, (before, after) in zip(
+        (size - 1) * step + k - pad_start - pad_end
+        for size, step, k, (pad_start, pad_end) in zip(
             x.shape[2:], stride, kernel_shape, padding, strict=True
         )
     ]
     shape = (*x.shape[:2], *sizes)
+    # Indices count over the whole tensor, so the scatter is one-dimensional.
     flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=str(x.device))
-    whole = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
+    unpooled = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
     if not output_shape:
-        return whole
-    return whole.pad(
-        *((0, wanted - size) for wanted, size in zip(output_shape, shape, strict=True))
+        return unpooled
+    return unpooled.pad(
+        *((0, target - size) for target, size in zip(output_shape, shape, strict=True))
     )

@@ -1,4 +1,4 @@
-"""Quantised tensors: integers that stand for `(x - zero_point) * scale`."""
+"""Quantized tensors: integers that represent `(x - zero_point) * scale`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from svod_onnx._types import find_carrier
 from svod_onnx._windows import ConvAttributes, make_windows
 from svod_onnx.operators.casting import convert
 from svod_onnx.operators.convolutions import conv, get_kernel
-from svod_onnx.operators.integer_convolutions import can_convolve_whole, convolve_whole
-from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
+from svod_onnx.operators.int8_convolution import can_conv_int8, conv_int8
+from svod_onnx.operators.int8_matmul import is_int8, matmul_int8, to_zero_point
 from svod_tensor import Tensor
 
 __all__ = [
@@ -23,30 +23,29 @@ __all__ = [
     "conv_integer",
     "dequantize_linear",
     "dynamic_quantize_linear",
-    "fit",
     "qlinear_conv",
     "qlinear_matmul",
     "quantize_linear",
+    "saturate_cast",
 ]
 
 _T: Final = onnx.TensorProto
 
 
-def _place(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
-    """A scale or zero point beside the elements that it is for: all, those along an axis, or blocks
-    of these.
-    """
+def _broadcast_parameter(parameter: Tensor, x: Tensor, axis: int, block_size: int) -> Tensor:
+    """Broadcast a scale or zero point to `x`: per tensor, per slice along an axis, or per block."""
     if block_size:
+        # The last block may be partial.
         return parameter.repeat(block_size, axis).shrink(*((0, size) for size in x.shape))
     if parameter.size == 1:
         return parameter.reshape(*(1,) * x.ndim) if x.ndim else parameter.reshape(())
-    return parameter.reshape(*(-1 if number == axis % x.ndim else 1 for number in range(x.ndim)))
+    return parameter.reshape(*(-1 if index == axis % x.ndim else 1 for index in range(x.ndim)))
 
 
-def fit(x: Tensor, kind: int) -> Tensor:
-    """Whole numbers as elements of an integer type: the nearest that it has."""
-    n_bits, is_signed = NARROW_INTEGERS.get(kind, (0, False))
-    carrier = find_carrier(kind)
+def saturate_cast(x: Tensor, element_type: int) -> Tensor:
+    """Cast rounded values to an integer type, clamped to its range."""
+    n_bits, is_signed = NARROW_INTEGERS.get(element_type, (0, False))
+    carrier = find_carrier(element_type)
     assert carrier is not None
     low = -(1 << (n_bits - 1)) if is_signed else 0
     high = (1 << (n_bits - 1 if is_signed else n_bits)) - 1
@@ -75,28 +74,29 @@ def quantize_linear(
     *,
     attributes: QuantizeLinearAttributes,
 ) -> Tensor:
-    """`round(x / scale) + zero_point`, of two equally near integers the even one, within the limits
-    of the type.
-    """
-    kind = attributes.output_dtype or (
+    """`round(x / scale) + zero_point` with ties to even, clamped to the range of the type."""
+    element_type = attributes.output_dtype or (
         _T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2])
     )
-    exact = find_carrier(attributes.precision) if attributes.precision else None
-    if exact is None:
-        exact = "float64" if "float64" in (str(x.dtype), str(y_scale.dtype)) else "float32"
-    steps = x.cast(exact) / _place(y_scale, x, attributes.axis, attributes.block_size).cast(exact)
-    if kind not in NARROW_INTEGERS and not _is_integer(kind):
-        return convert(steps, kind, saturate=bool(attributes.saturate))
-    rounded = steps.round()
+    dtype = find_carrier(attributes.precision) if attributes.precision else None
+    if dtype is None:
+        # Half-precision quotients would round twice.
+        dtype = "float64" if "float64" in (str(x.dtype), str(y_scale.dtype)) else "float32"
+    scaled = x.cast(dtype) / _broadcast_parameter(
+        y_scale, x, attributes.axis, attributes.block_size
+    ).cast(dtype)
+    if element_type not in NARROW_INTEGERS and not _is_integer(element_type):
+        return convert(scaled, element_type, saturate=bool(attributes.saturate))
+    rounded = scaled.round()
     if y_zero_point is not None:
-        rounded = rounded + _place(y_zero_point, x, attributes.axis, attributes.block_size).cast(
-            exact
-        )
-    return fit(rounded, kind)
+        rounded = rounded + _broadcast_parameter(
+            y_zero_point, x, attributes.axis, attributes.block_size
+        ).cast(dtype)
+    return saturate_cast(rounded, element_type)
 
 
-def _is_integer(kind: int) -> bool:
-    carrier = find_carrier(kind)
+def _is_integer(element_type: int) -> bool:
+    carrier = find_carrier(element_type)
     return carrier is not None and carrier.is_int
 
 
@@ -110,30 +110,36 @@ def dequantize_linear(
     block_size: int = 0,
     output_dtype: int = 0,
 ) -> Tensor:
-    """`(x - zero_point) * scale`, in the dtype of the scale or the one that is asked for."""
+    """`(x - zero_point) * scale`, in the dtype of the scale or in `output_dtype`."""
     dtype = (find_carrier(output_dtype) if output_dtype else None) or x_scale.dtype
-    exact = "float64" if str(x_scale.dtype) == "float64" else "float32"
-    values = x.cast(exact)
+    wide = "float64" if str(x_scale.dtype) == "float64" else "float32"
+    values = x.cast(wide)
+    # Subtract in int32, since the difference may exceed 8 bits.
     if x_zero_point is not None and x.dtype.is_int:
-        values = (x.cast("int32") - _place(x_zero_point, x, axis, block_size).cast("int32")).cast(
-            exact
-        )
-    return (values * _place(x_scale, x, axis, block_size).cast(exact)).cast(dtype)
+        values = (
+            x.cast("int32") - _broadcast_parameter(x_zero_point, x, axis, block_size).cast("int32")
+        ).cast(wide)
+    return (values * _broadcast_parameter(x_scale, x, axis, block_size).cast(wide)).cast(dtype)
 
 
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """As uint8, by the range of the elements and zero; the scale and the zero point are found with
-    it.
+    """Quantize to uint8 by the range of the elements and 0.
+
+    Return the integers, the scale and the zero point.
     """
     least, greatest = x.min().minimum(0), x.max().maximum(0)
     scale = (greatest - least) / 255
-    steps = (scale == 0).where(1, scale)
-    zero_point = fit((-least / steps).round(), _T.UINT8)
-    return fit((x / steps).round() + zero_point.cast("float32"), _T.UINT8), scale, zero_point
+    divisor = (scale == 0).where(1, scale)
+    zero_point = saturate_cast((-least / divisor).round(), _T.UINT8)
+    return (
+        saturate_cast((x / divisor).round() + zero_point.cast("float32"), _T.UINT8),
+        scale,
+        zero_point,
+    )
 
 
-@operator("QLinearMatMul", arranges=True)
+@operator("QLinearMatMul", precomputes=True)
 def qlinear_matmul(
     node: Call,
     a: Tensor,
@@ -145,19 +151,26 @@ def qlinear_matmul(
     y_scale: Tensor,
     y_zero_point: Tensor,
 ) -> Tensor:
-    kind = node.trace.get_element_type(node.node.inputs[7])
+    """Quantized product of quantized matrices."""
+    element_type = node.trace.get_element_type(node.node.inputs[7])
+    # Operands of type float8 have no integer product.
     if not (a.dtype.is_int and b.dtype.is_int):
         product = (
             dequantize_linear(a, a_scale).matmul(dequantize_linear(b, b_scale)).cast("float32")
         )
-        return convert(product / y_scale.cast("float32"), kind)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+        return convert(product / y_scale.cast("float32"), element_type)
+    sums = matmul_int8(
+        node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point)
+    )
+    # A vector of scales has one per row of `a`.
     rows = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.size != 1 else a_scale
     factor = rows.cast("float32") * b_scale.cast("float32") / y_scale.cast("float32")
-    return fit((total.cast("float32") * factor).round() + y_zero_point.cast("float32"), kind)
+    return saturate_cast(
+        (sums.cast("float32") * factor).round() + y_zero_point.cast("float32"), element_type
+    )
 
 
-@operator("ConvInteger", arranges=True)
+@operator("ConvInteger", precomputes=True)
 def conv_integer(
     node: Call,
     x: Tensor,
@@ -167,12 +180,15 @@ def conv_integer(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    """In int32; what is padded stands for zero."""
-    x_zero, weight_zero = to_zero(node, x_zero_point), to_zero(node, w_zero_point)
-    if is_whole(x, w) and can_convolve_whole(x, w, attributes.group):
-        places = make_windows(node, x, get_kernel(node, w, attributes.kernel_shape), attributes)
-        return convolve_whole(node, x, w, x_zero, weight_zero, places)
-    by_filter = weight_zero if isinstance(weight_zero, int) else _place(weight_zero, w, 0, 0)
+    """Convolution of integers in int32. Padding has the value of the zero point."""
+    x_zero, weight_zero = to_zero_point(node, x_zero_point), to_zero_point(node, w_zero_point)
+    if is_int8(x, w) and can_conv_int8(x, w, attributes.group):
+        windows = make_windows(node, x, get_kernel(node, w, attributes.kernel_shape), attributes)
+        return conv_int8(node, x, w, x_zero, weight_zero, windows)
+    by_filter = (
+        weight_zero if isinstance(weight_zero, int) else _broadcast_parameter(weight_zero, w, 0, 0)
+    )
+    # General case: groups, symbolic sizes and wider integers.
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
     return conv(
         node,
@@ -182,7 +198,7 @@ def conv_integer(
     )
 
 
-@operator("QLinearConv", arranges=True)
+@operator("QLinearConv", precomputes=True)
 def qlinear_conv(
     node: Call,
     x: Tensor,
@@ -197,9 +213,9 @@ def qlinear_conv(
     *,
     attributes: ConvAttributes,
 ) -> Tensor:
-    """The bias has the scale of the products."""
-    kind = node.trace.get_element_type(node.node.inputs[7])
-    total = conv_integer(
+    """Quantized convolution of quantized operands. The bias has the scale `x_scale * w_scale`."""
+    element_type = node.trace.get_element_type(node.node.inputs[7])
+    sums = conv_integer(
         node,
         x,
         w,
@@ -208,10 +224,10 @@ def qlinear_conv(
         attributes=attributes,
     )
     if b is not None:
-        total = total + _place(b, total, 1, 0)
+        sums = sums + _broadcast_parameter(b, sums, 1, 0)
     factor = x_scale.cast("float32") * w_scale.cast("float32") / y_scale.cast("float32")
-    return fit(
-        (total.cast("float32") * _place(factor, total, 1, 0)).round()
+    return saturate_cast(
+        (sums.cast("float32") * _broadcast_parameter(factor, sums, 1, 0)).round()
         + y_zero_point.cast("float32").reshape(()),
-        kind,
+        element_type,
     )

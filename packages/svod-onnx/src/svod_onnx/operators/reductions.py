@@ -1,4 +1,4 @@
-"""Reductions, running ones, and what orders elements."""
+"""Reductions, cumulative operators, softmax, and selection of the largest elements."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svod_tensor import DType, Tensor
 
 __all__ = [
     "arg_max_or_min",
-    "cumulative",
+    "cum_sum_or_prod",
     "hardmax",
     "hardmax_since_1",
     "reduce",
@@ -44,10 +44,10 @@ _REDUCTIONS: Final[dict[str, Callable[[Tensor, _Axes, bool], Tensor]]] = {
 }
 
 _FRACTIONAL: Final = frozenset({"ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMean"})
-"""Reductions whose results are fractions, which are cut off where the elements are integers."""
+"""Reductions with fractional results, which are truncated for integer operands."""
 
 _LIMITED: Final = frozenset({"ReduceMax", "ReduceMin", "ReduceLogSumExp"})
-"""Reductions of which no elements give a limit of the dtype."""
+"""Reductions whose result for no elements is a limit of the dtype."""
 
 
 @operator(*_REDUCTIONS, since=18)
@@ -60,7 +60,9 @@ def reduce(
     keepdims: int = 1,
     noop_with_empty_axes: int = 0,
 ) -> Tensor:
-    """Over all axes where none are given, or over none where that is to do nothing."""
+    """Reduction over `axes`; without axes over all axes, or over none with
+    `noop_with_empty_axes`.
+    """
     chosen: _Axes = tuple(axes) if axes else () if noop_with_empty_axes else None
     return _reduce(node.operator, data, chosen, bool(keepdims))
 
@@ -69,6 +71,7 @@ def reduce(
 def reduce_since_1(
     node: Call, data: Tensor, *, axes: list[int] | None = None, keepdims: int = 1
 ) -> Tensor:
+    """Reduction over the axes of an attribute, by default over all axes."""
     return _reduce(node.operator, data, tuple(axes) if axes else None, bool(keepdims))
 
 
@@ -76,17 +79,18 @@ def _reduce(name: str, x: Tensor, axes: _Axes, keepdims: bool) -> Tensor:
     dtype = x.dtype
     if name in _LIMITED and _is_empty(x, axes):
         return x.sum(axes, keepdims=keepdims).cast(dtype).full_like(_get_limit(name, dtype))
+    # float32 would round large integers before the reduction.
     wide = x.cast("float64") if name in _FRACTIONAL and not dtype.is_float else x
     return _REDUCTIONS[name](wide, axes, keepdims).cast(dtype)
 
 
 def _is_empty(x: Tensor, axes: _Axes) -> bool:
-    """Whether the reduction goes over an axis without elements."""
+    """Whether a reduced axis has no elements."""
     return any(x.shape[axis] == 0 for axis in (range(x.ndim) if axes is None else axes))
 
 
 def _get_limit(name: str, dtype: DType) -> Any:
-    """The greatest of no elements is less than all, and the least of none greater."""
+    """Identity of the maximum or minimum."""
     is_least = name == "ReduceMin"
     if dtype.is_bool:
         return is_least
@@ -99,54 +103,58 @@ def _get_limit(name: str, dtype: DType) -> Any:
 def arg_max_or_min(
     node: Call, data: Tensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
 ) -> Tensor:
-    """The first or last position of the greatest or least element along an axis, as int64."""
+    """First or last index of the largest or smallest element along an axis, as int64."""
     find = Tensor.argmax if node.operator == "ArgMax" else Tensor.argmin
     if select_last_index:
-        found = data.shape[axis] - 1 - find(data.flip(axis), axis, keepdims=bool(keepdims))
+        # The last index is the first index of the flipped axis.
+        index = data.shape[axis] - 1 - find(data.flip(axis), axis, keepdims=bool(keepdims))
     else:
-        found = find(data, axis, keepdims=bool(keepdims))
-    return found.cast("int64")
+        index = find(data, axis, keepdims=bool(keepdims))
+    return index.cast("int64")
 
 
 @operator("CumSum", "CumProd")
-def cumulative(
+def cum_sum_or_prod(
     node: Call, x: Tensor, axis: Ints, *, exclusive: int = 0, reverse: int = 0
 ) -> Tensor:
-    """What the elements up to each give, with it or without, from the beginning or from the end."""
-    place = axis[0] % x.ndim
-    values = x.flip(place) if reverse else x
+    """Cumulative sum or product along an axis, inclusive or exclusive, from the start or from the
+    end.
+    """
+    axis_index = axis[0] % x.ndim
+    values = x.flip(axis_index) if reverse else x
+    # Shift by one element, with the identity first.
     if exclusive:
-        amounts = [(1, -1) if number == place else (0, 0) for number in range(x.ndim)]
-        values = values.pad(amounts, constant_values=0 if node.operator == "CumSum" else 1)
-    result = values.cumsum(place) if node.operator == "CumSum" else values.cumprod(place)
-    return (result.flip(place) if reverse else result).cast(x.dtype)
+        padding = [(1, -1) if index == axis_index else (0, 0) for index in range(x.ndim)]
+        values = values.pad(padding, constant_values=0 if node.operator == "CumSum" else 1)
+    result = values.cumsum(axis_index) if node.operator == "CumSum" else values.cumprod(axis_index)
+    return (result.flip(axis_index) if reverse else result).cast(x.dtype)
 
 
 @operator("TopK", since=10)
 def topk(
     x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
-    """The greatest or least elements along an axis, in order whether or not that is asked for, and
-    their positions.
-    """
+    """The `k` largest or smallest elements along an axis and their indices, always sorted."""
     del sorted
-    values, places = x.topk(k[0], axis, largest=bool(largest))
-    return values, places.cast("int64")
+    values, indices = x.topk(k[0], axis, largest=bool(largest))
+    return values, indices.cast("int64")
 
 
 @operator("TopK")
 def topk_since_1(x: Tensor, *, k: int, axis: int = -1) -> tuple[Tensor, Tensor]:
+    """TopK up to version 9: the largest elements."""
     return topk(x, [k], axis=axis)
 
 
 @operator("Softmax", "LogSoftmax", since=13)
 def softmax(node: Call, input: Tensor, *, axis: int = -1) -> Tensor:
+    """Softmax or its logarithm along `axis`."""
     return input.softmax(axis) if node.operator == "Softmax" else input.log_softmax(axis)
 
 
 @operator("Softmax", "LogSoftmax")
 def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
-    """Up to version 12 the axes from `axis` on are one."""
+    """Softmax up to version 12, over all axes from `axis` on."""
     rows = _flatten_from(input, axis)
     return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(
         input.shape
@@ -154,15 +162,16 @@ def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
 
 
 def _flatten_from(x: Tensor, axis: int) -> Tensor:
+    """Flatten the axes from `axis` on."""
     axis = axis % x.ndim if x.ndim else 0
     return x.reshape(*x.shape[:axis], multiply_sizes(x.shape[axis:]))
 
 
 @operator("Hardmax", since=13)
 def hardmax(input: Tensor, *, axis: int = -1) -> Tensor:
-    """1 at the first greatest element along an axis, 0 elsewhere."""
+    """1 at the first largest element along an axis, otherwise 0."""
     size = input.shape[axis]
-    shape = [size if number == axis % input.ndim else 1 for number in range(input.ndim)]
+    shape = [size if index == axis % input.ndim else 1 for index in range(input.ndim)]
     return (Tensor.arange(size).reshape(shape) == input.argmax(axis, keepdims=True)).cast(
         input.dtype
     )
@@ -170,4 +179,5 @@ def hardmax(input: Tensor, *, axis: int = -1) -> Tensor:
 
 @operator("Hardmax")
 def hardmax_since_1(input: Tensor, *, axis: int = 1) -> Tensor:
+    """Hardmax up to version 12, over all axes from `axis` on."""
     return hardmax(_flatten_from(input, axis)).reshape(input.shape)

@@ -1,4 +1,4 @@
-"""Boxes of objects that are not hidden by better ones."""
+"""Selection of bounding boxes."""
 
 from __future__ import annotations
 
@@ -19,42 +19,47 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Value:
-    """Rows of batch, class and box, the best first: each box overlaps those before it in its class
-    by no more than is allowed.
+    """Indices (batch, class, box) of the selected boxes, in descending order of their scores.
+
+    A selected box overlaps each earlier box of its class by at most `iou_threshold`.
 
     Args:
-        boxes: (batch, boxes, 4): two corners as y, x, y, x; or the centre and the size as x, y,
-            width, height.
+        boxes: (batch, boxes, 4): two corners as y, x, y, x; or center and size as x, y, width,
+            height.
         scores: (batch, classes, boxes).
-        max_output_boxes_per_class: how many boxes of a class there may be; none by default.
-        iou_threshold: the share of two boxes' union that both may cover; 0 by default.
-        score_threshold: only scores above it count.
-        center_point_box: whether boxes have centres.
+        max_output_boxes_per_class: largest number of selected boxes of a class; 0 by default.
+        iou_threshold: largest intersection over union of two selected boxes; 0 by default.
+        score_threshold: boxes need a score above it.
+        center_point_box: whether boxes are given by center and size.
     """
     n_boxes = (
         0
         if max_output_boxes_per_class is None or max_output_boxes_per_class.size == 0
         else int(max_output_boxes_per_class.item())
     )
-    share = 0.0 if iou_threshold is None or iou_threshold.size == 0 else float(iou_threshold.item())
+    max_iou = (
+        0.0 if iou_threshold is None or iou_threshold.size == 0 else float(iou_threshold.item())
+    )
     rows: list[tuple[int, int, int]] = []
     for batch in range(scores.shape[0]):
         low, high = _order_corners(
             boxes[batch].astype(np.float64), is_centred=bool(center_point_box)
         )
-        for kind in range(scores.shape[1]):
-            own = scores[batch, kind]
-            order = np.argsort(-own, kind="stable")
+        for class_index in range(scores.shape[1]):
+            class_scores = scores[batch, class_index]
+            # A stable sort keeps the order of equal scores, as the reference does.
+            order = np.argsort(-class_scores, kind="stable")
             if score_threshold is not None and score_threshold.size:
-                order = order[own[order] > score_threshold.item()]
+                order = order[class_scores[order] > score_threshold.item()]
             rows += [
-                (batch, kind, int(place)) for place in _select(low, high, order, share, n_boxes)
+                (batch, class_index, int(box))
+                for box in _select(low, high, order, max_iou, n_boxes)
             ]
     return np.array(rows, np.int64).reshape(-1, 3)
 
 
 def _order_corners(boxes: np.ndarray, *, is_centred: bool) -> tuple[np.ndarray, np.ndarray]:
-    """The least and the greatest coordinates of boxes."""
+    """Lower and upper coordinates of boxes."""
     first, second = boxes[:, :2], boxes[:, 2:]
     if is_centred:
         return first - second / 2, first + second / 2
@@ -62,20 +67,20 @@ def _order_corners(boxes: np.ndarray, *, is_centred: bool) -> tuple[np.ndarray, 
 
 
 def _select(
-    low: np.ndarray, high: np.ndarray, order: np.ndarray, share: float, limit: int
+    low: np.ndarray, high: np.ndarray, order: np.ndarray, max_iou: float, limit: int
 ) -> list[int]:
-    """The boxes in `order` that none before them hides."""
+    """Boxes in `order` that no selected box suppresses."""
     areas = np.prod(high - low, axis=1)
-    kept: list[int] = []
-    while order.size and len(kept) < limit:
+    selected: list[int] = []
+    while order.size and len(selected) < limit:
         best, order = int(order[0]), order[1:]
-        kept.append(best)
-        both = np.prod(
+        selected.append(best)
+        intersection = np.prod(
             np.clip(
                 np.minimum(high[best], high[order]) - np.maximum(low[best], low[order]), 0, None
             ),
             axis=1,
         )
-        union = areas[best] + areas[order] - both
-        order = order[both <= share * union]
-    return kept
+        union = areas[best] + areas[order] - intersection
+        order = order[intersection <= max_iou * union]
+    return selected

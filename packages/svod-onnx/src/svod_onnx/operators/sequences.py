@@ -1,4 +1,4 @@
-"""Sequences of tensors, and values that may be missing."""
+"""Sequences of tensors, and optional values."""
 
 from __future__ import annotations
 
@@ -29,29 +29,32 @@ __all__ = [
 
 def _get_list(sequence: Value) -> list[Value]:
     if not isinstance(sequence, list):
-        raise TypeError("takes a sequence, and got none")
+        raise TypeError(f"expected a sequence, got {type(sequence).__name__}")
     return sequence
 
 
 @operator("SequenceConstruct")
 def sequence_construct(*inputs: Value) -> Value:
+    """Sequence of the operands."""
     return list(inputs)
 
 
 @operator("SequenceEmpty")
 def sequence_empty(*, dtype: int = 1) -> Value:
+    """Empty sequence."""
     del dtype
     return []
 
 
 @operator("SequenceAt")
 def sequence_at(input_sequence: Value, position: Ints) -> Value:
+    """Element at a position."""
     return _get_list(input_sequence)[position[0]]
 
 
 @operator("SequenceInsert")
 def sequence_insert(input_sequence: Value, tensor: Value, position: Ints | None = None) -> Value:
-    """At a position, or at the end."""
+    """Copy with `tensor` inserted at a position, by default at the end."""
     elements = list(_get_list(input_sequence))
     elements.insert(len(elements) if not position else position[0], tensor)
     return elements
@@ -59,7 +62,7 @@ def sequence_insert(input_sequence: Value, tensor: Value, position: Ints | None 
 
 @operator("SequenceErase")
 def sequence_erase(input_sequence: Value, position: Ints | None = None) -> Value:
-    """The one at a position, or the last one."""
+    """Copy without the element at a position, by default without the last one."""
     elements = list(_get_list(input_sequence))
     del elements[-1 if not position else position[0]]
     return elements
@@ -67,6 +70,7 @@ def sequence_erase(input_sequence: Value, position: Ints | None = None) -> Value
 
 @operator("SequenceLength")
 def sequence_length(input_sequence: Value) -> Value:
+    """Number of elements."""
     return np.array(len(_get_list(input_sequence)), np.int64)
 
 
@@ -74,38 +78,45 @@ def sequence_length(input_sequence: Value) -> Value:
 def sequence_map(
     node: Call, input_sequence: Value, *additional_inputs: Value, body: Graph
 ) -> Value | tuple[Value, ...]:
-    """The body for each element; other operands are sequences as long, or the same for all."""
+    """Apply the body to each element.
+
+    Further operands are sequences of the same length, or values shared by all elements.
+    """
     elements = _get_list(input_sequence)
     rows = [
         node.trace.run_graph(
             body,
-            [element, *(one[place] if isinstance(one, list) else one for one in additional_inputs)],
+            [
+                element,
+                *(value[i] if isinstance(value, list) else value for value in additional_inputs),
+            ],
         )
-        for place, element in enumerate(elements)
+        for i, element in enumerate(elements)
     ]
-    columns = tuple([row[number] for row in rows] for number in range(len(body.outputs)))
-    first, *more = columns
-    return columns if more else first
+    columns = tuple([row[i] for row in rows] for i in range(len(body.outputs)))
+    first, *following = columns
+    return columns if following else first
 
 
 @operator("SplitToSequence")
 def split_to_sequence(
     input: Tensor, split: Known | None = None, *, axis: int = 0, keepdims: int = 1
 ) -> Value:
-    """Parts of given sizes, of one size of which the last may be smaller, or single elements, with
-    their axis or without.
+    """Split into parts of given sizes, into parts of an equal size, or into single elements with or
+    without their axis.
     """
     size: Any = input.shape[axis]
     if split is None:
-        return [part if keepdims else part.squeeze(axis) for part in input.split(1, axis)]
+        return [x if keepdims else x.squeeze(axis) for x in input.split(1, axis)]
     if split.ndim:
-        return list(input.split([int(part) for part in split], axis))
-    part = int(split)
-    return list(input.split([min(part, size - start) for start in range(0, size, part)], axis))
+        return list(input.split([int(length) for length in split], axis))
+    step = int(split)
+    return list(input.split([min(step, size - start) for start in range(0, size, step)], axis))
 
 
 @operator("ConcatFromSequence")
 def concat_from_sequence(input_sequence: list[Tensor], *, axis: int, new_axis: int = 0) -> Tensor:
+    """Concatenate or stack the elements of a sequence."""
     return (
         Tensor.stack(input_sequence, axis=axis)
         if new_axis
@@ -115,17 +126,20 @@ def concat_from_sequence(input_sequence: list[Tensor], *, axis: int, new_axis: i
 
 @operator("Optional")
 def optional(input: Value = None, *, type: Any = None) -> Value:
+    """Optional value, empty without an operand."""
     del type
     return input
 
 
 @operator("OptionalGetElement")
 def optional_get_element(input: Value = None) -> Value:
+    """Value of an optional."""
     if input is None:
-        raise ValueError("reads an optional value that is missing")
+        raise ValueError("the optional value is empty")
     return input
 
 
 @operator("OptionalHasElement")
 def optional_has_element(input: Value = None) -> Value:
+    """Whether an optional has a value."""
     return np.array(input is not None)

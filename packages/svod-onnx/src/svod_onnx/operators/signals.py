@@ -1,4 +1,4 @@
-"""Fourier transforms of signals, and the windows and weights that go with them."""
+"""Fourier transforms of signals, their window functions, and mel weights."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WINDOWS: Final = {
     "HammingWindow": (25 / 46, -21 / 46),
     "HannWindow": (0.5, -0.5),
 }
-"""The factors of the cosines of 0, 1 and 2 turns along a window."""
+"""Coefficients of the cosines of 0, 1 and 2 periods along a window."""
 
 
 @operator("DFT", since=20)
@@ -33,21 +33,26 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
-    """The real and imaginary parts lie along the last axis, which has size 1 where there are real
-    ones only.
+    """Discrete Fourier transform along an axis.
+
+    The last axis has the real and imaginary parts, or size 1 for a real signal.
     """
-    place = -2 if axis is None else axis[0]
-    if not -input.ndim <= place < input.ndim or place % input.ndim == input.ndim - 1:
-        raise ValueError(f"transforms along axis {place} of {input.ndim}, which is none of signals")
-    place %= input.ndim
+    signal_axis = -2 if axis is None else axis[0]
+    if not -input.ndim <= signal_axis < input.ndim or signal_axis % input.ndim == input.ndim - 1:
+        raise ValueError(
+            f"axis {signal_axis} is not a signal axis of an input of rank {input.ndim}; the last axis has the parts"
+        )
+    signal_axis %= input.ndim
     size = None if dft_length is None else dft_length[0]
-    signal = _join_parts(input)
+    signal = _to_complex(input)
     if inverse and onesided:
-        return fft.irfft(signal, n=size, axis=place).unsqueeze(-1).cast(input.dtype)
+        return fft.irfft(signal, n=size, axis=signal_axis).unsqueeze(-1).cast(input.dtype)
     if inverse:
-        return fft.ifft(signal, n=size, axis=place).as_real().cast(input.dtype)
+        return fft.ifft(signal, n=size, axis=signal_axis).as_real().cast(input.dtype)
     return (
-        _transform_forward(signal, size, place, onesided=bool(onesided)).as_real().cast(input.dtype)
+        _transform_forward(signal, size, signal_axis, onesided=bool(onesided))
+        .as_real()
+        .cast(input.dtype)
     )
 
 
@@ -60,13 +65,15 @@ def dft_since_17(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Tensor:
+    """DFT of version 17, with the axis as an attribute."""
     return dft(input, dft_length, [axis], inverse=inverse, onesided=onesided)
 
 
-def _join_parts(x: Tensor) -> Tensor:
-    """Real or complex numbers without the axis of parts, of 32 bits at least for a part."""
+def _to_complex(x: Tensor) -> Tensor:
+    """Real or complex elements without the axis of parts, each part with at least 32 bits."""
     if x.shape[-1] not in (1, 2):
-        raise ValueError(f"has {x.shape[-1]} parts along its last axis, which are one or two")
+        raise ValueError(f"the last axis must have size 1 (real) or 2 (complex), got {x.shape[-1]}")
+    # There are no complex dtypes with half-precision parts.
     wide = x.cast("float32") if x.dtype.itemsize < 4 else x
     return wide.squeeze(-1) if x.shape[-1] == 1 else wide.as_complex()
 
@@ -74,10 +81,11 @@ def _join_parts(x: Tensor) -> Tensor:
 def _transform_forward(signal: Tensor, size: int | None, axis: int, *, onesided: bool) -> Tensor:
     if not onesided:
         return fft.fft(signal, n=size, axis=axis)
+    # A real transform computes only the nonredundant half.
     if not signal.dtype.is_complex:
         return fft.rfft(signal, n=size, axis=axis)
-    found = fft.fft(signal, n=size, axis=axis)
-    return found[(slice(None),) * axis + (slice(found.shape[axis] // 2 + 1),)]
+    spectrum = fft.fft(signal, n=size, axis=axis)
+    return spectrum[(slice(None),) * axis + (slice(spectrum.shape[axis] // 2 + 1),)]
 
 
 @operator("STFT")
@@ -89,12 +97,12 @@ def stft(
     *,
     onesided: int = 1,
 ) -> Tensor:
-    """The transforms of frames, `frame_step` apart, each multiplied by the window: shape (batch,
-    frames, frequencies, 2).
+    """Transforms of windowed frames, `frame_step` apart, of shape (batch, frames,
+    frequencies, 2).
     """
     if signal.ndim != 3:
         raise ValueError(
-            f"takes a signal of shape (batch, time, parts), and got {tuple(signal.shape)}"
+            f"expected a signal of shape (batch, time, parts), got {tuple(signal.shape)}"
         )
     size = (
         frame_length[0]
@@ -105,37 +113,38 @@ def stft(
     )
     if window is not None and window.shape != (size,):
         raise ValueError(
-            f"has frames of length {size}, and a window of shape {tuple(window.shape)}"
+            f"expected a window of shape ({size},), the frame length, got {tuple(window.shape)}"
         )
     if not isinstance(size, int):
-        raise ValueError(f"has frames of length {size}, which must be a number")
+        raise ValueError(f"the frame length must be known, got {size}")
     wide = signal.cast("float32") if signal.dtype.itemsize < 4 else signal
     frames = wide.transpose(1, 2).windows((size,), (frame_step[0],), (1,))
     if window is not None:
         frames = frames * window.cast(frames.dtype)
-    numbers = _join_parts(frames.permute(0, 2, 3, 1))
+    samples = _to_complex(frames.permute(0, 2, 3, 1))
     return (
-        _transform_forward(numbers, None, 2, onesided=bool(onesided)).as_real().cast(signal.dtype)
+        _transform_forward(samples, None, 2, onesided=bool(onesided)).as_real().cast(signal.dtype)
     )
 
 
 @operator("BlackmanWindow", "HammingWindow", "HannWindow")
 def window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, periodic: int = 1) -> Tensor:
-    """A sum of cosines; one that is not periodic ends as it begins, and is 1 where it has one
-    element.
+    """Window function, a sum of cosines.
+
+    A window that is not periodic is symmetric, and is 1 if it has one element.
     """
     factors = _WINDOWS[node.operator]
     node.set_element_type(output_datatype)
     (length,) = size
     if length == 1 and not periodic:
         return convert(Tensor.ones(1, dtype="float64", device=node.trace.device), output_datatype)
-    turns = Tensor.arange(length, dtype="float64", device=node.trace.device) / (
+    phases = Tensor.arange(length, dtype="float64", device=node.trace.device) / (
         length if periodic else length - 1
     )
-    total = turns * 0.0 + factors[0]
-    for number, factor in enumerate(factors[1:], 1):
-        total = total + (turns * (2 * pi * number)).cos() * factor
-    return convert(total, output_datatype)
+    sum_ = phases * 0.0 + factors[0]
+    for order, factor in enumerate(factors[1:], 1):
+        sum_ = sum_ + (phases * (2 * pi * order)).cos() * factor
+    return convert(sum_, output_datatype)
 
 
 @operator("MelWeightMatrix")
@@ -149,27 +158,27 @@ def mel_weight_matrix(
     *,
     output_datatype: int = _FLOAT,
 ) -> Tensor:
-    """Triangles of height 1 over frequencies, equally far apart on the mel scale: shape (dft_length
-    // 2 + 1, num_mel_bins).
+    """Triangular filters of height 1, equally spaced on the mel scale, of shape (dft_length // 2 +
+    1, num_mel_bins).
     """
     node.set_element_type(output_datatype)
     (n_bands,), (length,), (rate,) = num_mel_bins, dft_length, sample_rate
     low, high = (_to_mel(float(edge.item())) for edge in (lower_edge_hertz, upper_edge_hertz))
-    # The standard divides by the number of edges, and not by that of the steps between them.
+    # The standard divides by the number of edges, and not by the number of intervals.
     step = (high - low) / (n_bands + 2)
     edges = [
-        floor((length + 1) * _to_hertz(low + number * step) / rate) for number in range(n_bands + 2)
+        floor((length + 1) * _to_hertz(low + index * step) / rate) for index in range(n_bands + 2)
     ]
     device = node.trace.device
     left, center, right = (
         Tensor(edges[first : first + n_bands], dtype="float64", device=device) for first in range(3)
     )
-    places = Tensor.arange(length // 2 + 1, dtype="float64", device=device).unsqueeze(1)
-    up = (center > left).where((places - left) / (center - left).maximum(1.0), 1.0)
-    down = (right - places) / (right - center).maximum(1.0)
-    is_rising = (places >= left) & (places <= center)
-    is_falling = (places >= center) & (places < right)
-    weights = is_falling.where(down, is_rising.where(up, 0.0))
+    bins = Tensor.arange(length // 2 + 1, dtype="float64", device=device).unsqueeze(1)
+    rising = (center > left).where((bins - left) / (center - left).maximum(1.0), 1.0)
+    falling = (right - bins) / (right - center).maximum(1.0)
+    is_rising = (bins >= left) & (bins <= center)
+    is_falling = (bins >= center) & (bins < right)
+    weights = is_falling.where(falling, is_rising.where(rising, 0.0))
     return convert(weights, output_datatype)
 
 

@@ -1,4 +1,4 @@
-"""Strings, which onnx's reference implementation computes with on the host."""
+"""Operators on strings, computed on the host by onnx's reference implementation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,15 @@ __all__ = [
 
 
 def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:
+    """Compute the node, whose attributes the reference implementation reads from its message."""
+    # Attributes are declared for validation only; the reference implementation reads them from the
+    # node.
     return cast("tuple[Value, ...]", compute_on_host(node.node, operands))
 
 
 @operator("StringConcat", is_host=True)
 def string_concat(node: Call, x: Known, y: Known) -> tuple[Value, ...]:
+    """Elementwise concatenation of strings."""
     return _compute(node, x, y)
 
 
@@ -33,6 +37,7 @@ def string_concat(node: Call, x: Known, y: Known) -> tuple[Value, ...]:
 def string_split(
     node: Call, x: Known, *, delimiter: str | None = None, maxsplit: int | None = None
 ) -> tuple[Value, ...]:
+    """Substrings of each element, and their number."""
     del delimiter, maxsplit
     return _compute(node, x)
 
@@ -47,12 +52,14 @@ def string_normalizer(
     locale: str | None = None,
     stopwords: Sequence[str] = (),
 ) -> tuple[Value, ...]:
+    """Strings without stop words, in lower or upper case."""
     del case_change_action, is_case_sensitive, locale, stopwords
     return _compute(node, x)
 
 
 @operator("RegexFullMatch", is_host=True)
 def regex_full_match(node: Call, x: Known, *, pattern: str | None = None) -> tuple[Value, ...]:
+    """Whether each string matches `pattern` entirely."""
     del pattern
     return _compute(node, x)
 
@@ -79,4 +86,5 @@ def tf_idf_vectorizer(
     *,
     attributes: TfIdfVectorizerAttributes,
 ) -> tuple[Value, ...]:
+    """Counts or weights of the n-grams in each row."""
     return _compute(node, x)

@@ -1,5 +1,6 @@
-"""Ensembles of trees (ai.onnx.ml): all rows walk down all trees at once, one level in each step, by
-gathers from tables of nodes.
+"""Tree ensembles (ai.onnx.ml).
+
+All rows descend all trees at once, one level per step, by gathers from node tables.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from svod_onnx._registry import operator
-from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
+from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
@@ -37,25 +38,25 @@ _LEAF: Final = "LEAF"
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
 _MAX_TABLE: Final = 1 << 28
-"""Elements of the table of the leaves' weights: nodes times targets."""
+"""Largest number of elements of the leaf weights, nodes times targets."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Forest:
-    """Trees whose nodes stand in one list; a leaf leads to itself, so that a row stays there.
+    """Trees with their nodes in a single table. A leaf is its own child, so rows stay there.
 
     Attributes:
-        roots: of the trees.
-        features: which column of the input a node compares.
-        splits: with what.
-        modes: how: a place in `_MODES`.
-        on_true: the next node where the comparison holds.
-        on_false: where it does not.
-        on_missing: whether it holds for NaN.
-        weights: of the leaves, of shape (nodes, targets).
-        is_weighted: likewise, where a leaf says something of a target.
-        members: of the sets that nodes compare with, of shape (nodes, greatest number), filled up
-            with NaN; None without sets.
+        roots: indices of the root nodes.
+        features: input column that a node compares.
+        splits: value that a node compares with.
+        modes: comparison, an index into `_MODES`.
+        on_true: child if the comparison is true.
+        on_false: child if it is false.
+        on_missing: result of the comparison for NaN.
+        weights: leaf weights, of shape (nodes, targets).
+        is_weighted: whether a leaf has a weight for a target, of the same shape.
+        members: sets of the membership nodes, of shape (nodes, largest set), padded with NaN; None
+            without such nodes.
     """
 
     roots: np.ndarray
@@ -69,63 +70,68 @@ class _Forest:
     is_weighted: np.ndarray
     members: np.ndarray | None = None
 
-    def measure_depth(self, node: Call) -> int:
-        """The number of steps after which every row is at a leaf."""
+    def get_depth(self, node: Call) -> int:
+        """Number of steps after which every row is at a leaf."""
         current, depth = np.unique(self.roots), 0
         while True:
             current = np.unique(np.concatenate([self.on_true[current], self.on_false[current]]))
+            # Leaves are their own children; only inner nodes continue.
             current = current[self.on_true[current] != current]
             depth += 1
             if not current.size:
                 return depth
             if depth > len(self.features):
-                raise node.refuse("has trees that lead in a circle")
+                raise node.refuse("the trees have a cycle")
 
     def check(self, node: Call, n_features: object) -> None:
-        """See that no table is read beyond its end."""
-        for what, places in (("node", self.on_true), ("node", self.on_false), ("root", self.roots)):
-            if places.size and not (places.min() >= 0 and places.max() < len(self.features)):
-                raise node.refuse(f"names a {what} that is not there")
-        is_read = self.on_true != np.arange(len(self.features))
-        read = self.features[is_read]
-        if read.size and not (
-            read.min() >= 0 and (not isinstance(n_features, int) or read.max() < n_features)
+        """Check that all indices are in bounds."""
+        for label, indices in (
+            ("node", self.on_true),
+            ("node", self.on_false),
+            ("root", self.roots),
         ):
-            raise node.refuse(f"compares feature {int(read.max())} of {n_features}")
+            _check_bounds(node, label, indices, len(self.features))
+        is_inner = self.on_true != np.arange(len(self.features))
+        # A symbolic number of features has no bound to check.
+        n_known = n_features if isinstance(n_features, int) else np.iinfo(np.int64).max
+        _check_bounds(node, "feature", self.features[is_inner], n_known)
 
     def score(self, node: Call, x: Tensor, aggregate: str) -> Tensor:
-        """What the leaves say of each row, of shape (rows, targets)."""
+        """Aggregated leaf weights of each row, of shape (rows, targets)."""
         self.check(node, x.shape[1])
-        place = self.walk_down(node, x)
-        weights = make_table(self.weights, x)[place]
+        leaves = self.traverse(node, x)
+        weights = asarray_like(self.weights, x)[leaves]
         if aggregate in ("SUM", "AVERAGE"):
             total = weights.sum(1)
             return total / len(self.roots) if aggregate == "AVERAGE" else total
-        is_weighted = make_table(self.is_weighted, x)[place]
-        is_least = aggregate == "MIN"
-        shown = is_weighted.where(weights, float("inf" if is_least else "-inf"))
-        found = shown.min(1) if is_least else shown.max(1)
-        return is_weighted.any(1).where(found, 0.0).cast(weights.dtype)
+        is_weighted = asarray_like(self.is_weighted, x)[leaves]
+        is_min = aggregate == "MIN"
+        candidates = is_weighted.where(weights, float("inf" if is_min else "-inf"))
+        extremes = candidates.min(1) if is_min else candidates.max(1)
+        return is_weighted.any(1).where(extremes, 0.0).cast(weights.dtype)
 
-    def walk_down(self, node: Call, x: Tensor) -> Tensor:
-        """The leaf of each row in each tree, of shape (rows, trees)."""
+    def traverse(self, node: Call, x: Tensor) -> Tensor:
+        """Leaf of each row in each tree, of shape (rows, trees)."""
         features, on_true, on_false, on_missing, modes = (
-            make_table(table, x)
+            asarray_like(table, x)
             for table in (self.features, self.on_true, self.on_false, self.on_missing, self.modes)
         )
-        splits = make_table(self.splits, x).cast(x.dtype)
-        place = make_table(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
+        splits = asarray_like(self.splits, x).cast(x.dtype)
+        nodes = asarray_like(self.roots, x).reshape(1, -1).expand(x.shape[0], len(self.roots))
+        # Modes of leaves do not matter.
         used = sorted(set(self.modes[self.on_true != np.arange(len(self.modes))].tolist()))
-        for _ in range(self.measure_depth(node) if used else 0):
-            value, split = x.gather(1, features[place]), splits[place]
-            holds = self.compare(used[0], value, split, place)
+        for _ in range(self.get_depth(node) if used else 0):
+            value, split = x.gather(1, features[nodes]), splits[nodes]
+            # Most ensembles use one mode; each further mode costs a comparison per level.
+            holds = self.compare(used[0], value, split, nodes)
             for mode in used[1:]:
-                holds = (modes[place] == mode).where(self.compare(mode, value, split, place), holds)
-            holds = value.isnan().where(on_missing[place] | holds, holds)
-            place = holds.where(on_true[place], on_false[place])
-        return place
+                holds = (modes[nodes] == mode).where(self.compare(mode, value, split, nodes), holds)
+            holds = value.isnan().where(on_missing[nodes] | holds, holds)
+            nodes = holds.where(on_true[nodes], on_false[nodes])
+        return nodes
 
-    def compare(self, mode: int, value: Tensor, split: Tensor, place: Tensor) -> Tensor:
+    def compare(self, mode: int, value: Tensor, split: Tensor, nodes: Tensor) -> Tensor:
+        """Evaluate the comparison `mode` of the current nodes."""
         match _MODES[mode]:
             case "BRANCH_LEQ":
                 return value <= split
@@ -141,28 +147,37 @@ class _Forest:
                 return value != split
             case _:
                 assert self.members is not None
-                members = make_table(self.members, value).cast(value.dtype)[place]
+                members = asarray_like(self.members, value).cast(value.dtype)[nodes]
                 return (value.unsqueeze(-1) == members).any(-1)
+
+
+def _check_bounds(node: Call, label: str, indices: np.ndarray, size: int) -> None:
+    is_outside = (indices < 0) | (indices >= size)
+    if is_outside.any():
+        raise node.refuse(
+            f"{label} index {int(indices[is_outside][0])} is out of bounds for size {size}"
+        )
 
 
 def _make_weights(
     node: Call,
     n_nodes: int,
     n_targets: int,
-    places: np.ndarray,
+    leaves: np.ndarray,
     targets: np.ndarray,
     weights: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Tables of the leaf weights, and of the leaves and targets that have a weight."""
     if n_nodes * n_targets > _MAX_TABLE:
         raise node.refuse(
-            f"has {n_nodes} nodes and {n_targets} targets, which would be a table too large"
+            f"a table of {n_nodes} nodes by {n_targets} targets exceeds {_MAX_TABLE} elements"
         )
-    if targets.size and not (targets.min() >= 0 and targets.max() < n_targets):
-        raise node.refuse(f"gives a weight to target {int(targets.max())} of {n_targets}")
+    _check_bounds(node, "target", targets, n_targets)
     table = np.zeros((n_nodes, n_targets), weights.dtype)
     is_weighted = np.zeros((n_nodes, n_targets), bool)
-    np.add.at(table, (places, targets), weights)
-    is_weighted[places, targets] = True
+    # A leaf may have several weights for a target, which add up.
+    np.add.at(table, (leaves, targets), weights)
+    is_weighted[leaves, targets] = True
     return table, is_weighted
 
 
@@ -188,16 +203,16 @@ class TreeEnsembleAttributes:
     nodes_hitrates: np.ndarray | None = None
 
 
-@operator("TreeEnsemble", since=5, domain=LEARNING)
+@operator("TreeEnsemble", since=5, domain=ML_DOMAIN)
 def tree_ensemble(
     node: Call,
     x: Tensor,
     *,
     attributes: TreeEnsembleAttributes,
 ) -> Tensor:
-    """What trees say of rows, of shape (rows, targets).
+    """Scores of rows, of shape (rows, targets).
 
-    The list of a forest has the inner nodes first, then the leaves.
+    The node table has the inner nodes first, then the leaves.
     """
     n_inner, n_leaves = len(attributes.nodes_featureids), len(attributes.leaf_targetids)
     leaves = np.arange(n_leaves) + n_inner
@@ -209,9 +224,8 @@ def tree_ensemble(
         attributes.nodes_falseleafs,
     )
     if {n_inner, len(modes), *map(len, branches)} != {n_inner}:
-        raise node.refuse("has attributes of nodes that have different lengths")
-    if modes.size and not (modes.min() >= 0 and modes.max() < len(_MODES)):
-        raise node.refuse(f"compares in mode {int(modes.max())}, which there is not")
+        raise node.refuse("the attributes of nodes have different lengths")
+    _check_bounds(node, "node mode", modes, len(_MODES))
 
     def lead(targets: Sequence[int], is_leaf: Sequence[int]) -> np.ndarray:
         return np.concatenate(
@@ -246,41 +260,45 @@ def tree_ensemble(
         0 <= attributes.aggregate_function < len(_AGGREGATES)
         and 0 <= attributes.post_transform < len(_POSTS)
     ):
-        raise node.refuse("has an aggregate function or a transform that there is not")
+        raise node.refuse(
+            f"unknown aggregate_function {attributes.aggregate_function} or post_transform {attributes.post_transform}"
+        )
     scores = forest.score(node, x, _AGGREGATES[attributes.aggregate_function])
-    return finish_scores(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
+    return apply_post_transform(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)
 
 
 def _list_members(
     node: Call, modes: np.ndarray, n_leaves: int, values: np.ndarray | None
 ) -> np.ndarray | None:
-    """The sets of the nodes that compare with one: in `values`, one after the other, each with a
-    NaN behind it.
-    """
-    comparing = np.flatnonzero(modes == _MODES.index("BRANCH_MEMBER"))
-    if not comparing.size:
+    """Sets of the membership nodes. `values` concatenates the sets, each with a NaN as its end."""
+    membership_nodes = np.flatnonzero(modes == _MODES.index("BRANCH_MEMBER"))
+    if not membership_nodes.size:
         return None
     flat = np.asarray([] if values is None else values)
     ends = np.flatnonzero(np.isnan(flat))
-    if len(ends) < len(comparing):
+    if len(ends) < len(membership_nodes):
         raise node.refuse(
-            f"has {len(comparing)} nodes that compare with a set, and {len(ends)} sets"
+            f"expected {len(membership_nodes)} sets of membership values, got {len(ends)}"
         )
-    sets = np.split(flat, ends + 1)[: len(comparing)]
+    sets = np.split(flat, ends + 1)[: len(membership_nodes)]
+    # Padded with NaN, which equals no value.
     table = np.full((len(modes) + n_leaves, max(map(len, sets))), np.nan, flat.dtype)
-    for place, members in zip(comparing, sets, strict=True):
-        table[place, : len(members)] = members
+    for index, members in zip(membership_nodes, sets, strict=True):
+        table[index, : len(members)] = members
     return table
 
 
-def _number_nodes(
-    node: Call, trees: Sequence[int], numbers: Sequence[int]
+def _index_nodes(
+    node: Call, trees: Sequence[int], ids: Sequence[int]
 ) -> dict[tuple[int, int], int]:
-    keys = list(zip(trees, numbers, strict=True))
-    found = {key: place for place, key in enumerate(keys)}
-    if len(found) < len(keys) or not keys:
-        raise node.refuse("has two nodes of one number, or none")
-    return found
+    """Index of each node by its tree and its id."""
+    keys = list(zip(trees, ids, strict=True))
+    indices = {key: index for index, key in enumerate(keys)}
+    if len(indices) < len(keys) or not keys:
+        raise node.refuse(
+            "node ids must be unique within a tree, and there must be at least one node"
+        )
+    return indices
 
 
 def _read_forest(
@@ -297,11 +315,11 @@ def _read_forest(
     missing: list[int] | None,
     weighted: tuple[list[int], list[int], list[int], np.ndarray],
 ) -> _Forest:
-    """The trees of the older operators, whose nodes have a number within their tree, and leaves are
-    nodes with a mode of their own.
+    """Forest of the older operators, whose nodes have ids within their tree, and whose leaves are
+    nodes of mode LEAF.
     """
-    places = _number_nodes(node, nodes_treeids, nodes_nodeids)
-    n_nodes = len(places)
+    indices = _index_nodes(node, nodes_treeids, nodes_nodeids)
+    n_nodes = len(indices)
     is_leaf = np.array([mode == _LEAF for mode in nodes_modes])
     unknown = {*nodes_modes} - {*_MODES[:-1], _LEAF}
     if (
@@ -315,27 +333,31 @@ def _read_forest(
         > 1
     ):
         raise node.refuse(
-            f"has unknown modes {sorted(unknown)}, or attributes of different lengths"
+            f"the attributes of nodes have unknown modes {sorted(unknown)} or different lengths"
         )
 
-    def lead(numbers: Sequence[int]) -> np.ndarray:
-        keys = zip(nodes_treeids, numbers, is_leaf, range(n_nodes), strict=True)
+    def lead(ids: Sequence[int]) -> np.ndarray:
+        keys = zip(nodes_treeids, ids, is_leaf, range(n_nodes), strict=True)
         return np.array(
-            [own if leaf else places.get((tree, number), -1) for tree, number, leaf, own in keys],
+            [
+                index if leaf else indices.get((tree, node_id), -1)
+                for tree, node_id, leaf, index in keys
+            ],
             np.int64,
         )
 
-    trees, numbers, targets, weights = weighted
+    trees, ids, targets, weights = weighted
     try:
-        leaves = np.array([places[key] for key in zip(trees, numbers, strict=True)], np.int64)
+        leaves = np.array([indices[key] for key in zip(trees, ids, strict=True)], np.int64)
     except KeyError as error:
-        raise node.refuse(f"gives a weight to node {error}, which is not there") from error
+        raise node.refuse(f"a weight refers to an unknown node (tree, id): {error}") from error
     table, is_weighted = _make_weights(
         node, n_nodes, n_targets, leaves, np.asarray(targets, np.int64), weights
     )
     on_true, on_false = lead(nodes_truenodeids), lead(nodes_falsenodeids)
-    # A root is the first node of its tree.
-    roots = list({tree: place for (tree, _), place in reversed(places.items())}.values())
+    # A root is the first node of its tree; reversed, so that the first node overwrites the later
+    # ones.
+    roots = list({tree: index for (tree, _), index in reversed(indices.items())}.values())
     modes = np.array(
         [
             0 if leaf else _MODES.index(mode)
@@ -357,7 +379,7 @@ def _read_forest(
 
 
 def _pick(floats: list[float] | None, tensor: np.ndarray | None) -> np.ndarray:
-    """An attribute that is either a list of floats or a tensor."""
+    """Attribute that is either a list of floats or a tensor."""
     return np.asarray(tensor) if tensor is not None else np.asarray(floats or [], np.float32)
 
 
@@ -388,14 +410,14 @@ class TreeEnsembleRegressorAttributes:
     post_transform: str = "NONE"
 
 
-@operator("TreeEnsembleRegressor", domain=LEARNING)
+@operator("TreeEnsembleRegressor", domain=ML_DOMAIN)
 def tree_ensemble_regressor(
     node: Call,
     x: Tensor,
     *,
     attributes: TreeEnsembleRegressorAttributes,
 ) -> Tensor:
-    """What trees say of rows, of shape (rows, targets), in float32."""
+    """Scores of rows, of shape (rows, targets), in float32."""
     forest = _read_forest(
         node,
         attributes.n_targets,
@@ -415,12 +437,14 @@ def tree_ensemble_regressor(
         ),
     )
     if attributes.aggregate_function not in _AGGREGATES:
-        raise node.refuse(f"has no aggregate function {attributes.aggregate_function!r}")
+        raise node.refuse(
+            f"unknown aggregate_function {attributes.aggregate_function!r}; expected one of {', '.join(_AGGREGATES)}"
+        )
     scores = forest.score(node, _widen(x), attributes.aggregate_function)
     base = _pick(attributes.base_values, attributes.base_values_as_tensor)
     if base.size:
-        scores = scores + make_table(base, x)
-    return finish_scores(node, scores, attributes.post_transform).cast("float32")
+        scores = scores + asarray_like(base, x)
+    return apply_post_transform(node, scores, attributes.post_transform).cast("float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,19 +474,16 @@ class TreeEnsembleClassifierAttributes:
     post_transform: str = "NONE"
 
 
-@operator("TreeEnsembleClassifier", domain=LEARNING)
+@operator("TreeEnsembleClassifier", domain=ML_DOMAIN)
 def tree_ensemble_classifier(
     node: Call,
     x: Tensor,
     *,
     attributes: TreeEnsembleClassifierAttributes,
 ) -> tuple[Tensor, Tensor]:
-    """The class of each row, and its scores, of shape (rows, classes)."""
+    """Class of each row, and the scores, of shape (rows, classes)."""
     if attributes.classlabels_strings:
-        raise node.refuse(
-            "has classes that are named by strings, which svod-onnx does not give: name them by"
-            " numbers"
-        )
+        raise node.refuse("string class labels are not supported; set classlabels_int64s")
     labels = attributes.classlabels_int64s or []
     weights = _pick(attributes.class_weights, attributes.class_weights_as_tensor)
     forest = _read_forest(
@@ -485,6 +506,7 @@ def tree_ensemble_classifier(
     )
     scores = forest.score(node, _widen(x), "SUM")
     base = _pick(attributes.base_values, attributes.base_values_as_tensor)
+    # Binary ensembles may have weights for one class only; the other score follows from it.
     is_binary = len(labels) == 2 and len(set(attributes.class_ids)) == 1
     if is_binary:
         only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
@@ -494,12 +516,12 @@ def tree_ensemble_classifier(
         )
     return choose_class(
         node,
-        scores + make_table(base, x) if base.size else scores,
+        scores + asarray_like(base, x) if base.size else scores,
         labels,
         attributes.post_transform,
     )
 
 
 def _widen(x: Tensor) -> Tensor:
-    """Rows of floats: integers are compared as float32."""
+    """Rows as floats; integers become float32."""
     return x if x.dtype.is_float else x.cast("float32")

@@ -1,4 +1,4 @@
-"""Operators on elements, and conversions, where the conformance suite has no case."""
+"""Elementwise operators and casts, beyond the conformance suite."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ def _run_text(text: str, **inputs: np.ndarray) -> list[np.ndarray]:
     ]
 
 
-def test_old_versions_broadcast_along_an_axis(run_node: RunNode) -> None:
+def test_old_versions_align_operands_along_an_axis(run_node: RunNode) -> None:
     a, b = np.zeros((2, 3, 4), np.float32), np.arange(3, dtype=np.float32)
-    (found,) = run_node("Add", [a, b], 6, axis=1, broadcast=1)
-    np.testing.assert_array_equal(found, np.broadcast_to(b[:, None], a.shape))
-    (found,) = run_node("Greater", [a, b - 1], 6, axis=1, broadcast=1)
-    np.testing.assert_array_equal(found, np.broadcast_to(b[:, None] < 1, a.shape))
+    (result,) = run_node("Add", [a, b], 6, axis=1, broadcast=1)
+    np.testing.assert_array_equal(result, np.broadcast_to(b[:, None], a.shape))
+    (result,) = run_node("Greater", [a, b - 1], 6, axis=1, broadcast=1)
+    np.testing.assert_array_equal(result, np.broadcast_to(b[:, None] < 1, a.shape))
 
 
-def test_quotients_of_integers_are_cut(run_node: RunNode) -> None:
+def test_integer_division_truncates(run_node: RunNode) -> None:
     a, b = np.array([7, -7, 7, -7, -128], np.int8), np.array([2, 2, -2, -2, 1], np.int8)
-    (found,) = run_node("Div", [a, b], 14)
-    np.testing.assert_array_equal(found, np.array([3, -3, -3, 3, -128], np.int8), strict=True)
+    (result,) = run_node("Div", [a, b], 14)
+    np.testing.assert_array_equal(result, np.array([3, -3, -3, 3, -128], np.int8), strict=True)
 
 
 def test_powers_have_the_dtype_of_the_base(run_node: RunNode) -> None:
     base = np.array([1, 2, 3], np.int32)
-    (found,) = run_node("Pow", [base, np.array([0.5, 3.5, 2.0], np.float32)], 15)
-    np.testing.assert_array_equal(found, np.array([1, 11, 9], np.int32), strict=True)
-    (found,) = run_node("Pow", [base, np.array(3, np.uint64)], 15, constants=[1])
-    np.testing.assert_array_equal(found, base**3, strict=True)
+    (result,) = run_node("Pow", [base, np.array([0.5, 3.5, 2.0], np.float32)], 15)
+    np.testing.assert_array_equal(result, np.array([1, 11, 9], np.int32), strict=True)
+    (result,) = run_node("Pow", [base, np.array(3, np.uint64)], 15, constants=[1])
+    np.testing.assert_array_equal(result, base**3, strict=True)
 
 
-def test_a_slope_of_one_axis_is_of_channels_in_old_versions(run_node: RunNode) -> None:
+def test_old_prelu_applies_a_slope_of_rank_1_to_channels(run_node: RunNode) -> None:
     x, slope = -np.ones((1, 2, 2), np.float32), np.array([2.0, 3.0], np.float32)
     np.testing.assert_array_equal(run_node("PRelu", [x, slope], 6)[0], [[[-2, -2], [-3, -3]]])
     np.testing.assert_array_equal(run_node("PRelu", [x, slope], 16)[0], [[[-2, -3], [-2, -3]]])
@@ -61,10 +61,10 @@ def test_selu_has_the_constants_of_its_version(
     run_node: RunNode, version: int, slope: float, scale: float
 ) -> None:
     x = np.linspace(-3, 3, 13)
-    (found,) = run_node("Selu", [x], version)
-    np.testing.assert_allclose(found, scale * np.where(x > 0, x, slope * np.expm1(x)), rtol=1e-6)
-    (found,) = run_node("Selu", [x], version, alpha=2.0, gamma=3.0)
-    np.testing.assert_allclose(found, 3 * np.where(x > 0, x, 2 * np.expm1(x)), rtol=1e-6)
+    (result,) = run_node("Selu", [x], version)
+    np.testing.assert_allclose(result, scale * np.where(x > 0, x, slope * np.expm1(x)), rtol=1e-6)
+    (result,) = run_node("Selu", [x], version, alpha=2.0, gamma=3.0)
+    np.testing.assert_allclose(result, 3 * np.where(x > 0, x, 2 * np.expm1(x)), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_selu_has_the_constants_of_its_version(
     [(7, np.float32), (9, np.float32), (10, np.bool_), (12, np.bool_), (13, np.bool_)],
 )
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.float64])
-def test_the_mask_of_dropout_is_one_of_bools_from_version_10_on(
+def test_dropout_mask_is_boolean_from_version_10_on(
     run_node: RunNode, version: int, dtype: type, kind: type
 ) -> None:
     x = np.array([1, 2, 3], kind)
@@ -81,7 +81,7 @@ def test_the_mask_of_dropout_is_one_of_bools_from_version_10_on(
     np.testing.assert_array_equal(mask, np.ones(3, kind if version < 10 else dtype), strict=True)
 
 
-def test_dropout_keeps_the_mean_while_training(run_node: RunNode) -> None:
+def test_dropout_keeps_the_mean_in_training(run_node: RunNode) -> None:
     x = np.ones(1000, np.float32)
     inputs = [x, np.array(0.25, np.float32), np.array(True)]
     value, mask = run_node("Dropout", inputs, 22, n_outputs=2, constants=[1, 2], seed=3)
@@ -92,45 +92,47 @@ def test_dropout_keeps_the_mean_while_training(run_node: RunNode) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "wanted"),
+    ("kind", "expected"),
     [
         (onnx.TensorProto.FLOAT, np.array([1.5, -np.inf, 2e-3], np.float32)),
         (onnx.TensorProto.INT32, np.array([1, 0, 0], np.int32)),
     ],
 )
-def test_strings_become_numbers(run_node: RunNode, kind: int, wanted: np.ndarray) -> None:
+def test_cast_parses_strings(run_node: RunNode, kind: int, expected: np.ndarray) -> None:
     texts = np.array(
-        ["1.5", "-INF", "2e-3"] if wanted.dtype.kind == "f" else ["1.5", "-0", "0"], dtype=object
+        ["1.5", "-INF", "2e-3"] if expected.dtype.kind == "f" else ["1.5", "-0", "0"], dtype=object
     )
-    np.testing.assert_array_equal(run_node("Cast", [texts], 24, to=kind)[0], wanted, strict=True)
+    np.testing.assert_array_equal(run_node("Cast", [texts], 24, to=kind)[0], expected, strict=True)
 
 
-def test_large_integers_come_from_strings_exactly(run_node: RunNode) -> None:
+def test_cast_parses_large_integers_exactly(run_node: RunNode) -> None:
     texts = np.array([str(2**63 - 1), "-3"], dtype=object)
-    (found,) = run_node("Cast", [texts], 24, to=onnx.TensorProto.INT64)
-    np.testing.assert_array_equal(found, np.array([2**63 - 1, -3], np.int64), strict=True)
+    (result,) = run_node("Cast", [texts], 24, to=onnx.TensorProto.INT64)
+    np.testing.assert_array_equal(result, np.array([2**63 - 1, -3], np.int64), strict=True)
 
 
-def test_what_is_computed_in_a_narrow_type_keeps_it() -> None:
-    """The tensor that CastLike takes after has been reshaped, and int8 carries its int4."""
+def test_narrow_types_propagate_through_shapes_and_copies() -> None:
+    """CastLike reads the type of a reshaped int4 tensor, which int8 carries."""
     text = """g (float[4] x, int32[2] y) => (int4[2] z) {
         a = Cast<to = 22>(x)
         s = Constant<value_ints = [2, 2]>()
         b = Reshape(a, s)
         z = CastLike(y, b)
     }"""
-    (found,) = _run_text(text, x=np.arange(4, dtype=np.float32), y=np.array([9, -9], np.int32))
-    np.testing.assert_array_equal(found.astype(int), [-7, 7])
+    (result,) = _run_text(text, x=np.arange(4, dtype=np.float32), y=np.array([9, -9], np.int32))
+    np.testing.assert_array_equal(result.astype(int), [-7, 7])
 
 
 @pytest.mark.parametrize("kind", [ml_dtypes.uint4, ml_dtypes.float4_e2m1fn, ml_dtypes.int4])
-def test_bits_of_narrow_types_are_read(run_node: RunNode, kind: type) -> None:
+def test_bit_cast_of_narrow_types(run_node: RunNode, kind: type) -> None:
     x = np.array([-8, -1, 0, 7], ml_dtypes.int4)
     to = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
-    (found,) = run_node("BitCast", [x], 26, to=to)
-    np.testing.assert_array_equal(found.astype(float), x.view(kind).astype(float))
+    (result,) = run_node("BitCast", [x], 26, to=to)
+    np.testing.assert_array_equal(result.astype(float), x.view(kind).astype(float))
 
 
-def test_bits_need_as_many_bits(run_node: RunNode) -> None:
-    with pytest.raises(NodeError, match="not as many bits"):
+def test_bit_cast_rejects_another_element_size(run_node: RunNode) -> None:
+    with pytest.raises(
+        NodeError, match="cannot reinterpret float32 as float64: the element sizes differ"
+    ):
         run_node("BitCast", [np.zeros(2, np.float32)], 26, to=onnx.TensorProto.DOUBLE)

@@ -1,5 +1,5 @@
-"""Rules on graphs: what each makes of nodes, in text, and that models mean the same with them,
-beside onnx's reference.
+"""Rewrite rules: golden text of each rule's result, and equality with onnx's reference
+implementation.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from onnx.reference import ReferenceEvaluator
 
 import svod_onnx
 from svod_ir.testing.golden import GoldenCase, bless, list_cases
-from svod_onnx._preparation import RULES, prepare
 from svod_onnx._reading import read_model
+from svod_onnx._rewrites import RULES, rewrite
 
-CASES = list_cases(Path(__file__).parent / "golden" / "preparation")
+CASES = list_cases(Path(__file__).parent / "golden" / "rewrites")
 BY_NAME = {rule.__name__: rule for rule in RULES}
 
 
@@ -24,10 +24,10 @@ def _parse(text: str) -> onnx.ModelProto:
     return onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
 
 
-def _prepare(case: GoldenCase) -> str:
+def _rewrite(case: GoldenCase) -> str:
     graph = read_model(_parse(case.before)).graph
     rules = [BY_NAME[case.pass_name]]
-    nodes, constants = prepare(
+    nodes, constants = rewrite(
         graph.nodes, graph.constants, [info.name for info in graph.outputs], rules
     )
     lines: list[str] = []
@@ -50,55 +50,51 @@ def _prepare(case: GoldenCase) -> str:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_rule_makes_of_nodes_what_the_text_says(
-    case: GoldenCase, request: pytest.FixtureRequest
-) -> None:
-    actual = _prepare(case)
+def test_a_rule_matches_its_golden_text(case: GoldenCase, request: pytest.FixtureRequest) -> None:
+    actual = _rewrite(case)
     if request.config.getoption("--bless"):
         bless(case, actual)
     assert actual == case.expected.strip()
 
 
-def test_each_rule_has_a_case_in_which_it_fires() -> None:
+def test_each_rule_fires_in_a_case() -> None:
     assert {case.pass_name for case in CASES} == BY_NAME.keys()
     for name in BY_NAME:
         assert any(
-            "prepared." in case.expected or "#weight" in case.expected
+            "fused." in case.expected or "#weight" in case.expected
             for case in CASES
             if case.pass_name == name
         )
 
 
-def _draw(info: onnx.ValueInfoProto, draw: np.random.Generator) -> np.ndarray:
+def _sample(info: onnx.ValueInfoProto, rng: np.random.Generator) -> np.ndarray:
     shape = [size.dim_value for size in info.type.tensor_type.shape.dim]
     dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
     if dtype.kind == "f":
-        return draw.uniform(0.01, 0.1, shape).astype(dtype)
+        return rng.uniform(0.01, 0.1, shape).astype(dtype)
     limits = np.iinfo(dtype)
-    return draw.integers(limits.min, limits.max + 1, shape).astype(dtype)
+    return rng.integers(limits.min, limits.max + 1, shape).astype(dtype)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_a_rule_keeps_what_a_graph_means(case: GoldenCase) -> None:
+def test_a_rule_preserves_results(case: GoldenCase) -> None:
     _check(_parse(case.before))
 
 
 def _check(model: onnx.ModelProto) -> None:
-    draw = np.random.default_rng(0)
-    inputs = {info.name: _draw(info, draw) for info in model.graph.input}
+    rng = np.random.default_rng(0)
+    inputs = {info.name: _sample(info, rng) for info in model.graph.input}
     results = svod_onnx.load(model)(**inputs)
-    for info, wanted in zip(
+    for info, reference in zip(
         model.graph.output, ReferenceEvaluator(model).run(None, inputs), strict=True
     ):
-        np.testing.assert_allclose(results[info.name].numpy(), wanted, rtol=2e-6, atol=1e-5)
+        np.testing.assert_allclose(results[info.name].numpy(), reference, rtol=2e-6, atol=1e-5)
 
 
 @pytest.mark.parametrize("a_type", ["int8", "uint8"])
 @pytest.mark.parametrize("b_type", ["int8", "uint8"])
 @pytest.mark.parametrize("columns", ["", "[7]"])
-def test_integer_products_of_every_sign_with_zero_points(
-    a_type: str, b_type: str, columns: str
-) -> None:
+def test_int8_products_with_zero_points(a_type: str, b_type: str, columns: str) -> None:
     for size in (3, 70):
         _check(
             _parse(f"""
@@ -113,7 +109,7 @@ def test_integer_products_of_every_sign_with_zero_points(
 
 
 @pytest.mark.parametrize(("first", "second"), [(0, 1), (1, 0), (1, 1)])
-def test_integer_products_of_transposed_operands(first: int, second: int) -> None:
+def test_int8_products_of_transposed_operands(first: int, second: int) -> None:
     p, w = ("[6, 5]" if first else "[5, 6]"), ("[7, 6]" if second else "[6, 7]")
     _check(
         _parse(f"""
@@ -130,7 +126,7 @@ def test_integer_products_of_transposed_operands(first: int, second: int) -> Non
 @pytest.mark.parametrize(
     "signs", [("uint8", "int8"), ("int8", "uint8"), ("uint8", "uint8")], ids=str
 )
-def test_integer_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str, str]) -> None:
+def test_int8_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str, str]) -> None:
     (kernel, stride), (first, second) = shape, signs
     pads = f"pads = [{kernel // 2}, {kernel - 1}, {kernel // 2}, 0], " if kernel > 1 else ""
     model = _parse(f"""
@@ -138,8 +134,8 @@ def test_integer_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str
             y = ConvInteger<{pads}strides = [{stride}, {stride}]>(x, w, m, n)
         }}
     """)
-    draw = np.random.default_rng(0)
-    inputs = {info.name: _draw(info, draw) for info in model.graph.input}
+    rng = np.random.default_rng(0)
+    inputs = {info.name: _sample(info, rng) for info in model.graph.input}
     image = np.pad(
         inputs["x"].astype(np.float64) - float(inputs["m"]),
         [(0, 0), (0, 0), (kernel // 2,) * 2, (kernel - 1 if kernel > 1 else 0, 0)],
@@ -147,15 +143,15 @@ def test_integer_convolutions_are_exact(shape: tuple[int, int], signs: tuple[str
     windows = np.lib.stride_tricks.sliding_window_view(image, (kernel, kernel), (2, 3))[
         :, :, ::stride, ::stride
     ]
-    wanted = np.einsum(
+    reference = np.einsum(
         "ncyxij,fcij->nfyx", windows, inputs["w"].astype(np.float64) - float(inputs["n"])
     )
     np.testing.assert_array_equal(
-        svod_onnx.load(model)(**inputs)["y"].numpy(), wanted.astype(np.int32)
+        svod_onnx.load(model)(**inputs)["y"].numpy(), reference.astype(np.int32)
     )
 
 
-def test_products_with_scales_along_the_sum_are_those_of_floats() -> None:
+def test_scales_along_the_summed_axis_fall_back_to_floats() -> None:
     _check(
         _parse("""
         g (uint8[5, 6] p, int8[6, 7] w, float[6] s, uint8[6] m, float[6] t, int32 n) => (float[5, 7] y) {

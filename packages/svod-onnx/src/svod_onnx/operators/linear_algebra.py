@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Matrix products and determinants."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from svod_tensor import Tensor
 
 __all__ = [
     "col2im",
+    "det",
     "einsum",
     "gemm",
     "gemm_since_1",
     "matmul",
-    "measure_determinant",
 ]
 
 
 @operator("MatMul")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
+    """Matrix product in the dtype of `a`."""
     return a.matmul(b).cast(a.dtype)
 
 
@@ -32,7 +33,7 @@ def gemm(
     transA: int = 0,
     transB: int = 0,
 ) -> Tensor:
-    """`alpha * A @ B + beta * C`, in the dtype of A; the factors of integers are rounded down."""
+    """`alpha * A @ B + beta * C` in the dtype of A. Factors of integers are truncated."""
     left, right = (a.transpose(0, 1) if transA else a), (b.transpose(0, 1) if transB else b)
     product = _scale(left.matmul(right), alpha)
     return (product if c is None or beta == 0 else product + _scale(c, beta)).cast(a.dtype)
@@ -54,23 +55,24 @@ def gemm_since_1(
     transB: int = 0,
     broadcast: int = 0,
 ) -> Tensor:
-    """Up to version 6 `C` is broadcast where an attribute allows it."""
+    """Gemm up to version 6: `C` broadcasts only with `broadcast` 1."""
     result = gemm(a, b, c, alpha=alpha, beta=beta, transA=transA, transB=transB)
     if not broadcast and c.shape != result.shape:
         raise ValueError(
-            f"C of shape {c.shape} has not the shape {result.shape} of the product, and broadcast"
-            " is 0"
+            f"C has shape {c.shape}, expected {result.shape}; set broadcast to 1 to broadcast it"
         )
     return result
 
 
 @operator("Einsum")
 def einsum(*inputs: Tensor, equation: str) -> Tensor:
+    """Einstein summation in the dtype of the first operand."""
     return Tensor.einsum(equation.replace(" ", ""), *inputs).cast(inputs[0].dtype)
 
 
 @operator("Det")
-def measure_determinant(x: Tensor) -> Tensor:
+def det(x: Tensor) -> Tensor:
+    """Determinant of each matrix."""
     return sv.linalg.det(x)
 
 
@@ -84,10 +86,10 @@ def col2im(
     pads: list[int] | None = None,
     strides: list[int] | None = None,
 ) -> Tensor:
-    """Images of shape (batch, channels, *image_shape) of what overlapping blocks add to them."""
+    """Images of shape (batch, channels, *image_shape), the sums of overlapping blocks."""
     n_axes = len(image_shape)
-    amounts = pads or [0] * 2 * n_axes
-    padding = [(amounts[axis], amounts[axis + n_axes]) for axis in range(n_axes)]
+    flat_pads = pads or [0] * 2 * n_axes
+    padding = [(flat_pads[axis], flat_pads[axis + n_axes]) for axis in range(n_axes)]
     return input.fold(
         image_shape, block_shape, stride=strides or 1, padding=padding, dilation=dilations or 1
     )

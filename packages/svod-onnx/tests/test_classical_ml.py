@@ -1,4 +1,4 @@
-"""Classical models (ai.onnx.ml) beside what their definitions give."""
+"""Classical models (ai.onnx.ml), compared with their definitions."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ def _run(
         graph,
         opset_imports=[helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 21)],
     )
-    found = svod_onnx.load(model)(x=x).values()
-    return [value.numpy() if isinstance(value, Tensor) else np.asarray(value) for value in found]
+    result = svod_onnx.load(model)(x=x).values()
+    return [value.numpy() if isinstance(value, Tensor) else np.asarray(value) for value in result]
 
 
-def _check(found: np.ndarray, wanted: Any) -> None:
-    np.testing.assert_allclose(found, np.asarray(wanted, np.float32), rtol=1e-6)
+def _check(result: np.ndarray, expected: Any) -> None:
+    np.testing.assert_allclose(result, np.asarray(expected, np.float32), rtol=1e-6)
 
 
-def test_scaling_and_missing_values() -> None:
+def test_scaler_and_imputer() -> None:
     _check(
         _run("Scaler", ROWS, offset=[1.0, 0.0, 2.0], scale=[2.0, 1.0, 0.5])[0],
         (ROWS - [1, 0, 2]) * [2, 1, 0.5],
@@ -56,7 +56,7 @@ def test_scaling_and_missing_values() -> None:
 
 
 @pytest.mark.parametrize(("norm", "sizes"), [("MAX", [3, 1]), ("L1", [6, 1]), ("L2", [14**0.5, 1])])
-def test_rows_are_divided_by_their_norm(norm: str, sizes: list[float]) -> None:
+def test_normalizer(norm: str, sizes: list[float]) -> None:
     _check(_run("Normalizer", ROWS[:2], norm=norm)[0], ROWS[:2] / np.array(sizes)[:, None])
 
 
@@ -67,7 +67,7 @@ def test_linear_models() -> None:
     _check(
         _run("LinearRegressor", rows, coefficients=flat, intercepts=shifts, targets=3)[0], scores
     )
-    labels, found = _run(
+    labels, result = _run(
         "LinearClassifier",
         rows,
         2,
@@ -77,9 +77,9 @@ def test_linear_models() -> None:
         post_transform="SOFTMAX",
     )
     assert labels.tolist() == [[7, 8, 9][n] for n in scores.argmax(1)]
-    parts = np.exp(scores - scores.max(1, keepdims=True))
-    _check(found, parts / parts.sum(1, keepdims=True))
-    labels, found = _run(
+    exponentials = np.exp(scores - scores.max(1, keepdims=True))
+    _check(result, exponentials / exponentials.sum(1, keepdims=True))
+    labels, result = _run(
         "LinearClassifier",
         rows,
         2,
@@ -90,7 +90,7 @@ def test_linear_models() -> None:
     )
     score = rows @ weights[:1].T - 1
     assert labels.tolist() == [4 if s > 0 else 3 for s in score[:, 0]]
-    _check(found, 1 / (1 + np.exp(np.concatenate([score, -score], 1))))
+    _check(result, 1 / (1 + np.exp(np.concatenate([score, -score], 1))))
 
 
 def test_encoders() -> None:
@@ -119,7 +119,7 @@ def test_encoders() -> None:
         -1,
         10,
     ]
-    found = _run(
+    result = _run(
         "LabelEncoder",
         ROWS[2],
         version=2,
@@ -127,15 +127,16 @@ def test_encoders() -> None:
         values_floats=[0.5, 1.5],
         default_float=9.0,
     )
-    assert found[0].tolist() == [9.0, 1.5, 0.5]
+    assert result[0].tolist() == [9.0, 1.5, 0.5]
     assert _run("LabelEncoder", words, version=1, classes_strings=["a", "b"], default_int64=7)[
         0
     ].tolist() == [1, 7, 0]
 
 
 def _make_trees(prefix: str) -> dict[str, Any]:
-    """Two trees: x[0] <= 0.5 ? 1 : (x[1] < 0 ? 2 : 3), and x[2] > 1 ? 10 : 20, of which NaN takes
-    the first.
+    """Two trees: x[0] <= 0.5 ? 1 : (x[1] < 0 ? 2 : 3), and x[2] > 1 ? 10 : 20.
+
+    NaN takes the first branch.
     """
     return {
         "nodes_treeids": [0, 0, 0, 0, 0, 1, 1, 1],
@@ -161,15 +162,15 @@ def _make_trees(prefix: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("aggregate", "wanted"),
+    ("aggregate", "expected"),
     [("SUM", [12, 21, 11]), ("AVERAGE", [6, 10.5, 5.5]), ("MIN", [2, 1, 1]), ("MAX", [10, 20, 10])],
 )
-def test_trees_are_walked_down(aggregate: str, wanted: list[float]) -> None:
+def test_tree_ensemble_regressor(aggregate: str, expected: list[float]) -> None:
     trees = _make_trees("target") | {
         "target_ids": [0] * 5,
         "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0],
     }
-    found = _run(
+    result = _run(
         "TreeEnsembleRegressor",
         ROWS,
         n_targets=1,
@@ -177,10 +178,10 @@ def test_trees_are_walked_down(aggregate: str, wanted: list[float]) -> None:
         base_values=[100.0],
         **trees,
     )
-    assert found[0][:, 0].tolist() == [100 + value for value in wanted]
+    assert result[0][:, 0].tolist() == [100 + value for value in expected]
 
 
-def test_trees_choose_a_class() -> None:
+def test_tree_ensemble_classifier() -> None:
     trees = _make_trees("class") | {"class_weights": [1.0, 2.0, 3.0, 0.5, 2.5]}
     labels, scores = _run(
         "TreeEnsembleClassifier",
@@ -202,15 +203,24 @@ def test_trees_choose_a_class() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"nodes_falsenodeids": [2, 0, 0, 0, 0, 2, 0, 0]}, "circle"),
-        ({"nodes_truenodeids": [9, 0, 3, 0, 0, 1, 0, 0]}, "names a node that is not there"),
-        ({"nodes_featureids": [0, 0, 3, 0, 0, 2, 0, 0]}, "feature 3 of 3"),
-        ({"target_nodeids": [1, 3, 9, 1, 2]}, "which is not there"),
-        ({"target_ids": [0, 0, 0, 0, 1]}, "target 1 of 1"),
+        ({"nodes_falsenodeids": [2, 0, 0, 0, 0, 2, 0, 0]}, "cycle"),
+        (
+            {"nodes_truenodeids": [9, 0, 3, 0, 0, 1, 0, 0]},
+            "node index -1 is out of bounds for size 8",
+        ),
+        (
+            {"nodes_featureids": [0, 0, 3, 0, 0, 2, 0, 0]},
+            "feature index 3 is out of bounds for size 3",
+        ),
+        (
+            {"target_nodeids": [1, 3, 9, 1, 2]},
+            r"a weight refers to an unknown node \(tree, id\): \(0, 9\)",
+        ),
+        ({"target_ids": [0, 0, 0, 0, 1]}, "target index 1 is out of bounds for size 1"),
         ({"nodes_modes": ["NEAR"] * 8}, "unknown modes"),
     ],
 )
-def test_trees_that_contradict_themselves(changes: dict[str, Any], problem: str) -> None:
+def test_inconsistent_trees_are_rejected(changes: dict[str, Any], problem: str) -> None:
     trees = _make_trees("target") | {
         "target_ids": [0] * 5,
         "target_weights": [1.0, 2.0, 3.0, 10.0, 20.0],
@@ -219,7 +229,7 @@ def test_trees_that_contradict_themselves(changes: dict[str, Any], problem: str)
         _run("TreeEnsembleRegressor", ROWS, n_targets=1, **(trees | changes))
 
 
-def test_trees_of_one_leaf() -> None:
+def test_trees_with_a_single_leaf() -> None:
     leaf = {
         "nodes_treeids": [0],
         "nodes_nodeids": [0],

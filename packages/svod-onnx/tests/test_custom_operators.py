@@ -1,5 +1,5 @@
-"""Operators that a program brings along, with annotations that Python evaluates: this file does not
-ask for their text.
+"""Custom operators, with evaluated annotations: this file does not import `annotations` from
+`__future__`.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def rows(
 
 
 @pytest.mark.parametrize("bias", ["", "bias"])
-def test_operands_come_as_their_annotations_say(bias: str) -> None:
+def test_operands_are_converted_by_their_annotations(bias: str) -> None:
     text = f"""<ir_version: 10, opset_import: ["" : 21, "tests.own" : 1]>
         g (float[3] x, float[2] bias) => (float[2] y)
         <int64[2] which = {{2, 0}}, float[2] weights = {{10, 100}}>
@@ -32,8 +32,11 @@ def test_operands_come_as_their_annotations_say(bias: str) -> None:
     assert model(x=[1.0, 2.0, 3.0], bias=[1.0, 2.0])["y"].tolist() == expected.tolist()
 
 
-def test_an_annotation_that_is_no_form_is_an_error() -> None:
-    with pytest.raises(TypeError, match="the annotation of x is none of Tensor"):
+def test_an_unsupported_annotation_is_rejected() -> None:
+    with pytest.raises(
+        TypeError,
+        match="wrong: unsupported annotation <class 'int'> of operand 'x'; expected one of Tensor",
+    ):
 
         @svod_onnx.operator("Wrong", domain="tests.own")
         def wrong(x: int) -> Tensor:

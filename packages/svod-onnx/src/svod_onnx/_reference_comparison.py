@@ -1,5 +1,5 @@
-"""A model's results beside those of onnxruntime, or where that is not installed of onnx's reference
-implementation.
+"""Comparison of a model's results with onnxruntime, or with onnx's reference implementation if
+onnxruntime is missing.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ Arrays = Mapping[str, np.ndarray]
 Reference = Callable[[onnx.ModelProto, Arrays], Mapping[str, Any]]
 
 TOLERANCE: Final = 1e-4
-"""The difference, in parts of the largest element, from which on results count as different."""
+"""Relative difference above which results count as different."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How far a result is from the other one's.
+    """Difference of a result from the reference.
 
     Attributes:
-        name: of the value.
-        absolute: the largest difference of two elements; NaN where dtypes or shapes differ, or only
-            one has NaN or an infinity.
-        relative: the same in parts of the largest element.
+        name: name of the value.
+        absolute: largest absolute difference of two elements. NaN if dtypes or shapes differ, or if
+            only one result has a NaN or an infinity at an index.
+        relative: `absolute` divided by the largest element of the reference.
     """
 
     name: str
@@ -42,18 +42,16 @@ class Difference:
 
     @property
     def is_large(self) -> bool:
-        """Whether the results count as different."""
+        """True if the results count as different."""
+        # Negated, so that NaN counts as different.
         return not self.relative <= TOLERANCE
 
     def __str__(self) -> str:
-        return (
-            f"{self.name}: largest difference {self.absolute:.3g}, {self.relative:.3g} of the"
-            " largest element"
-        )
+        return f"{self.name}: largest difference {self.absolute:.3g}, {self.relative:.3g} of the largest element"
 
 
 def choose_reference() -> tuple[str, Reference]:
-    """What to compare with: its name, and a function of a model and its inputs."""
+    """Return the reference's name, and a function that runs a model on inputs."""
     try:
         runtime: Any = import_module("onnxruntime")
     except ImportError:
@@ -78,74 +76,78 @@ def _run_onnxruntime(runtime: Any, model: onnx.ModelProto, arrays: Arrays) -> di
 
 
 def compare(model: onnx.ModelProto, arrays: Arrays, reference: Reference) -> list[Difference]:
-    """How far each output is from that of `reference`; those that are no tensors of numbers are
-    left out.
+    """Difference of each output from the output of `reference`.
+
+    Outputs that are not numeric tensors are skipped.
     """
-    found = cast("dict[str, Any]", load(model)(**arrays))
-    wanted = reference(model, arrays)
-    return [_measure(name, found[name], wanted[name]) for name in found if _is_number(wanted[name])]
+    actual = cast("dict[str, Any]", load(model)(**arrays))
+    expected = reference(model, arrays)
+    return [
+        _measure(name, actual[name], expected[name])
+        for name in actual
+        if _is_numeric(expected[name])
+    ]
 
 
-def _is_number(value: object) -> bool:
+def _is_numeric(value: object) -> bool:
     return isinstance(value, np.ndarray) and cast("np.ndarray", value).dtype.kind in "biufcV"
 
 
-def _measure(name: str, found: Any, wanted: np.ndarray) -> Difference:
-    array = found.numpy() if isinstance(found, Tensor) else np.asarray(found)
-    if array.shape != wanted.shape or array.dtype.kind not in "biufcV":
+def _measure(name: str, actual: Any, expected: np.ndarray) -> Difference:
+    array = actual.numpy() if isinstance(actual, Tensor) else np.asarray(actual)
+    if array.shape != expected.shape or array.dtype.kind not in "biufcV":
         return Difference(name, np.nan, np.nan)
-    kind = np.complex128 if wanted.dtype.kind == "c" else np.float64
-    one, other = array.astype(kind), wanted.astype(kind)
-    is_finite = np.isfinite(other)
-    if not np.array_equal(one[~is_finite], other[~is_finite], equal_nan=True):
+    # Measured in float64, so that measuring adds no rounding.
+    kind = np.complex128 if expected.dtype.kind == "c" else np.float64
+    left, right = array.astype(kind), expected.astype(kind)
+    is_finite = np.isfinite(right)
+    # NaN and infinities must match exactly; their differences would be NaN.
+    if not np.array_equal(left[~is_finite], right[~is_finite], equal_nan=True):
         return Difference(name, np.nan, np.nan)
-    absolute = float(np.abs(one - other)[is_finite].max(initial=0))
-    largest = float(np.abs(other)[is_finite].max(initial=0))
+    absolute = float(np.abs(left - right)[is_finite].max(initial=0))
+    largest = float(np.abs(right)[is_finite].max(initial=0))
     return Difference(name, absolute, absolute / largest if largest else absolute)
 
 
 def find_first_difference(
     model: onnx.ModelProto, arrays: Arrays, reference: Reference
 ) -> tuple[onnx.NodeProto, Difference] | None:
-    """The first node one of whose results differs, with all results of nodes made outputs of a
-    copy; None where none does.
+    """Return the first node with a result that differs, and the difference; None if no node
+    differs.
 
-    Nodes of subgraphs count as part of the node that has them.
-    """
+    Every result becomes an output of a copy of the model. Nodes of a subgraph count as a single
+    node, the node that owns it."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
-    makers = {name: node for node in copy.graph.node for name in node.output if name}
+    producers = {name: node for node in copy.graph.node for name in node.output if name}
     del copy.graph.output[:]
-    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in makers)
+    # Without types, since models rarely declare the types of intermediate values.
+    copy.graph.output.extend(onnx.ValueInfoProto(name=name) for name in producers)
     differences = {difference.name: difference for difference in compare(copy, arrays, reference)}
-    found = next(
+    first = next(
         (
             differences[name]
-            for name in makers
+            for name in producers
             if name in differences and differences[name].is_large
         ),
         None,
     )
-    return None if found is None else (makers[found.name], found)
+    return None if first is None else (producers[first.name], first)
 
 
 def iter_lines(model: onnx.ModelProto, arrays: Arrays, *, bisects: bool) -> Iterator[str]:
-    """What the command prints of a comparison."""
+    """Lines that the command prints for a comparison."""
     title, reference = choose_reference()
-    yield f"beside {title}:"
+    yield f"compared with {title}:"
     differences: Sequence[Difference] = compare(model, arrays, reference)
     yield from (f"  {difference}" for difference in differences)
     if not bisects:
         return
     first = find_first_difference(model, arrays, reference)
     if first is None:
-        # Results that are outputs are kernels' results, so that what only joined kernels get wrong
-        # does not show here.
-        yield (
-            f"no node's results differ by more than {TOLERANCE:g} of the largest element, each"
-            " computed as an output"
-        )
+        # An output ends fusion, so an error that only a fused kernel makes does not show here.
+        yield f"no node differs by more than {TOLERANCE:g} of the largest element with every result as an output"
         return
     node, difference = first
-    yield f"the first node that differs is {node.name or node.output[0]!r} ({node.op_type}):"
+    yield f"first node that differs: {node.name or node.output[0]!r} ({node.op_type}):"
     yield f"  {difference}"

@@ -17,24 +17,22 @@ _DOMAIN: Final = "ai.onnx.preview.training"
 def _step_each(
     step: Callable[..., tuple[Tensor, ...]], states: tuple[Tensor, ...], n_states: int
 ) -> tuple[Tensor, ...]:
-    """The results of a step of each tensor that is optimized.
+    """Apply a step to each optimized tensor.
 
     Args:
-        step: from a tensor, its gradient and what else is kept of it, to the new tensor and what is
-            kept then.
-        states: all tensors that are optimized, then all their gradients, then all of what else is
-            kept.
-        n_states: how many operands a step has.
+        step: function from a tensor, its gradient and its states to the new tensor and states.
+        states: all tensors, then all gradients, then all states.
+        n_states: number of operands of a step.
 
     Returns:
-        All new tensors, and then all of what is kept.
+        all new tensors, then all new states.
     """
     if len(states) % n_states:
         raise ValueError(
-            f"takes {n_states} operands for each tensor to optimize, and got {len(states)} in all"
+            f"expected {n_states} operands per optimized tensor, got {len(states)} operands"
         )
     count = len(states) // n_states
-    steps = (step(*states[number::count]) for number in range(count))
+    steps = (step(*states[index::count]) for index in range(count))
     return tuple(chain.from_iterable(zip(*steps, strict=True)))
 
 
@@ -47,11 +45,13 @@ def adagrad(
     decay_factor: float = 0.0,
     epsilon: float = 1e-6,
 ) -> tuple[Tensor, ...]:
+    """Adagrad step: new tensors, then accumulated squared gradients."""
+
     def step(x: Tensor, gradient: Tensor, squares: Tensor) -> tuple[Tensor, Tensor]:
-        whole = x * norm_coefficient + gradient
-        total = squares + whole * whole
+        regularized = x * norm_coefficient + gradient
+        total = squares + regularized * regularized
         decayed = r.cast(x.dtype) / (t.cast(x.dtype) * decay_factor + 1)
-        return x - decayed * whole / (total.sqrt() + epsilon), total
+        return x - decayed * regularized / (total.sqrt() + epsilon), total
 
     return _step_each(step, inputs, 3)
 
@@ -67,15 +67,17 @@ def adam(
     norm_coefficient: float = 0.0,
     norm_coefficient_post: float = 0.0,
 ) -> tuple[Tensor, ...]:
+    """Adam step: new tensors, then first moments, then second moments."""
+
     def step(
         x: Tensor, gradient: Tensor, mean: Tensor, squares: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        whole = x * norm_coefficient + gradient
-        new_mean = mean * alpha + whole * (1 - alpha)
-        new_squares = squares * beta + whole * whole * (1 - beta)
-        # In float64, since 1 - beta^count is small while counts are.
-        number = t.cast("float64")
-        scale = _raise(beta, number).neg().add(1).sqrt() / _raise(alpha, number).neg().add(1)
+        regularized = x * norm_coefficient + gradient
+        new_mean = mean * alpha + regularized * (1 - alpha)
+        new_squares = squares * beta + regularized * regularized * (1 - beta)
+        # In float64: for small counts 1 - beta^count cancels.
+        count = t.cast("float64")
+        scale = _raise(beta, count).neg().add(1).sqrt() / _raise(alpha, count).neg().add(1)
         corrected = r.cast(x.dtype) * (t > 0).where(scale, 1.0).cast(x.dtype)
         moved = x - corrected * new_mean / (new_squares.sqrt() + epsilon)
         return moved * (1 - norm_coefficient_post), new_mean, new_squares
@@ -97,14 +99,16 @@ def momentum(
     mode: str,
     norm_coefficient: float,
 ) -> tuple[Tensor, ...]:
+    """Momentum step: new tensors, then momenta."""
     if mode not in ("standard", "nesterov"):
-        raise ValueError(f"attribute 'mode' is {mode!r}, which is neither standard nor nesterov")
+        raise ValueError(f"unknown mode {mode!r}; expected standard or nesterov")
 
     def step(x: Tensor, gradient: Tensor, momentum: Tensor) -> tuple[Tensor, Tensor]:
-        whole = x * norm_coefficient + gradient
+        regularized = x * norm_coefficient + gradient
+        # The first update takes the full gradient, as ONNX defines it.
         factor = (t > 0).where(beta, 1.0).cast(x.dtype)
-        new = momentum * alpha + whole * factor
-        way = new if mode == "standard" else whole + new * alpha
-        return x - r.cast(x.dtype) * way, new
+        new = momentum * alpha + regularized * factor
+        direction = new if mode == "standard" else regularized + new * alpha
+        return x - r.cast(x.dtype) * direction, new
 
     return _step_each(step, inputs, 3)

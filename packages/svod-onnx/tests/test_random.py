@@ -1,4 +1,4 @@
-"""Draws: which values they have, that calls differ, and that those of a seed do not."""
+"""Random operators: distributions, and calls with and without a seed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def _load(node: str, inputs: str = "float[n] x") -> svod_onnx.Model:
     return svod_onnx.load(onnx.parser.parse_model(text))
 
 
-def test_draws_differ_from_call_to_call_and_those_of_a_seed_do_not() -> None:
+def test_calls_differ_unless_the_node_has_a_seed() -> None:
     x = np.zeros(1000, np.float32)
     free, seeded = _load("RandomNormalLike(x)"), _load("RandomNormalLike<seed = 3.0>(x)")
     assert not np.array_equal(free(x=x)["y"].numpy().copy(), free(x=x)["y"].numpy())
     np.testing.assert_array_equal(seeded(x=x)["y"].numpy().copy(), seeded(x=x)["y"].numpy())
 
 
-def test_draws_have_the_moments_and_limits_that_are_asked_for() -> None:
+def test_samples_have_the_requested_moments_and_limits() -> None:
     x = np.zeros(20000, np.float32)
     normal = _load("RandomNormalLike<mean = 3.0, scale = 2.0, seed = 1.0>(x)")(x=x)["y"].numpy()
     assert abs(normal.mean() - 3) < 0.1
@@ -32,19 +32,19 @@ def test_draws_have_the_moments_and_limits_that_are_asked_for() -> None:
     assert 3.99 < uniform.max() <= 4
 
 
-def test_truth_has_the_probability_of_its_element() -> None:
+def test_bernoulli_probabilities() -> None:
     x = np.repeat(np.array([0.0, 0.25, 1.0], np.float32), 10000)
-    drawn = _load("Bernoulli<seed = 2.0>(x)")(x=x)["y"].numpy().reshape(3, -1)
-    assert set(np.unique(drawn)) == {0.0, 1.0}
-    np.testing.assert_allclose(drawn.mean(1), [0, 0.25, 1], atol=0.02)
+    samples = _load("Bernoulli<seed = 2.0>(x)")(x=x)["y"].numpy().reshape(3, -1)
+    assert set(np.unique(samples)) == {0.0, 1.0}
+    np.testing.assert_allclose(samples.mean(1), [0, 0.25, 1], atol=0.02)
 
 
-def test_classes_are_chosen_by_their_shares() -> None:
-    shares = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
+def test_multinomial_frequencies() -> None:
+    probabilities = np.array([[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]])
     with np.errstate(divide="ignore"):
-        logarithms = np.log(shares).astype(np.float32)
+        logarithms = np.log(probabilities).astype(np.float32)
     model = _load("Multinomial<sample_size = 20000, seed = 5.0>(x)", "float[n, c] x")
-    drawn = model(x=logarithms)["y"].numpy()
-    assert drawn.dtype == np.int32
-    found = np.stack([(drawn == kind).mean(1) for kind in range(3)], 1)
-    np.testing.assert_allclose(found, shares, atol=0.02)
+    samples = model(x=logarithms)["y"].numpy()
+    assert samples.dtype == np.int32
+    result = np.stack([(samples == kind).mean(1) for kind in range(3)], 1)
+    np.testing.assert_allclose(result, probabilities, atol=0.02)

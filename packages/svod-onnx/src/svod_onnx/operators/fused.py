@@ -1,20 +1,20 @@
-"""Operators that the preparation of a graph makes of several nodes."""
+"""Fused operators, which the rewrites of a graph create."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from svod_onnx._preparation import PREPARED
 from svod_onnx._registry import Value, operator
+from svod_onnx._rewrites import FUSED
 from svod_onnx._trace import Call
-from svod_onnx.operators.integer_products import is_whole, multiply_whole, to_zero
+from svod_onnx.operators.int8_matmul import is_int8, matmul_int8, to_zero_point
 from svod_onnx.operators.quantization import dequantize_linear
 from svod_tensor import Tensor
 
 __all__ = ["DequantizedGemmAttributes", "dequantized_gemm", "dequantized_matmul"]
 
 
-@operator("MatMul", domain=PREPARED, arranges=True)
+@operator("MatMul", domain=FUSED, precomputes=True)
 def dequantized_matmul(
     node: Call,
     a: Tensor,
@@ -27,21 +27,24 @@ def dequantized_matmul(
     a_axis: int = 1,
     b_axis: int = 1,
 ) -> Tensor:
-    """The product of what stands for floats: of the integers where they have 8 bits, with the
-    scales behind it.
+    """Product of two dequantized matrices: of 8-bit integers, scaled afterwards, if the dtypes and
+    scales allow it.
     """
     by_column = b_scale.size == 1 or (b.ndim > 1 and b_axis % b.ndim == b.ndim - 1)
-    if not (is_whole(a, b) and a_scale.size == 1 and by_column):
+    # Scales along the summed axis cannot be factored out of the sum.
+    if not (is_int8(a, b) and a_scale.size == 1 and by_column):
         left, right = (
             _dequantize(node, a, a_scale, a_zero_point, a_axis),
             _dequantize(node, b, b_scale, b_zero_point, b_axis),
         )
         return left.matmul(right).cast(a_scale.dtype)
-    total = multiply_whole(node, a, b, to_zero(node, a_zero_point), to_zero(node, b_zero_point))
+    sums = matmul_int8(
+        node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point)
+    )
     factor = a_scale.cast("float32").reshape(()) * (
         b_scale.reshape(()) if b_scale.size == 1 else b_scale
     ).cast("float32")
-    return (total.cast("float32") * factor).cast(a_scale.dtype)
+    return (sums.cast("float32") * factor).cast(a_scale.dtype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +59,7 @@ class DequantizedGemmAttributes:
     b_axis: int = 1
 
 
-@operator("Gemm", domain=PREPARED, arranges=True)
+@operator("Gemm", domain=FUSED, precomputes=True)
 def dequantized_gemm(
     node: Call,
     a: Tensor,
@@ -69,11 +72,12 @@ def dequantized_gemm(
     *,
     attributes: DequantizedGemmAttributes,
 ) -> Tensor:
-    """`alpha * A @ B + beta * C`, as `multiply_dequantized`."""
+    """`alpha * A @ B + beta * C` of dequantized matrices."""
     left, right = (
         (a.transpose(0, 1) if attributes.transA else a),
         (b.transpose(0, 1) if attributes.transB else b),
     )
+    # Transposition exchanges the axes of the scales.
     axes = (
         (1 - attributes.a_axis % 2 if attributes.transA else attributes.a_axis % 2),
         (1 - attributes.b_axis % 2 if attributes.transB else attributes.b_axis % 2),

@@ -1,5 +1,5 @@
-"""Sizes of inputs that are variables: one set of kernels for many shapes, with the results that
-each shape has by itself.
+"""Input sizes as variables: one set of kernels for many shapes, with the results of each exact
+shape.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ encoder (int64[batch, length] ids, float[batch, length] mask) => (float[batch, l
     positions = Slice(row, none, lengths, none)
     moved = Gather(table, positions)
     x = Add(embedded, moved)
-    wanted = Concat<axis = 0>(batches, lengths)
-    three = Shape(wanted)
+    expected = Concat<axis = 0>(batches, lengths)
+    three = Shape(expected)
     ones = ConstantOfShape<value = int64[1] {1}>(three)
     minus = Neg(ones)
-    missing = Equal(wanted, minus)
-    target = Where(missing, ones, wanted)
+    missing = Equal(expected, minus)
+    target = Where(missing, ones, expected)
     all_places = Expand(places, target)
     scale = Cast<to = 1>(all_places)
     scales = Unsqueeze(scale, rest)
@@ -62,7 +62,7 @@ encoder (int64[batch, length] ids, float[batch, length] mask) => (float[batch, l
     pooled = Div(total, count)
 }
 """
-"""Attention with its shapes taken apart and joined as exporters do it."""
+"""Attention with shape arithmetic as exporters write it."""
 
 
 def _make_encoder() -> onnx.ModelProto:
@@ -78,7 +78,7 @@ def _make_encoder() -> onnx.ModelProto:
     return model
 
 
-def _draw(n: int, length: int) -> dict[str, np.ndarray]:
+def _sample(n: int, length: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(n * 100 + length)
     mask = rng.random((n, length)) < 0.8
     mask[:, 0] = True
@@ -86,9 +86,9 @@ def _draw(n: int, length: int) -> dict[str, np.ndarray]:
 
 
 def _check(model: svod_onnx.Model, proto: onnx.ModelProto, inputs: dict[str, Any]) -> None:
-    found = model(**inputs)
-    wanted = onnx.reference.ReferenceEvaluator(proto).run(None, inputs)
-    for tensor, array in zip(found.values(), wanted, strict=True):
+    result = model(**inputs)
+    expected = onnx.reference.ReferenceEvaluator(proto).run(None, inputs)
+    for tensor, array in zip(result.values(), expected, strict=True):
         assert tensor.shape == array.shape
         np.testing.assert_allclose(tensor.numpy(), array, rtol=1e-4, atol=1e-5)
 
@@ -96,50 +96,50 @@ def _check(model: svod_onnx.Model, proto: onnx.ModelProto, inputs: dict[str, Any
 LENGTHS = [9, 17, 33, 5, 2, 3, 4, 6, 7, 8, 10, 11, 12, 13, 16, 20, 21, 31, 32, 40]
 
 
-def test_twenty_lengths_have_one_set_of_kernels() -> None:
+def test_twenty_lengths_share_a_set_of_kernels() -> None:
     proto = _make_encoder()
     model = svod_onnx.load(proto, sizes={"length": 40})
     for length in LENGTHS:
-        _check(model, proto, _draw(1, length))
+        _check(model, proto, _sample(1, length))
     assert len(model.plans()) == 1
-    _check(model, proto, _draw(1, 1))
+    _check(model, proto, _sample(1, 1))
     assert len(model.plans()) == 2
-    _check(model, proto, _draw(1, 17))
+    _check(model, proto, _sample(1, 17))
     assert len(model.plans()) == 2
 
 
-def test_a_third_size_makes_kernels_for_any() -> None:
+def test_the_third_size_compiles_kernels_for_any_size() -> None:
     proto = _make_encoder()
     model = svod_onnx.load(proto)
     counts = []
     for length in (5, 9, 5, 7, 11, 20, 2):
-        _check(model, proto, _draw(2, length))
+        _check(model, proto, _sample(2, length))
         counts.append(len(model.plans()))
     assert counts == [1, 2, 2, 3, 3, 3, 3]
     # A second dimension that varies.
     for n in (3, 4, 5):
-        _check(model, proto, _draw(n, 6))
+        _check(model, proto, _sample(n, 6))
     n_plans = len(model.plans())
     for n, length in ((6, 7), (7, 12), (5, 19)):
-        _check(model, proto, _draw(n, length))
+        _check(model, proto, _sample(n, length))
     assert len(model.plans()) == n_plans
 
 
-def test_inputs_that_are_tensors_and_sizes_beyond_the_largest() -> None:
+def test_tensor_inputs_and_sizes_above_the_upper_bound() -> None:
     proto = _make_encoder()
     model = svod_onnx.load(proto, sizes={"length": 8, "batch": 3})
     for n, length in ((2, 5), (3, 8)):
-        inputs = _draw(n, length)
+        inputs = _sample(n, length)
         _check(model, proto, {"ids": inputs["ids"], "mask": inputs["mask"]})
         tensors = model(**{name: Tensor(array) for name, array in inputs.items()})
         np.testing.assert_array_equal(tensors["states"].numpy(), model(**inputs)["states"].numpy())
     assert len(model.plans()) == 1
-    _check(model, proto, _draw(2, 9))
+    _check(model, proto, _sample(2, 9))
     assert len(model.plans()) == 2
 
 
-def test_a_dimension_that_no_input_has_is_refused() -> None:
-    with pytest.raises(ModelInputError, match="has no dimension 'width'"):
+def test_an_unknown_dimension_is_rejected() -> None:
+    with pytest.raises(ModelInputError, match="no input has a dimension 'width'"):
         svod_onnx.load(_make_encoder(), sizes={"width": 8})
 
 
@@ -147,10 +147,9 @@ def _parse(
     body: str, inputs: str = "float[n, m] x", outputs: str = "int64[k] y", opset: int = 18
 ) -> onnx.ModelProto:
     return onnx.parser.parse_model(
-        f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n<int64[1] two'
-        " = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0},"
-        " int64[1] last = {-1}, int64 single = {1}, int64[2] order = {1, 0}>\n{ s ="
-        f" Shape(x) {body} }}"
+        f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n'
+        "<int64[1] two = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0}, int64[1] last = {-1},"
+        f" int64 single = {{1}}, int64[2] order = {{1, 0}}>\n{{ s = Shape(x) {body} }}"
     )
 
 
@@ -186,7 +185,7 @@ def _parse(
         "a = NonZero(x) y = Shape(a)",
     ],
 )
-def test_what_is_computed_of_sizes(body: str) -> None:
+def test_arithmetic_on_symbolic_sizes(body: str) -> None:
     proto = _parse(body)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 2]), "order_"))
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "none_"))
@@ -204,17 +203,14 @@ def test_what_is_computed_of_sizes(body: str) -> None:
         ("y = Pad(x, order4)", 18),
         ("t = Transpose<perm = [1, 0]>(x) y = MatMul(x, t)", 18),
         (
-            (
-                "a = Unsqueeze(x, none) y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode ="
-                " 1>(a)"
-            ),
+            "a = Unsqueeze(x, none) y = MaxPool<kernel_shape = [2], strides = [2], ceil_mode = 1>(a)",
             18,
         ),
         ("y = Softmax<axis = 0>(x)", 13),
         ("y = LpNormalization<axis = 1>(x)", 18),
     ],
 )
-def test_operators_on_what_varies(body: str, opset: int) -> None:
+def test_operators_on_symbolic_shapes(body: str, opset: int) -> None:
     proto = _parse(body, outputs="float y", opset=opset)
     proto.graph.output[0].type.tensor_type.ClearField("shape")
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([0, 1, 2, 0]), "order4"))
@@ -224,10 +220,10 @@ def test_operators_on_what_varies(body: str, opset: int) -> None:
         _check(model, proto, {"x": rng.normal(size=shape).astype(np.float32)})
 
 
-def test_products_of_bytes_whose_depth_varies() -> None:
+def test_int8_products_with_a_symbolic_depth() -> None:
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m]'
-        " y)\n<int8 za = {3}, int8 zb = {-5}> { y = MatMulInteger(a, b, za, zb) }"
+        '<ir_version: 10, opset_import: ["" : 21]> g (int8[n, k] a, int8[k, m] b) => (int32[n, m] y)\n'
+        "<int8 za = {3}, int8 zb = {-5}> { y = MatMulInteger(a, b, za, zb) }"
     )
     model = svod_onnx.load(proto, sizes={"n": 20, "k": 40, "m": 40})
     rng = np.random.default_rng(1)
@@ -236,16 +232,15 @@ def test_products_of_bytes_whose_depth_varies() -> None:
             rng.integers(-128, 128, (n, k)).astype(np.int8),
             rng.integers(-128, 128, (k, m)).astype(np.int8),
         )
-        found = model(a=a, b=b)["y"].numpy()
-        assert found.dtype == np.int32
-        np.testing.assert_array_equal(found, (a.astype(np.int32) - 3) @ (b.astype(np.int32) + 5))
+        result = model(a=a, b=b)["y"].numpy()
+        assert result.dtype == np.int32
+        np.testing.assert_array_equal(result, (a.astype(np.int32) - 3) @ (b.astype(np.int32) + 5))
     assert len(model.plans()) == 1
 
 
-def test_a_mistake_is_told_of_the_sizes_that_were_given() -> None:
+def test_errors_state_the_sizes_of_the_call() -> None:
     proto = onnx.parser.parse_model(
-        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[m] z) => (float[k] y) { y ='
-        " Add(x, z) }"
+        '<ir_version: 10, opset_import: ["" : 21]> g (float[n] x, float[m] z) => (float[k] y) { y = Add(x, z) }'
     )
     model = svod_onnx.load(proto, sizes={"n": 20, "m": 20})
     assert model(x=np.ones(4, np.float32), z=np.ones(4, np.float32))["y"].tolist() == [2] * 4

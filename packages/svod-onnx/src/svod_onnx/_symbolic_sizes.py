@@ -1,9 +1,10 @@
-"""Sizes that a model computes with, where those of its inputs are variables: they stay expressions
-while a program is built.
+"""Arithmetic on symbolic sizes: sizes that depend on variables stay expressions while a program is
+built.
 
-A model takes a shape apart, multiplies and joins sizes, and gives them to Reshape or Expand, each
-by a node on a few integers. Where all are numbers the nodes are folded. Where some are expressions
-of variables, what such nodes do to them is done here; any other node gets them as a tensor."""
+A model reads a shape, multiplies and concatenates sizes, and passes them to Reshape or Expand, by
+nodes on a few integers. Constant folding computes these nodes if all sizes are known. This module
+computes them if some are expressions of variables. Any other node receives symbolic sizes as a
+tensor."""
 
 from __future__ import annotations
 
@@ -20,11 +21,10 @@ __all__ = ["Sizes", "compute_with_sizes", "make_sizes"]
 
 
 class Sizes:
-    """An array of integers, some of which are expressions of variables.
+    """Array of integers, some of which are expressions of variables.
 
     Attributes:
-        array: of objects, each an integer or an expression; it has one axis or none, or what a
-            model makes of it.
+        array: object array of integers and expressions, usually of rank 0 or 1.
     """
 
     def __init__(self, array: np.ndarray) -> None:
@@ -36,7 +36,7 @@ class Sizes:
 
     @property
     def dtype(self) -> np.dtype:
-        """That of an integer of ONNX's shapes."""
+        """Dtype of ONNX shapes."""
         return np.dtype(np.int64)
 
     @property
@@ -44,13 +44,13 @@ class Sizes:
         return self.array.size
 
     def to_tensor(self) -> Tensor:
-        """The same numbers, known when the program runs."""
+        """Tensor of the sizes, which get their values when the program runs."""
         elements = [Tensor(size, dtype="int64") for size in self.array.flat]
         return Tensor.stack(elements).reshape(self.shape)
 
 
 def make_sizes(values: Any) -> Sizes | np.ndarray:
-    """An array of sizes: one of numbers where all are known."""
+    """Array of sizes: an integer array if all sizes are known."""
     array = np.empty(np.shape(values), object)
     array[...] = values
     return (
@@ -61,12 +61,10 @@ def make_sizes(values: Any) -> Sizes | np.ndarray:
 
 
 def compute_with_sizes(node: Node, operands: Sequence[object]) -> object | None:
-    """The result of a node that has sizes among its operands, and numbers besides; None where it
-    has to compute with a tensor.
+    """Result of a node with symbolic sizes among its operands; None if it must run on tensors.
 
     Raises:
-        UndecidedError: if it compares sizes, and what comes of it depends on the values of
-            variables.
+        UndecidedError: if a comparison depends on the values of variables.
     """
     compute = _BY_OPERATOR.get(node.operator)
     arrays = [_get_array(value) for value in operands]
@@ -76,7 +74,7 @@ def compute_with_sizes(node: Node, operands: Sequence[object]) -> object | None:
 
 
 def _get_array(value: object) -> np.ndarray | None:
-    """Objects, which compute as Python's integers do and not as those of 64 bits."""
+    """Object array of an operand. Python integers do not overflow, unlike numpy's."""
     if isinstance(value, Sizes):
         return value.array
     if not isinstance(value, np.ndarray):
@@ -89,14 +87,14 @@ _Attributes = Mapping[str, Any]
 
 
 def _elementwise(compute: Callable[..., Any]) -> Callable[..., object]:
-    """A function of arrays that computes each element by itself."""
+    """Wrap a scalar function to apply to each element of the broadcast arrays."""
 
     def run(_: _Attributes, *arrays: np.ndarray) -> object:
         rows = np.broadcast_arrays(*arrays)
-        made = np.empty(rows[0].shape, object)
-        for place in np.ndindex(made.shape):
-            made[place] = compute(*(row[place] for row in rows))
-        return make_sizes(made)
+        result = np.empty(rows[0].shape, object)
+        for index in np.ndindex(result.shape):
+            result[index] = compute(*(row[index] for row in rows))
+        return make_sizes(result)
 
     return run
 
@@ -117,88 +115,100 @@ def _are_equal(a: Any, b: Any) -> object:
 
 
 def _divide(a: Any, b: Any) -> Any:
-    """Rounded towards zero in ONNX, and down here: the same where neither is negative."""
+    """Quotient of nonnegative sizes.
+
+    ONNX truncates and Python floors, so negative operands would differ.
+    """
     if a < 0 or b <= 0:
-        raise ValueError(f"a quotient of sizes may be negative: {a} / {b}")
+        raise ValueError(
+            f"division of sizes needs a nonnegative dividend and a positive divisor, got {a} / {b}"
+        )
     return a // b
 
 
 def _get_remainder(a: Any, b: Any) -> Any:
     if a < 0 or b <= 0:
-        raise ValueError(f"a remainder of sizes may be negative: {a} % {b}")
+        raise ValueError(
+            f"remainder of sizes needs a nonnegative dividend and a positive divisor, got {a} % {b}"
+        )
     return a % b
 
 
 def _cast(attributes: _Attributes, array: np.ndarray) -> object | None:
-    """Between the integers that hold any size; floats are left to tensors."""
+    """Cast to int32 or int64. Casts to other types run on tensors."""
     return make_sizes(array) if attributes.get("to") in _WIDE_INTEGERS else None
 
 
 _WIDE_INTEGERS: Final = (6, 7)  # onnx.TensorProto.INT32 and INT64
 
 
-def _gather(attributes: _Attributes, array: np.ndarray, places: np.ndarray) -> object | None:
-    if any(not isinstance(place, int) for place in places.flat):
+def _gather(attributes: _Attributes, array: np.ndarray, indices: np.ndarray) -> object | None:
+    # Symbolic indices select unknown elements.
+    if any(not isinstance(index, int) for index in indices.flat):
         return None
-    return make_sizes(array.take(places.astype(np.int64), axis=attributes.get("axis", 0)))
+    return make_sizes(array.take(indices.astype(np.int64), axis=attributes.get("axis", 0)))
 
 
 def _slice(attributes: _Attributes, array: np.ndarray, *bounds: np.ndarray) -> object | None:
-    """Of one axis, from version 10 on: starts, ends, axes, steps."""
-    if array.ndim != 1 or any(not isinstance(place, int) for row in bounds for place in row.flat):
+    """Slice a vector with the operands of version 10: starts, ends, axes, steps; or with the
+    attributes of version 1.
+    """
+    if array.ndim != 1 or any(not isinstance(bound, int) for row in bounds for bound in row.flat):
         return None
     if bounds:
         start, end = (row.item() for row in bounds[:2])
         step = bounds[3].item() if len(bounds) > 3 else 1
     else:
         start, end, step = attributes["starts"][0], attributes["ends"][0], 1
-    # A backward slice to before the first element has an end that Python would count from the last
-    # one.
+    # An end below -size means "before the first element", which Python spells None for a negative
+    # step.
     return make_sizes(array[start : None if step < 0 and end < -array.size else end : step])
 
 
 def _unsqueeze(
     attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None
 ) -> object:
-    wanted = attributes["axes"] if axes is None else axes.tolist()
-    return make_sizes(np.expand_dims(array, tuple(wanted)))
+    chosen = attributes["axes"] if axes is None else axes.tolist()
+    return make_sizes(np.expand_dims(array, tuple(chosen)))
 
 
 def _squeeze(attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None) -> object:
-    wanted = attributes.get("axes") if axes is None else axes.tolist()
-    return make_sizes(np.squeeze(array, None if wanted is None else tuple(wanted)))
+    chosen = attributes.get("axes") if axes is None else axes.tolist()
+    return make_sizes(np.squeeze(array, None if chosen is None else tuple(chosen)))
 
 
 def _reshape(
     attributes: _Attributes, array: np.ndarray, shape: np.ndarray | None = None
 ) -> object | None:
-    wanted = attributes.get("shape") if shape is None else shape.tolist()
-    if wanted is None or any(not isinstance(size, int) or size == 0 for size in wanted):
+    sizes = attributes.get("shape") if shape is None else shape.tolist()
+    # A size of 0 copies the operand's size in ONNX, which numpy does not know.
+    if sizes is None or any(not isinstance(size, int) or size == 0 for size in sizes):
         return None
-    return make_sizes(array.reshape(wanted))
+    return make_sizes(array.reshape(sizes))
 
 
 def _concatenate(attributes: _Attributes, *arrays: np.ndarray) -> object:
     return make_sizes(np.concatenate(arrays, axis=attributes.get("axis", 1)))
 
 
-def _choose(_: _Attributes, condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> object:
-    return _elementwise(_pick)({}, condition, a, b)
+def _where(_: _Attributes, condition: np.ndarray, a: np.ndarray, b: np.ndarray) -> object:
+    return _elementwise(_select)({}, condition, a, b)
 
 
-def _pick(condition: Any, a: Any, b: Any) -> Any:
+def _select(condition: Any, a: Any, b: Any) -> Any:
     return a if condition else b
 
 
-def _keep(size: Any) -> Any:
+def _identity(size: Any) -> Any:
     return size
 
 
-def _multiply_all(
+def _reduce_prod(
     attributes: _Attributes, array: np.ndarray, axes: np.ndarray | None = None
 ) -> object | None:
-    wanted = attributes.get("axes") if axes is None else axes.tolist()
-    if array.ndim != 1 or (wanted is not None and list(wanted) not in ([0], [-1])):
+    chosen = attributes.get("axes") if axes is None else axes.tolist()
+    # Other reductions run on tensors.
+    if array.ndim != 1 or (chosen is not None and list(chosen) not in ([0], [-1])):
         return None
     product: Any = 1
     for size in array:
@@ -210,11 +220,12 @@ def _make_range(
     _: _Attributes, start: np.ndarray, limit: np.ndarray, delta: np.ndarray
 ) -> object | None:
     first, last, step = start.item(), limit.item(), delta.item()
+    # Other starts and steps run on tensors.
     if not isinstance(first, int) or step != 1:
         return None
     count = last - first
     if count < 0:
-        raise ValueError(f"a range of {count} elements")
+        raise ValueError(f"range from {first} to {last} has a negative number of elements")
     return Tensor.arange(count, dtype="int64") + first
 
 
@@ -227,13 +238,13 @@ _BY_OPERATOR: Final[Mapping[str, Callable[..., object | None]]] = {
     "Neg": _elementwise(operator.neg),
     "Max": _elementwise(max),
     "Min": _elementwise(min),
-    "Identity": _elementwise(_keep),
+    "Identity": _elementwise(_identity),
     "Equal": _comparison(_are_equal),
     "Less": _comparison(operator.lt),
     "LessOrEqual": _comparison(operator.le),
     "Greater": _comparison(operator.gt),
     "GreaterOrEqual": _comparison(operator.ge),
-    "Where": _choose,
+    "Where": _where,
     "Cast": _cast,
     "Gather": _gather,
     "Slice": _slice,
@@ -241,9 +252,9 @@ _BY_OPERATOR: Final[Mapping[str, Callable[..., object | None]]] = {
     "Squeeze": _squeeze,
     "Reshape": _reshape,
     "Concat": _concatenate,
-    "ReduceProd": _multiply_all,
+    "ReduceProd": _reduce_prod,
     "Range": _make_range,
 }
-"""By operator what it does to sizes: a function of its attributes and of arrays of objects, which
-gives None where it cannot.
+"""Implementations by operator: functions of the attributes and object arrays, which return None for
+an unsupported case.
 """

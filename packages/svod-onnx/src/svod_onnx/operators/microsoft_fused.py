@@ -1,4 +1,6 @@
-"""Products of "com.microsoft": with weights of a few bits, and with an activation behind them."""
+"""Products and convolutions of "com.microsoft": with low-bit weights, and with fused
+activations.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +13,8 @@ from svod_onnx._registry import operator
 from svod_onnx._trace import Call
 from svod_onnx._windows import ConvAttributes
 from svod_onnx.operators.convolutions import conv
+from svod_onnx.operators.linear_algebra import gemm
 from svod_onnx.operators.microsoft import MICROSOFT
-from svod_onnx.operators.products import gemm
 from svod_tensor import Tensor, stack
 
 __all__ = [
@@ -49,42 +51,46 @@ def matmul_nbits(
     *,
     attributes: MatMulNBitsAttributes,
 ) -> Tensor:
-    """`a @ weights.T`, of N rows of K integers in blocks with a scale and a zero point each; in the
-    dtype of `a`.
+    """`a @ weights.T` in the dtype of `a`, with N rows of K integers in blocks with a scale and a
+    zero point each.
 
     Args:
-        b: of shape (N, blocks, block_size * bits / 8), the first integer of each byte in its low
-            bits. Weights without elements give zeros.
+        b: of shape (N, blocks, block_size * bits / 8), the first integer of a byte in its low bits.
+            Empty weights give zeros.
         scales: of shape (N, blocks).
-        zero_points: packed as `b` is, of shape (N, bytes), or of shape (N, blocks) and the dtype of
-            the scales; None for the middle.
-        g_idx: for each of the K columns the block whose scale and zero point it has.
-        accuracy_level: how exactly onnxruntime computes at least; here it is in float32 or the
-            dtype of `a`.
+        zero_points: packed like `b`, of shape (N, bytes), or in the dtype of the scales, of shape
+            (N, blocks); None for the middle.
+        g_idx: for each of the K columns, the block of its scale and zero point.
+        accuracy_level: minimum accuracy in onnxruntime. svod computes in float32 or in the dtype of
+            `a`.
     """
     if attributes.weight_prepacked:
         raise node.refuse(
-            "has weights in the order of a kernel for graphics cards ('weight_prepacked')"
+            "attribute 'weight_prepacked' is not supported; export the model without prepacked weights"
         )
     if attributes.bits not in (2, 4, 8):
-        raise node.refuse(f"has weights of {attributes.bits} bits; there are those of 2, 4 and 8")
-    exact = a if a.dtype.itemsize > 2 else a.cast("float32")
+        raise node.refuse(f"unsupported number of bits {attributes.bits}; expected 2, 4 or 8")
+    activations = a if a.dtype.itemsize > 2 else a.cast("float32")
+    # Empty weights have no blocks to unpack.
     if 0 in b.shape:
-        product = Tensor.zeros(*a.shape[:-1], attributes.N, dtype=exact.dtype, device=str(a.device))
+        product = Tensor.zeros(
+            *a.shape[:-1], attributes.N, dtype=activations.dtype, device=str(a.device)
+        )
     else:
         n_blocks = -(-attributes.K // attributes.block_size)
-        steps = (
+        # The last block may be partial, so the padded columns are cut off.
+        integers = (
             _unpack(b.reshape(attributes.N, -1), attributes.bits)
             .reshape(attributes.N, n_blocks * attributes.block_size)[:, : attributes.K]
             .cast("float32")
         )
-        factors, zeros = scales.reshape(attributes.N, -1).cast("float32"), None
+        block_scales, block_zeros = scales.reshape(attributes.N, -1).cast("float32"), None
         if zero_points is not None and zero_points.dtype.is_int:
-            zeros = _unpack(zero_points.reshape(attributes.N, -1), attributes.bits)[
+            block_zeros = _unpack(zero_points.reshape(attributes.N, -1), attributes.bits)[
                 :, :n_blocks
             ].cast("float32")
         elif zero_points is not None:
-            zeros = zero_points.reshape(attributes.N, -1).cast("float32")
+            block_zeros = zero_points.reshape(attributes.N, -1).cast("float32")
 
         def spread(parameter: Tensor) -> Tensor:
             if g_idx is not None:
@@ -95,17 +101,22 @@ def matmul_nbits(
                 .reshape(attributes.N, -1)[:, : attributes.K]
             )
 
-        centred = steps - (float(1 << (attributes.bits - 1)) if zeros is None else spread(zeros))
-        product = exact.matmul((centred * spread(factors)).cast(exact.dtype).transpose(0, 1))
+        # Without zero points the integers are centred: 2^(bits - 1) represents 0.
+        centred = integers - (
+            float(1 << (attributes.bits - 1)) if block_zeros is None else spread(block_zeros)
+        )
+        product = activations.matmul(
+            (centred * spread(block_scales)).cast(activations.dtype).transpose(0, 1)
+        )
     return (product if bias is None else product + bias).cast(a.dtype)
 
 
 def _unpack(x: Tensor, bits: int) -> Tensor:
-    """Rows of bytes as rows of integers of a few bits, the low ones first."""
+    """Unpack rows of bytes to rows of low-bit integers, low bits first."""
     if bits == 8:
         return x
-    parts = [x.rshift(shift).bitwise_and((1 << bits) - 1) for shift in range(0, 8, bits)]
-    return stack(parts, axis=-1).reshape(x.shape[0], -1)
+    fields = [x.rshift(shift).bitwise_and((1 << bits) - 1) for shift in range(0, 8, bits)]
+    return stack(fields, axis=-1).reshape(x.shape[0], -1)
 
 
 _FUSED: Final = (
@@ -120,18 +131,17 @@ _FUSED: Final = (
     "Tanh",
     "ThresholdedRelu",
 )
-"""The activations that operators are fused with."""
+"""Activations that fused operators support."""
 
 
-def _activate(node: Call, x: Tensor, name: str, given: Sequence[float | None]) -> Tensor:
-    """The activation of `x`, with the parameters that the node has, or those that it has where
-    nothing is said.
-    """
+def _activate(node: Call, x: Tensor, name: str, parameters: Sequence[float | None]) -> Tensor:
+    """Apply an activation by name. Parameters that are None have the activation's defaults."""
     if not name:
         return x
     if name not in _FUSED:
-        raise node.refuse(f"has the activation {name!r}; there are {', '.join(_FUSED)}")
-    alpha, beta = [*given, None, None][:2]
+        raise node.refuse(f"unknown activation {name!r}; expected one of {', '.join(_FUSED)}")
+    alpha, beta = [*parameters, None, None][:2]
+    # Not in the table, since its parameters are optional limits.
     if name == "Clip":
         return x.maximum(float("-inf") if alpha is None else alpha).minimum(
             float("inf") if beta is None else beta
@@ -160,7 +170,7 @@ def fused_conv(
     *,
     attributes: FusedConvAttributes,
 ) -> Tensor:
-    """The activation of a convolution and what is added to it."""
+    """Activation of a convolution plus `z`."""
     result = conv(
         node,
         x,
@@ -199,8 +209,8 @@ def fused_gemm(
     *,
     attributes: FusedGemmAttributes,
 ) -> Tensor:
-    """The activation of `alpha * A @ B + beta * C`."""
-    numbers: list[Any] = [
+    """Activation of `alpha * A @ B + beta * C`."""
+    parameters: list[Any] = [
         attributes.activation_alpha,
         attributes.activation_beta,
         attributes.activation_gamma,
@@ -214,4 +224,4 @@ def fused_gemm(
         transA=attributes.transA,
         transB=attributes.transB,
     )
-    return _activate(node, result, attributes.activation, numbers)
+    return _activate(node, result, attributes.activation, parameters)

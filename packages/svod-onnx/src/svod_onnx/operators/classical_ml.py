@@ -1,4 +1,4 @@
-"""Classical models and what prepares their inputs (ai.onnx.ml): linear ones, scalers, encoders."""
+"""Classical models and preprocessing (ai.onnx.ml): linear models, scalers and encoders."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import svod_tensor as sv
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
-from svod_onnx._scores import LEARNING, choose_class, finish_scores, make_table
+from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
 from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
@@ -29,26 +29,24 @@ __all__ = [
 ]
 
 
-@operator("ArrayFeatureExtractor", domain=LEARNING)
+@operator("ArrayFeatureExtractor", domain=ML_DOMAIN)
 def array_feature_extractor(x: Tensor, y: Tensor) -> Tensor:
-    """The elements of the last axis at `y`; a single row gets an axis before it."""
+    """Elements at indices `y` along the last axis. A vector gets a leading axis."""
     picked = x.take(y.reshape(-1), axis=-1)
     return picked.reshape(1, -1) if x.ndim == 1 else picked
 
 
-@operator("Binarizer", domain=LEARNING)
+@operator("Binarizer", domain=ML_DOMAIN)
 def binarizer(x: Tensor, *, threshold: float = 0.0) -> Tensor:
-    """1 where `x` is greater, and 0 elsewhere."""
+    """1 above `threshold`, otherwise 0."""
     return (x > threshold).cast(x.dtype)
 
 
-@operator("Scaler", domain=LEARNING)
+@operator("Scaler", domain=ML_DOMAIN)
 def scaler(
     node: Call, x: Tensor, *, offset: list[float] | None = None, scale: list[float] | None = None
 ) -> Tensor:
-    """`(x - offset) * scale`, in float32, with one offset and scale for all columns or one for
-    each.
-    """
+    """`(x - offset) * scale` in float32, with a scalar or one element per column."""
     return (x.cast("float32") - _make_row(node, offset or [0.0], x)) * _make_row(
         node, scale or [1.0], x
     )
@@ -56,11 +54,11 @@ def scaler(
 
 def _make_row(node: Call, values: Sequence[float], x: Tensor) -> Tensor:
     if len(values) not in (1, x.shape[-1]):
-        raise node.refuse(f"has {len(values)} values for {x.shape[-1]} columns")
-    return make_table(list(values), x, "float32")
+        raise node.refuse(f"expected 1 or {x.shape[-1]} values, one per column, got {len(values)}")
+    return asarray_like(list(values), x, "float32")
 
 
-@operator("Imputer", domain=LEARNING)
+@operator("Imputer", domain=ML_DOMAIN)
 def imputer(
     node: Call,
     x: Tensor,
@@ -70,26 +68,28 @@ def imputer(
     replaced_value_float: float = 0.0,
     replaced_value_int64: int = 0,
 ) -> Tensor:
-    """`x` with another value in the place of one, by which missing ones are marked:
-
-    NaN among others.
+    """Replace the marker of missing values, which may be NaN, by the imputed value of each
+    column.
     """
     values: Any = imputed_value_floats if x.dtype.is_float else imputed_value_int64s
     if not values or len(values) not in (1, x.shape[-1]):
-        raise node.refuse(f"has no values to impute for {x.shape[-1]} columns of {x.dtype}")
-    row = make_table(values, x, str(x.dtype))
+        raise node.refuse(f"expected 1 or {x.shape[-1]} imputed values of {x.dtype}, got {values}")
+    row = asarray_like(values, x, str(x.dtype))
     if not x.dtype.is_float:
         return (x == replaced_value_int64).where(row, x)
     is_missing = x.isnan() if np.isnan(replaced_value_float) else x == replaced_value_float
     return is_missing.where(row, x)
 
 
-@operator("FeatureVectorizer", domain=LEARNING)
+@operator("FeatureVectorizer", domain=ML_DOMAIN)
 def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> Tensor:
-    """The columns of all parts, of each as many as is said, in float32."""
+    """Concatenated columns in float32.
+
+    `inputdimensions` truncates or pads the columns of each operand.
+    """
     rows = [
-        part.cast("float32").reshape(1, -1) if part.ndim == 1 else part.cast("float32")
-        for part in x
+        operand.cast("float32").reshape(1, -1) if operand.ndim == 1 else operand.cast("float32")
+        for operand in x
     ]
     if inputdimensions:
         rows = [
@@ -99,20 +99,20 @@ def feature_vectorizer(*x: Tensor, inputdimensions: list[int] | None = None) -> 
     return sv.concat(rows, axis=1)
 
 
-@operator("Normalizer", domain=LEARNING)
+@operator("Normalizer", domain=ML_DOMAIN)
 def normalizer(node: Call, x: Tensor, *, norm: str = "MAX") -> Tensor:
-    """Each row divided by its norm; rows of norm 0 stay."""
+    """Rows divided by their norm. Rows of norm 0 stay."""
     rows = x.cast("float32")
     match norm:
         case "MAX":
-            size = rows.abs().max(-1, keepdims=True)
+            norms = rows.abs().max(-1, keepdims=True)
         case "L1":
-            size = rows.abs().sum(-1, keepdims=True)
+            norms = rows.abs().sum(-1, keepdims=True)
         case "L2":
-            size = rows.square().sum(-1, keepdims=True).sqrt()
+            norms = rows.square().sum(-1, keepdims=True).sqrt()
         case _:
-            raise node.refuse(f"has no norm {norm!r}")
-    return rows / (size == 0).where(1.0, size)
+            raise node.refuse(f"unknown norm {norm!r}; expected MAX, L1 or L2")
+    return rows / (norms == 0).where(1.0, norms)
 
 
 def _multiply(
@@ -125,20 +125,20 @@ def _multiply(
     """`x @ coefficients + intercepts`, in float32, of shape (rows, targets)."""
     rows = x.cast("float32")
     rows = rows.reshape(1, -1) if x.ndim == 1 else rows
-    table = make_table(coefficients or [], x, "float32")
+    table = asarray_like(coefficients or [], x, "float32")
     if table.size != n_targets * rows.shape[1]:
         raise node.refuse(
-            f"has {table.size} coefficients for {rows.shape[1]} columns and {n_targets} targets"
+            f"expected {rows.shape[1]} columns x {n_targets} targets coefficients, got {table.size}"
         )
     scores = rows @ table.reshape(n_targets, -1).transpose(0, 1)
     if not intercepts:
         return scores
     if len(intercepts) != n_targets:
-        raise node.refuse(f"has {len(intercepts)} intercepts for {n_targets} targets")
-    return scores + make_table(intercepts, x, "float32")
+        raise node.refuse(f"expected {n_targets} intercepts, one per target, got {len(intercepts)}")
+    return scores + asarray_like(intercepts, x, "float32")
 
 
-@operator("LinearRegressor", domain=LEARNING)
+@operator("LinearRegressor", domain=ML_DOMAIN)
 def linear_regressor(
     node: Call,
     x: Tensor,
@@ -148,12 +148,13 @@ def linear_regressor(
     post_transform: str = "NONE",
     targets: int = 1,
 ) -> Tensor:
-    return finish_scores(
+    """Post-transformed `x @ coefficients + intercepts`, of shape (rows, targets)."""
+    return apply_post_transform(
         node, _multiply(node, x, coefficients, intercepts, targets), post_transform
     )
 
 
-@operator("LinearClassifier", domain=LEARNING)
+@operator("LinearClassifier", domain=ML_DOMAIN)
 def linear_classifier(
     node: Call,
     x: Tensor,
@@ -165,15 +166,13 @@ def linear_classifier(
     multi_class: int = 0,
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
-    """The class of each row, and the scores, of shape (rows, classes)."""
+    """Class of each row, and the scores, of shape (rows, classes)."""
     del multi_class
     if classlabels_strings:
-        raise node.refuse(
-            "has classes that are named by strings, which svod-onnx does not give: name them by"
-            " numbers"
-        )
+        raise node.refuse("string class labels are not supported; set classlabels_ints")
     labels = classlabels_ints or [0]
     n_features: Any = x.shape[-1]
+    # Binary models may have the coefficients of only the second class.
     n_scores = max(len(coefficients) // max(n_features, 1), 1)
     return choose_class(
         node,
@@ -184,7 +183,7 @@ def linear_classifier(
     )
 
 
-@operator("OneHotEncoder", domain=LEARNING)
+@operator("OneHotEncoder", domain=ML_DOMAIN)
 def one_hot_encoder(
     node: Call,
     x: Value,
@@ -193,17 +192,16 @@ def one_hot_encoder(
     cats_strings: list[str] | None = None,
     zeros: int = 1,
 ) -> Value:
-    """1 in the place of an element's category, along a new last axis, in float32; zeros for what
-    has none.
+    """One-hot encoding in float32 along a new last axis. Unknown categories are zeros.
 
-    With `zeros` = 0 what has none is an error in ONNX; numbers are known too late to say so, and
-    are encoded as with 1."""
+    ONNX makes an unknown category an error for `zeros` 0. Values of tensors are known too late for
+    that, so they are zeros too."""
     del zeros
     if isinstance(x, np.ndarray) and x.dtype.kind in "OUST":
         return (x[..., None] == np.array(cats_strings or [], dtype=object)).astype(np.float32)
-    (numbers,) = node.tensors(x)
-    categories = make_table(cats_int64s or [], numbers, "int64")
-    return (numbers.cast("int64").unsqueeze(-1) == categories).cast("float32")
+    (elements,) = node.tensors(x)
+    categories = asarray_like(cats_int64s or [], elements, "int64")
+    return (elements.cast("int64").unsqueeze(-1) == categories).cast("float32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,23 +229,24 @@ def label_encoder(
     *,
     attributes: LabelEncoderAttributes,
 ) -> Value:
-    """For each element the value of its key, or the default.
+    """Value of each element's key, or the default.
 
-    Of the first version: classes, and their places.
+    In version 1 the keys and values are classes and their indices.
     """
     if attributes.classes_strings is not None:
         is_text = isinstance(x, np.ndarray) and x.dtype.kind in "OUST"
-        names, places = (
-            _array(attributes.classes_strings),
+        names, indices = (
+            _to_array(attributes.classes_strings),
             np.arange(len(attributes.classes_strings)),
         )
-        pair = (names, places) if is_text else (places, names)
-        return _look_up(
+        # The dtype of the input decides the direction of the mapping.
+        pair = (names, indices) if is_text else (indices, names)
+        return _map_values(
             node, x, *pair, attributes.default_int64 if is_text else attributes.default_string
         )
     keys = next(
         (
-            _array(k)
+            _to_array(k)
             for k in (
                 attributes.keys_tensor,
                 attributes.keys_int64s,
@@ -256,7 +255,7 @@ def label_encoder(
             )
             if k is not None
         ),
-        _array([]),
+        _to_array([]),
     )
     choices = (
         (attributes.values_tensor, attributes.default_tensor),
@@ -265,64 +264,70 @@ def label_encoder(
         (attributes.values_strings, attributes.default_string),
     )
     values, default = next(((v, d) for v, d in choices if v is not None), (None, None))
-    if values is None or len(_array(values)) != len(keys):
-        raise node.refuse(f"has {len(keys)} keys, and not as many values")
+    if values is None or len(_to_array(values)) != len(keys):
+        n_values = 0 if values is None else len(_to_array(values))
+        raise node.refuse(f"expected {len(keys)} values, one per key, got {n_values}")
     if attributes.values_tensor is not None and default is None:
-        kind = attributes.values_tensor.dtype.kind
+        dtype_kind = attributes.values_tensor.dtype.kind
         default = (
             attributes.default_string
-            if kind in "OUST"
+            if dtype_kind in "OUST"
             else attributes.default_float
-            if kind == "f"
+            if dtype_kind == "f"
             else attributes.default_int64
         )
-    return _look_up(
+    return _map_values(
         node,
         x,
         keys,
-        _array(values),
+        _to_array(values),
         np.ravel(default)[0] if isinstance(default, np.ndarray) else default,
     )
 
 
-# Strings are looked up on the host, by the same function.
-operator("LabelEncoder", domain=LEARNING, host=label_encoder)(label_encoder)
+# The host maps strings, by the same function.
+operator("LabelEncoder", domain=ML_DOMAIN, host=label_encoder)(label_encoder)
 
 
-def _array(values: np.ndarray | Sequence[object]) -> np.ndarray:
-    """ONNX's own widths: int64, float32, and strings."""
+def _to_array(values: np.ndarray | Sequence[object]) -> np.ndarray:
+    """Array with ONNX's dtypes of attributes: int64, float32 and strings."""
     array = np.asarray(values)
     if not isinstance(values, np.ndarray) and array.dtype.kind == "f":
         array = array.astype(np.float32)
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
-def _look_up(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
+def _map_values(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, default: Any) -> Value:
+    """Map keys to values, by binary search in the sorted keys."""
     if keys.dtype.kind == "O" or values.dtype.kind == "O":
+        # Strings have no tensors, so the host maps them.
         if isinstance(x, Tensor) and not node.trace.can_read:
             raise RunOnHostError
-        return _look_up_on_host(
+        return _map_values_on_host(
             x.numpy() if isinstance(x, Tensor) else np.asarray(x), keys, values, default
         )
-    (numbers,) = node.tensors(x)
+    (elements,) = node.tensors(x)
+    # Stable, so that the first of several equal keys wins.
     order = np.argsort(keys, kind="stable")
+    # Binary search needs at least one key.
     if not keys.size:
-        return make_table(np.asarray(default, values.dtype), numbers).expand(*numbers.shape)
-    ordered = make_table(keys[order], numbers).cast(numbers.dtype)
-    place = sv.searchsorted(ordered, numbers).clip(0, len(keys) - 1)
-    found = ordered[place]
-    same = (
-        (found == numbers) | (found.isnan() & numbers.isnan())
-        if numbers.dtype.is_float
-        else found == numbers
+        return asarray_like(np.asarray(default, values.dtype), elements).expand(*elements.shape)
+    ordered = asarray_like(keys[order], elements).cast(elements.dtype)
+    index = sv.searchsorted(ordered, elements).clip(0, len(keys) - 1)
+    nearest = ordered[index]
+    is_match = (
+        (nearest == elements) | (nearest.isnan() & elements.isnan())
+        if elements.dtype.is_float
+        else nearest == elements
     )
-    return same.where(
-        make_table(values[order], numbers)[place], asarray(default, dtype=str(values.dtype))
+    return is_match.where(
+        asarray_like(values[order], elements)[index], asarray(default, dtype=str(values.dtype))
     )
 
 
-def _look_up_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:
+def _map_values_on_host(x: Known, keys: np.ndarray, values: np.ndarray, default: Any) -> np.ndarray:
     table = dict(zip(keys.tolist(), values.tolist(), strict=True))
+    # NaN differs from itself, so the dictionary cannot find it.
     nan = next((value for key, value in table.items() if key != key), default)
-    found = [table.get(key, nan if key != key else default) for key in x.ravel().tolist()]
-    return np.array(found, dtype=values.dtype).reshape(x.shape)
+    mapped = [table.get(key, nan if key != key else default) for key in x.ravel().tolist()]
+    return np.array(mapped, dtype=values.dtype).reshape(x.shape)
