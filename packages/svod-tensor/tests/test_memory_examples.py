@@ -509,6 +509,7 @@ NO_OPERATIONS = {
     "from_content": "makes another tensor of a content",
 }
 VIEW_NAMES = {
+    "asarray",
     "T",
     "mT",
     "broadcast_arrays",
