@@ -13,6 +13,7 @@ import pytest
 
 from svod_dtype import UserError
 from svod_ir import AxisError, BroadcastError, OperandError, ShapeError
+from svod_ir.testing import take_share
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.core.operation import OPERATIONS as REGISTRY
@@ -59,6 +60,11 @@ ODD = [
     Tensor(np.ones((2, 3, 5), np.bool_)),
 ]
 """Values that fit few parameters."""
+
+PAIRS = [
+    (value, ODD[(n + shift) % len(ODD)]) for shift in range(len(ODD)) for n, value in enumerate(ODD)
+]
+"""All pairs of them; a share of these pairs has each value first and second."""
 
 TENSORS = [
     Tensor(np.ones((3, 4), np.float32)),
@@ -189,14 +195,15 @@ def call_with(function, arguments):
     return function(*by_position, **values)
 
 
-def iter_calls(function):
-    """Positional arguments and named ones, of which few fit."""
+def iter_calls(function, place):
+    """Positional arguments and named ones, of which few fit; the place selects the pairs."""
     parameters = list(inspect.signature(function).parameters.values())
     parameters = parameters if is_static(function) else parameters[1:]
     needed = [p for p in parameters if p.default is p.empty and p.kind is not p.KEYWORD_ONLY]
     named = [p.name for p in parameters if p.default is not p.empty or p.kind is p.KEYWORD_ONLY]
     always = {p.name: 1 for p in parameters if p.default is p.empty and p.kind is p.KEYWORD_ONLY}
-    for values in itertools.product(ODD, repeat=min(len(needed), 2)):
+    singles = [(value,) for value in ODD] if len(needed) == 1 else [()] * (not needed)
+    for values in take_share(PAIRS, place) if len(needed) > 1 else singles:
         yield (*values, *(1,) * (len(needed) - 2)), always
     for name, value in itertools.product(named, ODD):
         yield (1,) * len(needed), always | {name: value}
@@ -207,11 +214,11 @@ def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
     function = find_function(name)
     shown = OPERATORS.get(name, function.__name__)
     is_method = not isinstance(inspect.getattr_static(Tensor, name), (classmethod, staticmethod))
-    for tensor in TENSORS if is_method else TENSORS[:1]:
+    for place, tensor in enumerate(TENSORS if is_method else TENSORS[:1], OPERATIONS.index(name)):
         if isinstance(inspect.getattr_static(Tensor, name), property):
             check_call(shown, lambda t=tensor: getattr(t, name))
             continue
-        for args, kwargs in iter_calls(function):
+        for args, kwargs in iter_calls(function, place):
             target = tensor.clone() if name in ("__setitem__", "assign") else tensor
             check_call(shown, lambda t=target, a=args, k=kwargs: getattr(t, name)(*a, **k))
 

@@ -38,10 +38,9 @@ def to_number(case: MatrixCase, seed: int = 3) -> Callable[..., Tensor]:
 def test_derivatives_agree_with_differences_in_both_modes(case: MatrixCase) -> None:
     rng = np.random.default_rng(5)
     arrays = draw(rng, case)
-    tensors = [Tensor(a) for a in arrays]
     along = [rng.normal(size=a.shape) for a in arrays]
     value = to_number(case)
-    numbers = tuple(range(len(tensors)))
+    numbers = tuple(range(len(arrays)))
     gradient = grad(value, numbers)
 
     def slope(*args: Tensor) -> Tensor:
@@ -49,18 +48,33 @@ def test_derivatives_agree_with_differences_in_both_modes(case: MatrixCase) -> N
         parts = [(part * Tensor(d)).sum() for part, d in zip(gradient(*args), along, strict=True)]
         return sum(parts[1:], parts[0])
 
-    above = [Tensor(a + STEP * d) for a, d in zip(arrays, along, strict=True)]
-    below = [Tensor(a - STEP * d) for a, d in zip(arrays, along, strict=True)]
-    tangents = tuple(Tensor(d) for d in along)
-    _, forward = jvp(value, tuple(tensors), tangents)
-    reverse, second = jvp(slope, tuple(tensors), tangents)
-    twice = grad(slope, numbers)(*tensors)
-    others = [value(*above), value(*below), slope(*above), slope(*below)]
-    Tensor.realize_batch([forward, reverse, second, *twice, *others])
-    expected = (others[0].item() - others[1].item()) / (2 * STEP)
+    @jit
+    def compute(*point: Tensor) -> tuple[Tensor, ...]:
+        """The value and derivatives along the direction, in one plan for all points."""
+        tangents = tuple(Tensor(d) for d in along)
+        return (
+            *jvp(value, point, tangents),
+            *jvp(slope, point, tangents),
+            *grad(slope, numbers)(*point),
+        )
+
+    above, at, below = (
+        compute(*(Tensor(a + step * d) for a, d in zip(arrays, along, strict=True)))
+        for step in (STEP, 0.0, -STEP)
+    )
+    (
+        (value_above, _, slope_above, *_),
+        (_, forward, reverse, second, *twice),
+        (value_below, _, slope_below, *_),
+    ) = (
+        above,
+        at,
+        below,
+    )
+    expected = (value_above.item() - value_below.item()) / (2 * STEP)
     np.testing.assert_allclose(reverse.item(), expected, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(forward.item(), reverse.item(), rtol=1e-9, atol=1e-10)
-    expected = (others[2].item() - others[3].item()) / (2 * STEP)
+    expected = (slope_above.item() - slope_below.item()) / (2 * STEP)
     np.testing.assert_allclose(second.item(), expected, rtol=1e-5, atol=1e-5)
     again = sum(float((part.numpy() * d).sum()) for part, d in zip(twice, along, strict=True))
     np.testing.assert_allclose(again, second.item(), rtol=1e-8, atol=1e-8)
@@ -85,12 +99,19 @@ def test_derivatives_by_complex_matrices_agree_with_differences(case: MatrixCase
                 total = total + (real * Tensor(np.asarray(weights.normal(size=part.shape)))).sum()
         return total
 
-    gradients = grad(value, tuple(range(len(arrays))))(*map(Tensor, arrays))
-    _, forward = jvp(value, tuple(map(Tensor, arrays)), tuple(map(Tensor, along)))
-    above = value(*(Tensor(a + STEP * d) for a, d in zip(arrays, along, strict=True)))
-    below = value(*(Tensor(a - STEP * d) for a, d in zip(arrays, along, strict=True)))
-    Tensor.realize_batch([*gradients, forward, above, below])
-    expected = (above.item() - below.item()) / (2 * STEP)
+    @jit
+    def compute(*point: Tensor) -> tuple[Tensor, ...]:
+        """The value and its derivatives at a point of the direction, in one plan for all points."""
+        return *jvp(value, point, tuple(map(Tensor, along))), *grad(
+            value, tuple(range(len(point)))
+        )(*point)
+
+    above, at, below = (
+        compute(*(Tensor(a + step * d) for a, d in zip(arrays, along, strict=True)))
+        for step in (STEP, 0.0, -STEP)
+    )
+    (value_above, *_), (_, forward, *gradients), (value_below, *_) = above, at, below
+    expected = (value_above.item() - value_below.item()) / (2 * STEP)
     reverse = sum(float((part.numpy() * d).sum()) for part, d in zip(gradients, along, strict=True))
     np.testing.assert_allclose(reverse, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(forward.item(), reverse, rtol=1e-9, atol=1e-9)
@@ -296,12 +317,16 @@ def test_a_determinant_has_derivatives_of_every_order_where_it_is_zero(
     def forward(f: Callable[[Tensor], Tensor], direction: np.ndarray) -> Callable[[Tensor], Tensor]:
         return lambda x: jvp(f, (x,), (Tensor(direction),))[1]
 
+    results: list[Tensor] = []
     for modes in ((reverse, reverse), (forward, forward), (reverse, forward), (forward, reverse)):
         f: Callable[[Tensor], Tensor] = sv.linalg.det
         for n, direction in enumerate(directions):
             f = modes[n % 2](f, direction)
-        atol = 3e-5 if dtype == "float32" else 1e-12
-        np.testing.assert_allclose(f(given).numpy(), expected, atol=atol, rtol=atol)
+        results.append(f(given))
+    Tensor.realize_batch(results)
+    atol = 3e-5 if dtype == "float32" else 1e-12
+    for result in results:
+        np.testing.assert_allclose(result.numpy(), expected, atol=atol, rtol=atol)
 
 
 def test_third_derivatives_of_several_determinants_are_those_of_each() -> None:

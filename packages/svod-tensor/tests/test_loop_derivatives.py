@@ -192,7 +192,9 @@ def check(take: Any, f: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None
     Tensor.realize_batch_with(written, PrepareConfig(opts=()))
     expected = [part.numpy() for part in written]
     assert any(np.abs(part).max() > 0 for part in expected)
-    for one, other in zip(take(lambda *args: f(svod_tensor, *args), args), expected, strict=True):
+    loops = take(lambda *args: f(svod_tensor, *args), args)
+    Tensor.realize_batch(loops)
+    for one, other in zip(loops, expected, strict=True):
         np.testing.assert_allclose(one.numpy(), other, rtol=1e-9, atol=1e-9)
 
 
@@ -304,10 +306,9 @@ def test_what_is_computed_again_is_what_was_computed(every: int) -> None:
             z = fori_loop(1, 6, lambda i, z: (z * v[i - 1] + i).cos(), y, checkpoint_every=every)
             return (z * rows.flip(0)[0]).sum() + (rows * v.unsqueeze(-1)).sum()
 
-        return [
-            part.numpy()
-            for part in grad(run, (0, 1))(Tensor([0.3, 0.4]), Tensor([0.1, 0.2, 0.3, 0.4, 0.5]))
-        ]
+        gradients = grad(run, (0, 1))(Tensor([0.3, 0.4]), Tensor([0.1, 0.2, 0.3, 0.4, 0.5]))
+        Tensor.realize_batch(gradients)
+        return [part.numpy() for part in gradients]
 
     for found, expected in zip(f(every), f(None), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
@@ -391,10 +392,10 @@ def test_recurrent_layers_are_differentiable(layer: Any) -> None:
     f = lambda x, *weights: (layer(x, weights)[0] ** 2).sum()  # noqa: E731
     gradients = grad(f, tuple(range(5)))(x, *weights)
     every = [Tensor(rng.normal(size=given.shape)) for given in (x, *weights)]
-    tangent = jvp(f, (x, *weights), tuple(every))[1].item()
-    assert tangent == pytest.approx(
-        sum((g * v).sum().item() for g, v in zip(gradients, every, strict=True))
-    )
+    tangent = jvp(f, (x, *weights), tuple(every))[1]
+    Tensor.realize_batch([*gradients, tangent])
+    expected = sum(np.sum(g.numpy() * v.numpy()) for g, v in zip(gradients, every, strict=True))
+    assert tangent.item() == pytest.approx(expected)
     for number, (part, given) in enumerate(zip(gradients, (x, *weights), strict=True)):
         along = rng.normal(size=given.shape)
         ends = []
@@ -424,9 +425,9 @@ def test_second_derivatives_of_a_recurrent_layer_are_those_of_both_modes() -> No
             ((g * v).sum() for g, v in zip(found, along, strict=True)), Tensor(0.0, dtype="float64")
         )
 
-    for ahead, behind in zip(
-        grad(slope, numbers)(*weights), grad(product, numbers)(*weights), strict=True
-    ):
+    forward, backward = grad(slope, numbers)(*weights), grad(product, numbers)(*weights)
+    Tensor.realize_batch([*forward, *backward])
+    for ahead, behind in zip(forward, backward, strict=True):
         np.testing.assert_allclose(behind.numpy(), ahead.numpy(), rtol=1e-9, atol=1e-12)
 
 

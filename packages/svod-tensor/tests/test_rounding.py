@@ -306,18 +306,32 @@ def round_to(array, dtype):
     return Tensor(Tensor(array, dtype=dtype).cast("float64").numpy())
 
 
-def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
+def check_rounded_once(functions, arrays, dtype, slack=2e-6, sizes=None):
     """Assert that the results are those of float64, off by `slack` of their size as float32 may be,
     rounded to `dtype`.
+
+    The functions are computed in one batch, in which they share kernels and a plan.
     """
     narrow = [Tensor(a, dtype=dtype) for a in arrays]
     wide = [round_to(a, dtype) for a in arrays]
-    found, exact = function(*narrow), function(*wide)
+    found, exact = compute(functions, narrow), compute(functions, wide)
+    for name in functions:
+        size = sizes[name].numpy() if sizes and name in sizes else None
+        check_result(name, found[name], exact[name], wide, dtype, slack, size)
+
+
+def compute(functions, arguments):
+    results = {name: function(*arguments) for name, function in functions.items()}
+    Tensor.realize_batch([*results.values()])
+    return results
+
+
+def check_result(name, found, exact, wide, dtype, slack, size):
     values, truth = found.cast("float64").numpy(), exact.numpy()
     if not exact.dtype.is_float:
-        np.testing.assert_array_equal(values, truth)
+        np.testing.assert_array_equal(values, truth, err_msg=name)
         return
-    assert found.dtype is to_dtype(dtype)
+    assert found.dtype is to_dtype(dtype), name
     error = np.where(
         np.isfinite(truth), slack * np.abs(truth if size is None else size) + 1e-30, 0.0
     )
@@ -335,7 +349,7 @@ def check_rounded_once(function, arrays, dtype, slack=2e-6, size=None):
         )
         for i in map(tuple, wrong[:6])
     ]
-    assert not len(wrong), f"{dtype}: {shown}"
+    assert not len(wrong), f"{name}, {dtype}: {shown}"
 
 
 def draw_elements(rng, dtype):
@@ -363,23 +377,38 @@ def draw_elements(rng, dtype):
     return np.concatenate([rng.standard_normal(300) * 3, sizes, -sizes, special])
 
 
-# A test has all dtypes, so that they share the kernel of float64.
+# A test has all dtypes, so that they share the kernels of float64, and some functions, so that
+# these share theirs.
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
-def test_functions_of_elements_round_once(rng, name):
+def over_groups(functions):
+    """A parameter `functions`: eight of them at a time."""
+    names = [*functions]
+    groups = [names[n : n + 8] for n in range(0, len(names), 8)]
+    tables = [{name: functions[name] for name in group} for group in groups]
+    return pytest.mark.parametrize(
+        "functions", tables, ids=[f"{group[0]} to {group[-1]}" for group in groups]
+    )
+
+
+@over_groups(ELEMENTWISE)
+def test_functions_of_elements_round_once(rng, functions):
     for dtype in DTYPES:
         values = draw_elements(rng, dtype)
-        size = CANCELLING[name](round_to(values, dtype)).numpy() if name in CANCELLING else None
-        check_rounded_once(ELEMENTWISE[name], [values], dtype, size=size)
+        sizes = {
+            name: CANCELLING[name](round_to(values, dtype))
+            for name in functions
+            if name in CANCELLING
+        }
+        check_rounded_once(functions, [values], dtype, sizes=sizes)
 
 
-@pytest.mark.parametrize("name", PAIRS)
-def test_functions_of_pairs_round_once(rng, name):
+@over_groups(PAIRS)
+def test_functions_of_pairs_round_once(rng, functions):
     for dtype in DTYPES:
         x = draw_elements(rng, dtype)
         y = rng.permutation(draw_elements(rng, dtype))
-        check_rounded_once(PAIRS[name], [x, y], dtype)
+        check_rounded_once(functions, [x, y], dtype)
 
 
 def _tame(rng, dtype):
@@ -389,22 +418,28 @@ def _tame(rng, dtype):
     return ordinary, extreme
 
 
-@pytest.mark.parametrize("name", REDUCTIONS)
-def test_functions_of_rows_round_once(rng, name):
+@over_groups({name: function for name, function in REDUCTIONS.items() if name != "attention"})
+def test_functions_of_rows_round_once(rng, functions):
+    for dtype in DTYPES:
+        for values in _tame(rng, dtype):
+            check_rounded_once(functions, [values], dtype, 2e-5)
+
+
+def test_attention_rounds_once(rng):
     for dtype in DTYPES:
         # The weights of attention are rounded too, as operands of a product.
-        is_rounded_twice = name == "attention" and to_dtype(dtype).itemsize == 2
+        is_rounded_twice = to_dtype(dtype).itemsize == 2
         for values in _tame(rng, dtype):
             slack = to_dtype(dtype).finfo_eps if is_rounded_twice else 2e-5
-            check_rounded_once(REDUCTIONS[name], [values], dtype, slack)
+            check_rounded_once({"attention": REDUCTIONS["attention"]}, [values], dtype, slack)
 
 
-@pytest.mark.parametrize("name", PRODUCTS)
-def test_products_round_once(rng, name):
+@over_groups(PRODUCTS)
+def test_products_round_once(rng, functions):
     for dtype in DTYPES:
         for x, y in zip(_tame(rng, dtype), _tame(rng, dtype), strict=True):
-            size = PRODUCTS[name](*(round_to(abs(a), dtype) for a in (x, y))).numpy()
-            check_rounded_once(PRODUCTS[name], [x, y], dtype, 2e-6, size)
+            sizes = compute(functions, [round_to(abs(a), dtype) for a in (x, y)])
+            check_rounded_once(functions, [x, y], dtype, 2e-6, sizes)
 
 
 OTHER = {

@@ -71,6 +71,7 @@ def differentiate_elementwise(
     *,
     dtype: str = "float64",
     orders: int = 2,
+    modes: Sequence[str] = ("reverse", "forward"),
 ) -> dict[str, np.ndarray]:
     """The derivatives of an elementwise function by each operand, and by each pair of operands, in
     each combination of modes.
@@ -80,6 +81,7 @@ def differentiate_elementwise(
         arrays: of one shape.
         dtype: of the operands.
         orders: 1 or 2.
+        modes: the modes that are combined.
 
     Returns:
         arrays in float64, by a name such as "reverse 0", and "reverse 0, forward 1" for the
@@ -102,12 +104,10 @@ def differentiate_elementwise(
 
         return derivative
 
-    for number, mode in itertools.product(range(len(args)), ("reverse", "forward")):
+    for number, mode in itertools.product(range(len(args)), modes):
         first = by(call, number, mode)
         found[f"{mode} {number}"] = first(*args)
-        for other, again in itertools.product(
-            range(len(args)), ("reverse", "forward") if orders > 1 else ()
-        ):
+        for other, again in itertools.product(range(len(args)), modes if orders > 1 else ()):
             found[f"{mode} {number}, {again} {other}"] = by(first, other, again)(*args)
     Tensor.realize_batch(list(found.values()))
     return {name: tensor.cast("float64").numpy() for name, tensor in found.items()}
@@ -188,10 +188,8 @@ def find_kink(call: Callable[..., Tensor], arrays: Sequence[np.ndarray]) -> str 
         np.concatenate([x + step[number] for step in steps]) for number, x in enumerate(arrays)
     ]
     with np.errstate(all="ignore"):
-        found = {
-            name: x.reshape(-1, count)
-            for name, x in differentiate_elementwise(call, spread).items()
-        }
+        derivatives = differentiate_elementwise(call, spread, modes=("reverse",))
+        found = {name: x.reshape(-1, count) for name, x in derivatives.items()}
         value = call(*map(Tensor, spread)).numpy().reshape(-1, count)
         for name, difference, derivative in _list_differences(value, found, len(arrays)):
             here, ahead, behind = difference
