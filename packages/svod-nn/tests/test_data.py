@@ -264,7 +264,11 @@ def test_progress_is_a_bar_on_a_terminal_also_if_the_loop_is_left() -> None:
     for _ in nn.progress(range(3), file=file):
         break
     gc.collect()
-    assert not [thread for thread in threading.enumerate() if "rich" in type(thread).__module__]
+    # rich tells its thread to stop and does not wait for it.
+    threads = [thread for thread in threading.enumerate() if "rich" in type(thread).__module__]
+    for thread in threads:
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads)
 
 
 def test_progress_needs_no_rich(monkeypatch: pytest.MonkeyPatch) -> None:
