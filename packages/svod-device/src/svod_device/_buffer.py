@@ -98,6 +98,7 @@ class _Storage:
         return memory
 
     def __del__(self) -> None:
+        # Finalizers run at any time, so `free` must not wait for locks (see `Allocator.free`).
         memory = self.memory
         if memory is not None and memory is not _NO_MEMORY:
             self.allocator.free(memory)
@@ -193,6 +194,7 @@ class Buffer:
         storage.id, storage.readers = next(_storage_ids), ()
         self = cls.__new__(cls)
         self.dtype, self.offset, self.nbytes, self._storage = dtype, 0, nbytes, storage
+        # `start` skips all checks, so it is set only for memory that cannot be lost.
         self.start = address if external.opening is None else None
         return self
 
@@ -206,6 +208,7 @@ class Buffer:
         source = memoryview(data)
         if source.c_contiguous:
             address, pin = address_of(source)
+            # Empty objects may have any address, so they are never wrapped.
             if address % SHARED_ALIGNMENT == 0 and source.nbytes:
                 return cls.wrap(pin, address, source.nbytes, dtype, is_writable=not source.readonly)
         _check_elements(0, source.nbytes, source.nbytes, dtype)
@@ -311,6 +314,8 @@ class Buffer:
         """
         storage = self._storage
         if storage.is_writable:
+            # Weak references, so that lending does not extend a reader's lifetime. Dead ones are
+            # dropped here to bound the tuple.
             storage.readers = (
                 *(r for r in storage.readers if r() is not None),
                 weakref.ref(reader),
@@ -432,6 +437,7 @@ class Buffer:
         if not self.is_host_addressable:
             raise NotHostAddressableError(device=self.device)
         self.ensure_allocated()
+        # Queued kernels may still write the memory.
         self.allocator.synchronize()
         return view_host(
             self.address, self.nbytes, self._storage, is_writable=self._storage.is_writable
@@ -448,6 +454,7 @@ class Buffer:
         if not allocator.is_host_addressable:
             return np.frombuffer(self.to_bytes(), dtype=self.dtype.numpy)
         if not storage.is_writable:
+            # A read-only memoryview, so that the array cannot be made writable.
             return np.frombuffer(self.as_memoryview(), dtype=self.dtype.numpy)
         # The common case, a result that is read: `expose_host` is faster than a memoryview.
         start = self.start

@@ -100,6 +100,7 @@ class Device:
             raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
         with self._lock:
             if name not in self._variants:
+                # A shallow copy: it shares the dictionaries of backends and the lock.
                 variant = copy.copy(self)
                 variant.default_backend = name
                 self._variants[name] = variant

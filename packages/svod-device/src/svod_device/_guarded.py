@@ -43,6 +43,7 @@ def guard(backend: Backend, opening: Opening) -> Backend:
             program = loader(compiled)
         except Exception as error:
             opening.fail(operation, error)
+        # Callers test for `TimedProgram`, so the guard has `timed_call` only if the program does.
         kind = _GuardedTimedProgram if isinstance(program, TimedProgram) else GuardedProgram
         return kind(program, opening)
 
@@ -74,6 +75,7 @@ class GuardedAllocator(WrappedAllocator):
         try:
             memory = self.inner.allocate(nbytes)
         except MemoryError as error:
+            # Running out of memory is not a device loss. The new error has the bytes in use.
             released = error.released if isinstance(error, OutOfMemoryError) else 0
             raise OutOfMemoryError(
                 device=self.device, nbytes=nbytes, in_use=self.in_use_bytes, released=released
@@ -155,6 +157,7 @@ class GuardedProgram:
     __slots__ = ("_call", "_opening", "inner")
 
     def __init__(self, inner: Program, opening: Opening) -> None:
+        # The method is looked up once: each launch from Python goes through this guard.
         self.inner, self._opening, self._call = inner, opening, inner.__call__
 
     @property
@@ -172,6 +175,7 @@ class GuardedProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> None:
+        # The description is built only on failure, which keeps launches fast.
         if self._opening.is_lost:
             self._opening.check(self._operation)
         try:

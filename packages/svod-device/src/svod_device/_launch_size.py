@@ -74,6 +74,7 @@ def evaluate_launch_sizes(sizes: LaunchSizes, variables: Mapping[str, int]) -> D
         LaunchSizeError: if an expression cannot be evaluated or is not positive.
     """
     x, y, z = sizes
+    # Constant sizes are the common case.
     if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) and min(x, y, z) > 0:
         return x, y, z
     x, y, z = (_evaluate_dimension(axis, size, variables) for axis, size in enumerate(sizes))

@@ -19,6 +19,7 @@ from svod_device.errors import DeviceLostError
 __all__ = ["Opening"]
 
 _serials = count(1)
+# For the fork hook only; weak, so that closed openings can be freed.
 _openings: weakref.WeakSet[Opening] = weakref.WeakSet()
 
 
@@ -78,6 +79,7 @@ class Opening:
         if not is_certain and not isinstance(error, DeviceLostError) and self._can_wait():
             raise error
         problem = error.problem if isinstance(error, DeviceLostError) else _describe(error)
+        # Another thread may have reported the loss first, with the original cause.
         if self._loss is None:
             self.lose(problem, operation)
         raise DeviceLostError(device=self.device, problem=problem, operation=operation) from error

@@ -173,6 +173,7 @@ def _try_kernel(device: Device, backend: Backend, step: Step) -> None:
     built = build_kernel("probe", sink, order_nodes(sink), backend, device.name)
     step("running a kernel")
     values = array("i", range(-5, _SIZE - 5))
+    # The output gets the input's values too, so that a kernel that does not run is detected.
     buffers = [Buffer(device.allocator, int32, _SIZE) for _ in range(2)]
     for buffer in buffers:
         buffer.copyin(values)
@@ -198,7 +199,7 @@ def probe_in_process(name: str, limit_s: float) -> Probe:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            start_new_session=True,
+            start_new_session=True,  # a process group, for `_kill`
         )
         try:
             status = process.wait(limit_s)
@@ -227,6 +228,7 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (AttributeError, OSError):
+        # Windows has no process groups, and the group may be gone already.
         process.kill()
     process.wait()
 

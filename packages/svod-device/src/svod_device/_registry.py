@@ -267,6 +267,8 @@ class Registry:
 
     def _make_allocator(self, device: str) -> Allocator:
         name, kind = self._parse(device)
+        # The factory runs under the lock, so that a device is never opened twice. The lock is
+        # reentrant: a factory may use other devices.
         with self._lock:
             if name not in self._allocators:
                 plugin = self._find_plugin(ALLOCATORS, kind)
@@ -295,6 +297,8 @@ class Registry:
         with self._lock:
             if name not in self._devices:
                 allocator = self.get_allocator(name)
+                # Only names are needed here: each backend is loaded at its first use, so a broken
+                # one does not affect the others.
                 backends = self.list_backends(kind)
                 factories = {
                     backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends
@@ -404,6 +408,7 @@ class Registry:
 
     def clear(self) -> None:
         """Close all devices, unregister all factories, and read the entry points again."""
+        # `close` takes the lock itself and calls plugins without it.
         for name in list(self._allocators):
             self.close(name)
         with self._lock:
@@ -491,5 +496,6 @@ def clear() -> None:
     _registry.clear()
 
 
+# Windows has no fork.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_registry.forget_openings)

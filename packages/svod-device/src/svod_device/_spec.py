@@ -222,11 +222,13 @@ def _derive_facts(sink: UOp) -> _Facts:
         if node.op not in _FACTS:
             continue
         match node.op:
+            # A PARAM with a device is not an argument of the kernel.
             case Op.PARAM if node.arg.device is None:
                 facts.slots.add(node.arg.slot)
             case Op.DEFINE_VAR:
                 variable = Variable(*node.arg)
                 facts.variables[variable.name] = variable
+                # A threaded CPU kernel runs once for each value of `core_id`.
                 if variable.name == CORE_ID:
                     global_size[0] = variable.max + 1
             case Op.SPECIAL:

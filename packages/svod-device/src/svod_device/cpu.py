@@ -55,6 +55,7 @@ class _CpuAllocator(HostAllocator):
     """Allocator of device CPU, whose memory cannot be lost."""
 
     is_permanent = True
+    # By name `c` would be the default, which needs an installed C compiler.
     default_backend = "llvm"
 
 

@@ -46,6 +46,7 @@ class DeviceName:
         return self.index
 
 
+# Cached, since the same few names are parsed repeatedly. Bounded, since each DISK file has a name.
 @lru_cache(maxsize=1024)
 def parse_device_name(text: str) -> DeviceName:
     """Parse a device name. The canonical spelling of `CPU:0` is `CPU`.

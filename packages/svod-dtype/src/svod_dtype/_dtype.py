@@ -123,8 +123,11 @@ class DType:
         except UnknownDTypeError:
             return NotImplemented
 
+    # `__eq__` would disable hashing. Identity hashes differ from those of equal names and numpy
+    # dtypes, as numpy's do.
     __hash__ = object.__hash__
 
+    # Pickles and copies must preserve identity, since dtypes are compared by `is`.
     def __reduce__(self) -> tuple[object, tuple[str, int]]:
         return _restore, (self.name, self.lanes)
 

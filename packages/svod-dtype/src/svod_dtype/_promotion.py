@@ -60,6 +60,8 @@ def promote_types(left: DType, right: DType) -> DType:
         return right
     if left.kind == right.kind:
         return left if left.itemsize > right.itemsize else right
+    # A wider signed type contains the unsigned type. Otherwise the signed type next in width to the
+    # unsigned one contains both; for uint64 there is none.
     signed, unsigned = (left, right) if left.kind == "int" else (right, left)
     if signed.itemsize > unsigned.itemsize:
         return signed

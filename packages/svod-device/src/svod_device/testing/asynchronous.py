@@ -102,6 +102,7 @@ class AsynchronousAllocator(HostAllocator):
     def synchronize(self) -> None:
         # The lock makes a second thread wait for the operation that the first one is running.
         with self._running:
+            # Finalizers may append frees meanwhile, so the queue is read until it is empty.
             while self._pending:
                 self._pending.popleft()()
 
@@ -159,6 +160,7 @@ class AsynchronousDevice:
         def load(compiled: CompiledSpec) -> Program:
             return _AsynchronousProgram(backend.loader(compiled), allocator, self._launch_s)
 
+        # Without the CPU's launcher, which would run kernels outside of the queue.
         return replace(backend, loader=load, launcher=None, is_host_parallel_safe=False)
 
 

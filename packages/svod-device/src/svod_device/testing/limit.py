@@ -16,6 +16,7 @@ __all__ = ["get_plugin_allocator", "run_with_limit"]
 def get_plugin_allocator(allocator: Allocator) -> Allocator:
     """Return the plugin's own allocator, without the guards around it."""
     opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
+    # A plugin may return a wrapped allocator of its own, which has no opening.
     while (
         opening is not None
         and isinstance(allocator, WrappedAllocator)
