@@ -1,4 +1,4 @@
-"""What the tests of svod-device share."""
+"""Fixtures of svod-device's tests."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ numbers = itertools.count()
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
-    """Install a distribution: its name, its module's text, the interface that it declares, its
-    entry points.
+    """Return a function that installs a distribution, with the text of its module, its declared
+    interface version and its entry points.
     """
 
     def install(name: str, text: str, interface: int | None = 1, **groups: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Buffers, copies and programs on a device whose work is pending until somebody waits for it."""
+"""Asynchronous devices: buffers, copies and programs whose work is queued until a wait."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from svod_ir.testing import run_in_threads
 
 
 class FillProgram:
-    """A program that stores its value in each byte of its buffer of four."""
+    """Program that stores its value in each byte of a buffer of four bytes."""
 
     name, entry = "fill", None
 
@@ -71,7 +71,7 @@ class TestMemoryOfItsOwn(AllocatorConformance, BufferConformance):
 
 
 def make_pending(content: bytes) -> tuple[AsynchronousAllocator, Buffer]:
-    """A buffer whose content is on the way, on zeros."""
+    """Return a buffer of zeros with a pending copy to it."""
     allocator = AsynchronousAllocator("LATE")
     buffer = Buffer(allocator, uint8, len(content), zeroed=True).ensure_allocated()
     buffer.copyin(content)
@@ -82,7 +82,7 @@ def peek(buffer: Buffer) -> bytes:
     return view_host(buffer.address, buffer.nbytes, None).tobytes()
 
 
-def test_work_is_pending_until_somebody_waits() -> None:
+def test_work_is_pending_until_a_caller_synchronizes() -> None:
     allocator, buffer = make_pending(b"abc")
     assert (allocator.n_pending, peek(buffer)) == (1, b"\0\0\0")
     allocator.synchronize()
@@ -98,12 +98,12 @@ READERS: dict[str, Callable[[Buffer], bytes]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_host_reads_when_all_work_is_done(name: str) -> None:
+def test_host_reads_wait_for_queued_work(name: str) -> None:
     _, buffer = make_pending(b"abc")
     assert READERS[name](buffer) == b"abc"
 
 
-def test_read_only_memory_is_read_when_all_work_is_done() -> None:
+def test_host_reads_of_read_only_memory_wait_for_queued_work() -> None:
     allocator = AsynchronousAllocator("LATE")
     content = np.zeros(16, np.uint8)
     wrapped = Buffer.wrap(content, content.ctypes.data, 16, allocator=allocator, is_writable=False)
@@ -115,21 +115,21 @@ def test_read_only_memory_is_read_when_all_work_is_done() -> None:
     ("source", "destination"),
     [("LATE", "LATE"), ("LATE", "CPU"), ("CPU", "LATE"), ("LATE", "LATE:1")],
 )
-def test_a_copy_waits_for_both_of_its_devices(source: str, destination: str) -> None:
-    given, result = (
+def test_a_copy_waits_for_both_devices(source: str, destination: str) -> None:
+    origin, result = (
         Buffer(get_allocator(device), uint8, 4, zeroed=True) for device in (source, destination)
     )
-    # What is pending at the destination comes before the copy, and not over it.
+    # Pending writes to the destination run before the copy and do not overwrite it.
     result.copyin(b"late")
-    given.copyin(b"text")
-    copy_buffer(result, given)
+    origin.copyin(b"text")
+    copy_buffer(result, origin)
     assert result.to_bytes() == b"text"
-    given.copyin(b"more")
-    copy_buffer(result, given)
+    origin.copyin(b"more")
+    copy_buffer(result, origin)
     assert result.to_bytes() == b"more"
 
 
-def test_a_launch_is_pending_with_the_arguments_that_it_was_given() -> None:
+def test_a_launch_copies_its_arguments_to_the_queue() -> None:
     device = AsynchronousDevice(make_backend, launch_s=0.01)
     allocator = device.make_allocator("LATE")
     program = device.make_backend("LATE").loader(CompiledSpec("fill"))
@@ -144,17 +144,17 @@ def test_a_launch_is_pending_with_the_arguments_that_it_was_given() -> None:
     assert time.perf_counter() - started >= 0.01
 
 
-def test_freed_blocks_do_not_pile_up() -> None:
+def test_allocations_flush_a_long_queue_of_frees() -> None:
     allocator = AsynchronousAllocator("LATE")
     for _ in range(1000):
         allocator.free(allocator.allocate(64))
         assert allocator.n_pending <= 258
 
 
-def test_operations_of_several_threads_run_one_at_a_time_in_order() -> None:
+def test_queued_operations_of_several_threads_run_sequentially() -> None:
     allocator = AsynchronousAllocator("LATE")
     seen: list[int] = []
-    for number in range(200):
-        allocator.enqueue(lambda number=number: seen.append(number))
+    for i in range(200):
+        allocator.enqueue(lambda i=i: seen.append(i))
     run_in_threads(*[allocator.synchronize] * 4)
     assert seen == [*range(200)]

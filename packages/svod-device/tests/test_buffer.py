@@ -1,4 +1,4 @@
-"""Buffers: a model of bytes, views, life times, wrapped memory, copies."""
+"""Buffers: model of bytes, views, lifetimes, wrapped memory, copies."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from svod_ir.testing import run_script
 
 
 class FarAllocator:
-    """Memory that the host cannot address, and that records what is freed."""
+    """Allocator of memory that the host cannot address. It records freed blocks."""
 
     is_host_addressable = False
     is_writable = True
@@ -94,7 +94,9 @@ def test_reads_and_writes_through_any_view_agree_with_a_bytearray(data: st.DataO
     first=st.tuples(st.integers(0, 50), st.integers(0, 50)),
     second=st.tuples(st.integers(0, 50), st.integers(0, 50)),
 )
-def test_overlap_is_a_shared_byte(first: tuple[int, int], second: tuple[int, int]) -> None:
+def test_buffers_overlap_if_they_have_a_byte_in_common(
+    first: tuple[int, int], second: tuple[int, int]
+) -> None:
     base = Buffer(HostAllocator(), uint8, 100)
     left, right = base.view(*first), base.view(*second)
     shared = set(range(first[0], sum(first))) & set(range(second[0], sum(second)))
@@ -102,11 +104,11 @@ def test_overlap_is_a_shared_byte(first: tuple[int, int], second: tuple[int, int
     assert not left.overlaps(Buffer(HostAllocator(), uint8, 100).view(*second))
 
 
-def test_memory_comes_at_first_use(allocator: HostAllocator | FarAllocator) -> None:
+def test_memory_is_allocated_at_first_use(allocator: HostAllocator | FarAllocator) -> None:
     buffer = Buffer(allocator, float32, 10)
     view = buffer.view(8, 16)
     assert not buffer.is_allocated
-    with pytest.raises(NotAllocatedError, match=r"a buffer of 40 bytes on .* has no memory yet"):
+    with pytest.raises(NotAllocatedError, match=r"buffer of 40 bytes on .* has no memory yet"):
         _ = buffer.address
     assert buffer.ensure_allocated() is buffer
     assert view.is_allocated
@@ -115,7 +117,7 @@ def test_memory_comes_at_first_use(allocator: HostAllocator | FarAllocator) -> N
     assert buffer.ensure_allocated().address == address
 
 
-def test_threads_that_race_for_the_memory_get_the_same() -> None:
+def test_threads_that_race_to_allocate_get_the_same_block() -> None:
     allocator = FarAllocator()
     for _ in range(50):
         buffer = Buffer(allocator, uint8, 16)
@@ -135,10 +137,10 @@ def test_threads_that_race_for_the_memory_get_the_same() -> None:
             thread.join()
         assert len(set(seen)) == 1
     gc.collect()
-    assert len(allocator.freed) == len(allocator.blocks) - 1  # the last buffer is still here
+    assert len(allocator.freed) == len(allocator.blocks) - 1  # the last buffer is still alive
 
 
-def test_a_fresh_buffer_is_cleared_only_when_asked() -> None:
+def test_a_buffer_is_zeroed_only_on_request() -> None:
     allocator = FarAllocator()
     assert Buffer(allocator, uint8, 5).to_bytes() == b"\xaa" * 5
     assert Buffer(allocator, uint8, 5, zeroed=True).to_bytes() == bytes(5)
@@ -164,7 +166,7 @@ def test_a_buffer_without_elements_needs_no_memory(allocator: HostAllocator | Fa
     assert (buffer.to_bytes(), buffer.size, buffer.as_numpy().shape) == (b"", 0, (0,))
 
 
-def test_the_storage_goes_back_with_its_last_handle() -> None:
+def test_the_last_buffer_frees_the_storage() -> None:
     allocator = FarAllocator()
     buffer = Buffer(allocator, uint8, 8).ensure_allocated()
     address, view = buffer.address, buffer.view(2, 4)
@@ -183,18 +185,18 @@ def test_an_array_keeps_the_memory_alive() -> None:
     allocator = CachingAllocator(HostAllocator(), 0)
     buffer = Buffer(allocator, float32, 4)
     array = buffer.as_numpy()
-    part = array[1:3]
+    middle = array[1:3]
     del buffer, array
     gc.collect()
     assert allocator.in_use_bytes == 64
-    part[:] = 5
-    assert part.tolist() == [5, 5]
-    del part
+    middle[:] = 5
+    assert middle.tolist() == [5, 5]
+    del middle
     gc.collect()
     assert allocator.in_use_bytes == 0
 
 
-def test_an_array_is_the_memory_itself() -> None:
+def test_an_array_of_host_memory_is_not_a_copy() -> None:
     buffer = Buffer(HostAllocator(), float32, 3)
     buffer.copyin(np.array([1, 2, 3], np.float32))
     array = buffer.as_numpy()
@@ -206,47 +208,49 @@ def test_an_array_is_the_memory_itself() -> None:
     assert buffer.view(0, 2, bool_).as_numpy().dtype == np.bool_
 
 
-def test_memory_of_another_device_is_read_as_a_copy() -> None:
+def test_an_array_of_device_memory_is_a_copy() -> None:
     buffer = Buffer(FarAllocator(), uint8, 3)
     buffer.copyin(b"abc")
     assert buffer.as_numpy().tobytes() == b"abc"
-    with pytest.raises(NotHostAddressableError, match="memory of FAR has no address on the host"):
+    with pytest.raises(
+        NotHostAddressableError, match="memory of FAR is not addressable by the host"
+    ):
         buffer.as_memoryview()
 
 
 @pytest.mark.parametrize(("offset", "nbytes"), [(-4, 4), (0, 44), (40, 4), (44, 0), (4, -4)])
-def test_a_view_must_lie_inside_its_base(offset: int, nbytes: int) -> None:
+def test_a_view_out_of_bounds_is_an_error(offset: int, nbytes: int) -> None:
     with pytest.raises(ViewError) as caught:
         Buffer(HostAllocator(), float32, 10).view(offset, nbytes)
     assert str(caught.value) == (
-        f"a view of {nbytes} bytes at byte {offset} does not lie inside a buffer of 40 bytes"
+        f"view of {nbytes} bytes at offset {offset} is out of bounds for a buffer of 40 bytes"
     )
 
 
 def test_a_view_of_a_view_is_bounded_by_the_view() -> None:
     view = Buffer(HostAllocator(), uint8, 100).view(50, 10)
-    with pytest.raises(ViewError, match="does not lie inside a buffer of 10 bytes"):
+    with pytest.raises(ViewError, match="is out of bounds for a buffer of 10 bytes"):
         view.view(5, 6)
 
 
 def test_a_view_holds_whole_aligned_elements() -> None:
     buffer = Buffer(HostAllocator(), uint8, 40)
     with pytest.raises(
-        ViewError, match="a view of 6 bytes at byte 4 is no whole number of float32 elements"
+        ViewError, match="view of 6 bytes at offset 4 is not a whole number of float32 elements"
     ):
         buffer.view(4, 6, float32)
-    with pytest.raises(ViewError, match="a view of 4 bytes at byte 2 is not aligned to float32"):
+    with pytest.raises(ViewError, match="view of 4 bytes at offset 2 is not aligned to float32"):
         buffer.view(2, 4, float32)
 
 
-def test_copyin_and_copyout_take_exactly_the_bytes() -> None:
+def test_copyin_and_copyout_require_equal_sizes() -> None:
     buffer = Buffer(HostAllocator(), float32, 2)
     with pytest.raises(
-        SizeMismatchError, match="copyin: the buffer has 8 bytes, the other side has 4"
+        SizeMismatchError, match="copyin: sizes differ: the buffer has 8 bytes, got 4 bytes"
     ):
         buffer.copyin(b"1234")
     with pytest.raises(
-        SizeMismatchError, match="copyout: the buffer has 8 bytes, the other side has 9"
+        SizeMismatchError, match="copyout: sizes differ: the buffer has 8 bytes, got 9 bytes"
     ):
         buffer.copyout(bytearray(9))
     with pytest.raises(ReadOnlyError, match="memory of the host object is read-only"):
@@ -268,7 +272,7 @@ def test_copyin_takes_arrays_of_any_layout(allocator: HostAllocator | FarAllocat
 
 @pytest.mark.parametrize("source", [HostAllocator, FarAllocator])
 @pytest.mark.parametrize("destination", [HostAllocator, FarAllocator])
-def test_copies_go_between_any_two_devices(
+def test_buffers_are_copied_between_any_two_devices(
     source: type[HostAllocator] | type[FarAllocator],
     destination: type[HostAllocator] | type[FarAllocator],
 ) -> None:
@@ -278,9 +282,9 @@ def test_copies_go_between_any_two_devices(
     assert right.to_bytes() == bytes([3, 4, 5, 6])
 
 
-def test_a_copy_between_different_sizes_is_refused() -> None:
+def test_a_copy_between_different_sizes_is_an_error() -> None:
     with pytest.raises(
-        SizeMismatchError, match="copy: the buffer has 8 bytes, the other side has 4"
+        SizeMismatchError, match="copy: sizes differ: the buffer has 8 bytes, got 4 bytes"
     ):
         copy_buffer(Buffer(HostAllocator(), float32, 2), Buffer(HostAllocator(), float32, 1))
 
@@ -291,7 +295,7 @@ def _aligned(nbytes: int) -> np.ndarray[tuple[int], np.dtype[np.uint8]]:
     return raw[start : start + nbytes]
 
 
-def test_wrapped_memory_is_not_copied_and_keeps_its_owner() -> None:
+def test_wrapped_memory_is_not_copied_and_keeps_its_owner_alive() -> None:
     class Owner:
         pass
 
@@ -310,7 +314,7 @@ def test_wrapped_memory_is_not_copied_and_keeps_its_owner() -> None:
     assert alive() is None
 
 
-def test_wrapped_read_only_memory_is_not_written() -> None:
+def test_wrapped_read_only_memory_cannot_be_written() -> None:
     array = _aligned(8)
     buffer = Buffer.wrap(array, array.ctypes.data, 8, is_writable=False)
     with pytest.raises(ReadOnlyError, match="memory of CPU is read-only"):
@@ -325,11 +329,11 @@ def test_only_aligned_memory_is_wrapped() -> None:
     array = _aligned(12)
     with pytest.raises(ViewError, match="is not aligned to 16 bytes"):
         Buffer.wrap(array, array.ctypes.data + 4, 8, float32)
-    with pytest.raises(ViewError, match="is no whole number of float32 elements"):
+    with pytest.raises(ViewError, match="is not a whole number of float32 elements"):
         Buffer.wrap(array, array.ctypes.data, 6, float32)
 
 
-def test_from_host_shares_aligned_objects_and_copies_the_rest() -> None:
+def test_from_host_copies_only_misaligned_objects() -> None:
     array = _aligned(64)
     shared = Buffer.from_host(array[:8], float32)
     assert shared.address == array.ctypes.data
@@ -346,38 +350,37 @@ def test_from_host_shares_aligned_objects_and_copies_the_rest() -> None:
         Buffer.from_host(array[:6], float32)
 
 
-def test_a_buffer_says_what_it_is() -> None:
+def test_the_repr_of_a_buffer() -> None:
     buffer = Buffer(HostAllocator("CPU:1"), float32, 6)
     view = buffer.view(8, 16)
-    number = buffer.storage_id
-    assert repr(view) == f"Buffer(float32 x 4 on CPU:1, storage {number} + 8, no memory yet)"
+    storage_id = buffer.storage_id
+    assert repr(view) == f"Buffer(float32 x 4 on CPU:1, storage {storage_id} + 8, no memory yet)"
     view.ensure_allocated()
-    assert repr(buffer) == f"Buffer(float32 x 6 on CPU:1, storage {number} + 0)"
+    assert repr(buffer) == f"Buffer(float32 x 6 on CPU:1, storage {storage_id} + 0)"
     assert (view.storage_nbytes, view.allocator.device) == (24, "CPU:1")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-def test_a_thread_that_forks_may_allocate_meanwhile():
-    # As a finalizer does. What is registered first is called last before a fork, and first after
-    # it.
+def test_a_thread_may_allocate_during_a_fork():
+    # Acts as a finalizer. The hook registered first runs last before a fork, and first after it.
     out = run_script("""
-made = []
+buffers = []
 def allocate():
-    made.append(Buffer(get_allocator("CPU"), float32, 4).ensure_allocated())
+    buffers.append(Buffer(get_allocator("CPU"), float32, 4).ensure_allocated())
 os.register_at_fork(before=allocate, after_in_child=allocate, after_in_parent=allocate)
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
-print(run_in_child(lambda: len(made)), len(made))
+print(run_in_child(lambda: len(buffers)), len(buffers))
 """)
     assert out.split() == ["2", "2"]
 
 
-def test_an_array_of_memory_that_is_only_read_cannot_be_made_writable() -> None:
+def test_an_array_of_read_only_memory_cannot_be_made_writable() -> None:
     source = np.arange(4, dtype=np.int32)
     address = source.ctypes.data
     assert address % 16 == 0
-    found = Buffer.wrap(source, address, source.nbytes, int32, is_writable=False).as_numpy()
+    array = Buffer.wrap(source, address, source.nbytes, int32, is_writable=False).as_numpy()
     with pytest.raises(ValueError, match="WRITEABLE"):
-        found.flags.writeable = True
+        array.flags.writeable = True
     Buffer.wrap(source, address, source.nbytes, int32).as_numpy()[0] = 7
     assert source.tolist() == [7, 1, 2, 3]

@@ -1,4 +1,4 @@
-"""The cache of freed blocks: reuse, budget, exhaustion, finalizers."""
+"""Caching allocator: reuse, budget, exhaustion, finalizers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from svod_dtype import uint8
 
 
 class Limited(HostAllocator):
-    """An allocator that has only so many bytes, and counts."""
+    """Allocator with limited memory that counts its calls."""
 
     def __init__(self, limit: int = 1 << 30) -> None:
         super().__init__("CPU")
@@ -51,7 +51,7 @@ def test_a_freed_block_serves_the_next_request_of_its_size() -> None:
     assert inner.n_allocated == 2
 
 
-def test_the_latest_freed_block_is_reused_first() -> None:
+def test_the_most_recently_freed_block_is_reused_first() -> None:
     cache = CachingAllocator(HostAllocator(), 1 << 20)
     blocks = [cache.allocate(64) for _ in range(3)]
     for block in blocks:
@@ -59,7 +59,7 @@ def test_the_latest_freed_block_is_reused_first() -> None:
     assert [cache.allocate(64).address for _ in range(3)] == [b.address for b in reversed(blocks)]
 
 
-def test_the_least_recently_freed_blocks_leave_when_the_budget_is_spent() -> None:
+def test_the_least_recently_freed_blocks_are_evicted_first() -> None:
     inner = Limited()
     cache = CachingAllocator(inner, 300)
     small, middle, large = cache.allocate(64), cache.allocate(128), cache.allocate(192)
@@ -70,7 +70,7 @@ def test_the_least_recently_freed_blocks_leave_when_the_budget_is_spent() -> Non
     assert cache.allocate(192) == large
 
 
-def test_a_block_larger_than_the_budget_is_never_kept_and_drives_none_out() -> None:
+def test_a_block_larger_than_the_budget_is_not_cached_and_evicts_no_block() -> None:
     inner = Limited()
     cache = CachingAllocator(inner, 128)
     kept, large = cache.allocate(64), cache.allocate(4096)
@@ -80,7 +80,7 @@ def test_a_block_larger_than_the_budget_is_never_kept_and_drives_none_out() -> N
     assert cache.cached_bytes == 64
 
 
-def test_a_failing_allocation_empties_the_cache_and_tries_again() -> None:
+def test_a_failed_allocation_empties_the_cache_and_retries() -> None:
     inner = Limited(limit=1024)
     cache = CachingAllocator(inner, 1 << 20)
     cache.free(cache.allocate(1000))
@@ -89,7 +89,7 @@ def test_a_failing_allocation_empties_the_cache_and_tries_again() -> None:
     assert inner.freed == [1024]
 
 
-def test_out_of_memory_says_what_was_asked_and_what_was_there() -> None:
+def test_out_of_memory_reports_the_request_and_the_usage() -> None:
     cache = CachingAllocator(Limited(limit=4096), 1 << 20)
     held = cache.allocate(2000)
     cache.free(cache.allocate(1024))
@@ -97,24 +97,23 @@ def test_out_of_memory_says_what_was_asked_and_what_was_there() -> None:
         cache.allocate(3 << 20)
     assert (
         str(caught.value)
-        == "out of memory on CPU: asked for 3145728 bytes (3.0 MiB) with 2048 bytes (2.0 KiB) in"
-        " use\n  note: 1024 bytes (1.0 KiB) of cached blocks were released first, which was not"
-        " enough\n  hint: release tensors and plans that are no longer needed, or make the"
-        " largest tensors smaller"
+        == "out of memory on CPU: tried to allocate 3145728 bytes (3.0 MiB) with 2048 bytes"
+        " (2.0 KiB) in use\n  note: 1024 bytes (1.0 KiB) of cached blocks were released before the"
+        " retry\n  hint: delete unused tensors and plans, or reduce the size of the largest tensors"
     )
     assert isinstance(caught.value, MemoryError)
     assert held.capacity == 2048
 
 
-def test_the_host_has_no_block_of_an_absurd_size() -> None:
-    with pytest.raises(OutOfMemoryError, match="asked for 4611686018427387904 bytes"):
+def test_a_huge_allocation_on_the_host_is_out_of_memory() -> None:
+    with pytest.raises(OutOfMemoryError, match="tried to allocate 4611686018427387904 bytes"):
         Buffer(CachingAllocator(HostAllocator(), 1 << 20), uint8, 1 << 62).ensure_allocated()
 
 
-def test_a_free_inside_the_locked_region_does_not_block() -> None:
+def test_a_free_does_not_wait_for_the_lock() -> None:
     cache = CachingAllocator(HostAllocator(), 1 << 20)
     block = cache.allocate(64)
-    with cache._lock:  # what a finalizer meets that runs while this thread allocates
+    with cache._lock:  # the state in which a finalizer runs during an allocation
         cache.free(block)
         assert cache.allocate(64).address == block.address
         cache.free(block)
@@ -123,7 +122,7 @@ def test_a_free_inside_the_locked_region_does_not_block() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(1, 9000), st.booleans()), max_size=60), st.integers(0, 20000))
-def test_the_books_balance(requests: list[tuple[int, bool]], budget: int) -> None:
+def test_byte_counts_match_a_model(requests: list[tuple[int, bool]], budget: int) -> None:
     inner = Limited()
     cache = CachingAllocator(inner, budget)
     held: list[Memory] = []
@@ -162,9 +161,9 @@ def test_threads_never_get_the_same_block() -> None:
     assert isinstance(cache, Allocator)
 
 
-def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
+def test_a_finalizer_may_allocate_while_its_thread_files_returned_blocks() -> None:
     class Reentrant(Limited):
-        """Freeing for good stands for a finalizer, which may run in the middle of any step."""
+        """Allocator whose `free` allocates, like a finalizer that runs at any step."""
 
         def free(self, memory: Memory) -> None:
             super().free(memory)
@@ -181,7 +180,7 @@ def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
         done.append(cache.allocate(64).capacity)
 
     done: list[int] = []
-    # A deadlock shall fail and not hang.
+    # A deadlock fails instead of blocking the suite.
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(30)
@@ -191,10 +190,10 @@ def test_a_finalizer_may_allocate_while_its_thread_files_blocks() -> None:
     assert inner.used == cache.in_use_bytes + cache.cached_bytes
 
 
-def test_all_devices_can_be_told_to_let_freed_memory_go() -> None:
+def test_release_memory_empties_the_caches_of_all_devices() -> None:
     allocators = [get_allocator(name) for name in ("CPU", "CPU:1")]
     release_memory()
-    kept = [Buffer.prepare_making(allocator, uint8, 1 << 16)() for allocator in allocators]
+    kept = [Buffer.make_factory(allocator, uint8, 1 << 16)() for allocator in allocators]
     for allocator in allocators:
         allocator.free(allocator.allocate(1 << 20))
     assert release_memory() == 2 << 20

@@ -1,4 +1,4 @@
-"""DISK: mapped files."""
+"""DISK device: mapped files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def weights(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_view_of_a_file_is_read_where_it_is_mapped(weights: Path) -> None:
+def test_a_view_of_a_file_is_not_a_copy(weights: Path) -> None:
     disk = DiskAllocator(f"disk:{weights}")
     file = Buffer(disk, uint8, disk.file_bytes)
     view = file.view(8, 24, float32)
@@ -40,12 +40,12 @@ def test_a_file_is_copied_to_a_device(weights: Path) -> None:
     assert out == b"head"
 
 
-def test_the_size_is_at_most_that_of_the_file(weights: Path) -> None:
+def test_a_buffer_larger_than_the_file_is_an_error(weights: Path) -> None:
     with pytest.raises(DiskError) as caught:
         Buffer(DiskAllocator(f"DISK:{weights}"), uint8, 33).ensure_allocated()
     assert (
         str(caught.value)
-        == f"DISK:{weights}: asked for 33 bytes, the file has 32\n  hint: make the buffer at most"
+        == f"DISK:{weights}: cannot map 33 bytes, the file has 32\n  hint: make the buffer at most"
         " as large as the file"
     )
 
@@ -70,7 +70,7 @@ def test_an_empty_file_is_an_empty_buffer(tmp_path: Path) -> None:
     assert Buffer(DiskAllocator(f"DISK:{tmp_path / 'empty'}"), uint8, 0).to_bytes() == b""
 
 
-def test_nothing_writes_to_a_file(weights: Path) -> None:
+def test_a_file_cannot_be_written(weights: Path) -> None:
     buffer = Buffer(DiskAllocator(f"DISK:{weights}"), uint8, 4)
     with pytest.raises(ReadOnlyError) as caught:
         buffer.copyin(b"tail")

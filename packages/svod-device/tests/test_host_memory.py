@@ -1,4 +1,4 @@
-"""Blocks, views and copies of host memory."""
+"""Host memory: blocks, views and copies."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def test_a_view_keeps_its_owner_alive() -> None:
     block, owner = make_block(8), Owner()
     alive = weakref.ref(owner)
     view = view_host(block.address, 8, owner)
-    part = view[2:4]
+    slice_ = view[2:4]
     del owner, view
     gc.collect()
     assert alive() is not None
-    del part
+    del slice_
     gc.collect()
     assert alive() is None
 
@@ -70,16 +70,16 @@ def test_exposed_memory_keeps_its_owner_alive_and_can_be_written() -> None:
     numbers = np.frombuffer(expose_host(block.address, 8, owner), np.int32)
     numbers[:] = 1, 2
     assert view_host(block.address, 8, block.owner).cast("i").tolist() == [1, 2]
-    part = numbers[1:]
+    slice_ = numbers[1:]
     del owner, numbers
     gc.collect()
     assert alive() is not None
-    del part
+    del slice_
     gc.collect()
     assert alive() is None
 
 
-def test_memory_is_located_without_being_held() -> None:
+def test_locate_host_does_not_pin_the_memory() -> None:
     array = bytearray(b"abcd")
     address = locate_host(array)
     copy_host(address, locate_host(b"xy"), 2)
@@ -102,7 +102,7 @@ def test_bytes_are_copied_between_addresses() -> None:
     assert target == b"\0abcd\0"
 
 
-def test_an_absurd_size_is_a_memory_error() -> None:
+def test_a_huge_block_is_a_memory_error() -> None:
     for nbytes in (1 << 62, 1 << 66):
         with pytest.raises(MemoryError):
             make_block(nbytes)

@@ -1,4 +1,4 @@
-"""Launch-size expressions: values, and every error."""
+"""Launch-size expressions: values and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ N = read("%n")
 
 
 @given(st.integers(1, 100), VALUES)
-def test_operators_mean_what_they_mean_in_python(n: int, m: int) -> None:
+def test_operators_have_python_semantics(n: int, m: int) -> None:
     quotient = int(m / n)
     table = {
         "%n + %m": n + m,
@@ -55,11 +55,11 @@ def test_casts_and_after_pass_their_operand_through() -> None:
     assert evaluate_expression(read("after(i32((BITCAST i64 %n)), (NOOP))"), {"n": 5}) == 5
 
 
-def test_a_bind_has_its_own_value() -> None:
+def test_a_bind_takes_its_bound_value() -> None:
     assert evaluate_expression(read("BIND index %n, 7"), {}) == 7
     with pytest.raises(LaunchSizeError) as caught:
         evaluate_expression(read("BIND index %n, 101"), {})
-    assert str(caught.value) == "launch size n=101: variable n = 101 is outside its bounds [1, 100]"
+    assert str(caught.value) == "launch size n=101: variable n = 101 is out of bounds [1, 100]"
 
 
 def test_a_long_chain_is_evaluated_without_recursion() -> None:
@@ -94,14 +94,14 @@ def test_a_long_chain_is_evaluated_without_recursion() -> None:
         ("cdiv(%n, 0)", "cdiv(n, 0): cdiv(n, 0) divides by zero"),
         ("cmod(%n, 0)", "cmod(n, 0): cmod(n, 0) divides by zero"),
         ("%n + 1 // (%n - %n)", "n + (1 // (n - n)): 1 // (n - n) divides by zero"),
-        ("f32(1.5)", "1.5: 1.5 is a float, sizes are integers"),
-        ("f32(%n)", "n: n is a float, sizes are integers"),
+        ("f32(1.5)", "1.5: 1.5 is a float; launch sizes are integers"),
+        ("f32(%n)", "n: n is a float; launch sizes are integers"),
         ("%m", "m: variable m has no value"),
-        ("%n ^ %n", "xor(n, n): XOR is no operation of launch sizes"),
-        ("%k", "k: variable k = 9 is outside its bounds [0, 3]"),
+        ("%n ^ %n", "xor(n, n): XOR is not supported in launch sizes"),
+        ("%k", "k: variable k = 9 is out of bounds [0, 3]"),
     ],
 )
-def test_what_has_no_value_is_an_error_that_shows_the_expression(text: str, problem: str) -> None:
+def test_an_expression_without_a_value_is_an_error_that_shows_it(text: str, problem: str) -> None:
     with pytest.raises(LaunchSizeError) as caught:
         evaluate_expression(read(text), {"n": 3, "k": 9})
     assert str(caught.value) == f"launch size {problem}"
@@ -115,13 +115,13 @@ def test_sizes_are_positive() -> None:
         evaluate_launch_sizes((1, 1, -1), {})
 
 
-def test_constant_sizes_are_known_as_such() -> None:
+def test_constant_sizes_are_recognized() -> None:
     assert is_constant(None)
     assert is_constant((1, read("index(2)"), 3))
     assert not is_constant((1, N, 3))
 
 
-def test_expressions_are_shown_in_infix_notation() -> None:
+def test_expressions_are_formatted_in_infix_notation() -> None:
     assert format_expression(read("(%n + 3) // 4")) == "(n + 3) // 4"
     assert format_expression(read("max(%n, (%n + 3) // 4)")) == "max(n, ((n + 3) // 4))"
     assert format_expression(12) == "12"

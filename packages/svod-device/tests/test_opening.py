@@ -1,6 +1,4 @@
-"""Openings of devices: how a loss is reported, and what is left of a device that was lost, closed,
-or opened before a fork.
-"""
+"""Openings of devices: reports of device loss, and uses after a loss, a close or a fork."""
 
 from __future__ import annotations
 
@@ -42,7 +40,7 @@ from svod_ir.testing import run_in_child
 
 @dataclass
 class Server:
-    """Memory behind a connection; it ends at the first address that it never gave away."""
+    """Memory behind a connection. An unknown address ends the server."""
 
     blocks: dict[int, bytearray] = field(default_factory=dict[int, bytearray])
     is_gone: bool = False
@@ -63,7 +61,7 @@ class Server:
 
 
 class Remote:
-    """What the devices of this kind share under the name: whichever server there is now."""
+    """Allocator that connects to the current server."""
 
     is_host_addressable = False
     is_writable = True
@@ -100,7 +98,7 @@ class Remote:
 
 
 class RemoteProgram:
-    """A kernel that fails by itself where it is given no buffers; `timed_call` as well."""
+    """Program whose calls fail without buffers; so does `timed_call`."""
 
     entry = None
 
@@ -167,7 +165,7 @@ def registry() -> Iterator[Registry]:
     registry.register(ALLOCATORS, "REMOTE", Remote)
     registry.register(COMPILERS, "REMOTE.x", make_backend)
     yield registry
-    # No buffer of this test reaches the server of the next one.
+    # Prevent buffers of this test from reaching the next test's server.
     Remote.server = Server()
     registry.clear()
 
@@ -177,7 +175,7 @@ ONE: Dims = (1, 1, 1)
 
 
 class Everything:
-    """A buffer, a program and a table of one opening, and each way to use them."""
+    """Buffer, program and table of one opening, and all operations on them."""
 
     def __init__(self, registry: Registry) -> None:
         self.device = registry.get_device("REMOTE")
@@ -220,7 +218,7 @@ USES = [
 
 
 @pytest.mark.parametrize("use", USES)
-def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_done(
+def test_every_operation_on_a_lost_device_raises_device_lost_with_its_name(
     registry: Registry, use: str
 ) -> None:
     everything = Everything(registry)
@@ -232,17 +230,17 @@ def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_don
     problem = "ConnectionResetError: peer closed the connection"
     assert (
         str(error)
-        == f"{use.strip()} failed: device REMOTE is lost: {problem}\n  hint: what it held is gone:"
-        " call svod_device.close_device('REMOTE'), and make its tensors anew"
+        == f"{use.strip()} failed: device REMOTE is lost: {problem}\n  hint: its memory is lost:"
+        " call svod_device.close_device('REMOTE') and create its tensors again"
     )
     assert (error.device, error.operation, error.problem) == ("REMOTE", use.strip(), problem)
     assert isinstance(error.__cause__, ConnectionResetError)
-    # The server is back, and remembers nothing: whatever reached it now would end it.
+    # The new server fails on any address of the old one.
     Remote.server = Server()
-    for other, run in everything.uses.items():
+    for operation, run in everything.uses.items():
         with pytest.raises(DeviceLostError) as caught:
             run()
-        assert (caught.value.problem, caught.value.earlier) == (problem, use.strip()), other
+        assert (caught.value.problem, caught.value.earlier) == (problem, use.strip()), operation
     with pytest.raises(
         DeviceLostError, match=r"^using a buffer of 4 bytes on REMOTE failed: device REMOTE is lost"
     ):
@@ -252,7 +250,7 @@ def test_a_loss_has_one_class_wherever_it_is_noticed_and_says_what_was_being_don
     assert not Remote.server.is_gone
 
 
-def test_an_error_of_a_device_that_is_there_is_the_operation_s_own(registry: Registry) -> None:
+def test_an_error_of_a_working_device_is_raised_unchanged(registry: Registry) -> None:
     everything = Everything(registry)
     with pytest.raises(TypeError, match="no buffers"):
         everything.program((), (), ONE)
@@ -270,7 +268,7 @@ class LoopingRemoteLauncher(RemoteLauncher):
         return list(launches)
 
 
-def test_a_launcher_runs_loops_behind_the_guard_as_it_says_and_gets_its_own_programs_in_them(
+def test_a_guarded_launcher_runs_loops_with_unguarded_programs(
     registry: Registry,
 ) -> None:
     looping = LoopingRemoteLauncher()
@@ -293,7 +291,7 @@ def test_a_launcher_runs_loops_behind_the_guard_as_it_says_and_gets_its_own_prog
     assert table.operation == "launching kernels scale, scale"
 
 
-def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_everyone_after(
+def test_an_asynchronous_error_is_raised_by_the_first_wait_and_every_later_call(
     registry: Registry,
 ) -> None:
     everything = Everything(registry)
@@ -306,11 +304,13 @@ def test_an_error_that_comes_late_is_reported_by_whoever_waits_first_and_to_ever
         everything.buffer.to_bytes()
     Remote.server.late_error = ""
     for run in everything.uses.values():
-        with pytest.raises(DeviceLostError, match="lost before, while copying 4 bytes from REMOTE"):
+        with pytest.raises(
+            DeviceLostError, match="the loss was detected while copying 4 bytes from REMOTE"
+        ):
             run()
 
 
-def test_an_error_of_synchronize_is_a_loss_also_if_the_plugin_forgets_it(
+def test_an_error_of_synchronize_is_a_loss_even_if_the_plugin_forgets_it(
     registry: Registry,
 ) -> None:
     everything = Everything(registry)
@@ -332,7 +332,7 @@ def test_an_error_of_synchronize_is_a_loss_also_if_the_plugin_forgets_it(
         everything.buffer.to_bytes()
 
 
-def test_what_a_plugin_says_itself_of_a_loss_is_kept(registry: Registry) -> None:
+def test_the_problem_of_a_plugin_s_device_lost_error_is_kept(registry: Registry) -> None:
     everything = Everything(registry)
     cause = DeviceLostError(device="REMOTE", problem="error 43: fell off the bus")
 
@@ -347,7 +347,7 @@ def test_what_a_plugin_says_itself_of_a_loss_is_kept(registry: Registry) -> None
     assert caught.value.__cause__ is cause
 
 
-def test_a_device_that_was_lost_is_opened_again_and_knows_no_buffer_of_before(
+def test_a_reopened_device_rejects_buffers_of_the_lost_opening(
     registry: Registry,
 ) -> None:
     before = Everything(registry)
@@ -372,7 +372,7 @@ def test_a_device_that_was_lost_is_opened_again_and_knows_no_buffer_of_before(
     assert after.buffer.to_bytes() == b"efgh"
 
 
-def test_a_closed_device_is_left_by_its_buffers_and_told_so_once(registry: Registry) -> None:
+def test_closing_a_device_invalidates_its_buffers_and_calls_close_once(registry: Registry) -> None:
     for close in (lambda: registry.close("REMOTE"), registry.clear):
         registry.register(ALLOCATORS, "REMOTE", Remote)
         registry.register(COMPILERS, "REMOTE.x", make_backend)
@@ -391,7 +391,7 @@ def test_a_closed_device_is_left_by_its_buffers_and_told_so_once(registry: Regis
         assert not server.is_gone
 
 
-def test_closing_a_device_that_is_gone_fails_in_silence_and_one_that_is_there_does_not(
+def test_errors_of_close_are_raised_unless_the_device_was_lost(
     registry: Registry,
 ) -> None:
     everything = Everything(registry)
@@ -407,7 +407,7 @@ def test_closing_a_device_that_is_gone_fails_in_silence_and_one_that_is_there_do
         registry.close("REMOTE")
 
 
-def test_memory_of_the_cpu_stays_when_its_device_is_closed() -> None:
+def test_memory_of_a_closed_cpu_device_remains_usable() -> None:
     registry = Registry()
     buffer = Buffer(registry.get_allocator("CPU"), uint8, 4)
     buffer.copyin(b"abcd")
@@ -416,7 +416,7 @@ def test_memory_of_the_cpu_stays_when_its_device_is_closed() -> None:
     assert registry.get_allocator("CPU") is not buffer.allocator
 
 
-def test_a_cache_hands_the_end_of_its_device_on(registry: Registry) -> None:
+def test_a_caching_allocator_forwards_close(registry: Registry) -> None:
     registry.register(ALLOCATORS, "CACHED", lambda name: CachingAllocator(Remote(name), 1 << 20))
     for _ in range(3):
         Buffer(registry.get_allocator("CACHED"), uint8, 100).ensure_allocated()
@@ -425,7 +425,7 @@ def test_a_cache_hands_the_end_of_its_device_on(registry: Registry) -> None:
     assert Remote.server.closed == 1
 
 
-def test_a_child_of_os_fork_opens_the_device_itself() -> None:
+def test_a_forked_child_opens_the_device_again() -> None:
     import svod_device
 
     Remote.server = Server()
@@ -436,7 +436,7 @@ def test_a_child_of_os_fork_opens_the_device_itself() -> None:
         buffer.copyin(b"abcd")
 
         def use() -> bool:
-            with pytest.raises(DeviceLostError, match="the process that opened it is the parent"):
+            with pytest.raises(DeviceLostError, match="it was opened by the parent process"):
                 buffer.to_bytes()
             own = Buffer(svod_device.get_allocator("REMOTE"), uint8, 4)
             own.copyin(b"efgh")
@@ -448,7 +448,7 @@ def test_a_child_of_os_fork_opens_the_device_itself() -> None:
         svod_device.clear()
 
 
-def test_out_of_memory_collects_garbage_first_and_then_says_how_much_is_in_use(
+def test_out_of_memory_collects_garbage_first_and_reports_the_usage(
     registry: Registry,
 ) -> None:
     class Cycle:
@@ -468,17 +468,18 @@ def test_out_of_memory_collects_garbage_first_and_then_says_how_much_is_in_use(
     finally:
         gc.enable()
     with pytest.raises(
-        OutOfMemoryError, match="out of memory on REMOTE: asked for 400 bytes with 700 bytes in use"
+        OutOfMemoryError,
+        match="out of memory on REMOTE: tried to allocate 400 bytes with 700 bytes in use",
     ):
         Buffer(registry.get_allocator("REMOTE"), uint8, 400).ensure_allocated()
     assert kept.to_bytes() == bytes(700)
 
 
-def test_an_allocator_may_say_that_one_process_alone_has_its_device(registry: Registry) -> None:
+def test_an_allocator_may_declare_its_device_exclusive(registry: Registry) -> None:
     class Exclusive(Remote):
         is_exclusive = True
 
     registry.register(ALLOCATORS, "ONLY", Exclusive)
     registry.register(ALLOCATORS, "CACHED", lambda name: CachingAllocator(Exclusive(name), 1 << 20))
-    found = [registry.get_device(name).is_exclusive for name in ("ONLY", "CACHED", "REMOTE")]
-    assert found == [True, True, False]
+    exclusive = [registry.get_device(name).is_exclusive for name in ("ONLY", "CACHED", "REMOTE")]
+    assert exclusive == [True, True, False]

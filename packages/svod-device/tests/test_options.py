@@ -1,4 +1,4 @@
-"""The options and their variables."""
+"""Options and their environment variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from svod_device.options import DEFAULT_CACHE_BYTES
 from svod_ir import OptionError
 
 
-def test_nothing_set_gives_the_defaults() -> None:
+def test_an_empty_environment_gives_the_defaults() -> None:
     assert DeviceOptions.from_env({}) == DeviceOptions() == DeviceOptions(DEFAULT_CACHE_BYTES, {})
 
 

@@ -1,4 +1,4 @@
-"""The registry: entry points, devices, broken and rival plugins, the report."""
+"""Registry: entry points, devices, and broken and conflicting plugins."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from svod_ir import Target, UOp
 
 
 class FakeCompiler:
-    """Counts what it compiles."""
+    """Compiler that counts its calls."""
 
     def __init__(self, cache_key: str = "fake-1") -> None:
         self.compiled: list[str] = []
@@ -94,7 +94,7 @@ DISK = EntryPoint("DISK", "svod_device.disk:make_disk_allocator", ALLOCATORS)
 
 @pytest.fixture
 def registry() -> Registry:
-    """CPU and DISK from entry points, and a device FAKE with two backends."""
+    """Registry of CPU and DISK from entry points, and of a device FAKE with two backends."""
     registry = Registry([CPU, DISK], DeviceOptions())
     registry.register(ALLOCATORS, "FAKE", make_allocator)
     registry.register(COMPILERS, "FAKE.one", make_backend)
@@ -109,7 +109,7 @@ def make(device):
 """
 
 
-def test_the_cpu_and_the_disk_come_from_entry_points(tmp_path: Path) -> None:
+def test_cpu_and_disk_are_registered_by_entry_points(tmp_path: Path) -> None:
     registry = Registry()
     plugins = {(p.group, p.name): p for p in registry.iter_plugins()}
     assert plugins[ALLOCATORS, "CPU"].value == CPU.value
@@ -138,29 +138,29 @@ def test_one_device_has_one_allocator_under_all_its_names(registry: Registry) ->
     assert canonical_device("fake:0") == "FAKE"
 
 
-def test_an_unknown_device_lists_those_that_are_there(registry: Registry) -> None:
+def test_an_unknown_device_is_an_error_that_lists_the_available_devices(registry: Registry) -> None:
     for look_up in (registry.get_allocator, registry.get_device):
         with pytest.raises(UnknownDeviceError) as caught:
             look_up("TPU:3")
         assert (
             str(caught.value)
-            == "no device 'TPU:3': nothing provides its kind\n  note: devices that are there: CPU,"
-            " DISK, FAKE\n  hint: install the plugin that provides it; `python -m svod_device`"
-            " lists what is installed"
+            == "unknown device 'TPU:3': no installed plugin provides this kind\n  note: available devices: CPU,"
+            " DISK, FAKE\n  hint: install its plugin; `python -m svod_device` lists the"
+            " installed plugins"
         )
         assert isinstance(caught.value, LookupError)
 
 
-def test_a_name_that_is_none_lists_the_devices_as_well(registry: Registry) -> None:
+def test_a_malformed_name_is_an_error_that_lists_the_available_devices(registry: Registry) -> None:
     for name in ("CPU:x", "CPU:-1", "CPU:1.5", "C PU", "CPU:"):
         with pytest.raises(DeviceNameError, match=f"invalid device name '{name}'") as caught:
             registry.get_device(name)
-        assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE"]
+        assert caught.value.__notes__ == ["available devices: CPU, DISK, FAKE"]
 
 
-def test_what_follows_the_colon_is_the_plugin_s(registry: Registry) -> None:
+def test_the_plugin_checks_the_location_of_a_device_name(registry: Registry) -> None:
     def make(device: str) -> HostAllocator:
-        if parse_device_name(device).place is None:
+        if parse_device_name(device).location is None:
             raise DeviceNameError(given=device, reason="FAR needs the address of a machine")
         return HostAllocator(device)
 
@@ -173,10 +173,10 @@ def test_what_follows_the_colon_is_the_plugin_s(registry: Registry) -> None:
         DeviceNameError, match="invalid device name 'FAR:2': FAR needs the address"
     ) as caught:
         registry.get_allocator("FAR:2")
-    assert caught.value.__notes__ == ["devices that are there: CPU, DISK, FAKE, FAR"]
+    assert caught.value.__notes__ == ["available devices: CPU, DISK, FAKE, FAR"]
 
 
-def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(
+def test_a_plugin_that_fails_to_import_does_not_affect_other_plugins(
     install: Callable[..., str],
 ) -> None:
     module = install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
@@ -185,7 +185,7 @@ def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(
     with pytest.raises(PluginLoadError) as caught:
         registry.get_device("BROKEN:1")
     assert (
-        str(caught.value) == "plugin 'BROKEN' of distribution 'svod-broken' does not work: "
+        str(caught.value) == "plugin 'BROKEN' of distribution 'svod-broken' failed to load: "
         "ModuleNotFoundError: No module named 'no_such_module'\n"
         f"  note: entry point: {module}:make\n"
         "  hint: reinstall or uninstall svod-broken"
@@ -201,7 +201,11 @@ def test_a_plugin_that_does_not_import_is_reported_and_harms_no_other(
     [
         ("def make(device): raise RuntimeError('no driver')", "make", "RuntimeError: no driver"),
         ("make = 3", "make", "TypeError: MODULE:make is int, not a factory"),
-        ("def make(device): return 3", "make", "TypeError: MODULE:make made int, not Allocator"),
+        (
+            "def make(device): return 3",
+            "make",
+            "TypeError: MODULE:make returned int, not Allocator",
+        ),
         ("raise SystemExit('no driver')", "make", "SystemExit: no driver"),
         ("import sys\ndef make(device): sys.exit(3)", "make", "SystemExit: 3"),
         ("", "absent", "AttributeError: module 'MODULE' has no attribute 'absent'"),
@@ -262,12 +266,12 @@ def test_a_device_chooses_its_backend() -> None:
         _ = make(chosen, ["clang", "llvm"]).get_device("CPU").renderer
     assert (
         str(caught.value) == "device 'CPU' has no backend 'zig'\n"
-        "  note: backends that are there: clang, llvm\n"
+        "  note: available backends: clang, llvm\n"
         "  hint: set SVOD_CPU_BACKEND=clang"
     )
 
 
-def test_what_is_permanent_stays_usable_when_it_is_closed(registry: Registry) -> None:
+def test_permanent_memory_remains_usable_after_close(registry: Registry) -> None:
     class Permanent(HostAllocator):
         is_permanent = True
 
@@ -285,19 +289,19 @@ def test_what_is_permanent_stays_usable_when_it_is_closed(registry: Registry) ->
             assert buffer.to_bytes() == b"abc"
 
 
-def test_a_device_without_backends_runs_no_kernels(registry: Registry) -> None:
+def test_a_device_without_backends_cannot_run_kernels(registry: Registry) -> None:
     device = registry.get_device("DISK:/tmp/x")
     assert repr(device) == "Device(DISK:/tmp/x, backends: none)"
     with pytest.raises(UnknownBackendError) as caught:
         _ = device.backend
     assert (
         str(caught.value)
-        == "device 'DISK:/tmp/x' runs no kernels: no compiler is registered for it\n"
-        '  hint: copy the data to a device that computes, as in x.to("CPU")'
+        == "device 'DISK:/tmp/x' has no backend: it stores data but cannot run kernels\n"
+        '  hint: copy the data to a device with a backend, as in x.to("CPU")'
     )
 
 
-def test_a_device_owns_what_its_backend_made(registry: Registry) -> None:
+def test_a_device_exposes_the_objects_of_its_backend(registry: Registry) -> None:
     device = registry.get_device("FAKE:1")
     assert device.backend_names == ("one", "two")
     assert device.backend is device.get_backend("one")
@@ -342,11 +346,11 @@ def test_the_process_has_one_registry_that_can_be_cleared() -> None:
         (
             None,
             "declares no version of the plugin interface; svod-device has version 1",
-            "install a svod-other that declares it; `docs/new-device.md` tells plugin authors how",
+            "install a release of svod-other that declares it; plugin authors: see `docs/new-device.md`",
         ),
     ],
 )
-def test_a_plugin_for_another_interface_is_named_and_not_imported(
+def test_a_plugin_for_a_different_interface_version_is_not_imported(
     install: Callable[..., str], interface: int | None, problem: str, hint: str
 ) -> None:
     module = install(
@@ -371,7 +375,7 @@ def test_a_plugin_for_another_interface_is_named_and_not_imported(
     assert registry.get_allocator("CPU").device == "CPU"
 
 
-def test_every_distribution_of_ours_declares_the_interface() -> None:
+def test_svod_s_own_plugins_declare_the_interface_version() -> None:
     for plugin in Registry().iter_plugins():
         if plugin.distribution.startswith("svod-"):
             assert plugin.interface == INTERFACE_VERSION, plugin
@@ -386,6 +390,6 @@ def test_the_error_of_a_factory_keeps_its_hint() -> None:
     with pytest.raises(PluginLoadError) as caught:
         registry.get_allocator("FAKE")
     assert caught.value.headline.endswith(
-        "does not work: DiskError: DISK:/dev/fake: no such driver"
+        "failed to load: DiskError: DISK:/dev/fake: no such driver"
     )
     assert caught.value.hint == "install the driver"

@@ -1,6 +1,4 @@
-"""`python -m svod_device`: each device is tried, in a process of its own, and what fails is
-named.
-"""
+"""`python -m svod_device`: each device is tried in a child process, and failures are reported."""
 
 from __future__ import annotations
 
@@ -38,19 +36,19 @@ def with_call(call, right=make_program):
     return make
 """
 BAD = {
-    "open": ("Allocator.__init__ = fail", "does not work: OSError: no luck"),
+    "open": ("Allocator.__init__ = fail", "failed to load: OSError: no luck"),
     "allocate": ("Allocator.allocate = fail", "allocating 4096 bytes: OSError: no luck"),
     "copy": (
         "def garble(self, to, at): to[:] = bytes(len(to))\nAllocator.copy_out = garble",
-        "copying 4096 bytes from the device: 4079 of 4096 bytes came back changed",
+        "copying 4096 bytes from the device: 4079 of 4096 bytes differ from those written",
     ),
     "crash": (
         "def crash(self, at, to): os._exit(3)\nAllocator.copy_in = crash",
-        "copying 4096 bytes to the device: the process ended with status 3",
+        "copying 4096 bytes to the device: the process exited with status 3",
     ),
     "signal": (
         "def crash(self, at, to): os.abort()\nAllocator.copy_in = crash",
-        "copying 4096 bytes to the device: the process ended by signal 6",
+        "copying 4096 bytes to the device: the process was killed by signal 6",
     ),
     "lost": (
         "Allocator.copy_in = fail\nAllocator.synchronize = fail",
@@ -58,13 +56,13 @@ BAD = {
     ),
 }
 BAD_BACKENDS = {
-    "make": ("make_backend = fail", "does not work: OSError: no luck"),
+    "make": ("make_backend = fail", "failed to load: OSError: no luck"),
     "compile": ("Compiler.compile = fail", "building a kernel: OSError: no luck"),
     "load": ("make_program = lambda _: fail", "building a kernel: OSError: no luck"),
     "launch": ("make_program = with_call(fail)", "running a kernel: OSError: no luck"),
     "nothing": (
         "make_program = with_call(lambda *_: None)",
-        "running a kernel: element 0 is -5 instead of -8",
+        "running a kernel: element 0 is -5, expected -8",
     ),
 }
 HANG = """
@@ -101,7 +99,7 @@ def test_a_device_that_computes_works(install: Callable[..., str], limit_s: floa
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_memory_that_fails_is_reported_with_what_was_being_done(
+def test_a_failure_of_the_memory_is_reported_with_its_step(
     install: Callable[..., str], name: str
 ) -> None:
     text, problem = BAD[name]
@@ -112,7 +110,7 @@ def test_memory_that_fails_is_reported_with_what_was_being_done(
 
 
 @pytest.mark.parametrize("name", BAD_BACKENDS)
-def test_a_backend_that_fails_is_reported_with_what_was_being_done(
+def test_a_failure_of_a_backend_is_reported_with_its_step(
     install: Callable[..., str], name: str
 ) -> None:
     text, problem = BAD_BACKENDS[name]
@@ -123,18 +121,18 @@ def test_a_backend_that_fails_is_reported_with_what_was_being_done(
     assert not report.works
 
 
-def test_a_device_that_hangs_is_given_up(install: Callable[..., str]) -> None:
+def test_a_device_that_hangs_is_reported_as_a_timeout(install: Callable[..., str]) -> None:
     install("svod-bad", WORKING + HANG, **ALL)
     report = report_of("BAD", limit_s=3)
-    assert report.problem is not None and "no end after 3 s" in report.problem
+    assert report.problem is not None and "timed out after 3 s" in report.problem
     assert not report.works
 
 
-def test_what_a_plugin_prints_is_no_answer_and_its_last_words_are_shown(
+def test_the_last_line_of_a_crashed_plugin_s_output_is_reported(
     install: Callable[..., str],
 ) -> None:
     install("svod-bad", WORKING + TALK, **ALL)
-    problem = "allocating 4096 bytes: the process ended with status 1: fatal: card 3 is on fire"
+    problem = "allocating 4096 bytes: the process exited with status 1: fatal: card 3 is on fire"
     assert report_of("BAD").problem == problem
 
 
@@ -156,7 +154,7 @@ def make_backend(device: str) -> Backend:
     return Backend(Text(), Text(), None, Target.generic())  # type: ignore[arg-type]
 
 
-def test_the_report_says_who_provides_what_and_what_does_not_work(
+def test_the_report_lists_providers_and_problems(
     install: Callable[..., str],
 ) -> None:
     install("svod-broken", "import no_such_module", allocators=["BROKEN = MODULE:make"])
@@ -174,24 +172,25 @@ def test_the_report_says_who_provides_what_and_what_does_not_work(
         " default): works\n" in report
     )
     assert (
-        "EMPTY: memory by fakery: works\n  no backend: it holds data, but runs no kernels" in report
+        "EMPTY: memory by fakery: works\n  no backend: it stores data but cannot run kernels"
+        in report
     )
     assert (
         "  FAKE.one by fakery (target generic, the default): does not work: building a kernel:"
         " OSError: first line\n      second line\n" in report
     )
-    broken = "plugin 'BROKEN' of distribution 'svod-broken' does not work: ModuleNotFoundError"
+    broken = "plugin 'BROKEN' of distribution 'svod-broken' failed to load: ModuleNotFoundError"
     assert f"BROKEN: memory by svod-broken 1.0: does not work: {broken}" in report
     assert "  hint: reinstall or uninstall svod-broken" in report
     half = (
-        "HALF: no memory: does not work: nothing provides its memory\n  HALF.x by svod-half 1.0"
+        "HALF: no memory: does not work: no plugin provides an allocator\n  HALF.x by svod-half 1.0"
         " (the default): does not work"
     )
     assert half in report
     assert "DISK: memory by " in report
 
 
-def test_a_kind_whose_devices_have_longer_names_is_tried_under_one_of_them(
+def test_a_device_kind_that_requires_a_location_is_not_tried_without_it(
     tmp_path: object,
 ) -> None:
     def make(device: str) -> HostAllocator:
@@ -209,10 +208,10 @@ def test_a_kind_whose_devices_have_longer_names_is_tried_under_one_of_them(
     assert lines[1] == f"FAR: memory by fakery: not tried: {untried.untried}"
     assert lines[2] == "far:host:80: memory by fakery: works"
     assert lines[4].startswith("DISK: memory by svod-device")
-    assert lines[4].endswith("not tried: invalid device name 'DISK': DISK needs the path of a file")
+    assert lines[4].endswith("not tried: invalid device name 'DISK': DISK needs a file path")
 
 
-def test_a_report_says_of_each_backend_whether_it_works(install: Callable[..., str]) -> None:
+def test_the_report_has_the_state_of_each_backend(install: Callable[..., str]) -> None:
     module = install("svod-good", WORKING, **ALL)
     registry = Registry()
     registry.register(COMPILERS, "BAD.y", lambda device: 1 / 0, "other")  # type: ignore[arg-type, return-value]
@@ -237,15 +236,15 @@ def test_the_report_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_report_is_printed_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--json", "CPU", "NOPE"])
-    found = json.loads(capsys.readouterr().out)
-    assert found["interface"] == INTERFACE_VERSION
-    cpu, nope = found["devices"]
+    report = json.loads(capsys.readouterr().out)
+    assert report["interface"] == INTERFACE_VERSION
+    cpu, nope = report["devices"]
     assert (cpu["kind"], cpu["works"], cpu["problem"]) == ("CPU", True, None)
     assert cpu["providers"][0]["distribution"].startswith("svod")
-    assert (nope["works"], nope["problem"]) == (False, "nothing provides its memory")
+    assert (nope["works"], nope["problem"]) == (False, "no plugin provides an allocator")
 
 
-def test_the_exit_status_says_whether_all_devices_work(
+def test_the_exit_status_is_zero_if_all_devices_work(
     install: Callable[..., str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     clear()

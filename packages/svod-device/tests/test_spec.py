@@ -30,7 +30,7 @@ SINK = """
 
 
 def storing_one(line: str) -> UOp:
-    """The program of a kernel that stores at the place that a line defines."""
+    """Return the program of a kernel that stores at the index that a line defines."""
     return program(
         parse_graph(
             f"%out = PARAM f32 [0, 16]\n%i = {line}\n%store = STORE %out[%i], 1.0\nSINK %store"
@@ -57,19 +57,19 @@ def test_variables_follow_the_linear_program() -> None:
     assert sorted(spec.var_names) == ["a_shift", "n"]
 
 
-def test_the_core_number_sizes_the_grid_and_is_no_value() -> None:
+def test_core_id_sizes_the_grid_and_is_not_a_launch_value() -> None:
     spec = ProgramSpec.from_program(storing_one('DEFINE_VAR index ["core_id", 0, 7]'))
     assert spec.launch_dims({}) == ((8, 1, 1), (1, 1, 1))
     assert (spec.var_names, spec.variables) == ((), (Variable("core_id", 0, 7),))
     assert (spec.name, spec.outs, spec.ins) == ("kernel", (0,), ())
 
 
-def test_a_grid_of_items_has_no_workgroups() -> None:
+def test_a_grid_of_work_items_has_no_workgroups() -> None:
     spec = ProgramSpec.from_program(storing_one('SPECIAL index 12 ["idx2"]'))
     assert spec.launch_dims({}) == ((1, 1, 12), None)
 
 
-def test_normalised_graphs_own_parameters_with_a_device() -> None:
+def test_parameters_with_a_device_are_not_kernel_arguments() -> None:
     sink = parse_graph("""
         %out = PARAM f32 [0, 16]
         %other = PARAM f32 [9, 4, "CPU"]
@@ -137,7 +137,7 @@ def test_an_unknown_grid_axis_is_an_error(name: str) -> None:
         ProgramSpec.from_program(storing_one(f'SPECIAL index 4 ["{name}"]'))
 
 
-def test_a_binary_stage_is_welcome() -> None:
+def test_a_binary_stage_is_accepted() -> None:
     stages = parse_graph(STAGES + 'PROGRAM %sink, %linear, %source, %binary ["CPU"]')
     assert ProgramSpec.from_program(stages).globals == ()
 

@@ -1,7 +1,6 @@
-"""A device that does everything right: it queues launches, interprets them when somebody waits, and
-can be made to fail.
+"""Correct device that queues launches, interprets them at the next wait, and can be broken.
 
-Tests use the text of this module too, to make plugins of it.
+Tests also use the text of this module as the source of plugins.
 """
 
 import ctypes
@@ -15,7 +14,7 @@ from svod_ir import Op, Target, UOp, parse_graph, print_graph
 from svod_ir.evaluate import evaluate_linear
 
 OPEN = {}
-"""The allocator of each device that is open: its programs launch through it."""
+"""Allocators of the open devices by name; their programs launch through them."""
 
 
 class Allocator(HostAllocator):
@@ -27,7 +26,7 @@ class Allocator(HostAllocator):
         OPEN[device] = self
 
     def wait(self):
-        """Run what is queued; what fails then is everybody's problem."""
+        """Run the queue. After an error, every later wait raises it."""
         while self.queue and not self.problem:
             try:
                 self.queue.pop(0)()

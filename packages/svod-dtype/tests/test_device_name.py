@@ -28,7 +28,7 @@ def test_names_parse(text: str, expected: DeviceName) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ":", ":1", "CPU:", "CPU: ", "2CPU", "C PU", "DISK", "DISK:"])
-def test_a_wrong_name_is_an_error_that_names_it(text: str) -> None:
+def test_an_invalid_name_is_an_error_that_shows_it(text: str) -> None:
     with pytest.raises(DeviceNameError) as caught:
         parse_device_name(text)
     assert isinstance(caught.value, ValueError)
@@ -41,14 +41,14 @@ def test_the_canonical_spelling_reads_back(text: str) -> None:
     assert str(parse_device_name(text)) == text
 
 
-def test_device_zero_is_the_device_itself() -> None:
+def test_index_zero_is_the_default() -> None:
     assert parse_device_name("CPU:0") == parse_device_name("CPU")
     assert str(parse_device_name("cpu:0")) == "CPU"
 
 
-def test_a_place_is_no_number() -> None:
+def test_a_location_is_not_an_index() -> None:
     assert parse_device_name("CPU:3").get_index() == 3
     with pytest.raises(
-        DeviceNameError, match="invalid device name 'CPU:x': 'x' is not a device number"
+        DeviceNameError, match="invalid device name 'CPU:x': 'x' is not a device index"
     ):
         parse_device_name("cpu:x").get_index()

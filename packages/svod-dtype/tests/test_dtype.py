@@ -88,13 +88,13 @@ def test_sizes_count_bytes_and_bits() -> None:
 
 
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
-def test_integer_limits_are_those_of_numpy(dtype: DType) -> None:
+def test_integer_limits_equal_numpy_s(dtype: DType) -> None:
     info = np.iinfo(dtype.numpy)
     assert (dtype.min, dtype.max) == (info.min, info.max)
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
-def test_float_limits_are_those_of_numpy(dtype: DType) -> None:
+def test_float_limits_equal_numpy_s(dtype: DType) -> None:
     info = ml_dtypes.finfo(dtype.numpy)
     assert dtype.finfo_max == float(info.max)
     assert dtype.finfo_eps == float(info.eps)
@@ -104,7 +104,7 @@ def test_float_limits_are_those_of_numpy(dtype: DType) -> None:
         assert (dtype.min, dtype.max) == (-math.inf, math.inf)
 
 
-def test_complex_numbers_have_two_parts_and_no_order() -> None:
+def test_complex_dtypes_have_a_float_dtype_and_no_order() -> None:
     assert [d.part for d in COMPLEX_DTYPES] == [float32, float64]
     assert float32.part is float32
     assert all(d.is_complex and d.is_inexact and not d.is_float for d in COMPLEX_DTYPES)
@@ -113,9 +113,9 @@ def test_complex_numbers_have_two_parts_and_no_order() -> None:
     assert to_dtype(complex) is to_dtype("complex64")
     for dtype in COMPLEX_DTYPES:
         for attribute in ("min", "max"):
-            with pytest.raises(ValueError, match="no order"):
+            with pytest.raises(ValueError, match="is not ordered"):
                 getattr(dtype, attribute)
-        with pytest.raises(ValueError, match="cast each"):
+        with pytest.raises(ValueError, match="cast the real and the imaginary part"):
             cast_value(1, dtype)
 
 
@@ -139,7 +139,7 @@ def test_every_spelling_finds_its_dtype(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["", "f33", "f32x", "f32x0", "f32x-1", "xf32", "float"[:3]])
-def test_a_wrong_spelling_finds_nothing(spelling: str) -> None:
+def test_an_unknown_name_finds_no_dtype(spelling: str) -> None:
     assert find_dtype(spelling) is None
 
 
@@ -152,7 +152,7 @@ def test_python_types_denote_the_defaults() -> None:
 @pytest.mark.parametrize(
     "given", ["clongdouble", np.clongdouble, np.dtype("U3"), object(), None, "datetime64"]
 )
-def test_what_is_no_dtype_is_an_error_that_lists_the_dtypes(given: object) -> None:
+def test_an_unknown_dtype_is_an_error_that_lists_the_dtypes(given: object) -> None:
     with pytest.raises(UnknownDTypeError) as caught:
         to_dtype(given)
     assert isinstance(caught.value, TypeError)
@@ -180,7 +180,7 @@ def test_integers_wrap_as_in_numpy(dtype: DType) -> None:
         assert cast_value(value, dtype) == int(expected)
 
 
-def test_a_float_given_to_an_integer_truncates_and_stays_in_its_range() -> None:
+def test_a_float_truncates_and_saturates_to_an_integer_type() -> None:
     assert cast_value(2.9, int8) == 2
     assert cast_value(-2.9, int8) == -2
     assert cast_value(300.5, int8) == 127
@@ -191,21 +191,21 @@ def test_a_float_given_to_an_integer_truncates_and_stays_in_its_range() -> None:
     assert type(cast_value(2.0, int8)) is int
 
 
-def test_bool_is_whether_the_value_is_not_zero() -> None:
+def test_nonzero_values_convert_to_true() -> None:
     assert cast_value(2, bool_) is True
     assert cast_value(0.0, bool_) is False
     assert cast_value(math.nan, bool_) is True
 
 
 def _all_values(dtype: DType) -> np.ndarray:
-    """Every value as float64; signalling NaNs make numpy warn."""
+    """Return all values as float64. Signalling NaNs make numpy warn."""
     bits = np.arange(1 << dtype.bits, dtype=np.uint32).astype(f"uint{dtype.bits}")
     with np.errstate(invalid="ignore"):
         return bits.view(NARROW_NUMPY[dtype]).astype(np.float64)
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)
-def test_every_value_of_a_narrow_type_is_itself(dtype: DType) -> None:
+def test_every_value_of_a_narrow_type_is_exact(dtype: DType) -> None:
     for value in _all_values(dtype).tolist():
         rounded = cast_value(value, dtype)
         assert rounded == value or (math.isnan(value) and math.isnan(rounded))
@@ -226,15 +226,15 @@ def test_halfway_and_neighbouring_values_round_as_in_numpy(dtype: DType) -> None
     candidates = candidates.astype(np.float32)
     with np.errstate(over="ignore"):
         expected = candidates.astype(NARROW_NUMPY[dtype]).astype(np.float64)
-    found = np.array([cast_value(v, dtype) for v in candidates.tolist()])
-    np.testing.assert_array_equal(found, expected)
+    rounded = np.array([cast_value(v, dtype) for v in candidates.tolist()])
+    np.testing.assert_array_equal(rounded, expected)
 
 
 def test_float32_rounds_as_in_numpy() -> None:
     rng = np.random.default_rng(0)
     values = rng.standard_normal(2000) * 10.0 ** rng.integers(-46, 39, 2000)
-    found = np.array([cast_value(v, float32) for v in values.tolist()])
-    np.testing.assert_array_equal(found, values.astype(np.float32).astype(np.float64))
+    rounded = np.array([cast_value(v, float32) for v in values.tolist()])
+    np.testing.assert_array_equal(rounded, values.astype(np.float32).astype(np.float64))
     assert cast_value(1e39, float32) == math.inf
     assert cast_value(-1e39, float32) == -math.inf
 
@@ -299,14 +299,14 @@ def test_index_is_int64_in_memory() -> None:
         *"bBhHiIlLqQefdFD",
     ],
 )
-def test_the_codes_of_numpy_mean_what_they_mean_there(code):
+def test_numpy_type_codes_denote_the_same_dtypes(code):
     assert to_dtype(code).name == np.dtype(code).name
 
 
 @pytest.mark.parametrize("code", ["i8", "u8"])
-def test_codes_that_count_bytes_or_bits_are_not_guessed(code):
+def test_codes_that_may_count_bytes_or_bits_are_ambiguous(code):
     kind = {"i": "int", "u": "uint"}[code[0]]
-    with pytest.raises(UnknownDTypeError, match=f"'{code}' may be {kind}8 or {kind}64"):
+    with pytest.raises(UnknownDTypeError, match=f"'{code}' is ambiguous: {kind}8 or {kind}64"):
         to_dtype(code)
     assert find_dtype(code) is to_dtype(f"{kind}8")
 
@@ -320,16 +320,16 @@ def test_codes_of_dtypes_that_svod_lacks_are_unknown(given):
 
 
 @pytest.mark.parametrize("dtype", [*ALL_DTYPES, *COMPLEX_DTYPES], ids=str)
-def test_numpy_takes_a_dtype_for_its_own(dtype):
+def test_numpy_accepts_a_dtype(dtype):
     assert np.dtype(dtype) == dtype.numpy
     assert np.zeros(2, dtype).astype(dtype).dtype == dtype.numpy
 
 
-def test_dtypes_compare_with_what_stands_for_one():
+def test_dtypes_equal_the_objects_that_denote_them():
     for same in ("float32", "f4", np.float32, np.dtype(np.float32), float):
         assert float32 == same
         assert (float32 != same) is False
-    for other in (
+    for different in (
         "float64",
         "i8",
         "nothing",
@@ -342,13 +342,13 @@ def test_dtypes_compare_with_what_stands_for_one():
         float64,
         float32.vec(4),
     ):
-        assert float32 != other
-        assert (float32 == other) is False
+        assert float32 != different
+        assert (float32 == different) is False
     assert np.dtype(np.float32) == float32
     assert len({float32: 1, float64: 2}) == 2
 
 
-def test_the_default_of_floats_is_what_float_and_complex_mean() -> None:
+def test_float_and_complex_denote_the_default_dtypes() -> None:
     with default_dtype("float64"):
         assert (to_dtype(float), to_dtype(complex), to_dtype("float")) == (
             float64,

@@ -1,4 +1,4 @@
-"""The form of every message: a headline in lower case, notes, and a hint."""
+"""Error messages: a headline in lower case, notes and a hint."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_a_message_has_a_headline_notes_and_a_hint() -> None:
     )
 
 
-def test_users_and_bugs_are_told_apart() -> None:
+def test_user_and_internal_errors_are_distinct() -> None:
     assert issubclass(UserError, SvodError)
     assert issubclass(InternalError, SvodError)
     assert not issubclass(UserError, InternalError)
@@ -54,12 +54,12 @@ def test_users_and_bugs_are_told_apart() -> None:
         ),
         (
             UnknownDTypeError(given="i8", meanings=("int8", "int64")),
-            '\'i8\' may be int8 or int64\n  hint: write "int8" or "int64"',
+            '\'i8\' is ambiguous: int8 or int64\n  hint: write "int8" or "int64"',
         ),
         (
             DefaultDTypeError(dtype=bool_),
             (
-                "bool cannot be the default of floats: it is none of floats of 16, 32 or 64 bits\n"
+                "bool cannot be the default float dtype: it must be float16, bfloat16, float32 or float64\n"
                 '  hint: write set_default_dtype("float64")'
             ),
         ),
@@ -71,9 +71,9 @@ def test_users_and_bugs_are_told_apart() -> None:
             ),
         ),
         (
-            DeviceNameError(given="CPU:x", reason="'x' is not a device number"),
+            DeviceNameError(given="CPU:x", reason="'x' is not a device index"),
             (
-                "invalid device name 'CPU:x': 'x' is not a device number\n  hint: write \"CPU\","
+                "invalid device name 'CPU:x': 'x' is not a device index\n  hint: write \"CPU\","
                 ' "CUDA:1" or "DISK:/path/to/file"'
             ),
         ),
@@ -85,19 +85,19 @@ def test_messages(error: SvodError, message: str) -> None:
     assert isinstance(error, UserError)
 
 
-def test_errors_reach_other_processes_with_their_fields_and_messages() -> None:
+def test_errors_are_pickled_with_their_fields_and_messages() -> None:
     error = DeviceNameError(given="CPU:x", reason="no number")
     error.add_note("while it was tried")
-    found = pickle.loads(pickle.dumps(error))
-    assert type(found) is DeviceNameError and str(found) == str(error)
-    assert (found.given, found.hint, found.__notes__) == (
+    restored = pickle.loads(pickle.dumps(error))
+    assert type(restored) is DeviceNameError and str(restored) == str(error)
+    assert (restored.given, restored.hint, restored.__notes__) == (
         "CPU:x",
         error.hint,
         ["while it was tried"],
     )
 
 
-def test_a_field_that_no_other_process_can_have_becomes_its_text() -> None:
-    given = lambda: None  # noqa: E731
-    found = pickle.loads(pickle.dumps(UnknownDTypeError(given=given, known=("float32",))))
-    assert found.given == repr(given)
+def test_an_unpicklable_field_becomes_its_repr() -> None:
+    unpicklable = lambda: None  # noqa: E731
+    restored = pickle.loads(pickle.dumps(UnknownDTypeError(given=unpicklable, known=("float32",))))
+    assert restored.given == repr(unpicklable)

@@ -107,7 +107,7 @@ class _Foreign:
         (
             lambda: X.astype("i8"),
             UnknownDTypeError,
-            "astype: 'i8' may be int8 or int64",
+            "astype: 'i8' is ambiguous: int8 or int64",
             'write "int8" or "int64"',
         ),
         (

@@ -204,7 +204,7 @@ def test_a_device_that_is_closed_is_opened_anew() -> None:
 
 def test_a_name_with_something_else_than_a_number_is_an_error() -> None:
     with pytest.raises(
-        DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device number"
+        DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device index"
     ):
         get_allocator("OPENCL:gpu")
 

@@ -1,9 +1,7 @@
-"""Devices: buffers and the memory behind them, what a plugin implements, and the registry of what
-is installed.
+"""Devices: buffers and allocators, the protocols of device plugins, and the device registry.
 
 Example:
-    Memory, which comes when it is first needed, and goes back to its allocator with the last buffer
-    on it:
+    Buffers allocate at first use; the last buffer over a block frees it:
 
     >>> import numpy as np
     >>> from svod_device import Buffer, copy_buffer, get_allocator, release_memory
@@ -26,7 +24,7 @@ Example:
     >>> "DISK" in get_registry().list_kinds()
     True
 
-    A plugin. The device EVAL has memory of the host, and evaluates the text form of kernels:
+    A plugin. The device EVAL has host memory, and its backend interprets the text form of kernels:
 
     >>> from svod_device import Backend, CompiledSpec, Compiler, HostAllocator, Program, Renderer
     >>> from svod_device import clear, close_device, register_allocator, register_backend

@@ -1,8 +1,9 @@
-"""`python -m svod_device`: which devices there are, who provides them, and why one does not work.
+"""`python -m svod_device`: report the installed devices, their providers, and their problems.
 
-Each device is tried in a process of its own: memory is allocated, bytes are copied there and back,
-and a kernel is built and run by each backend. The exit status is 1 if a device that something
-provides cannot be used: its memory, or the backend that it would use."""
+Each device is tried in a child process: memory is allocated, bytes are copied to the device and
+back, and each backend builds and runs a kernel. The exit status is 1 if the memory or the default
+backend of a device does not work.
+"""
 
 from __future__ import annotations
 
@@ -22,25 +23,23 @@ _SECONDS = 60.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the report."""
+    """Print the report, and return the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m svod_device", description="List the devices, and try them."
+        prog="python -m svod_device", description="List the installed devices and try each of them."
     )
     parser.add_argument(
-        "devices", nargs="*", help="what to try, as CPU or REMOTE:host; by default one of each kind"
+        "devices", nargs="*", help="device names, as CPU or REMOTE:host; default: one of each kind"
     )
+    parser.add_argument("--json", action="store_true", help="print the complete report as JSON")
     parser.add_argument(
-        "--json", action="store_true", help="for programs: everything that is known, as JSON"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=_SECONDS, help="how long each may take (%(default)g)"
+        "--seconds", type=float, default=_SECONDS, help="time limit for each device (%(default)g)"
     )
     options = parser.parse_args(arguments)
     devices = report_devices(get_registry(), options.devices, limit_s=options.seconds)
     if options.json:
-        found = [{**asdict(device), "works": device.works} for device in devices]
+        reports = [{**asdict(device), "works": device.works} for device in devices]
         sys.stdout.write(
-            json.dumps({"interface": INTERFACE_VERSION, "devices": found}, indent=2) + "\n"
+            json.dumps({"interface": INTERFACE_VERSION, "devices": reports}, indent=2) + "\n"
         )
     else:
         sys.stdout.write("\n".join(describe(devices)) + "\n")

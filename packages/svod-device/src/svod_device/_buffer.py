@@ -1,9 +1,9 @@
-"""`Buffer`: a handle on a piece of a device's memory.
+"""Buffers: handles on device memory.
 
-Several handles may share one storage: `view` makes one for a part of another. Two buffers may touch
-the same bytes only if their `storage_id`s are equal and their intervals [offset, offset + nbytes)
-overlap. The memory comes when it is first needed and goes back to its allocator with the last
-handle, or with the last memoryview or array made from one.
+Buffers may share a storage: `view` returns a buffer over a byte range of another buffer. Two
+buffers overlap only if their `storage_id`s are equal and their intervals [offset, offset + nbytes)
+intersect. Memory is allocated at first use. It is freed with the last buffer, memoryview or array
+over the storage.
 """
 
 from __future__ import annotations
@@ -47,11 +47,13 @@ __all__ = ["Buffer", "copy_buffer"]
 _NO_MEMORY = Memory(0, 0)
 _storage_ids = count(1)
 _host = HostAllocator()
+# Reentrant, since a finalizer may allocate in the thread that holds it; held across `os.fork`, so
+# that a forked child never inherits it locked.
 _publishing = hold_across_fork(threading.RLock())
 
 
 class _Storage:
-    """One block of memory, allocated at first use and returned by its finalizer."""
+    """Memory block shared by buffers: allocated at first use, freed by its finalizer."""
 
     __slots__ = (
         "allocator",
@@ -84,32 +86,34 @@ class _Storage:
     def allocate(self) -> Memory:
         memory = self.memory
         if memory is None:
-            made = _allocate(self.allocator, self.nbytes) if self.nbytes else _NO_MEMORY
+            block = _allocate(self.allocator, self.nbytes) if self.nbytes else _NO_MEMORY
             if self.is_zeroed and self.nbytes:
-                _clear(self.allocator, made.address, self.nbytes)
-            # Two threads may both have made some: the first one's counts. Nobody waits for an
-            # allocation under a lock.
+                _clear(self.allocator, block.address, self.nbytes)
+            # Allocation runs without the lock, since it may be slow. If two threads allocate, the
+            # first to get here wins, and the second frees its block.
             with _publishing:
-                memory = self.memory = self.memory or made
-            if memory is not made and made is not _NO_MEMORY:
-                self.allocator.free(made)
+                memory = self.memory = self.memory or block
+            if memory is not block and block is not _NO_MEMORY:
+                self.allocator.free(block)
         return memory
 
     def __del__(self) -> None:
+        # Finalizers run at any time, so `free` must not wait for locks (see `Allocator.free`).
         memory = self.memory
         if memory is not None and memory is not _NO_MEMORY:
             self.allocator.free(memory)
 
 
 def _allocate(allocator: Allocator, nbytes: int) -> Memory:
-    """A block; where there is none, garbage may hold the memory that is missing."""
+    """Allocate a block. If the device is out of memory, collect garbage and retry."""
     try:
         return allocator.allocate(nbytes)
     except MemoryError:
-        return _allocate_anew(allocator, nbytes)
+        return _collect_and_allocate(allocator, nbytes)
 
 
-def _allocate_anew(allocator: Allocator, nbytes: int) -> Memory:
+def _collect_and_allocate(allocator: Allocator, nbytes: int) -> Memory:
+    # Unreachable reference cycles may own buffers.
     gc.collect()
     return allocator.allocate(nbytes)
 
@@ -122,9 +126,9 @@ def _clear(allocator: Allocator, address: int, nbytes: int) -> None:
 
 
 class Buffer:
-    """`size` elements of `dtype` in the memory of one device, at `offset` bytes into its storage.
+    """Array of `size` elements of `dtype` in device memory, `offset` bytes into its storage.
 
-    The memory is not cleared unless `zeroed` asks for it.
+    The memory is uninitialized unless `zeroed` is true.
     """
 
     __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")
@@ -154,19 +158,19 @@ class Buffer:
         is_writable: bool = True,
         allocator: Allocator | None = None,
     ) -> Buffer:
-        """A buffer over memory that `owner` keeps alive; nothing is copied.
+        """Return a buffer over external memory, without a copy.
 
         Args:
-            owner: kept for as long as a handle lives.
-            address: of the first byte, in the address space of `allocator`.
-            nbytes: how many bytes there are; a multiple of the size of `dtype`.
-            dtype: of the elements.
+            owner: object that keeps the memory alive; referenced by the buffer and its views.
+            address: address of the first byte, in the address space of `allocator`.
+            nbytes: size in bytes, a multiple of the size of `dtype`.
+            dtype: element type.
             is_writable: whether kernels and copies may write.
-            allocator: of the device whose memory it is; by default the host's, as device CPU.
+            allocator: allocator of the memory's device; by default host memory of device CPU.
 
         Raises:
-            ViewError: if the address is not aligned to 16 bytes (copy the data into a buffer of its
-                own then), or `nbytes` is no multiple of the element size.
+            ViewError: if the address is not aligned to 16 bytes (copy the data to a new buffer
+                then), or `nbytes` is not a multiple of the element size.
         """
         if address % SHARED_ALIGNMENT and nbytes:
             problem = f"is not aligned to {SHARED_ALIGNMENT} bytes"
@@ -174,7 +178,8 @@ class Buffer:
         if nbytes % dtype.nbytes or address % SHARED_ALIGNMENT:
             _check_elements(address, nbytes, nbytes, dtype)
         external = _External(allocator) if allocator else _external_host
-        # Every array that a call is given comes through here.
+        # Assigned directly instead of by the constructors, which take longer: each array argument
+        # of each call is wrapped here.
         storage = _Storage.__new__(_Storage)
         storage.memory, storage.allocator, storage.nbytes = (
             Memory(address, nbytes, owner),
@@ -189,6 +194,7 @@ class Buffer:
         storage.id, storage.readers = next(_storage_ids), ()
         self = cls.__new__(cls)
         self.dtype, self.offset, self.nbytes, self._storage = dtype, 0, nbytes, storage
+        # `start` skips all checks, so it is set only for memory that cannot be lost.
         self.start = address if external.opening is None else None
         return self
 
@@ -196,12 +202,13 @@ class Buffer:
     def from_host(
         cls, data: BytesLike, dtype: DType = uint8, *, allocator: Allocator | None = None
     ) -> Buffer:
-        """A buffer with the bytes of a contiguous object: over the object itself if that is
-        aligned, else a copy.
+        """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a
+        copy.
         """
         source = memoryview(data)
         if source.c_contiguous:
             address, pin = address_of(source)
+            # Empty objects may have any address, so they are never wrapped.
             if address % SHARED_ALIGNMENT == 0 and source.nbytes:
                 return cls.wrap(pin, address, source.nbytes, dtype, is_writable=not source.readonly)
         _check_elements(0, source.nbytes, source.nbytes, dtype)
@@ -210,25 +217,26 @@ class Buffer:
         return self
 
     @staticmethod
-    def prepare_making(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
-        """What makes buffers of one size, which have their memory already.
+    def make_factory(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
+        """Return a factory of allocated buffers of one size.
 
-        It raises `OutOfMemoryError` if the device has not enough memory, also after garbage was
-        collected."""
+        The factory raises `OutOfMemoryError` if allocation fails even after a garbage collection.
+        """
         nbytes = size * dtype.nbytes
         is_writable = allocator.is_writable
         new, new_storage, allocate = Buffer.__new__, _Storage.__new__, allocator.allocate
         opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
 
         def make() -> Buffer:
-            # Every result of every call of a captured function comes from here.
+            # As in `wrap`, constructors are bypassed: each result of each call of a captured
+            # function is allocated here.
             if not nbytes:
                 memory = _NO_MEMORY
             else:
                 try:
                     memory = allocate(nbytes)
                 except MemoryError:
-                    memory = _allocate_anew(allocator, nbytes)
+                    memory = _collect_and_allocate(allocator, nbytes)
             storage = new_storage(_Storage)
             storage.memory, storage.allocator, storage.opening, storage.nbytes = (
                 memory,
@@ -242,10 +250,10 @@ class Buffer:
                 next(_storage_ids),
             )
             storage.readers = ()
-            made = new(Buffer)
-            made.dtype, made.offset, made.nbytes, made._storage = dtype, 0, nbytes, storage
-            made.start = memory.address if opening is None else None
-            return made
+            buffer = new(Buffer)
+            buffer.dtype, buffer.offset, buffer.nbytes, buffer._storage = dtype, 0, nbytes, storage
+            buffer.start = memory.address if opening is None else None
+            return buffer
 
         return make
 
@@ -258,17 +266,17 @@ class Buffer:
 
     @property
     def size(self) -> int:
-        """How many elements."""
+        """Number of elements."""
         return self.nbytes // self.dtype.nbytes
 
     @property
     def storage_id(self) -> int:
-        """The same for all views of one storage, and for nothing else."""
+        """Unique identifier of the storage, shared by all views of it."""
         return self._storage.id
 
     @property
     def storage_nbytes(self) -> int:
-        """The bytes of the whole storage."""
+        """Size of the storage in bytes."""
         return self._storage.nbytes
 
     @property
@@ -277,7 +285,7 @@ class Buffer:
 
     @property
     def device(self) -> str:
-        """The canonical name of the device whose memory it is."""
+        """Canonical name of the buffer's device."""
         return self._storage.allocator.device
 
     @property
@@ -286,15 +294,13 @@ class Buffer:
 
     @property
     def is_host_addressable(self) -> bool:
-        """True if a kernel on the CPU can take the address as it is: memory of the CPU, and DISK's
-        mapped files.
-        """
+        """True if CPU kernels can use the address: host memory, and DISK's mapped files."""
         return self._storage.allocator.is_host_addressable
 
     @property
     def is_writable(self) -> bool:
-        """True if kernels may write: the memory is not read-only, and no object that it is lent to
-        is alive.
+        """True if kernels may write: the memory is not read-only, and it is not lent to a live
+        object.
         """
         storage = self._storage
         return storage.is_writable and not (
@@ -302,13 +308,14 @@ class Buffer:
         )
 
     def lend(self, reader: object) -> None:
-        """Keep the memory from being written as long as `reader`, an object that shows it, is
-        alive.
+        """Make `is_writable` false while `reader`, an object that exposes the memory, is alive.
 
-        Who writes on purpose, as `copyin` does, still can.
+        Explicit writes such as `copyin` remain possible.
         """
         storage = self._storage
         if storage.is_writable:
+            # Weak references, so that lending does not extend a reader's lifetime. Dead ones are
+            # dropped here to bound the tuple.
             storage.readers = (
                 *(r for r in storage.readers if r() is not None),
                 weakref.ref(reader),
@@ -316,12 +323,11 @@ class Buffer:
 
     @property
     def address(self) -> int:
-        """Of the first byte; call `ensure_allocated` before.
+        """Address of the first byte. Call `ensure_allocated` first.
 
         Raises:
-            NotAllocatedError: if there is no memory yet.
-            DeviceLostError: if the device was lost or closed, so that the address means nothing any
-                more.
+            NotAllocatedError: if the buffer has no memory yet.
+            DeviceLostError: if the device was lost or closed, so that the address is invalid.
         """
         storage = self._storage
         memory, opening = storage.memory, storage.opening
@@ -332,10 +338,10 @@ class Buffer:
         return memory.address + self.offset
 
     def ensure_allocated(self) -> Buffer:
-        """Get the memory now, and return this buffer.
+        """Allocate the memory if needed, and return this buffer.
 
         Raises:
-            OutOfMemoryError: if the device has not enough memory, also after garbage was collected.
+            OutOfMemoryError: if allocation fails even after a garbage collection.
             DeviceLostError: if the device was lost or closed.
             DiskError: if the file cannot be mapped.
         """
@@ -347,7 +353,7 @@ class Buffer:
         return self
 
     def locate(self) -> int:
-        """`ensure_allocated`, and the `address`."""
+        """Allocate the memory if needed, and return the address of the first byte."""
         storage = self._storage
         memory = storage.memory
         if memory is None or storage.opening is not None:
@@ -356,29 +362,29 @@ class Buffer:
         return start
 
     def view(self, offset_bytes: int, nbytes: int, dtype: DType | None = None) -> Buffer:
-        """A handle on `nbytes` bytes of this buffer from `offset_bytes` on; it may be made before
-        there is memory.
+        """Return a buffer over `nbytes` bytes of this buffer at offset `offset_bytes`. It does not
+        allocate memory.
 
         Raises:
-            ViewError: if this buffer does not hold these bytes, or they are no whole number of
-                elements.
+            ViewError: if the range is out of bounds, misaligned, or not a multiple of the element
+                size.
         """
         if offset_bytes < 0 or nbytes < 0 or offset_bytes + nbytes > self.nbytes:
             raise ViewError(offset=offset_bytes, nbytes=nbytes, base_nbytes=self.nbytes)
         dtype = dtype or self.dtype
         _check_elements(offset_bytes, nbytes, self.nbytes, dtype)
-        part = Buffer.__new__(Buffer)
-        part._storage, part.dtype, part.offset, part.nbytes = (
+        view = Buffer.__new__(Buffer)
+        view._storage, view.dtype, view.offset, view.nbytes = (
             self._storage,
             dtype,
             self.offset + offset_bytes,
             nbytes,
         )
-        part.start = None
-        return part
+        view.start = None
+        return view
 
     def overlaps(self, other: Buffer) -> bool:
-        """True if the two share a byte."""
+        """True if the two buffers have a byte in common."""
         start, end = (
             max(self.offset, other.offset),
             min(self.offset + self.nbytes, other.offset + other.nbytes),
@@ -386,11 +392,11 @@ class Buffer:
         return self._storage is other._storage and start < end
 
     def copyin(self, data: BytesLike) -> None:
-        """Fill the buffer with host bytes.
+        """Copy host bytes into the buffer.
 
         Raises:
-            SizeMismatchError: if there are more or fewer bytes than the buffer has.
-            ReadOnlyError: if the memory is only read.
+            SizeMismatchError: if the size of `data` differs from the buffer's.
+            ReadOnlyError: if the memory is read-only.
         """
         source = _as_bytes(memoryview(data))
         if source.nbytes != self.nbytes:
@@ -401,11 +407,11 @@ class Buffer:
             self.allocator.copy_in(memory.address + self.offset, source)
 
     def copyout(self, destination: BytesLike) -> None:
-        """Copy the buffer's bytes into a writable, contiguous host object of the same size.
+        """Copy the buffer into a writable, contiguous host object of the same size.
 
         Raises:
-            SizeMismatchError: if there is more or less room than the buffer has bytes.
-            ReadOnlyError: if `destination` is only read.
+            SizeMismatchError: if the size of `destination` differs from the buffer's.
+            ReadOnlyError: if `destination` is read-only.
         """
         target = memoryview(destination)
         if target.readonly:
@@ -417,29 +423,28 @@ class Buffer:
             self.allocator.copy_out(target.cast("B"), memory.address + self.offset)
 
     def to_bytes(self) -> bytes:
-        """A copy of the content."""
-        content = bytearray(self.nbytes)
-        self.copyout(content)
-        return bytes(content)
+        """Return a copy of the buffer's bytes."""
+        data = bytearray(self.nbytes)
+        self.copyout(data)
+        return bytes(data)
 
     def as_memoryview(self) -> memoryview:
-        """The bytes themselves, without a copy; valid for as long as the memoryview lives.
+        """Return a memoryview of the buffer's memory, without a copy. It keeps the memory alive.
 
         Raises:
-            NotHostAddressableError: if the memory is not the host's.
+            NotHostAddressableError: if the host cannot address the memory.
         """
         if not self.is_host_addressable:
             raise NotHostAddressableError(device=self.device)
         self.ensure_allocated()
+        # Queued kernels may still write the memory.
         self.allocator.synchronize()
         return view_host(
             self.address, self.nbytes, self._storage, is_writable=self._storage.is_writable
         )
 
     def as_numpy(self) -> npt.NDArray[np.generic]:
-        """The elements as a flat array: over the memory itself if the host can address it, else a
-        copy.
-        """
+        """Return the elements as a flat array: without a copy if the memory is host-addressable."""
         import numpy as np
 
         nbytes, storage = self.nbytes, self._storage
@@ -449,8 +454,9 @@ class Buffer:
         if not allocator.is_host_addressable:
             return np.frombuffer(self.to_bytes(), dtype=self.dtype.numpy)
         if not storage.is_writable:
+            # A read-only memoryview, so that the array cannot be made writable.
             return np.frombuffer(self.as_memoryview(), dtype=self.dtype.numpy)
-        # Every result of every call that is read comes through here.
+        # The common case, a result that is read: `expose_host` is faster than a memoryview.
         start = self.start
         if start is None:
             start = self.locate()
@@ -464,27 +470,24 @@ class Buffer:
 
 
 class _External(WrappedAllocator):
-    """The allocator of wrapped memory: the memory of another allocator, except that nothing is
-    freed.
-    """
+    """Allocator of wrapped external memory: forwards to an inner allocator, but never frees."""
 
     __slots__ = ()
 
     def free(self, memory: Memory) -> None:
-        """The owner frees it."""
+        """Do nothing: the owner frees the memory."""
 
 
-# What an allocator provides is asked for by `isinstance` with protocols, which takes longer than to
-# wrap an array.
+# Created once, since the protocol checks of `WrappedAllocator` take longer than wrapping an array.
 _external_host = _External(_host)
 
 
 def copy_buffer(destination: Buffer, source: Buffer) -> None:
-    """Copy all bytes of one buffer to another, on any two devices.
+    """Copy all bytes of `source` to `destination`. The two may be on different devices.
 
     Raises:
-        SizeMismatchError: if the two have different sizes in bytes.
-        ReadOnlyError: if the destination is only read.
+        SizeMismatchError: if their sizes in bytes differ.
+        ReadOnlyError: if the destination is read-only.
     """
     if destination.nbytes != source.nbytes:
         raise SizeMismatchError(operation="copy", expected=destination.nbytes, found=source.nbytes)
@@ -494,13 +497,15 @@ def copy_buffer(destination: Buffer, source: Buffer) -> None:
     if source.is_host_addressable and destination.is_host_addressable:
         for buffer in (source, destination):
             buffer.ensure_allocated()
-            buffer.allocator.synchronize()  # the host looks at what the device may still work on
+            # The host copies directly, so queued work of both devices must be done.
+            buffer.allocator.synchronize()
         copy_host(destination.address, source.address, source.nbytes)
     elif source.is_host_addressable:
         destination.copyin(source.as_memoryview())
     elif destination.is_host_addressable:
         source.copyout(destination.as_memoryview())
     else:
+        # Neither is host-addressable: copy through the host.
         destination.copyin(source.to_bytes())
 
 
@@ -513,8 +518,8 @@ def _as_bytes(view: memoryview) -> memoryview:
 def _check_elements(offset: int, nbytes: int, base_nbytes: int, dtype: DType) -> None:
     problem = None
     if nbytes % dtype.nbytes:
-        problem = f"is no whole number of {dtype} elements"
+        problem = f"is not a whole number of {dtype} elements"
     elif offset % dtype.itemsize:
-        problem = f"is not aligned to {dtype}"
+        problem = f"is not aligned to {dtype} elements"
     if problem is not None:
         raise ViewError(offset=offset, nbytes=nbytes, base_nbytes=base_nbytes, problem=problem)

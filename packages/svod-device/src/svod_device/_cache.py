@@ -1,6 +1,4 @@
-"""`CachingAllocator`: keeps freed blocks for reuse, least recently used out first, within a budget
-of bytes.
-"""
+"""Caching allocator: freed blocks are kept for reuse within a budget of bytes, with LRU eviction."""
 
 from __future__ import annotations
 
@@ -15,16 +13,21 @@ from svod_ir.forks import hold_across_fork
 
 __all__ = ["CachingAllocator"]
 
+# Size classes. Steps of a cache line keep small blocks tight; steps of a page let large requests of
+# slightly different sizes share blocks.
 _SMALL, _SMALL_STEP, _LARGE_STEP = 4096, 64, 4096
+
+# Length of the queue of returned blocks at which `free` files them. It bounds the memory that the
+# queue hides from the budget.
 _MAX_RETURNED = 16
 
 
 class CachingAllocator(WrappedAllocator):
-    """An allocator that reuses the blocks of another one. Plugins may wrap theirs in it.
+    """Allocator that caches the freed blocks of an inner allocator. Plugins may wrap their own.
 
-    Sizes are rounded up (to 64 bytes, from 4 KiB on to 4 KiB), and a cached block serves requests
-    of exactly its rounded size. `in_use_bytes` counts blocks that are handed out, `cached_bytes`
-    those that wait; the latter never exceeds `budget_bytes`.
+    Sizes are rounded up to multiples of 64 bytes, above 4 KiB to multiples of 4 KiB. A cached block
+    serves requests of exactly its rounded size. `in_use_bytes` counts allocated blocks,
+    `cached_bytes` cached blocks; `cached_bytes` never exceeds `budget_bytes`.
 
     Example:
         >>> from svod_device import HostAllocator
@@ -42,42 +45,44 @@ class CachingAllocator(WrappedAllocator):
         self.budget_bytes = budget_bytes
         self._in_use_bytes = self._cached_bytes = 0
         self._lock = hold_across_fork(threading.RLock())
-        # The cached blocks, for each size the latest last, with a number that grows from one to the
-        # next.
+        # Cached blocks by size, the most recently freed last. Serial numbers order the blocks of
+        # all sizes for eviction.
         self._by_size: dict[int, deque[tuple[int, Memory]]] = {}
         self._serial = count()
-        # A finalizer may run anywhere, also in this thread while it holds the lock, and may
-        # allocate itself. What is freed is appended here, so that nobody waits for that. The next
-        # one who asks for a block of the same size gets it, as each call of a loop does; else a
-        # holder of the lock files it. Until then it counts as handed out.
+        # A finalizer may run anywhere, even in a thread that holds the lock, and may itself
+        # allocate. So `free` must not wait for the lock: it appends to this queue. The next request
+        # of the same size takes the block from here, as in a loop that allocates and frees;
+        # otherwise the next holder of the lock files it. Until then the block counts as in use.
         self._returned: deque[Memory] = deque()
 
     @property
     def in_use_bytes(self) -> int:
-        """The bytes of the blocks that are handed out."""
+        """Total bytes of allocated blocks."""
         with self._lock:
             self._file_returned()
             return self._in_use_bytes
 
     @property
     def cached_bytes(self) -> int:
-        """The bytes of the blocks that wait."""
+        """Total bytes of cached blocks."""
         with self._lock:
             self._file_returned()
             return self._cached_bytes
 
     def allocate(self, nbytes: int) -> Memory:
-        """A cached block of this size or a new one; when there is none, empty the cache and try
-        once more.
+        """Return a cached block of this size or a new block.
+
+        If the inner allocator is out of memory, empty the cache and retry once.
 
         Raises:
-            OutOfMemoryError: if there is no such block after that.
+            OutOfMemoryError: if the retry fails.
         """
         step = _SMALL_STEP if nbytes <= _SMALL else _LARGE_STEP
         capacity = -(-nbytes // step) * step
         returned = self._returned
         if returned:
-            # Two threads never get the same one.
+            # `pop` is atomic: two threads never get the same block. The queue may have become empty
+            # since the test above.
             try:
                 memory = returned.pop()
             except IndexError:
@@ -117,13 +122,14 @@ class CachingAllocator(WrappedAllocator):
         """Put a block into the cache."""
         returned = self._returned
         returned.append(memory)
-        # What waits to be filed never exceeds the budget: there are no more of such blocks, and
-        # nothing else is added to those filed.
+        # Up to `_MAX_RETURNED` blocks of this size fit into the unused budget, so leaving them in
+        # the queue cannot exceed it.
         if (
             len(returned) < _MAX_RETURNED
             and memory.capacity * _MAX_RETURNED <= self.budget_bytes - self._cached_bytes
         ):
             return
+        # Never wait here: this may be a finalizer in the thread that holds the lock.
         if self._lock.acquire(False):
             try:
                 self._file_returned()
@@ -131,21 +137,20 @@ class CachingAllocator(WrappedAllocator):
                 self._lock.release()
 
     def empty_cache(self) -> int:
-        """Give every cached block back to the inner allocator, and return how many bytes these
-        were.
-        """
+        """Return all cached blocks to the inner allocator, and return their total bytes."""
         with self._lock:
             self._file_returned()
             blocks = [memory for same_size in self._by_size.values() for _, memory in same_size]
             released = self._cached_bytes
             self._by_size.clear()
             self._cached_bytes = 0
+        # Outside the lock, since the inner allocator may be slow.
         for memory in blocks:
             self.inner.free(memory)
         return released
 
     def close(self) -> None:
-        """Forget every block, and let the inner allocator close its device if it can."""
+        """Drop all cached blocks, and close the inner allocator if it is closable."""
         with self._lock:
             self._returned.clear()
             self._by_size.clear()
@@ -164,19 +169,19 @@ class CachingAllocator(WrappedAllocator):
                 continue
             same_size = self._by_size.get(capacity)
             if same_size is None:
-                # A new deque may be what makes the garbage collector run, and a finalizer come
-                # first.
+                # Creating a deque may trigger garbage collection, and a finalizer may have
+                # inserted a deque of this size meanwhile: `setdefault` keeps that one.
                 same_size = self._by_size.setdefault(capacity, deque())
             same_size.append((next(self._serial), memory))
             self._cached_bytes += capacity
         while self._cached_bytes > self.budget_bytes:
             oldest = min(
-                [blocks for blocks in list(self._by_size.values()) if blocks], key=_number_of_first
+                [blocks for blocks in list(self._by_size.values()) if blocks], key=_oldest_serial
             )
             memory = oldest.popleft()[1]
             self._cached_bytes -= memory.capacity
             self.inner.free(memory)
 
 
-def _number_of_first(blocks: deque[tuple[int, Memory]]) -> int:
+def _oldest_serial(blocks: deque[tuple[int, Memory]]) -> int:
     return blocks[0][0]

@@ -1,4 +1,4 @@
-"""`Device`: one allocator and the backends that make kernels for it."""
+"""Devices: an allocator and its backends."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ BackendFactory = Callable[[str], Backend]
 
 
 def base_device_key(device: str) -> str:
-    """The kind of a device, without its number: what caches of compiled kernels use."""
+    """Return the kind of a device, without its index: the key of compiled-kernel caches."""
     return parse_device_name(device).kind
 
 
 class Device:
-    """A device: its `name`, `allocator`, and backends, each made when it is first asked for."""
+    """Device with a `name`, an `allocator`, and backends that are created at first use."""
 
     def __init__(
         self,
@@ -45,19 +45,20 @@ class Device:
 
     @property
     def base_key(self) -> str:
-        """The kind of this device, without its number."""
+        """Kind of this device, without its index."""
         return base_device_key(self.name)
 
     @property
     def opening(self) -> int:
-        """The number of this opening of the device: kernels and plans of another one cannot be
-        used. 0 for the CPU.
+        """Serial number of this opening of the device; 0 for permanent devices such as the CPU.
+
+        Kernels and plans are valid for one opening only.
         """
         return 0 if self._opening is None else self._opening.serial
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether this process alone may have the device open."""
+        """True if only one process may have the device open."""
         return isinstance(self.allocator, GuardedAllocator) and self.allocator.is_exclusive
 
     @property
@@ -65,27 +66,30 @@ class Device:
         return tuple(sorted(self._factories))
 
     def get_backend(self, name: str | None = None) -> Backend:
-        """The backend of this name, or the default one.
+        """Return the backend of this name, or the default backend.
 
         Raises:
-            UnknownBackendError: if the device has no such backend, or none at all.
-            PluginLoadError: if it is there but does not work.
+            UnknownBackendError: if the device has no such backend, or no backend at all.
+            PluginLoadError: if the backend fails to load.
         """
         name = name or self.default_backend
         if name is None or name not in self._factories:
             raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
-        found = self._backends.get(name)
-        if found is not None:
-            return found
+        cached = self._backends.get(name)
+        if cached is not None:
+            return cached
         with self._lock:
             if name not in self._backends:
-                made = self._factories[name](self.name)
-                self._backends[name] = made if self._opening is None else guard(made, self._opening)
+                backend = self._factories[name](self.name)
+                self._backends[name] = (
+                    backend if self._opening is None else guard(backend, self._opening)
+                )
             return self._backends[name]
 
     def with_backend(self, name: str | None) -> Device:
-        """This device with another default backend, None meaning the one that it has; all else is
-        shared.
+        """Return this device with `name` as its default backend; None keeps the current one.
+
+        The copy shares the allocator and the backends.
 
         Raises:
             UnknownBackendError: if the device has no such backend.
@@ -96,6 +100,7 @@ class Device:
             raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
         with self._lock:
             if name not in self._variants:
+                # A shallow copy: it shares the dictionaries of backends and the lock.
                 variant = copy.copy(self)
                 variant.default_backend = name
                 self._variants[name] = variant

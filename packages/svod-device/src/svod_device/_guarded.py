@@ -1,6 +1,4 @@
-"""What a plugin made for a device, during one opening of it: every call says when the device is
-lost, and none is made afterwards.
-"""
+"""Guards around a plugin's objects: calls report device loss, and none reaches a lost device."""
 
 from __future__ import annotations
 
@@ -29,11 +27,12 @@ if TYPE_CHECKING:
 
 __all__ = ["GuardedAllocator", "GuardedCompiler", "GuardedLauncher", "GuardedProgram", "guard"]
 
+# Number of kernel names in the description of a batch; a plan may have thousands.
 _SHOWN_KERNELS = 4
 
 
 def guard(backend: Backend, opening: Opening) -> Backend:
-    """A backend of the device whose compiler, programs and launcher report a loss."""
+    """Wrap a backend's compiler, loader and launcher so that they report device loss."""
     launcher = None if backend.launcher is None else GuardedLauncher(backend.launcher, opening)
     loader = backend.loader
 
@@ -44,6 +43,7 @@ def guard(backend: Backend, opening: Opening) -> Backend:
             program = loader(compiled)
         except Exception as error:
             opening.fail(operation, error)
+        # Callers test for `TimedProgram`, so the guard has `timed_call` only if the program does.
         kind = _GuardedTimedProgram if isinstance(program, TimedProgram) else GuardedProgram
         return kind(program, opening)
 
@@ -53,19 +53,20 @@ def guard(backend: Backend, opening: Opening) -> Backend:
 
 
 class GuardedAllocator(WrappedAllocator):
-    """The memory of a plugin's device during one opening; `inner` is the plugin's allocator."""
+    """Guard around a plugin's allocator, `inner`, for one opening of its device."""
 
     __slots__ = ("_in_use", "_own_opening")
 
     def __init__(self, inner: Allocator) -> None:
         super().__init__(inner)
         self.opening = self._own_opening = Opening(inner.device, inner.synchronize)
-        # By address: a finalizer may take a block out at any moment, which needs no lock this way.
+        # Keyed by address, since a finalizer may remove a block at any time: single dict operations
+        # need no lock.
         self._in_use: dict[int, int] = {}
 
     @property
     def in_use_bytes(self) -> int:
-        """The bytes that are handed out."""
+        """Total bytes of allocated blocks."""
         return sum(list(self._in_use.values()))
 
     def allocate(self, nbytes: int) -> Memory:
@@ -74,6 +75,7 @@ class GuardedAllocator(WrappedAllocator):
         try:
             memory = self.inner.allocate(nbytes)
         except MemoryError as error:
+            # Running out of memory is not a device loss. The new error has the bytes in use.
             released = error.released if isinstance(error, OutOfMemoryError) else 0
             raise OutOfMemoryError(
                 device=self.device, nbytes=nbytes, in_use=self.in_use_bytes, released=released
@@ -84,8 +86,8 @@ class GuardedAllocator(WrappedAllocator):
         return memory
 
     def free(self, memory: Memory) -> None:
-        # The memory of a lost device is gone, and its address may mean something else to the next
-        # opening.
+        # A lost device's memory no longer exists, and its address may belong to a different block
+        # in the next opening.
         self._in_use.pop(memory.address, None)
         if not self._own_opening.is_lost:
             self.inner.free(memory)
@@ -112,26 +114,24 @@ class GuardedAllocator(WrappedAllocator):
         try:
             self.inner.synchronize()
         except Exception as error:
-            # There is nothing that it could be the fault of but what the device did before.
+            # A wait has no arguments that could be wrong, so the error is that of earlier work.
             self._own_opening.fail(operation, error, is_certain=True)
 
     def close(self) -> None:
-        """Let everything on this opening fail from now on, and the plugin let go of what it
-        holds.
-        """
+        """Mark this opening as lost, and close the plugin's allocator if it is closable."""
         was_lost = self._own_opening.is_lost
         self._own_opening.lose("it was closed")
         if isinstance(self.inner, ClosableAllocator):
             try:
                 self.inner.close()
             except Exception:
-                # Of a lost device there may be nothing left to close.
+                # A lost device may be unreachable, and its loss was reported before.
                 if not was_lost:
                     raise
 
 
 class GuardedCompiler:
-    """A plugin's compiler, `inner`, which may need the device."""
+    """Guard around a plugin's compiler, `inner`, which may use the device."""
 
     __slots__ = ("_opening", "inner")
 
@@ -152,11 +152,12 @@ class GuardedCompiler:
 
 
 class GuardedProgram:
-    """A plugin's program, `inner`, which was loaded for one opening of its device."""
+    """Guard around a plugin's program, `inner`, loaded for one opening of its device."""
 
     __slots__ = ("_call", "_opening", "inner")
 
     def __init__(self, inner: Program, opening: Opening) -> None:
+        # The method is looked up once: each launch from Python goes through this guard.
         self.inner, self._opening, self._call = inner, opening, inner.__call__
 
     @property
@@ -174,6 +175,7 @@ class GuardedProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> None:
+        # The description is built only on failure, which keeps launches fast.
         if self._opening.is_lost:
             self._opening.check(self._operation)
         try:
@@ -187,7 +189,7 @@ class GuardedProgram:
 
 
 class _GuardedTimedProgram(GuardedProgram):
-    """A `GuardedProgram` of a device that keeps time."""
+    """Guard around a `TimedProgram`."""
 
     __slots__ = ()
 
@@ -214,7 +216,7 @@ class _GuardedTable:
 
 
 class GuardedLauncher:
-    """A plugin's batch launcher, `inner`, which gets the plugin's own programs."""
+    """Guard around a plugin's batch launcher, `inner`, which is passed unguarded programs."""
 
     __slots__ = ("_opening", "inner", "runs_loops")
 
@@ -224,15 +226,13 @@ class GuardedLauncher:
 
     def make_table(self, launches: Sequence[BatchItem]) -> object:
         names = list(_iter_names(launches))
-        more = ", ..." if len(names) > _SHOWN_KERNELS else ""
-        operation = f"launching kernels {', '.join(names[:_SHOWN_KERNELS])}{more}"
+        ellipsis = ", ..." if len(names) > _SHOWN_KERNELS else ""
+        operation = f"launching kernels {', '.join(names[:_SHOWN_KERNELS])}{ellipsis}"
         self._opening.check(operation)
         try:
-            # Only what runs loops is given any.
+            # The cast is safe: `launches` has loops only if `runs_loops` is true.
             inner = cast("LoopingLauncher", self.inner)
-            return _GuardedTable(
-                inner.make_table([_take_out(item) for item in launches]), operation
-            )
+            return _GuardedTable(inner.make_table([_unguard(item) for item in launches]), operation)
         except Exception as error:
             self._opening.fail(operation, error)
 
@@ -254,9 +254,9 @@ def _iter_names(items: Sequence[BatchItem]) -> Iterator[str]:
             yield item.program.name
 
 
-def _take_out(item: BatchItem) -> BatchItem:
+def _unguard(item: BatchItem) -> BatchItem:
     if isinstance(item, Repeat):
-        return replace(item, body=tuple(_take_out(part) for part in item.body))
+        return replace(item, body=tuple(_unguard(inner) for inner in item.body))
     if isinstance(item, Move) or not isinstance(item.program, GuardedProgram):
         return item
     return item._replace(program=item.program.inner)

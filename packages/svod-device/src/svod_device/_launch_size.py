@@ -1,8 +1,8 @@
-"""Evaluate launch-size expressions: how large a grid is, given the values of the variables.
+"""Evaluation of launch sizes: grid and workgroup sizes as expressions of variables.
 
-Division and remainder round toward negative infinity, as everywhere in the graph (`CDIV` and `CMOD`
-truncate). Unlike in a kernel, nothing wraps and nothing has a made-up value: a launch of the wrong
-size would compute garbage, so each doubtful case is an error that shows the expression.
+Division and remainder round toward negative infinity, as everywhere in the graph; `CDIV` and `CMOD`
+truncate. Unlike in a kernel, overflow and division by zero are errors that show the expression,
+since a launch of the wrong size would compute garbage.
 
 Example:
     >>> from svod_device import evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
@@ -38,7 +38,7 @@ Size = int | UOp
 LaunchSizes = tuple[Size, Size, Size]
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
-_MAX_TEXT = 200
+_MAX_TEXT = 200  # of one formatted subexpression: shared nodes would make it exponentially long
 
 
 def _truncated_quotient(x: int, y: int) -> int:
@@ -63,17 +63,18 @@ _TRANSPARENT: Final = frozenset({Op.CAST, Op.BITCAST, Op.AFTER})
 
 
 def is_constant(sizes: LaunchSizes | None) -> bool:
-    """True if the sizes are the same at every launch."""
+    """True if the sizes do not depend on variables."""
     return sizes is None or all(isinstance(s, int) or s.op is Op.CONST for s in sizes)
 
 
 def evaluate_launch_sizes(sizes: LaunchSizes, variables: Mapping[str, int]) -> Dims:
-    """The three sizes as positive integers.
+    """Evaluate the three sizes to positive integers.
 
     Raises:
-        LaunchSizeError: if an expression has no value or one that is not positive.
+        LaunchSizeError: if an expression cannot be evaluated or is not positive.
     """
     x, y, z = sizes
+    # Constant sizes are the common case.
     if isinstance(x, int) and isinstance(y, int) and isinstance(z, int) and min(x, y, z) > 0:
         return x, y, z
     x, y, z = (_evaluate_dimension(axis, size, variables) for axis, size in enumerate(sizes))
@@ -90,14 +91,14 @@ def _evaluate_dimension(axis: int, size: Size, variables: Mapping[str, int]) -> 
 
 
 def evaluate_expression(expression: UOp, variables: Mapping[str, int]) -> int:
-    """The value of an integer expression of variables, exact in 64 bits.
+    """Evaluate an integer expression of variables, exactly in 64 bits.
 
     Raises:
-        LaunchSizeError: on an overflow of 64 bits, a division by zero, a float, a variable that is
-            missing or outside its bounds, or an op that launch sizes do not have.
+        LaunchSizeError: if it overflows 64 bits, divides by zero, contains a float or an
+            unsupported op, or if a variable is missing or out of bounds.
     """
     values: dict[UOp, int] = {}
-    # The variable of a BIND needs no value of its own, and an AFTER's dependencies are effects.
+    # An explicit stack, since expressions may be deeper than Python's recursion limit.
     stack = [expression]
     while stack:
         node = stack[-1]
@@ -118,6 +119,7 @@ def evaluate_expression(expression: UOp, variables: Mapping[str, int]) -> int:
 
 
 def _operands(node: UOp) -> tuple[UOp, ...]:
+    # The variable of a BIND takes its value from the BIND, and an AFTER's dependencies are effects.
     if node.op is Op.BIND:
         return node.src[1:2]
     return node.src[:1] if node.op in _TRANSPARENT else node.src
@@ -132,7 +134,7 @@ def _evaluate_node(
     match node.op:
         case Op.CONST:
             if isinstance(node.arg, float):
-                raise fail(f"{node.arg} is a float, sizes are integers")
+                raise fail(f"{node.arg} is a float; launch sizes are integers")
             return int(node.arg)
         case Op.DEFINE_VAR:
             name = node.arg.name
@@ -147,26 +149,26 @@ def _evaluate_node(
             return abs(operands[0])
         case op if op in _TRANSPARENT:
             if node.dtype.is_float:
-                raise fail(f"{format_expression(node)} is a float, sizes are integers")
+                raise fail(f"{format_expression(node)} is a float; launch sizes are integers")
             return operands[0]
         case op if op in _BINARY:
             if op in _DIVISIONS and operands[1] == 0:
                 raise fail(f"{format_expression(node)} divides by zero")
             return _BINARY[op](*operands)
         case _:
-            raise fail(f"{node.op.name} is no operation of launch sizes")
+            raise fail(f"{node.op.name} is not supported in launch sizes")
 
 
 def _check_bounds(fail: Callable[[str], LaunchSizeError], variable: UOp, value: int) -> int:
     if variable.op is Op.DEFINE_VAR:
         name, low, high = variable.arg
         if not low <= value <= high:
-            raise fail(f"variable {name} = {value} is outside its bounds [{low}, {high}]")
+            raise fail(f"variable {name} = {value} is out of bounds [{low}, {high}]")
     return value
 
 
 def format_expression(expression: Size) -> str:
-    """An expression in infix notation; long ones are cut."""
+    """Format an expression in infix notation, truncating long subexpressions."""
     if isinstance(expression, int):
         return str(expression)
     texts: dict[UOp, str] = {}

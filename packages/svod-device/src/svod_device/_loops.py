@@ -1,11 +1,11 @@
-"""Loops in a batch: what a launcher that runs them gets, beside launches.
+"""Loops in a batch: the items that a looping launcher accepts in addition to launches.
 
-A `Repeat` is a body that runs some number of times. What differs between iterations is written into
-words: the entries of the arrays of addresses and values that the launches of the body read anyway.
-So a kernel in a loop is the kernel that it would be outside.
+A `Repeat` runs its body for a number of iterations. Before each iteration the launcher updates
+`Word`s: entries of the address and value arrays that the body's launches read. So a kernel in a
+loop is the same kernel as outside of a loop.
 
 Example:
-    A loop that copies rows in reversed order, and keeps the row that it read last:
+    A loop that copies rows in reversed order and keeps the last row that it read:
 
     >>> import numpy as np
     >>> from svod_device import Buffer, get_device
@@ -47,12 +47,11 @@ __all__ = ["BatchItem", "LoopCarried", "LoopSlice", "LoopingLauncher", "Move", "
 
 
 class Word(NamedTuple):
-    """One entry of an array('Q') of addresses or an array('q') of values, which is read or written
-    at each run.
+    """One entry of an array('Q') of addresses or an array('q') of values, accessed at each run.
 
-    To read the word is to take `array[position] + offset`; to write x to it sets `array[position] =
-    x + offset`, so that a word of a view follows what is written to the words of its base. The
-    array's length and place in memory never change, and whoever gets a word keeps the array alive.
+    A read returns `array[position] + offset`. A write of x sets `array[position] = x + offset`, so
+    the word of a view can be written with the address of its base. The array is never resized or
+    moved in memory, and a table keeps the arrays of its words alive.
     """
 
     array: array[int]
@@ -61,10 +60,9 @@ class Word(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A copy of `nbytes` bytes in a batch, from the address that `source` holds to that of
-    `destination`.
+    """Copy of `nbytes` bytes in a batch. The words hold the addresses of source and destination.
 
-    The two blocks are the same or do not overlap. `group` is that of `Launch`.
+    The two blocks are identical or disjoint. `group` has the same meaning as in `Launch`.
     """
 
     destination: Word
@@ -74,11 +72,12 @@ class Move(NamedTuple):
 
 
 class LoopSlice(NamedTuple):
-    """An operand or a result of which iteration t uses a part of its own: `words` get `base + t *
-    stride`.
+    """Operand or result with one slice for each iteration: iteration t sets `words` to
+    `base + t * stride`.
 
-    In a reversed loop of n iterations that is `base + (n - 1 - t) * stride`. `base` is read when
-    the loop begins."""
+    A reversed loop of n iterations sets them to `base + (n - 1 - t) * stride`. The launcher reads
+    `base` when the loop starts.
+    """
 
     base: Word
     stride: int
@@ -86,21 +85,21 @@ class LoopSlice(NamedTuple):
 
 
 class LoopCarried(NamedTuple):
-    """A value that each iteration reads, and writes for the next one; after the loop it lies in
-    `result`.
+    """Loop carry: a value that each iteration reads and updates. Its final value is in `result`.
 
-    The first iteration reads it from `initial`; later ones read what the one before wrote. They
-    write to `result` and `spare` in turn; `reads` and `writes` get the addresses. Where the number
-    of iterations is known, the first one writes to where the last one then writes to `result`; a
-    loop that ends otherwise copies from `spare` once. Without an iteration `initial` is copied to
-    `result`.
+    The first iteration reads from `initial`, each later iteration from the previous output.
+    Iterations write alternately to `result` and `spare`; the launcher sets `reads` and `writes` to
+    the addresses. If the trip count is known, the first iteration starts with the buffer for which
+    the last iteration writes to `result`. A loop that exits early in `spare` copies it to `result`.
+    A loop without iterations copies `initial` to `result`.
 
-    Without a `spare` the body changes the value in place: `initial` is copied to `result` when the
-    loop begins, and `reads` and `writes` get the address of `result`.
+    Without a `spare` the body updates the value in place: `initial` is copied to `result` when the
+    loop starts, and `reads` and `writes` are set to the address of `result`.
 
-    `initial` and `result` may be the same memory, then the first iteration writes to `spare`;
-    otherwise the three do not overlap, and neither do results and spares with anything of another
-    carried value. The three are read when the loop begins."""
+    `initial` and `result` may be the same memory; the first iteration then writes to `spare`.
+    Otherwise the three do not overlap. Results and spares never overlap the memory of another
+    carry. The launcher reads the three words when the loop starts.
+    """
 
     initial: Word
     result: Word
@@ -112,26 +111,25 @@ class LoopCarried(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """A body that runs some number of times, or, as a branch of a switch, once or not at all.
+    """Loop with a trip count, or one branch of a switch.
 
     Attributes:
-        body: what an iteration runs; its groups are counted for themselves. The next iteration
-            starts when all are done.
-        group: that of `Launch`, among those that the loop stands beside.
-        count: the number of iterations, a word of a values array; below 0 means 0.
-        count_address: instead of `count`: a word that holds the address of an int64 with the
-            number.
-        branch: the number, clamped to 0 .. `n_branches` - 1, is that of the branch to run: the body
-            runs once if it is this one. Otherwise nothing is done, and the results of `carried`
-            stay as they are.
-        n_branches: of the switch; 0 without `branch`.
-        counters: words of values arrays that get the number of the iteration, from 0 in order of
+        body: items of one iteration, with group numbers of their own. An iteration starts when all
+            items of the previous iteration are done.
+        group: as in `Launch`, among the items that surround the loop.
+        count: trip count, a word of a value array; negative counts mean 0.
+        count_address: alternative to `count`: a word with the address of an int64 trip count.
+        branch: index of this branch in a switch. `count` or `count_address` then holds the selected
+            index, clamped to 0 .. `n_branches` - 1. The body runs once if that is this branch;
+            otherwise it does not run, and the results of `carried` keep their values.
+        n_branches: number of branches of the switch; 0 if `branch` is None.
+        counters: words of value arrays that are set to the iteration index, from 0 in order of
             execution.
-        slices: parts of operands and results that iterations use.
-        carried: values that iterations hand on.
-        is_reversed: iteration t uses the slices of the iteration that is as far from the end.
-        go_on: a word that holds the address of a byte, after each iteration; where it is 0 then,
-            the loop ends.
+        slices: operands and results that are sliced by iteration.
+        carried: loop carries.
+        is_reversed: whether iteration t uses the slices of iteration n - 1 - t.
+        go_on: word with the address of a byte, read after each iteration; the loop exits if the
+            byte is 0.
     """
 
     body: tuple[BatchItem, ...]
@@ -148,16 +146,17 @@ class Repeat:
 
 
 BatchItem: TypeAlias = Launch | Move | Repeat
-"""What the table of a `LoopingLauncher` consists of."""
+"""Item of a `LoopingLauncher`'s table."""
 
 
 @runtime_checkable
 class LoopingLauncher(Protocol):
-    """A batch launcher that says whether its tables may have loops and copies; without this they
-    may not.
+    """Batch launcher whose tables may contain loops and copies: an optional extension of
+    `BatchLauncher`.
 
-    Where it cannot run them, the runtime runs the loop, with a table for each part of its body that
-    is launches alone."""
+    For other launchers the runtime runs loops itself, with one table for each sequence of launches
+    in the body.
+    """
 
     @property
     def runs_loops(self) -> bool:
@@ -165,18 +164,18 @@ class LoopingLauncher(Protocol):
         ...
 
     def make_table(self, launches: Sequence[BatchItem]) -> object:
-        """Prepare a sequence of launches, copies and loops (at least one); the table keeps alive
-        what it needs of them.
+        """Prepare a non-empty sequence of launches, copies and loops. The table keeps
+        them alive.
 
         Raises:
-            ValueError: if something cannot be in a batch of this launcher.
+            ValueError: if this launcher cannot batch an item.
         """
         ...
 
     def run(self, table: object) -> None:
-        """Run the table to its end.
+        """Run the table to completion.
 
-        An exception such as `KeyboardInterrupt` may end it between two iterations; the table can be
-        run again then, from its start. Two tables may be run at once from two threads, one table
-        never is."""
+        An exception such as `KeyboardInterrupt` may stop it between two iterations; the next run
+        starts from the beginning. Different tables may run concurrently, the same table never does.
+        """
         ...

@@ -1,9 +1,9 @@
-"""`Opening`: a device from its first use until it is lost or closed.
+"""Openings: the lifetime of a device from its first use until it is lost or closed.
 
-All that a plugin made for a device is called through `guarded`. So whatever notices first that a
-device is gone, a copy, a launch or a wait, raises a `DeviceLostError` that says what was being
-done, and from then on so does everything else on that opening: no address of it reaches the plugin
-again, also after the device was opened anew."""
+The wrappers in `_guarded` call all objects of a plugin. The first copy, launch or wait that detects
+a loss raises a `DeviceLostError` with its operation. Afterwards every use of this opening raises:
+none of its addresses reaches the plugin again, even if the device is opened again.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ from svod_device.errors import DeviceLostError
 __all__ = ["Opening"]
 
 _serials = count(1)
+# For the fork hook only; weak, so that closed openings can be freed.
 _openings: weakref.WeakSet[Opening] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, slots=True)
 class _Loss:
-    """Why an opening cannot be used any more; `operation` is what noticed it, None where nothing
-    was going on.
+    """Reason why an opening is unusable. `operation` detected the loss; None if the device was
+    closed.
     """
 
     problem: str
@@ -33,7 +34,7 @@ class _Loss:
 
 
 class Opening:
-    """One opening of a device; `serial` is a number that no other one of this process has."""
+    """Opening of a device. `serial` is unique in this process."""
 
     def __init__(self, device: str, synchronize: Callable[[], None]) -> None:
         self.device, self.serial = device, next(_serials)
@@ -46,19 +47,19 @@ class Opening:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it can never be used again."""
+        """True if the device was lost or closed; this is final."""
         return self._loss is not None
 
     def lose(self, problem: str, operation: str | None = None) -> None:
-        """Let every use fail from now on; what was said first stays."""
+        """Mark the opening as lost. The first reason is kept."""
         if self._loss is None:
             self._loss = _Loss(problem, operation)
 
     def check(self, operation: str) -> None:
-        """Do nothing, as long as the device is there.
+        """Check that the device can be used.
 
         Raises:
-            DeviceLostError: if it is lost or was closed.
+            DeviceLostError: if it was lost or closed.
         """
         if self._loss is not None:
             problem, earlier = self._loss.problem, self._loss.operation
@@ -67,18 +68,18 @@ class Opening:
             )
 
     def fail(self, operation: str, error: Exception, *, is_certain: bool = False) -> NoReturn:
-        """Raise what a caller gets for an error of the plugin.
+        """Raise the caller's error for an error of the plugin.
 
-        An error of a device that can still be waited for is the operation's own, and is raised as
-        it is.
+        If the device still synchronizes, only the operation failed, and its error is raised as is.
 
         Raises:
-            DeviceLostError: if the device is lost, as is certain, the error itself says, or waiting
-                for the device shows.
+            DeviceLostError: if the device is lost: if `is_certain` is true, the error is a
+                `DeviceLostError`, or synchronizing the device fails.
         """
         if not is_certain and not isinstance(error, DeviceLostError) and self._can_wait():
             raise error
         problem = error.problem if isinstance(error, DeviceLostError) else _describe(error)
+        # Another thread may have reported the loss first, with the original cause.
         if self._loss is None:
             self.lose(problem, operation)
         raise DeviceLostError(device=self.device, problem=problem, operation=operation) from error
@@ -99,7 +100,7 @@ def _describe(error: Exception) -> str:
 
 def _leave_to_parent() -> None:
     for opening in list(_openings):
-        opening.lose("the process that opened it is the parent of this one, which os.fork made")
+        opening.lose("it was opened by the parent process, before os.fork")
 
 
 if hasattr(os, "register_at_fork"):

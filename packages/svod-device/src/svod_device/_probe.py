@@ -1,9 +1,9 @@
-"""Whether a device works: memory is allocated, bytes are copied there and back, and a kernel with a
-known result runs.
+"""Device probes: allocate memory, copy bytes to the device and back, and run a kernel.
 
-A plugin may crash or hang on a machine where its hardware or driver is not as it should be. So
-`probe_apart` does this in a process of its own, within a time limit; that process writes down each
-step before it begins, one line of JSON each, and at last what it found."""
+A plugin may crash or hang if its hardware or driver is faulty. So `probe_in_process` runs the probe
+in a child process with a time limit. The child writes lines of JSON to a file: each step before it
+starts, and finally the result.
+"""
 
 from __future__ import annotations
 
@@ -32,22 +32,24 @@ from svod_device.errors import (
 from svod_dtype import DeviceNameError, SvodError, int32, uint8
 from svod_ir import AxisType, KernelInfo, Op, ParamArg, UOp
 
-__all__ = ["BackendProbe", "Failure", "Probe", "Step", "probe_apart", "probe_device", "serve"]
+__all__ = ["BackendProbe", "Failure", "Probe", "Step", "probe_device", "probe_in_process", "serve"]
 
 _N_BYTES: Final = 4096
-_SIZE: Final = 13
+_SIZE: Final = 13  # prime, so that vectors and workgroups leave a tail
+
+# The child's code. It gets `sys.path`, since the parent may have changed it.
 _START: Final = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from svod_device._probe import serve; serve(sys.argv[2], sys.argv[3])"
 )
 
 Step = Callable[[str], None]
-"""Called with what is done next, as in "compiling a kernel"."""
+"""Callback that gets the description of each step before it starts, as in "building a kernel"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What went wrong, and what helps against it."""
+    """Problem and hint of a failed probe."""
 
     problem: str
     hint: str | None = None
@@ -55,7 +57,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class BackendProbe:
-    """A backend: its target where it could be made, and why it does not work."""
+    """Result for a backend: its target, None if it failed to load, and its failure, if any."""
 
     target: str | None = None
     failure: Failure | None = None
@@ -63,14 +65,13 @@ class BackendProbe:
 
 @dataclass(slots=True)
 class Probe:
-    """What a device was found to do.
+    """Result for a device.
 
     Attributes:
-        failure: why its memory cannot be used.
-        untried: why there was nothing to try: its plugin asks for a name that says more.
-        default_backend: the name of the one that the device uses; None where it has none, or could
-            not be opened.
-        backends: by name.
+        failure: failure of opening the device or of its memory, or None.
+        untried: reason why the device was not tried (its plugin requires a longer name), or None.
+        default_backend: name of the default backend; None without one, or if opening failed.
+        backends: results by backend name.
     """
 
     failure: Failure | None = None
@@ -80,8 +81,8 @@ class Probe:
 
 
 def probe_device(registry: Registry, name: str, note: Step = lambda _: None) -> Probe:
-    """Try a device and all of its backends in this process."""
-    found = Probe()
+    """Probe a device and all of its backends in this process."""
+    result = Probe()
     kind = name.partition(":")[0].upper()
     step = _Steps(note)
     device: Device | None = None
@@ -89,59 +90,62 @@ def probe_device(registry: Registry, name: str, note: Step = lambda _: None) -> 
         try:
             step(f"opening {name}")
             device = registry.get_device(name)
-            found.default_backend = device.default_backend
+            result.default_backend = device.default_backend
             _try_memory(device.allocator, step)
         except DeviceNameError as error:
-            found.untried = error.headline
-            return found
+            result.untried = error.headline
+            return result
         except (Exception, SystemExit) as error:
-            found.failure = step.fail(error)
+            result.failure = step.fail(error)
+    # Backends are loaded even if the memory failed: the report shows the problems of each.
     for backend in registry.list_backends(kind):
-        found.backends[backend] = _probe_backend(
-            registry, device if found.failure is None else None, kind, backend, step
+        result.backends[backend] = _probe_backend(
+            registry, device if result.failure is None else None, kind, backend, step
         )
-    return found
+    return result
 
 
 class _Steps:
-    """Knows what is being done."""
+    """Current step of a probe."""
 
     def __init__(self, note: Step) -> None:
-        self._note, self._now = note, ""
+        self._note, self._current = note, ""
 
-    def __call__(self, doing: str) -> None:
-        self._now = doing
-        self._note(doing)
+    def __call__(self, step: str) -> None:
+        self._current = step
+        self._note(step)
 
     def fail(self, error: BaseException) -> Failure:
         if isinstance(
             error, (PluginLoadError, PluginInterfaceError, DuplicatePluginError, DeviceLostError)
         ):
-            return Failure(error.headline, error.hint)  # which says what was being done
+            # These headlines name the operation already.
+            return Failure(error.headline, error.hint)
         if isinstance(error, SvodError):
-            return Failure(f"{self._now}: {error.headline}", error.hint)
+            return Failure(f"{self._current}: {error.headline}", error.hint)
         if isinstance(error, _WrongResultError):
-            return Failure(f"{self._now}: {error}")
-        return Failure(f"{self._now}: {type(error).__name__}: {error}")
+            return Failure(f"{self._current}: {error}")
+        return Failure(f"{self._current}: {type(error).__name__}: {error}")
 
 
 class _WrongResultError(Exception):
-    """A device that does something, but not what it should."""
+    """Wrong result of a copy or a kernel."""
 
 
 def _try_memory(allocator: Allocator, step: Step) -> None:
+    # Read-only memory is a file, which may be small.
     n_bytes = _N_BYTES if allocator.is_writable else 1
     step(f"allocating {n_bytes} bytes")
     buffer = Buffer(allocator, uint8, n_bytes).ensure_allocated()
-    content = bytes(i * 7 % 251 for i in range(n_bytes))
+    data = bytes(i * 7 % 251 for i in range(n_bytes))
     if allocator.is_writable:
         step(f"copying {n_bytes} bytes to the device")
-        buffer.copyin(content)
+        buffer.copyin(data)
     step(f"copying {n_bytes} bytes from the device")
-    found = buffer.to_bytes()
-    if allocator.is_writable and found != content:
-        n_wrong = sum(a != b for a, b in zip(found, content, strict=True))
-        raise _WrongResultError(f"{n_wrong} of {n_bytes} bytes came back changed")
+    copied = buffer.to_bytes()
+    if allocator.is_writable and copied != data:
+        n_wrong = sum(a != b for a, b in zip(copied, data, strict=True))
+        raise _WrongResultError(f"{n_wrong} of {n_bytes} bytes differ from those written")
 
 
 def _probe_backend(
@@ -160,32 +164,31 @@ def _probe_backend(
 
 
 def _try_kernel(device: Device, backend: Backend, step: Step) -> None:
-    """out = in * 3 + 7."""
+    """Run the kernel y = x * 3 + 7 and check its result."""
     i = UOp(Op.RANGE, int32, (UOp.const(int32, _SIZE),), (0, AxisType.LOOP))
-    out, given = (UOp(Op.PARAM, int32, (), ParamArg(slot, _SIZE)) for slot in (0, 1))
-    store = out.index(i).store(given.index(i).load() * 3 + 7)
+    y, x = (UOp(Op.PARAM, int32, (), ParamArg(slot, _SIZE)) for slot in (0, 1))
+    store = y.index(i).store(x.index(i).load() * 3 + 7)
     sink = UOp.sink(store.end(i), arg=KernelInfo("probe", ()))
     step("building a kernel")
     built = build_kernel("probe", sink, order_nodes(sink), backend, device.name)
     step("running a kernel")
     values = array("i", range(-5, _SIZE - 5))
+    # The output gets the input's values too, so that a kernel that does not run is detected.
     buffers = [Buffer(device.allocator, int32, _SIZE) for _ in range(2)]
     for buffer in buffers:
         buffer.copyin(values)
     dims = built.spec.launch_dims({})
     built.program([buffer.address for buffer in buffers], [], dims.global_size, dims.local_size)
-    found, expected = array("i", buffers[0].to_bytes()), [value * 3 + 7 for value in values]
-    for position, (a, b) in enumerate(zip(found, expected, strict=True)):
+    results, expected = array("i", buffers[0].to_bytes()), [value * 3 + 7 for value in values]
+    for index, (a, b) in enumerate(zip(results, expected, strict=True)):
         if a != b:
-            raise _WrongResultError(f"element {position} is {a} instead of {b}")
+            raise _WrongResultError(f"element {index} is {a}, expected {b}")
 
 
-def probe_apart(name: str, limit_s: float) -> Probe:
-    """`probe_device` in a process of its own; one that crashes, or takes longer than the limit,
-    does not work.
-    """
-    # Files and not pipes: what a plugin starts may hold those open for longer than the process
-    # lives.
+def probe_in_process(name: str, limit_s: float) -> Probe:
+    """Run `probe_device` in a child process. A crash or timeout of the child is a failure."""
+    # Files instead of pipes, since processes that a plugin starts may keep a pipe open after the
+    # child has exited.
     with (
         tempfile.TemporaryFile() as out,
         tempfile.TemporaryFile() as err,
@@ -196,19 +199,19 @@ def probe_apart(name: str, limit_s: float) -> Probe:
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,
-            start_new_session=True,
+            start_new_session=True,  # a process group, for `_kill`
         )
         try:
             status = process.wait(limit_s)
             end = (
-                f"the process ended by signal {-status}"
+                f"the process was killed by signal {-status}"
                 if status < 0
-                else f"the process ended with status {status}"
+                else f"the process exited with status {status}"
             )
         except subprocess.TimeoutExpired:
-            end = f"no end after {limit_s:g} s"
+            end = f"timed out after {limit_s:g} s"
         finally:
-            _end(process)
+            _kill(process)
         lines = [
             cast("dict[str, object]", json.loads(line)) for line in answers.read().splitlines()
         ]
@@ -216,41 +219,42 @@ def probe_apart(name: str, limit_s: float) -> Probe:
             return _read_probe(lines[-1])
         err.seek(0)
         printed = err.read().decode(errors="replace").strip().splitlines()
-    doing = str(lines[-1]["step"]) if lines else "starting a process"
-    return Probe(Failure(f"{doing}: {end}{f': {printed[-1]}' if printed else ''}"))
+    step = str(lines[-1]["step"]) if lines else "starting a process"
+    return Probe(Failure(f"{step}: {end}{f': {printed[-1]}' if printed else ''}"))
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process, and what it started."""
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and its process group."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (AttributeError, OSError):
+        # Windows has no process groups, and the group may be gone already.
         process.kill()
     process.wait()
 
 
 def serve(name: str, path: str) -> None:
-    """The other process's side."""
+    """Run a probe in the child process and write its steps and result to `path`."""
     with open(path, "w") as answers:
 
-        def write(content: object) -> None:
-            answers.write(json.dumps(content) + "\n")
+        def write(value: object) -> None:
+            answers.write(json.dumps(value) + "\n")
             answers.flush()
 
         write(asdict(probe_device(get_registry(), name, lambda step: write({"step": step}))))
-        # What a driver does at the end of a process is not asked for.
+        # Skip exit handlers: a driver's failure at exit is not part of the probe.
         os._exit(0)
 
 
-def _read_probe(content: dict[str, object]) -> Probe:
-    def read_failure(given: object) -> Failure | None:
-        return None if given is None else Failure(**cast("dict[str, str]", given))
+def _read_probe(fields: dict[str, object]) -> Probe:
+    def read_failure(value: object) -> Failure | None:
+        return None if value is None else Failure(**cast("dict[str, str]", value))
 
-    backends = cast("dict[str, dict[str, object]]", content["backends"])
+    backends = cast("dict[str, dict[str, object]]", fields["backends"])
     return Probe(
-        read_failure(content["failure"]),
-        cast("str | None", content["untried"]),
-        cast("str | None", content["default_backend"]),
+        read_failure(fields["failure"]),
+        cast("str | None", fields["untried"]),
+        cast("str | None", fields["default_backend"]),
         {
             name: BackendProbe(cast("str | None", b["target"]), read_failure(b["failure"]))
             for name, b in backends.items()

@@ -1,11 +1,10 @@
-"""What a device plugin implements: an allocator, a renderer, a compiler, a loader, perhaps a batch
-launcher.
+"""Protocols of a device plugin: allocator, renderer, compiler, loader, and optional batch launcher.
 
-A plugin needs no base class of ours; it registers two factories by entry point (see
-`svod_device._registry`) and the objects that they return have these methods.
+A plugin needs no base class. It registers two factories by entry point (see
+`svod_device._registry`), which return objects with these methods.
 
 Example:
-    An allocator may say more than it must, and is asked for what it says:
+    An allocator may implement optional protocols:
 
     >>> from svod_device import HostAllocator
     >>> class CardMemory(HostAllocator):
@@ -21,7 +20,7 @@ Example:
     >>> isinstance(block, Memory), block.capacity
     (True, 64)
 
-    Two launches of a kernel as a batch, of which the second reads what the first one writes:
+    A batch of two launches; the second launch reads the output of the first:
 
     >>> import numpy as np
     >>> from svod_device import Buffer, get_device
@@ -75,10 +74,10 @@ __all__ = [
 
 
 class Memory(NamedTuple):
-    """A block of a device's memory; `owner` is whatever keeps the block alive.
+    """Block of device memory. `owner` is an object that keeps the block alive.
 
-    `address + n` denotes the n-th byte in the device's own address space, so that a view is an
-    addition. `capacity` is at least the size that was asked for.
+    `address + n` is the address of byte n in the device's address space, so that views are
+    additions. `capacity` is at least the requested size.
     """
 
     address: int
@@ -88,121 +87,118 @@ class Memory(NamedTuple):
 
 @runtime_checkable
 class Allocator(Protocol):
-    """The memory of one device. All methods may be called from several threads at once.
+    """Memory of one device. All methods are thread-safe.
 
-    A device that is lost, or on which an earlier launch failed, raises `DeviceLostError`, at once
-    or from the next method that waits (`allocate`, `copy_in`, `copy_out`, `synchronize`), and from
-    each one after it."""
+    If the device is lost or an earlier launch failed, the next method that waits (`allocate`,
+    `copy_in`, `copy_out` or `synchronize`) raises `DeviceLostError`, and so does every later call.
+    """
 
     @property
     def device(self) -> str:
-        """The canonical device name."""
+        """Canonical device name."""
         ...
 
     @property
     def is_host_addressable(self) -> bool:
-        """True if the addresses are ordinary addresses of this process."""
+        """True if addresses are valid in this process."""
         ...
 
     @property
     def is_writable(self) -> bool: ...
 
     def allocate(self, nbytes: int) -> Memory:
-        """A block of `nbytes` > 0 bytes, aligned to 64 bytes, not cleared.
+        """Allocate `nbytes` > 0 bytes, aligned to 64 bytes and uninitialized.
 
         Raises:
-            OutOfMemoryError: or any MemoryError, if there is no such block.
+            OutOfMemoryError: or any MemoryError, if the allocation fails.
         """
         ...
 
     def free(self, memory: Memory) -> None:
-        """Take a block back, when the launches that were queued before and use it are done.
+        """Free a block, once queued launches that use it are done.
 
-        Called from finalizers: must neither raise nor wait for a lock that any other method holds.
+        Finalizers call this method, so it must not raise, and must not wait for a lock that another
+        method holds.
         """
         ...
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        """Write host bytes at a device address, after the work queued so far; `source` may change
-        afterwards.
+        """Copy host bytes to a device address, after the queued work. The caller may modify
+        `source` once the call returns.
         """
         ...
 
     def copy_out(self, destination: memoryview, address: int) -> None:
-        """Read device bytes into host memory, after the work queued so far."""
+        """Copy device bytes to host memory, after the queued work."""
         ...
 
     def synchronize(self) -> None:
-        """Wait for the work queued so far."""
+        """Wait until all queued work is done."""
         ...
 
 
 @runtime_checkable
 class ExclusiveAllocator(Protocol):
-    """An allocator that says whether one process alone may have its device open; without this any
-    number may.
-    """
+    """Optional protocol of allocators whose device may be limited to one process."""
 
     @property
     def is_exclusive(self) -> bool:
-        """True if no second process may open the device.
+        """True if only one process may have the device open.
 
-        A search then compiles and measures in this one.
+        Kernel search then compiles and measures in this process instead of in child processes.
         """
         ...
 
 
 @runtime_checkable
 class ChoosingAllocator(Protocol):
-    """An allocator that says which backend makes kernels for its device; without this it is the
-    first by name.
-    """
+    """Optional protocol of allocators with a preferred backend. The default is the first by name."""
 
     @property
     def default_backend(self) -> str | None:
-        """The backend's name, as in `llvm` for `CPU.llvm`; another is used where this one is not
-        installed or not wanted.
+        """Name of the preferred backend, such as `llvm` for `CPU.llvm`. The user's options take
+        precedence, and an unavailable backend is ignored.
         """
         ...
 
 
 @runtime_checkable
 class PermanentAllocator(Protocol):
-    """An allocator that says whether its memory can be lost or closed; without this it can be."""
+    """Optional protocol of allocators whose memory cannot be lost or closed."""
 
     @property
     def is_permanent(self) -> bool:
-        """True if the memory is there as long as the process, and in its forks: ordinary memory, or
-        files.
+        """True if the memory lives as long as the process and in its forks, as host memory and
+        files do.
         """
         ...
 
 
 @runtime_checkable
 class ClosableAllocator(Protocol):
-    """An allocator that is told when its device is closed; an optional addition to `Allocator`."""
+    """Optional protocol of allocators that release resources when their device is closed."""
 
     def close(self) -> None:
-        """Let go of all blocks and of what leads to the device; no method but this one is called
-        any more.
+        """Release all blocks and the connection to the device. No other method is called
+        afterwards.
         """
         ...
 
 
 @runtime_checkable
 class Program(Protocol):
-    """A loaded kernel: stateless and reentrant."""
+    """Loaded kernel: stateless and reentrant."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def entry(self) -> int | None:
-        """The address of `void entry(void **buffers, const int64_t *values, int64_t core_id)`, or
-        None.
+        """Address of `void entry(void **buffers, const int64_t *values, int64_t core_id)`, or None.
 
-        None says that the kernel has no native entry point of the uniform CPU form and can only be
-        called."""
+        None means that the kernel has no native entry point with this signature, so that it can
+        only be called from Python.
+        """
         ...
 
     def __call__(
@@ -212,27 +208,24 @@ class Program(Protocol):
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> None:
-        """Run the kernel once and return when its results may be read by later calls on this
-        device.
+        """Launch the kernel. The call may return before the kernel is done, if later calls on this
+        device see its results.
 
         It may raise `DeviceLostError` for an earlier launch.
 
         Args:
             buffers: device addresses, in the order of `ProgramSpec.globals`.
-            values: the values of `ProgramSpec.var_names`, in that order. `core_id` is never among
-                them: a CPU program runs its entry for core_id = 0 to global_size[0] - 1, on any
-                threads.
-            global_size: the grid: workgroups where there is a `local_size`, else single items.
-            local_size: items in a workgroup, or None.
+            values: values of `ProgramSpec.var_names`, in order. They never include `core_id`: a CPU
+                program calls its entry for core_id = 0 to global_size[0] - 1, on any threads.
+            global_size: grid size: workgroups if `local_size` is set, else work-items.
+            local_size: work-items of a workgroup, or None.
         """
         ...
 
 
 @runtime_checkable
 class TimedProgram(Protocol):
-    """A program whose device keeps time; an optional addition to `Program`, for profiling and
-    search.
-    """
+    """Optional protocol of programs that the device can time, for profiling and kernel search."""
 
     def timed_call(
         self,
@@ -241,20 +234,20 @@ class TimedProgram(Protocol):
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel to its end, and return the nanoseconds that the device worked on it."""
+        """Run the kernel to completion and return its device time in nanoseconds."""
         ...
 
 
 class Launch(NamedTuple):
-    """One kernel launch of a batch.
+    """Kernel launch in a batch.
 
-    `buffers` is an array('Q') of addresses and `values` an array('q'). Their *contents* change
-    between runs of one table (new inputs, new variables); their length and place in memory do not.
-    So a table keeps `buffers.buffer_info()[0]` and reads through it at each run. `dims` never
+    `buffers` is an array('Q') of addresses, `values` an array('q'). Their *elements* change between
+    runs of a table (new inputs, new variables), but they are never resized or moved in memory. So a
+    table may keep `buffers.buffer_info()[0]` and read through it at each run. The sizes never
     change.
 
-    `group` never decreases along a batch. Launches of one group are independent of each other and
-    may run at the same time; a launch may start only when all launches of earlier groups are done.
+    `group` never decreases along a batch. Launches of one group are independent and may run
+    concurrently; a launch starts only after all launches of earlier groups are done.
     """
 
     program: Program
@@ -266,49 +259,46 @@ class Launch(NamedTuple):
 
     @property
     def n_parts(self) -> int:
-        """How many times a CPU kernel's entry is called, with core_id = 0 to n_parts - 1."""
+        """Number of calls of a CPU kernel's entry, with core_id = 0 to n_parts - 1."""
         return self.global_size[0]
 
 
 class BatchLauncher(Protocol):
-    """Runs a whole sequence of launches in one call: a native loop on the CPU, a recorded graph on
-    a GPU.
-    """
+    """Launcher of batches: a native loop on the CPU, a recorded graph on a GPU."""
 
     def make_table(self, launches: Sequence[Launch]) -> object:
-        """Prepare a sequence of launches (at least one); the table keeps what it needs of them
-        alive.
+        """Prepare a non-empty sequence of launches. The table keeps them alive.
 
         Raises:
-            ValueError: if a program cannot be launched in a batch (a CPU program without `entry`).
+            ValueError: if a program cannot be batched, such as a CPU program without `entry`.
         """
         ...
 
     def run(self, table: object) -> None:
-        """Run the table to its end.
+        """Run the table to completion.
 
-        Two tables may be run at once from two threads, one table never is.
+        Different tables may run concurrently, the same table never does.
         """
         ...
 
 
 class Renderer(Protocol):
-    """Writes a linear program as source text."""
+    """Renderer of linear programs to source text."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
-        """The source of a kernel called `name`; `linear` is what `svod_schedule.linearize`
-        gives.
+        """Return the source of a kernel called `name`. `linear` is the output of
+        `svod_schedule.linearize`.
         """
         ...
 
 
 class Compiler(Protocol):
-    """Turns source text into what the loader takes."""
+    """Compiler of rendered source text."""
 
     @property
     def cache_key(self) -> str:
-        """Names the compiler, its version and its target: equal keys give interchangeable
-        results.
+        """Identifier of compiler, version, flags and target. Equal keys imply interchangeable
+        binaries.
         """
         ...
 
@@ -316,15 +306,17 @@ class Compiler(Protocol):
 
 
 Loader = Callable[["CompiledSpec"], Program]
+"""Function that loads a compiled kernel as a program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """One way to make kernels for a device. Factories of `svod.compilers` return this.
+    """Toolchain of a device: renderer, compiler, loader and optional launcher. Factories of
+    `svod.compilers` return it.
 
-    `is_host_parallel_safe` says that its kernels run on the threads which launch them, so that
-    those that do not depend on each other are launched at the same time, from several threads.
-    Without it a kernel is launched when the one before has been."""
+    `is_host_parallel_safe` is true if kernels run on the launching thread, so that plans launch
+    independent kernels concurrently from several threads. Otherwise launches are sequential.
+    """
 
     renderer: Renderer
     compiler: Compiler

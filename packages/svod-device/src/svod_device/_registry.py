@@ -1,4 +1,4 @@
-"""The registry of devices, filled from entry points.
+"""Device registry, filled from entry points.
 
 A plugin's distribution declares
 
@@ -7,11 +7,11 @@ A plugin's distribution declares
     [project.entry-points."svod.compilers"]
     "CUDA.nvptx" = "my_plugin:make_backend"    # (device name) -> Backend
     [project.entry-points."svod.interface"]
-    version = "svod_device.interface:v1"       # what it is written for
+    version = "svod_device.interface:v1"       # version of the plugin interface
 
-and its devices are there. CPU and DISK come in the same way. A plugin is imported when one of its
-devices is first asked for, so one that is broken is reported then, and harms no other. One that
-is written for another version of the interface is not imported at all.
+CPU and DISK are registered in the same way. A plugin is imported when one of its devices is first
+used, so a broken plugin does not affect other devices. A plugin for a different version of the
+interface is never imported.
 """
 
 from __future__ import annotations
@@ -71,10 +71,17 @@ BackendFactory = Callable[[str], Backend]
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One factory that a distribution provides: `name` is `CUDA` or `CUDA.nvptx`, `value` is
-    `module:function`.
+    """Factory provided by a distribution, or registered by a call.
 
-    `version` is the distribution's, and `interface` that of the plugin interface which it declares.
+    Attributes:
+        group: entry point group, `ALLOCATORS` or `COMPILERS`.
+        name: entry point name, such as `CUDA` or `CUDA.nvptx`.
+        value: entry point value, `module:function`.
+        distribution: name of the distribution.
+        load: imports the plugin and returns the factory.
+        version: version of the distribution.
+        interface: version of the plugin interface that the distribution declares, or None.
+        is_installed: whether it comes from an entry point.
     """
 
     group: str
@@ -92,17 +99,17 @@ class Plugin:
 
     @property
     def backend(self) -> str:
-        """The part of the name behind the kind; empty for an allocator."""
+        """Name of the backend; empty for an allocator."""
         return self.name.partition(".")[2]
 
     def make(self, device: str, expected: type[T]) -> T:
-        """Import the plugin, call its factory, and check that it gives what it must.
+        """Import the plugin, call its factory and check the type of the result.
 
         Raises:
-            PluginInterfaceError: if it is written for another version of the interface; it is not
+            PluginInterfaceError: if it is for a different version of the interface. It is not
                 imported then.
-            PluginLoadError: if any of this fails.
-            DeviceNameError: if the factory knows no device of this name.
+            PluginLoadError: if the import or the factory fails, or the type is wrong.
+            DeviceNameError: if the factory rejects the device name.
         """
         if self.interface != INTERFACE_VERSION:
             raise PluginInterfaceError(
@@ -116,23 +123,28 @@ class Plugin:
             factory = self.load()
             if not callable(factory):
                 raise TypeError(f"{self.value} is {type(factory).__name__}, not a factory")
-            made = cast("Callable[[str], object]", factory)(device)
-            if not isinstance(made, expected):
-                raise TypeError(f"{self.value} made {type(made).__name__}, not {expected.__name__}")
-            return made
+            product = cast("Callable[[str], object]", factory)(device)
+            if not isinstance(product, expected):
+                raise TypeError(
+                    f"{self.value} returned {type(product).__name__}, not {expected.__name__}"
+                )
+            return product
         except DeviceNameError:
             raise
         except (Exception, SystemExit) as error:
-            # A module that ends the program where its driver is missing ends no program of ours.
+            # SystemExit too: a plugin that calls `sys.exit` because its driver is missing must not
+            # end the user's program.
             raise PluginLoadError(
                 name=self.name, distribution=self.distribution, value=self.value, cause=error
             ) from error
 
 
 class Registry:
-    """Devices and what provides them.
+    """Registry of plugins and open devices.
 
-    `installed` replaces the entry points of the installed distributions, for tests.
+    Args:
+        installed: entry points for tests; by default all entry points of installed distributions.
+        options: options; by default read from the environment.
 
     Example:
         >>> from svod_device import HostAllocator
@@ -160,9 +172,7 @@ class Registry:
         factory: Callable[[str], object],
         distribution: str | None = None,
     ) -> None:
-        """Add a factory that no installed distribution declares, for tests and for code in a
-        notebook.
-        """
+        """Register a factory without an entry point, as in tests and notebooks."""
         value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
         owner = distribution or value.partition(":")[0].partition(".")[0]
         with self._lock:
@@ -170,7 +180,7 @@ class Registry:
             self._plugins = None
 
     def iter_plugins(self) -> Iterable[Plugin]:
-        """Every plugin, sorted by group and name."""
+        """Return all plugins, sorted by group and name."""
         plugins = self._get_plugins()
         return [plugin for key in sorted(plugins) for plugin in plugins[key]]
 
@@ -181,14 +191,14 @@ class Registry:
             return self._plugins
 
     def _read_plugins(self) -> dict[tuple[str, str], list[Plugin]]:
-        found: dict[tuple[str, str], list[Plugin]] = {}
+        plugins: dict[tuple[str, str], list[Plugin]] = {}
         for plugin in (*self._read_entry_points(), *self._registered):
-            same = found.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])
-            # One object may be declared by two installations of one distribution (a wheel and a
-            # source tree).
-            if all(plugin.value != other.value for other in same):
-                same.append(plugin)
-        return found
+            namesakes = plugins.setdefault((plugin.group, _canonical_plugin_name(plugin)), [])
+            # Two installations of one distribution (a wheel and a source tree) declare the same
+            # object: that is no conflict.
+            if all(plugin.value != namesake.value for namesake in namesakes):
+                namesakes.append(plugin)
+        return plugins
 
     def _read_entry_points(self) -> list[Plugin]:
         points = self._list_entry_points()
@@ -206,34 +216,34 @@ class Registry:
     def _list_entry_points(self) -> Sequence[EntryPoint]:
         if self._installed is not None:
             return self._installed
-        from importlib.metadata import entry_points  # 30 ms, and only needed for the first device
+        from importlib.metadata import entry_points  # takes 30 ms, needed for the first device only
 
-        found = entry_points()
+        points = entry_points()
         return [
             point
             for group in (INTERFACE, ALLOCATORS, COMPILERS)
-            for point in found.select(group=group)
+            for point in points.select(group=group)
         ]
 
     def _find_plugin(self, group: str, name: str) -> Plugin | None:
-        same = self._get_plugins().get((group, name))
-        if not same:
+        namesakes = self._get_plugins().get((group, name))
+        if not namesakes:
             return None
-        if len(same) > 1:
+        if len(namesakes) > 1:
             providers = [
-                f"{p.distribution} {p.version} ({p.value})".replace("  ", " ") for p in same
+                f"{p.distribution} {p.version} ({p.value})".replace("  ", " ") for p in namesakes
             ]
             raise DuplicatePluginError(name=name, providers=providers)
-        return same[0]
+        return namesakes[0]
 
     def list_kinds(self) -> tuple[str, ...]:
-        """The device kinds that something provides, sorted."""
+        """Return the available device kinds, sorted."""
         return tuple(
             sorted({plugin.kind for plugin in self.iter_plugins() if plugin.group == ALLOCATORS})
         )
 
     def list_backends(self, kind: str) -> tuple[str, ...]:
-        """The names of the backends of a device kind, sorted."""
+        """Return the backend names of a device kind, sorted."""
         backends = {
             p.backend
             for p in self.iter_plugins()
@@ -242,65 +252,71 @@ class Registry:
         return tuple(sorted(backends))
 
     def get_allocator(self, device: str) -> Allocator:
-        """The allocator of a device, made at the first call.
+        """Return the allocator of a device, creating it at the first call.
 
         Raises:
-            DeviceNameError: if it is no name, or none that the plugin knows.
-            UnknownDeviceError: if nothing provides a device of this kind.
-            PluginLoadError: if the plugin that does is broken.
-            PluginInterfaceError: if it is written for another version of the plugin interface.
-            DuplicatePluginError: if two do.
+            DeviceNameError: if the name is malformed, or the plugin rejects it.
+            UnknownDeviceError: if no plugin provides this device kind.
+            PluginLoadError: if the plugin fails to load.
+            PluginInterfaceError: if the plugin is for a different version of the interface.
+            DuplicatePluginError: if two distributions provide this device kind.
         """
-        found = self._allocators.get(device)
-        return found if found is not None else self._make_allocator(device)
+        # Lock-free for every spelling that was used before.
+        allocator = self._allocators.get(device)
+        return allocator if allocator is not None else self._make_allocator(device)
 
     def _make_allocator(self, device: str) -> Allocator:
         name, kind = self._parse(device)
+        # The factory runs under the lock, so that a device is never opened twice. The lock is
+        # reentrant: a factory may use other devices.
         with self._lock:
             if name not in self._allocators:
                 plugin = self._find_plugin(ALLOCATORS, kind)
                 if plugin is None:
                     raise UnknownDeviceError(device=device, known=self.list_kinds())
                 with self._noting_devices():
-                    made = plugin.make(name, Allocator)
-                is_permanent = isinstance(made, PermanentAllocator) and made.is_permanent
-                self._allocators[name] = made if is_permanent else GuardedAllocator(made)
+                    allocator = plugin.make(name, Allocator)
+                # Permanent memory cannot be lost, so its allocations need no guard.
+                is_permanent = isinstance(allocator, PermanentAllocator) and allocator.is_permanent
+                self._allocators[name] = allocator if is_permanent else GuardedAllocator(allocator)
             self._allocators[device] = self._allocators[name]
             return self._allocators[name]
 
     def get_device(self, device: str) -> Device:
-        """The device of this name, made at the first call.
+        """Return the device of this name, creating it at the first call.
 
         Raises:
             UnknownDeviceError, PluginLoadError, PluginInterfaceError, DuplicatePluginError: as
                 `get_allocator`.
         """
-        found = self._devices.get(device)
-        return found if found is not None else self._make_device(device)
+        opened = self._devices.get(device)
+        return opened if opened is not None else self._make_device(device)
 
     def _make_device(self, device: str) -> Device:
         name, kind = self._parse(device)
         with self._lock:
             if name not in self._devices:
                 allocator = self.get_allocator(name)
+                # Only names are needed here: each backend is loaded at its first use, so a broken
+                # one does not affect the others.
                 backends = self.list_backends(kind)
                 factories = {
                     backend: self._make_backend_factory(f"{kind}.{backend}") for backend in backends
                 }
-                named = (
+                preferred = (
                     allocator.default_backend if isinstance(allocator, ChoosingAllocator) else None
                 )
-                default = self.choose_backend(kind, named)
+                default = self.choose_backend(kind, preferred)
                 self._devices[name] = Device(name, allocator, factories, default)
             self._devices[device] = self._devices[name]
             return self._devices[name]
 
     def make_backend(self, kind: str, backend: str) -> Backend:
-        """A backend of a device kind, also where nothing provides the kind's memory.
+        """Return a backend of a device kind, even of a kind without an allocator.
 
         Raises:
             PluginLoadError, PluginInterfaceError, DuplicatePluginError: as `get_allocator`.
-            UnknownBackendError: if nothing provides it.
+            UnknownBackendError: if no plugin provides the backend.
         """
         if backend not in self.list_backends(kind):
             raise UnknownBackendError(device=kind, backend=backend, known=self.list_backends(kind))
@@ -309,8 +325,10 @@ class Registry:
         return self._make_backend_factory(f"{kind}.{backend}")(kind)
 
     def choose_backend(self, kind: str, named: str | None = None) -> str | None:
-        """The backend that a device uses: which the options say, `named` by the device, the first
-        by name; None without any.
+        """Return the name of the default backend of a device kind, or None if it has no backend.
+
+        The options take precedence, then `named`, the allocator's preference, then the first name
+        in alphabetical order.
         """
         backends = self.list_backends(kind)
         if not backends:
@@ -333,31 +351,34 @@ class Registry:
 
     @contextmanager
     def _noting_devices(self) -> Generator[None]:
-        """Let the error of a wrong name say which devices there are."""
+        """Add the available devices to a `DeviceNameError` that the block raises."""
         try:
             yield
         except DeviceNameError as error:
-            error.add_note(f"devices that are there: {', '.join(self.list_kinds())}")
+            error.add_note(f"available devices: {', '.join(self.list_kinds())}")
             raise
 
     def close(self, device: str) -> None:
-        """Close a device, if it is open: its buffers and programs fail from now on, and the next
-        use opens it again.
+        """Close a device if it is open. Its buffers and programs fail afterwards; the next use of
+        the name opens it again.
 
-        Permanent memory, as that of the CPU and files, stays usable.
+        Permanent memory, such as the CPU's and files, remains usable.
         """
         name, _ = self._parse(device)
         with self._lock:
             allocator = self._allocators.get(name)
-            for known in (self._allocators, self._devices):
-                for spelling in [s for s in known if str(parse_device_name(s)) == name]:
-                    del known[spelling]
+            # All spellings of the name: `cuda:0` and `CUDA` are cached separately.
+            for table in (self._allocators, self._devices):
+                for spelling in [s for s in table if str(parse_device_name(s)) == name]:
+                    del table[spelling]
+        # Outside the lock, since a plugin's `close` may block.
         if isinstance(allocator, GuardedAllocator):
             allocator.close()
 
     def forget_openings(self) -> None:
-        """Let the next use open each device again, without closing what is open: that is the
-        parent's, after a fork.
+        """Drop all open devices without closing them, in a forked child: they belong to the parent.
+
+        The child's first use opens each device again.
         """
         guarded = [
             s
@@ -374,9 +395,8 @@ class Registry:
             del self._devices[spelling]
 
     def release_memory(self) -> int:
-        """Give what allocators keep for reuse back to their devices, and return how many bytes
-        these were.
-        """
+        """Empty the caches of all allocators, and return the number of bytes released."""
+        # By identity: each allocator is registered under every spelling of its device.
         caching: dict[int, CachingAllocator] = {}
         for allocator in list(self._allocators.values()):
             inner = allocator
@@ -387,9 +407,8 @@ class Registry:
         return sum([allocator.empty_cache() for allocator in caching.values()])
 
     def clear(self) -> None:
-        """Close every device, and forget every factory that was registered by hand; entry points
-        are read again.
-        """
+        """Close all devices, unregister all factories, and read the entry points again."""
+        # `close` takes the lock itself and calls plugins without it.
         for name in list(self._allocators):
             self.close(name)
         with self._lock:
@@ -401,7 +420,7 @@ class Registry:
 
 def _to_plugin(point: EntryPoint, interfaces: Mapping[str, int | None]) -> Plugin:
     if point.dist is None:
-        # Made by hand, for a test.
+        # Tests create entry points without a distribution.
         owner = point.value.partition(".")[0]
         return Plugin(point.group, point.name, point.value, owner, point.load, is_installed=True)
     name, version = point.dist.name, point.dist.version
@@ -426,57 +445,57 @@ _registry: Final = Registry()
 
 
 def get_registry() -> Registry:
-    """The registry of this process."""
+    """Return the registry of this process."""
     return _registry
 
 
 def get_allocator(device: str) -> Allocator:
-    """The allocator of a device (see `Registry.get_allocator`)."""
+    """Return the allocator of a device (see `Registry.get_allocator`)."""
     return _registry.get_allocator(device)
 
 
 def get_device(device: str) -> Device:
-    """A device by name (see `Registry.get_device`)."""
+    """Return a device by name (see `Registry.get_device`)."""
     return _registry.get_device(device)
 
 
 def register_allocator(
     kind: str, factory: AllocatorFactory, distribution: str | None = None
 ) -> None:
-    """Provide devices of `kind` without an entry point."""
+    """Register an allocator factory for a device kind, without an entry point."""
     _registry.register(ALLOCATORS, kind, factory, distribution)
 
 
 def register_backend(name: str, factory: BackendFactory, distribution: str | None = None) -> None:
-    """Provide backend `KIND.name` without an entry point; the same factory declared by one as well
-    does no harm.
+    """Register the factory of backend `KIND.name`, without an entry point.
+
+    An entry point that declares the same factory does not conflict.
     """
     _registry.register(COMPILERS, name, factory, distribution)
 
 
 def close_device(device: str) -> None:
-    """Close a device (see `Registry.close`), such as one that was lost: its next use opens it
+    """Close a device, for example after it was lost (see `Registry.close`). Its next use opens it
     again.
     """
     _registry.close(device)
 
 
 def canonical_device(device: str) -> str:
-    """The canonical spelling of a device name: `cpu:0` is `CPU`."""
+    """Return the canonical spelling of a device name: `CPU` for `cpu:0`."""
     return str(parse_device_name(device))
 
 
 def release_memory() -> int:
-    """Give the freed blocks that allocators keep for reuse back to their devices; return how many
-    bytes these were.
-    """
+    """Empty the caches of all allocators, and return the number of bytes released."""
     return _registry.release_memory()
 
 
 def clear() -> None:
-    """Close every device of this process and forget what was registered by hand, for tests."""
+    """Close all devices of this process and unregister all factories, for tests."""
     _registry.clear()
 
 
+# Windows has no fork.
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_registry.forget_openings)

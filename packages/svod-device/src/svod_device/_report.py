@@ -1,11 +1,11 @@
-"""Which devices there are, who provides them, what works, and why something does not."""
+"""Report of installed devices: providers, backends, and whether each works."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from svod_device._probe import BackendProbe, Failure, Probe, probe_apart, probe_device
+from svod_device._probe import BackendProbe, Failure, Probe, probe_device, probe_in_process
 from svod_device._registry import ALLOCATORS, COMPILERS, Plugin, Registry
 from svod_device.interface import INTERFACE_VERSION
 
@@ -14,8 +14,8 @@ __all__ = ["BackendReport", "DeviceReport", "Provider", "describe", "report_devi
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """A distribution and its factory; `interface` is the version of the plugin interface that it
-    declares.
+    """Distribution and entry point of a factory. `interface` is its declared version of the plugin
+    interface, or None.
     """
 
     distribution: str
@@ -29,8 +29,8 @@ class Provider:
 
 @dataclass(frozen=True, slots=True)
 class BackendReport:
-    """A backend; `problem` and what helps against it are None where it works, `target` where it
-    could not be made.
+    """Report on a backend. `problem` and `hint` are None if it works; `target` is None if it failed
+    to load.
     """
 
     name: str
@@ -43,10 +43,11 @@ class BackendReport:
 
 @dataclass(frozen=True, slots=True)
 class DeviceReport:
-    """A device, or a kind of devices by the name of the first one.
+    """Report on a device. A device kind is represented by the device with the kind's name.
 
-    Without `providers` there are backends for it, but no memory. `untried` says why there was
-    nothing to try: devices of such a kind have longer names, as DISK:/path/to/file."""
+    `providers` is empty if a kind has backends but no allocator. `untried` is the reason why the
+    device was not tried: kinds such as DISK need a longer name, as in DISK:/path/to/file.
+    """
 
     kind: str
     device: str
@@ -58,7 +59,7 @@ class DeviceReport:
 
     @property
     def works(self) -> bool:
-        """Whether nothing is wrong with the memory and the default backend, where there are any."""
+        """True if neither the memory nor the default backend has a problem."""
         return self.problem is None and all(
             b.problem is None for b in self.backends if b.is_default
         )
@@ -67,13 +68,13 @@ class DeviceReport:
 def report_devices(
     registry: Registry, names: Sequence[str] = (), *, limit_s: float | None = None
 ) -> list[DeviceReport]:
-    """Try devices: memory, copies, and a kernel on each backend.
+    """Try devices (memory, copies, and a kernel on each backend) and report the results.
 
     Args:
-        registry: knows the plugins.
-        names: of the devices; by default the first one of each kind.
-        limit_s: how long each may take in a process of its own, in which plugins that are installed
-            are tried; None tries all of them in this one, without a limit.
+        registry: registry of the plugins.
+        names: device names; by default one device of each kind.
+        limit_s: time limit for each device. Installed plugins are then tried in a child process.
+            None tries all plugins in this process, without a limit.
     """
     plugins = list(registry.iter_plugins())
     return [
@@ -87,12 +88,13 @@ def _report(
 ) -> DeviceReport:
     kind = name.partition(":")[0].upper()
     own = [plugin for plugin in plugins if plugin.kind == kind]
+    # A child process sees only entry points, not factories registered in this process.
     if limit_s is not None and own and all(plugin.is_installed for plugin in own):
-        probe = probe_apart(name, limit_s)
+        probe = probe_in_process(name, limit_s)
     else:
         probe = probe_device(registry, name)
     providers = _get_providers(own, ALLOCATORS, "")
-    failure = probe.failure if providers else Failure("nothing provides its memory")
+    failure = probe.failure if providers else Failure("no plugin provides an allocator")
     names = registry.list_backends(kind)
     backends = tuple(_report_backend(registry, kind, b, own, probe) for b in names)
     problem, hint = (None, None) if failure is None else (failure.problem, failure.hint)
@@ -102,13 +104,13 @@ def _report(
 def _report_backend(
     registry: Registry, kind: str, name: str, own: Sequence[Plugin], probe: Probe
 ) -> BackendReport:
-    found = probe.backends.get(name, BackendProbe())
+    result = probe.backends.get(name, BackendProbe())
     problem, hint = (
-        (None, None) if found.failure is None else (found.failure.problem, found.failure.hint)
+        (None, None) if result.failure is None else (result.failure.problem, result.failure.hint)
     )
     is_default = name == (probe.default_backend or registry.choose_backend(kind))
     return BackendReport(
-        name, _get_providers(own, COMPILERS, name), is_default, found.target, problem, hint
+        name, _get_providers(own, COMPILERS, name), is_default, result.target, problem, hint
     )
 
 
@@ -121,24 +123,24 @@ def _get_providers(own: Sequence[Plugin], group: str, backend: str) -> tuple[Pro
 
 
 def describe(devices: Sequence[DeviceReport]) -> Iterator[str]:
-    """The report as lines of text."""
+    """Format the reports as lines of text."""
     yield f"svod-device, plugin interface {INTERFACE_VERSION}"
     for device in devices:
         yield from _describe_device(device)
 
 
 def _describe_device(device: DeviceReport) -> Iterator[str]:
-    by = f"memory by {_join(device.providers)}" if device.providers else "no memory"
+    memory = f"memory by {_join(device.providers)}" if device.providers else "no memory"
     state = (
         _describe_state(device.problem)
         if device.untried is None
         else f"not tried: {device.untried}"
     )
-    yield f"{device.device}: {by}: {state}"
+    yield f"{device.device}: {memory}: {state}"
     if device.hint:
         yield f"  hint: {device.hint}"
     if not device.backends and device.untried is None:
-        yield "  no backend: it holds data, but runs no kernels"
+        yield "  no backend: it stores data but cannot run kernels"
     for backend in device.backends:
         facts = [
             *([f"target {backend.target}"] if backend.target else []),
@@ -157,7 +159,7 @@ def _join(providers: Sequence[Provider]) -> str:
 
 
 def _describe_state(problem: str | None) -> str:
-    """A compiler's error has several lines, which stand below each other."""
+    """Format the state of a device or backend; the lines of a compiler's error are indented."""
     if problem is None:
         return "works"
     return "does not work: " + "\n      ".join(

@@ -1,9 +1,8 @@
-"""`ProgramSpec`, what a launch needs to know of a kernel, and `CompiledSpec`, what its loader
-needs.
+"""Kernel metadata: `ProgramSpec` for launches, and `CompiledSpec` for loaders.
 
-Both derive from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]), but hold no more
-of the graph than launch-size expressions and, for inspection, the SINK; a kernel that comes from a
-disk cache has no graph at all.
+Both are derived from a PROGRAM node, PROGRAM(SINK, LINEAR, SOURCE, [PROGRAM_BINARY]). Of the graph
+they keep only launch-size expressions and, for inspection, the SINK. Kernels from a disk cache have
+no graph.
 
 Example:
     >>> from svod_device import CompiledSpec, LaunchDims, ProgramSpec, Variable
@@ -41,8 +40,8 @@ from svod_ir.args import GridIndex, find_grid_index
 __all__ = ["CORE_ID", "CompiledSpec", "LaunchDims", "ProgramSpec", "Variable"]
 
 CORE_ID = "core_id"
-"""The variable that numbers the parts of a threaded CPU kernel; the launch sets it, never a
-caller.
+"""Name of the variable that holds the thread index of a threaded CPU kernel. The launch sets it,
+never a caller.
 """
 
 _ONE: LaunchSizes = (1, 1, 1)
@@ -50,7 +49,7 @@ _ALIASES = frozenset({Op.AFTER, Op.CAST, Op.BITCAST, Op.INDEX, Op.RESHAPE})
 
 
 class Variable(NamedTuple):
-    """A runtime value of a kernel, with inclusive bounds."""
+    """Integer argument of a kernel, with inclusive bounds."""
 
     name: str
     min: int
@@ -58,7 +57,7 @@ class Variable(NamedTuple):
 
 
 class LaunchDims(NamedTuple):
-    """Launch sizes for given values of the variables."""
+    """Evaluated grid and workgroup size of a launch."""
 
     global_size: Dims
     local_size: Dims | None
@@ -66,24 +65,24 @@ class LaunchDims(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ProgramSpec:
-    """A kernel as its launches see it.
+    """Kernel metadata for launches.
 
     Attributes:
-        name: of the entry point.
-        source: what the renderer wrote.
-        device: the canonical device name.
-        ast: the SINK that it was rendered from, where there is one.
-        variables: with bounds, `core_id` included, in the order of `var_names` and then by name.
-        var_names: which value each position of a launch's `values` holds; without `core_id`.
-        globals: the PARAM slots that the kernel takes, ascending: its buffer arguments in order.
-        outs: the slots that it writes, ascending.
-        ins: the slots that it reads, ascending; a slot may be in both.
-        global_size: three sizes, ints or expressions of variables.
-        local_size: sizes of a workgroup; None where the grid counts single items and has no
-            workgroups.
-        n_operations: an estimate of the arithmetic operations of one launch, 0 where unknown.
-        n_bytes: an estimate of the bytes that one launch moves, 0 where unknown.
-        reasons: why the kernel has its opts, for people.
+        name: name of the entry point.
+        source: rendered source text.
+        device: canonical device name.
+        ast: SINK of the kernel, or None.
+        variables: variables with bounds, `core_id` included, in the order of `var_names` and then
+            by name.
+        var_names: names of a launch's `values`, in order; without `core_id`.
+        globals: PARAM slots in ascending order: the buffer arguments of a launch.
+        outs: slots that the kernel writes, ascending.
+        ins: slots that the kernel reads, ascending; a slot may be in both.
+        global_size: grid size: three ints or expressions of variables.
+        local_size: workgroup size; None if the grid counts work-items and has no workgroups.
+        n_operations: estimated arithmetic operations of one launch; 0 if unknown.
+        n_bytes: estimated bytes read and written by one launch; 0 if unknown.
+        reasons: human-readable reasons for the kernel's opts.
     """
 
     name: str
@@ -103,14 +102,14 @@ class ProgramSpec:
 
     @property
     def n_buffers(self) -> int:
-        """How many buffer arguments the kernel takes."""
+        """Number of buffer arguments."""
         return len(self.globals)
 
     def launch_dims(self, variables: Mapping[str, int]) -> LaunchDims:
-        """The launch sizes for these values.
+        """Evaluate the launch sizes for values of the variables.
 
         Raises:
-            LaunchSizeError: if a size has no value, or none that is positive.
+            LaunchSizeError: if a size cannot be evaluated or is not positive.
         """
         local = (
             None if self.local_size is None else evaluate_launch_sizes(self.local_size, variables)
@@ -119,13 +118,15 @@ class ProgramSpec:
 
     @classmethod
     def from_program(cls, program: UOp) -> ProgramSpec:
-        """The spec of a PROGRAM node that has its LINEAR and SOURCE.
+        """Return the spec of a PROGRAM node that has its LINEAR and SOURCE.
 
         Raises:
-            ProgramStageError: if a stage is missing or is not what it must be.
+            ProgramStageError: if a stage is missing or wrong.
         """
         sink, linear, source = _check_stages(program)
         facts = _derive_facts(sink)
+        # The entry point takes its parameters in the order of the linear program. Variables that
+        # only launch sizes use follow, sorted by name.
         ordered = {node.arg.name: node for node in linear.src if node.op is Op.DEFINE_VAR}
         variables = tuple(
             facts.variables[n] for n in (*ordered, *sorted(facts.variables.keys() - ordered.keys()))
@@ -148,9 +149,7 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True)
 class CompiledSpec:
-    """What a loader makes a program from: source for compilers that work at load time, bytes for
-    the others.
-    """
+    """Input of a loader: source text for just-in-time compilers, bytes for other compilers."""
 
     name: str
     source: str | None = None
@@ -163,12 +162,12 @@ class CompiledSpec:
 
     @classmethod
     def from_source(cls, spec: ProgramSpec) -> CompiledSpec:
-        """The spec of a just-in-time backend: its source, no bytes."""
+        """Return the spec of a just-in-time backend: source, no bytes."""
         return cls._make(spec, spec.source, b"")
 
     @classmethod
     def from_bytes(cls, spec: ProgramSpec, binary: bytes) -> CompiledSpec:
-        """The spec of an ahead-of-time backend: its bytes, no source."""
+        """Return the spec of an ahead-of-time backend: bytes, no source."""
         return cls._make(spec, None, binary)
 
     @classmethod
@@ -223,17 +222,19 @@ def _derive_facts(sink: UOp) -> _Facts:
         if node.op not in _FACTS:
             continue
         match node.op:
+            # A PARAM with a device is not an argument of the kernel.
             case Op.PARAM if node.arg.device is None:
                 facts.slots.add(node.arg.slot)
             case Op.DEFINE_VAR:
                 variable = Variable(*node.arg)
                 facts.variables[variable.name] = variable
+                # A threaded CPU kernel runs once for each value of `core_id`.
                 if variable.name == CORE_ID:
                     global_size[0] = variable.max + 1
             case Op.SPECIAL:
-                numbers, axis = _parse_special(node.arg)
-                is_direct |= numbers == "idx"
-                (local_size if numbers == "lidx" else global_size)[axis] = _simplify(node.stop)
+                prefix, axis = _parse_special(node.arg)
+                is_direct |= prefix == "idx"
+                (local_size if prefix == "lidx" else global_size)[axis] = _simplify(node.stop)
             case Op.STORE:
                 facts.outs |= _get_slots(node.location)
             case _:
@@ -245,11 +246,11 @@ def _derive_facts(sink: UOp) -> _Facts:
 
 
 def _parse_special(name: object) -> GridIndex:
-    found = find_grid_index(name)
-    if found is None:
+    grid_index = find_grid_index(name)
+    if grid_index is None:
         expected = "SPECIAL gidx, lidx or idx with axis 0, 1 or 2"
         raise ProgramStageError(stage="SINK", expected=expected, found=f"SPECIAL {name!r}")
-    return found
+    return grid_index
 
 
 def _simplify(size: UOp) -> Size:
@@ -257,7 +258,7 @@ def _simplify(size: UOp) -> Size:
 
 
 def _read_slots(nodes: Iterable[UOp]) -> set[int]:
-    """Slots of every location that is used other than as the target of a STORE."""
+    """Return the slots of all locations that are read: used other than as the target of a STORE."""
     slots: set[int] = set()
     store, location = Op.STORE, Op.INDEX
     for node in nodes:

@@ -1,4 +1,4 @@
-"""An allocator that hands everything on to another one, for those that change a part of it."""
+"""Base class of allocators that forward to an inner allocator."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ __all__ = ["WrappedAllocator"]
 
 
 class WrappedAllocator:
-    """The memory of `inner`; derived classes say what they do otherwise.
+    """Allocator that forwards to `inner`; derived classes override methods.
 
-    `opening` is that of the device whose memory it is, None for memory that cannot be lost.
+    `opening` is the opening of the allocator's device; None for memory that cannot be lost.
     """
 
     __slots__ = (
@@ -35,6 +35,8 @@ class WrappedAllocator:
         self.opening: Opening | None = (
             inner.opening if isinstance(inner, WrappedAllocator) else None
         )
+        # Read once: attribute reads are faster than properties that forward, and protocol checks
+        # are slow.
         self.device, self.is_host_addressable = inner.device, inner.is_host_addressable
         self.is_writable = inner.is_writable
         self.is_exclusive = isinstance(inner, ExclusiveAllocator) and inner.is_exclusive

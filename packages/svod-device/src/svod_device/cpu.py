@@ -1,11 +1,11 @@
-"""The CPU's memory.
+"""Host memory allocators of the CPU device.
 
 Example:
     >>> from svod_device.cpu import HostAllocator, make_cpu_allocator
     >>> block = HostAllocator().allocate(100)
     >>> block.address % 64, block.capacity
     (0, 100)
-    >>> make_cpu_allocator("CPU").allocate(100).capacity  # rounded up, so that it can be used again
+    >>> make_cpu_allocator("CPU").allocate(100).capacity  # rounded up for reuse
     128
 """
 
@@ -22,8 +22,8 @@ __all__ = ["HostAllocator", "make_cpu_allocator"]
 
 
 class HostAllocator:
-    """Memory of this process, aligned to 64 bytes; also the memory of buffers that wrap foreign
-    objects.
+    """Allocator of host memory, aligned to 64 bytes. Buffers that wrap external objects use it
+    too.
     """
 
     is_host_addressable = True
@@ -39,7 +39,7 @@ class HostAllocator:
             raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
 
     def free(self, memory: Memory) -> None:
-        """The block goes with the last reference to its owner."""
+        """Do nothing: the block is freed with the last reference to its owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
         copy_host(address, address_of(source)[0], source.nbytes)
@@ -48,21 +48,22 @@ class HostAllocator:
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:
-        """Kernels of the CPU have ended when their launch returns."""
+        """Do nothing: CPU launches return when the kernel is done."""
 
 
 class _CpuAllocator(HostAllocator):
-    """The memory of the device CPU, which ends with the process."""
+    """Allocator of device CPU, whose memory cannot be lost."""
 
     is_permanent = True
+    # By name `c` would be the default, which needs an installed C compiler.
     default_backend = "llvm"
 
 
 def make_cpu_allocator(device: str) -> CachingAllocator:
-    """The factory behind the entry point `CPU`.
+    """Return the allocator of a CPU device: the factory of entry point `CPU`.
 
     Raises:
-        DeviceNameError: if something else than a number stands behind the colon.
+        DeviceNameError: if the name has a location instead of an index.
     """
     parse_device_name(device).get_index()
     return CachingAllocator(_CpuAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)

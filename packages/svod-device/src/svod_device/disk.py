@@ -1,8 +1,7 @@
-"""DISK: files, mapped into memory and only read.
+"""DISK device: read-only memory-mapped files.
 
-A DISK buffer's address is an ordinary address of this process, so a CPU kernel may take a DISK
-buffer, or a view of one, as an input: it then reads the file's pages directly, and no copy is made.
-Nothing writes to DISK, and no kernel runs on it.
+DISK addresses are host addresses. So a CPU kernel can take a DISK buffer or a view of it as input,
+and reads the file's pages without a copy. DISK memory is read-only, and DISK has no backend.
 
 Example:
     >>> import tempfile
@@ -32,9 +31,7 @@ __all__ = ["DiskAllocator", "make_disk_allocator"]
 
 
 class DiskAllocator:
-    """The bytes of one file. "Allocating" maps the file; the size asked for is at most the
-    file's.
-    """
+    """Allocator of one file's bytes. `allocate` maps the file from its start, up to its size."""
 
     is_host_addressable = True
     is_writable = False
@@ -42,14 +39,14 @@ class DiskAllocator:
 
     def __init__(self, device: str) -> None:
         self.device = device
-        self.path = Path(parse_device_name(device).place or "")
+        self.path = Path(parse_device_name(device).location or "")
 
     @property
     def file_bytes(self) -> int:
-        """The size of the file.
+        """Size of the file.
 
         Raises:
-            DiskError: if there is no such file.
+            DiskError: if the file cannot be read.
         """
         try:
             return self.path.stat().st_size
@@ -63,7 +60,7 @@ class DiskAllocator:
                 if nbytes > available:
                     raise DiskError(
                         path=str(self.path),
-                        problem=f"asked for {nbytes} bytes, the file has {available}",
+                        problem=f"cannot map {nbytes} bytes, the file has {available}",
                         hint="make the buffer at most as large as the file",
                     )
                 mapping = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ)
@@ -81,7 +78,7 @@ class DiskAllocator:
         )
 
     def free(self, memory: Memory) -> None:
-        """The mapping goes with the last reference to its owner."""
+        """Do nothing: the file is unmapped with the last reference to the owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
         raise ReadOnlyError(device=self.device)
@@ -90,9 +87,9 @@ class DiskAllocator:
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:
-        """A mapped file is always up to date."""
+        """Do nothing: reads of a mapped file need no wait."""
 
 
 def make_disk_allocator(device: str) -> DiskAllocator:
-    """The factory behind the entry point `DISK`."""
+    """Return the allocator of a DISK device: the factory of entry point `DISK`."""
     return DiskAllocator(device)

@@ -1,21 +1,21 @@
 """The errors of svod-device.
 
 UserError
-├── UnknownDeviceError (LookupError)       nothing provides a device of this kind
-├── UnknownBackendError (LookupError)      the device has no backend of this name, or none at all
-├── PluginLoadError (ImportError)          the plugin that provides it does not work
-├── PluginInterfaceError (ImportError)     it is written for another version of the plugin interface
+├── UnknownDeviceError (LookupError)       no plugin provides this device kind
+├── UnknownBackendError (LookupError)      the device has no backend, or none of this name
+├── PluginLoadError (ImportError)          an installed plugin that cannot be loaded
+├── PluginInterfaceError (ImportError)     a plugin for a different interface version
 ├── DuplicatePluginError (ValueError)      two distributions provide the same name
-├── OutOfMemoryError (MemoryError)
-├── DeviceLostError (RuntimeError)         a device that failed, so that all that it held is gone
+├── OutOfMemoryError (MemoryError)         an allocation that failed
+├── DeviceLostError (RuntimeError)         a device that failed; its memory is lost
 ├── DiskError (OSError)                    a DISK file that cannot be mapped
-├── ReadOnlyError (PermissionError)        a write to memory that is only read
+├── ReadOnlyError (PermissionError)        a write to read-only memory
 ├── NotHostAddressableError (TypeError)    a host view of memory that the host cannot address
-├── ViewError (ValueError)                 a view that its base does not hold
+├── ViewError (ValueError)                 a view that is out of bounds or misaligned
 ├── SizeMismatchError (ValueError)         a copy between different sizes
-└── LaunchSizeError (ValueError)           a launch size that has no value or no usable value
+└── LaunchSizeError (ValueError)           a launch size that cannot be evaluated or used
 InternalError
-├── ProgramStageError (ValueError)         a PROGRAM node that lacks a stage or has a wrong one
+├── ProgramStageError (ValueError)         a PROGRAM node with a missing or wrong stage
 └── NotAllocatedError (RuntimeError)       the address of a buffer without memory
 """
 
@@ -45,47 +45,44 @@ __all__ = [
 
 
 class UnknownDeviceError(UserError, LookupError):
-    """A device kind that nothing provides."""
+    """Unknown device kind: no installed plugin provides it."""
 
     def __init__(self, *, device: str, known: Sequence[str]) -> None:
         self.device, self.known = device, tuple(known)
         super().__init__(
-            f"no device {device!r}: nothing provides its kind",
-            notes=(f"devices that are there: {', '.join(self.known) or 'none'}",),
-            hint=(
-                "install the plugin that provides it; `python -m svod_device` lists what is"
-                " installed"
-            ),
+            f"unknown device {device!r}: no installed plugin provides this kind",
+            notes=(f"available devices: {', '.join(self.known) or 'none'}",),
+            hint="install its plugin; `python -m svod_device` lists the installed plugins",
         )
 
 
 class UnknownBackendError(UserError, LookupError):
-    """A backend that a device does not have."""
+    """Unknown backend, or a device without backends."""
 
     def __init__(self, *, device: str, backend: str | None, known: Sequence[str]) -> None:
         self.device, self.backend, self.known = device, backend, tuple(known)
         if not self.known:
             super().__init__(
-                f"device {device!r} runs no kernels: no compiler is registered for it",
-                hint='copy the data to a device that computes, as in x.to("CPU")',
+                f"device {device!r} has no backend: it stores data but cannot run kernels",
+                hint='copy the data to a device with a backend, as in x.to("CPU")',
             )
             return
         super().__init__(
             f"device {device!r} has no backend {backend!r}",
-            notes=(f"backends that are there: {', '.join(self.known)}",),
+            notes=(f"available backends: {', '.join(self.known)}",),
             hint=f"set SVOD_{device.partition(':')[0].upper()}_BACKEND={self.known[0]}",
         )
 
 
 class PluginLoadError(UserError, ImportError):
-    """A plugin that is installed but does not work; what its own error says of it is kept."""
+    """Installed plugin that failed to load. It keeps the notes and hint of the original error."""
 
     def __init__(self, *, name: str, distribution: str, value: str, cause: BaseException) -> None:
         self.plugin, self.distribution, self.cause = name, distribution, cause
         known = cause if isinstance(cause, SvodError) else None
         problem = known.headline if known is not None else str(cause)
         super().__init__(
-            f"plugin {name!r} of distribution {distribution!r} does not work:"
+            f"plugin {name!r} of distribution {distribution!r} failed to load:"
             f" {type(cause).__name__}: {problem}",
             notes=(*(known.notes if known is not None else ()), f"entry point: {value}"),
             hint=(known.hint if known is not None else None)
@@ -94,8 +91,8 @@ class PluginLoadError(UserError, ImportError):
 
 
 class PluginInterfaceError(UserError, ImportError):
-    """A plugin for another version of the plugin interface; `declared` is None where it declares
-    none.
+    """Plugin for a different version of the plugin interface. `declared` is None if the plugin
+    declares no version.
     """
 
     def __init__(
@@ -110,13 +107,13 @@ class PluginInterfaceError(UserError, ImportError):
                 f" svod-device has version {expected}",
                 notes=(
                     (
-                        'entry point that declares it: group "svod.interface", version ='
+                        'required entry point: group "svod.interface", version ='
                         f' "svod_device.interface:v{expected}"'
                     ),
                 ),
                 hint=(
-                    f"install a {distribution} that declares it; `docs/new-device.md` tells plugin"
-                    " authors how"
+                    f"install a release of {distribution} that declares it; plugin authors:"
+                    " see `docs/new-device.md`"
                 ),
             )
             return
@@ -128,7 +125,7 @@ class PluginInterfaceError(UserError, ImportError):
 
 
 class DuplicatePluginError(UserError, ValueError):
-    """One name that two distributions provide."""
+    """Plugin name that two distributions provide."""
 
     def __init__(self, *, name: str, providers: Sequence[str]) -> None:
         self.plugin, self.providers = name, tuple(providers)
@@ -139,33 +136,25 @@ class DuplicatePluginError(UserError, ValueError):
 
 
 class OutOfMemoryError(UserError, MemoryError):
-    """No block of the size that was asked for, also after the cache was emptied."""
+    """Failed allocation: no block of this size, even after the cache was emptied."""
 
     def __init__(self, *, device: str, nbytes: int, in_use: int, released: int = 0) -> None:
         self.device, self.nbytes, self.in_use, self.released = device, nbytes, in_use, released
         super().__init__(
-            f"out of memory on {device}: asked for {_show_bytes(nbytes)} with {_show_bytes(in_use)}"
-            " in use",
-            notes=(
-                (
-                    f"{_show_bytes(released)} of cached blocks were released first, which was not"
-                    " enough"
-                ),
-            )
+            f"out of memory on {device}: tried to allocate {_show_bytes(nbytes)} with"
+            f" {_show_bytes(in_use)} in use",
+            notes=(f"{_show_bytes(released)} of cached blocks were released before the retry",)
             * bool(released),
-            hint=(
-                "release tensors and plans that are no longer needed, or make the largest tensors"
-                " smaller"
-            ),
+            hint="delete unused tensors and plans, or reduce the size of the largest tensors",
         )
 
 
 class DeviceLostError(UserError, RuntimeError):
-    """A device that failed, or was closed: what it held is gone, and every use of it fails in this
-    way.
+    """Device that failed or was closed. Its memory is lost, and every use raises this error.
 
-    A plugin raises it with `device` and `problem`. svod says what was being done, `operation`, and,
-    where the loss was noticed before, what that was at that time, `earlier`."""
+    A plugin raises it with `device` and `problem`. svod adds the current `operation` and, if the
+    loss was detected before, the operation that detected it, `earlier`.
+    """
 
     def __init__(
         self, *, device: str, problem: str, operation: str | None = None, earlier: str | None = None
@@ -176,19 +165,19 @@ class DeviceLostError(UserError, RuntimeError):
             operation,
             earlier,
         )
-        failed = "" if operation is None else f"{operation} failed: "
+        context = "" if operation is None else f"{operation} failed: "
         super().__init__(
-            f"{failed}device {device} is lost: {problem}",
-            notes=() if earlier is None else (f"it was lost before, while {earlier}",),
+            f"{context}device {device} is lost: {problem}",
+            notes=() if earlier is None else (f"the loss was detected while {earlier}",),
             hint=(
-                f"what it held is gone: call svod_device.close_device({device!r}), and make its"
-                " tensors anew"
+                f"its memory is lost: call svod_device.close_device({device!r}) and create its"
+                " tensors again"
             ),
         )
 
 
 class DiskError(UserError, OSError):
-    """A file that a DISK buffer cannot map."""
+    """File that a DISK buffer cannot map."""
 
     def __init__(self, *, path: str, problem: str, hint: str | None = None) -> None:
         self.path, self.problem = path, problem
@@ -196,7 +185,7 @@ class DiskError(UserError, OSError):
 
 
 class ReadOnlyError(UserError, PermissionError):
-    """A write to memory that is only read."""
+    """Write to read-only memory."""
 
     def __init__(self, *, device: str) -> None:
         self.device = device
@@ -206,41 +195,41 @@ class ReadOnlyError(UserError, PermissionError):
 
 
 class NotHostAddressableError(UserError, TypeError):
-    """A host view of memory that the host cannot address."""
+    """Host view of memory that the host cannot address."""
 
     def __init__(self, *, device: str) -> None:
         self.device = device
         super().__init__(
-            f"memory of {device} has no address on the host",
+            f"memory of {device} is not addressable by the host",
             hint="read it with copyout, or copy it to CPU",
         )
 
 
 class ViewError(UserError, ValueError):
-    """A view that does not lie inside its base."""
+    """View that is out of bounds or misaligned."""
 
     def __init__(
         self, *, offset: int, nbytes: int, base_nbytes: int, problem: str | None = None
     ) -> None:
         self.offset, self.nbytes, self.base_nbytes = offset, nbytes, base_nbytes
         super().__init__(
-            f"a view of {nbytes} bytes at byte {offset} "
-            + (problem or f"does not lie inside a buffer of {base_nbytes} bytes")
+            f"view of {nbytes} bytes at offset {offset} "
+            + (problem or f"is out of bounds for a buffer of {base_nbytes} bytes")
         )
 
 
 class SizeMismatchError(UserError, ValueError):
-    """A copy between different numbers of bytes."""
+    """Copy between different sizes in bytes."""
 
     def __init__(self, *, operation: str, expected: int, found: int) -> None:
         self.expected, self.found = expected, found
         super().__init__(
-            f"{operation}: the buffer has {expected} bytes, the other side has {found}"
+            f"{operation}: sizes differ: the buffer has {expected} bytes, got {found} bytes"
         )
 
 
 class LaunchSizeError(UserError, ValueError):
-    """A launch size whose expression has no value, or none that a device can use."""
+    """Launch size that cannot be evaluated, or is not positive."""
 
     def __init__(self, *, expression: str, problem: str) -> None:
         self.expression, self.problem = expression, problem
@@ -248,7 +237,7 @@ class LaunchSizeError(UserError, ValueError):
 
 
 class ProgramStageError(InternalError, ValueError):
-    """A PROGRAM node that lacks a stage or holds another op in its place."""
+    """PROGRAM node with a missing or wrong stage."""
 
     def __init__(self, *, stage: str, expected: str, found: str) -> None:
         self.stage, self.expected, self.found = stage, expected, found
@@ -256,12 +245,12 @@ class ProgramStageError(InternalError, ValueError):
 
 
 class NotAllocatedError(InternalError, RuntimeError):
-    """The address of a buffer that has no memory yet."""
+    """Access to the address of a buffer without memory."""
 
     def __init__(self, *, device: str, nbytes: int) -> None:
         self.device, self.nbytes = device, nbytes
         super().__init__(
-            f"a buffer of {nbytes} bytes on {device} has no memory yet",
+            f"buffer of {nbytes} bytes on {device} has no memory yet",
             hint="call ensure_allocated() first",
         )
 

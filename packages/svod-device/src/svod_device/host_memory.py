@@ -1,8 +1,8 @@
-"""Blocks, views and copies of this process's memory.
+"""Host memory: blocks, views and copies.
 
-Small blocks come from the C heap; large ones are anonymous mappings that start at a 2 MiB boundary,
-so that the kernel can back them with huge pages: the first touch of 64 MiB takes 7 ms with them and
-40 ms in pages of 4 KiB, more than most kernels take to compute what they store there.
+Small blocks come from the C heap. Large blocks are anonymous mappings aligned to 2 MiB, so that the
+operating system can back them with huge pages. The first touch of 64 MiB takes 7 ms with huge pages
+and 40 ms with 4 KiB pages, which is longer than most kernels run.
 
 Example:
     >>> from svod_device.host_memory import address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
@@ -28,8 +28,8 @@ import mmap
 import sys
 from typing import TYPE_CHECKING, Final, cast
 
-# The C half of cffi, which every ready-made cffi module imports in the same way. Through the `cffi`
-# package it would bring a C parser that nothing here needs, at 80 ms for each start.
+# The C half of cffi, which compiled cffi modules import in the same way. Importing the `cffi`
+# package would load an unused C parser and take 80 ms.
 from _cffi_backend import FFI
 
 from svod_device._protocols import Memory
@@ -50,30 +50,30 @@ __all__ = [
 ]
 
 ALIGNMENT: Final = 64
-"""Of every block: a cache line, and the widest vector register."""
+"""Alignment of every block in bytes: a cache line, and the widest vector register."""
 
 SHARED_ALIGNMENT: Final = 16
-"""Of memory that others allocated and svod uses where it is: what malloc gives, and a multiple of
-every element's size.
+"""Alignment in bytes that external memory needs for zero-copy use: malloc guarantees it, and every
+element size divides it.
 """
 
 _HUGE_PAGE: Final = 2 << 20
-_MAPPED_FROM: Final = _HUGE_PAGE
+_MIN_MAPPED: Final = _HUGE_PAGE  # a smaller block cannot fill a huge page
 
 _ffi: Final = FFI()
-_NUMBER: Final = _ffi.typeof("uintptr_t")
+_ADDRESS: Final = _ffi.typeof("uintptr_t")
 _BYTES: Final = _ffi.typeof("char[]")
 _allocate_raw = _ffi.new_allocator(should_clear_after_alloc=False)
 
 
 def make_block(nbytes: int) -> Memory:
-    """A block of the heap or, if large, a mapping; it is released with the last reference to its
-    owner.
+    """Allocate a block from the heap or, if large, by a mapping. It is freed with the last
+    reference to its owner.
 
     Raises:
-        MemoryError: if there is no such block.
+        MemoryError: if the allocation fails.
     """
-    if nbytes >= _MAPPED_FROM:
+    if nbytes >= _MIN_MAPPED:
         return _map_block(nbytes)
     owner = _allocate_raw("char[]", nbytes + ALIGNMENT)
     return Memory(_align(int(_ffi.cast("uintptr_t", owner)), ALIGNMENT), nbytes, owner)
@@ -85,7 +85,7 @@ def _map_block(nbytes: int) -> Memory:
     except (OSError, OverflowError) as error:
         raise MemoryError(f"cannot map {nbytes} bytes: {error}") from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
-        # Without huge pages the block is as good, but slower to touch.
+        # Huge pages are an optimization: kernels without support reject the advice.
         with contextlib.suppress(OSError):
             mapping.madvise(mmap.MADV_HUGEPAGE)
     address, owner = address_of(mapping)
@@ -95,8 +95,8 @@ def _map_block(nbytes: int) -> Memory:
 def _map_anonymous(nbytes: int) -> mmap.mmap:
     if sys.platform == "win32":
         return mmap.mmap(-1, nbytes)
-    # Python's default is a shared mapping, which gets no huge pages and which a forked child would
-    # write to.
+    # Python's default is MAP_SHARED: shared mappings get no huge pages, and a forked child would
+    # write to the parent's memory.
     return mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
 
 
@@ -105,23 +105,23 @@ def _align(address: int, alignment: int) -> int:
 
 
 def address_of(exporter: BytesLike) -> tuple[int, object]:
-    """Where the bytes of a buffer-protocol object are, and an object that keeps them there."""
+    """Return the address of a buffer-protocol object's bytes, and an object that pins them."""
     pin = _ffi.from_buffer(exporter)
     return int(_ffi.cast("uintptr_t", pin)), pin
 
 
 def locate_host(exporter: BytesLike) -> int:
-    """Where the bytes of a buffer-protocol object are, which somebody else keeps there."""
-    return int(_ffi.cast(_NUMBER, _ffi.from_buffer(_BYTES, exporter)))
+    """Return the address of a buffer-protocol object's bytes, without pinning them."""
+    return int(_ffi.cast(_ADDRESS, _ffi.from_buffer(_BYTES, exporter)))
 
 
 def view_host(address: int, nbytes: int, owner: object, *, is_writable: bool = True) -> memoryview:
-    """The bytes at an address as a memoryview that keeps `owner` alive."""
+    """Return a memoryview of the bytes at an address. It keeps `owner` alive."""
     if nbytes == 0:
         return memoryview(bytearray() if is_writable else b"")
 
     def hold(_pointer: object, _owner: object = owner) -> None:
-        """Keep the owner for as long as the pointer lives."""
+        """Do nothing: the default argument keeps the owner alive as long as the pointer."""
 
     pointer = _ffi.gc(_ffi.cast("char *", address), hold)
     view = memoryview(cast("bytearray", _ffi.buffer(pointer, nbytes)))
@@ -129,10 +129,10 @@ def view_host(address: int, nbytes: int, owner: object, *, is_writable: bool = T
 
 
 def expose_host(address: int, nbytes: int, owner: object) -> ctypes.Array[ctypes.c_char]:
-    """The bytes at an address as an object whose buffer can be written, and which keeps `owner`
+    """Return a writable buffer-protocol object over the bytes at an address. It keeps `owner`
     alive.
 
-    numpy takes it as it is; it costs a fifth of `view_host`.
+    numpy accepts it directly; it is 5 times faster than `view_host`.
     """
     exposed = (ctypes.c_char * nbytes).from_address(address)
     exposed.owner = owner  # pyright: ignore[reportAttributeAccessIssue]
@@ -140,10 +140,10 @@ def expose_host(address: int, nbytes: int, owner: object) -> ctypes.Array[ctypes
 
 
 def copy_host(destination: int, source: int, nbytes: int) -> None:
-    """Copy bytes between two addresses; other Python threads go on meanwhile."""
+    """Copy bytes between two addresses, with the GIL released."""
     ctypes.memmove(destination, source, nbytes)
 
 
 def fill_zero(address: int, nbytes: int) -> None:
-    """Clear bytes; other Python threads go on meanwhile."""
+    """Fill bytes with zeros, with the GIL released."""
     ctypes.memset(address, 0, nbytes)

@@ -1,11 +1,10 @@
-"""The version of the plugin interface, which says whether a plugin works with the distributions
-beside it.
+"""Version of the plugin interface: decides whether a plugin works with the installed svod.
 
-It covers whatever a plugin is built on: the protocols, the specs and what a factory is called with,
-the ops, dtypes and targets that its renderer sees, and the renderer of C-like languages in
-svod-codegen. A plugin's distribution declares the version that it is written for, so that it can be
-checked before any of its code runs, and requires the first releases that have it, without an upper
-bound: versions of the distributions grow for other reasons too.
+The interface covers everything that a plugin is built on: the protocols and specs, the arguments of
+factories, the ops, dtypes and targets that its renderer sees, and svod-codegen's renderer of C-like
+languages. A plugin's distribution declares its version by entry point, so that svod can check it
+before it runs any of the plugin's code. It requires the first releases with that version, without
+an upper bound, since releases of the distributions increment for other reasons too.
 
     [project]
     dependencies = ["svod-device>=0.1"]
@@ -13,8 +12,9 @@ bound: versions of the distributions grow for other reasons too.
     [project.entry-points."svod.interface"]
     version = "svod_device.interface:v1"
 
-The number grows when a plugin that worked would no longer work, or would compute something else.
-Version 1 is the first, of release 0.1."""
+The version is incremented when an existing plugin would break or compute different results.
+Version 1 is that of release 0.1.
+"""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ GROUP: Final = "svod.interface"
 
 v1: Final = 1
 INTERFACE_VERSION: Final = v1
-"""The one that this svod-device has."""
+"""Version that this svod-device implements."""
 
 
 def parse_interface(value: str) -> int | None:
-    """The number in an entry point's value, None where there is none.
+    """Return the version in an entry point's value, or None if it has none.
 
     Example:
         >>> parse_interface("svod_device.interface:v1")
         1
     """
-    found = re.fullmatch(r"svod_device\.interface:v(\d+)", value.replace(" ", ""))
-    return int(found[1]) if found else None
+    match = re.fullmatch(r"svod_device\.interface:v(\d+)", value.replace(" ", ""))
+    return int(match[1]) if match else None

@@ -1,4 +1,4 @@
-"""The options of svod-device and the environment variables that set them."""
+"""Options of svod-device and their environment variables."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from svod_ir.environment import read_integer
 __all__ = ["DEFAULT_CACHE_BYTES", "DeviceOptions"]
 
 DEFAULT_CACHE_BYTES = 1 << 30
+"""Default budget of the caching allocator, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +20,11 @@ class DeviceOptions:
     """Options of svod-device.
 
     Attributes:
-        allocator_cache_bytes: how many bytes of freed blocks each allocator keeps for reuse
-            (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 keeps none).
-        backends: device kind -> name of the backend to use (`SVOD_<KIND>_BACKEND`, as in
-            SVOD_CPU_BACKEND). Without it a device uses the one that its allocator names (`llvm` for
-            the CPU), else the first by name.
+        allocator_cache_bytes: bytes of freed blocks that each allocator caches for reuse
+            (`SVOD_ALLOCATOR_CACHE_BYTES`, 1 GiB; 0 disables the cache).
+        backends: device kind -> backend name (`SVOD_<KIND>_BACKEND`, as in SVOD_CPU_BACKEND). By
+            default a device uses its allocator's preference (`llvm` for the CPU), else the first
+            backend by name.
 
     Example:
         >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
@@ -35,10 +36,10 @@ class DeviceOptions:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> DeviceOptions:
-        """The options that the environment sets.
+        """Read the options from environment variables.
 
         Raises:
-            OptionError: if a value cannot be used.
+            OptionError: if a value is invalid.
         """
         variables = os.environ if environment is None else environment
         backends: dict[str, str] = {}

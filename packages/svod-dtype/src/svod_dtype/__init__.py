@@ -1,4 +1,4 @@
-"""Element types, promotion and device names: the vocabulary that every svod distribution shares.
+"""Element types, type promotion, device names and base exceptions, shared by all distributions.
 
 Example:
     >>> from svod_dtype import DType, float32, int8, to_dtype, uint8, bfloat16
@@ -14,7 +14,7 @@ Example:
     (44, 0.10009765625)
     >>> from svod_dtype import AddressSpace, DeviceName, parse_device_name
     >>> parse_device_name("cuda:1"), isinstance(parse_device_name("cpu"), DeviceName)
-    (DeviceName(kind='CUDA', index=1, place=None), True)
+    (DeviceName(kind='CUDA', index=1, location=None), True)
     >>> [space.name for space in AddressSpace]
     ['GLOBAL', 'LOCAL', 'REG']
 """

@@ -1,4 +1,4 @@
-"""Where a memory object lives."""
+"""Address spaces of memory objects."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ __all__ = ["AddressSpace"]
 
 
 class AddressSpace(Enum):
-    """GLOBAL: a device's buffers. LOCAL: shared by one workgroup. REG: private to one thread."""
+    """Address space of a memory object.
+
+    GLOBAL: device buffers. LOCAL: shared by a workgroup. REG: private to a thread.
+    """
 
     GLOBAL = "global"
     LOCAL = "local"

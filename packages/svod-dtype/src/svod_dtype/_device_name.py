@@ -1,8 +1,8 @@
-"""Device names: `KIND`, `KIND:index`, and `KIND:place` for kinds to which more than a number says
-where a device is.
+"""Device names: `KIND`, `KIND:index` or `KIND:location`.
 
-Anybody may add kinds. What may stand behind the colon is for the kind's own factory to say: the
-path of a file for DISK, perhaps the address of a machine for another one."""
+Plugins add device kinds. The kind's factory defines the meaning of a location: a file path for
+DISK, a network address for a remote device.
+"""
 
 from __future__ import annotations
 
@@ -17,51 +17,57 @@ __all__ = ["DeviceName", "parse_device_name"]
 
 @dataclass(frozen=True, slots=True)
 class DeviceName:
-    """A parsed device name:
+    """Parsed device name.
 
-    `kind` in upper case, and an `index`, or the `place` that stands behind the colon instead.
+    Attributes:
+        kind: device kind, in upper case.
+        index: device index; 0 if there is a location.
+        location: text after the colon if it is not an index, else None.
     """
 
     kind: str
     index: int = 0
-    place: str | None = None
+    location: str | None = None
 
     def __str__(self) -> str:
-        if self.place is not None:
-            return f"{self.kind}:{self.place}"
+        if self.location is not None:
+            return f"{self.kind}:{self.location}"
         return self.kind if self.index == 0 else f"{self.kind}:{self.index}"
 
     def get_index(self) -> int:
-        """The index, for kinds whose devices have numbers alone.
+        """Return the index, for kinds whose devices have no locations.
 
         Raises:
-            DeviceNameError: if there is a place instead.
+            DeviceNameError: if the name has a location.
         """
-        if self.place is not None:
-            raise DeviceNameError(given=str(self), reason=f"{self.place!r} is not a device number")
+        if self.location is not None:
+            reason = f"{self.location!r} is not a device index"
+            raise DeviceNameError(given=str(self), reason=reason)
         return self.index
 
 
+# Cached, since the same few names are parsed repeatedly. Bounded, since each DISK file has a name.
 @lru_cache(maxsize=1024)
 def parse_device_name(text: str) -> DeviceName:
-    """Parse a device name; the canonical spelling of `CPU:0` is `CPU`.
+    """Parse a device name. The canonical spelling of `CPU:0` is `CPU`.
 
     Raises:
-        DeviceNameError: if `text` is empty, has a kind that is no identifier or nothing behind its
-            colon, or names DISK without a path.
+        DeviceNameError: if the kind is not an identifier, the text after the colon is empty, or
+            DISK has no path.
     """
-    kind, colon, rest = text.partition(":")
+    kind, colon, suffix = text.partition(":")
     kind = kind.upper()
     if not re.fullmatch(r"[A-Z][A-Z0-9_]*", kind):
         raise DeviceNameError(given=text, reason="the kind is not an identifier")
     if kind == "DISK":
-        if not rest:
-            raise DeviceNameError(given=text, reason="DISK needs the path of a file")
-        return DeviceName(kind, 0, rest)
+        # A path may consist of digits, so it is never an index.
+        if not suffix:
+            raise DeviceNameError(given=text, reason="DISK needs a file path")
+        return DeviceName(kind, 0, suffix)
     if not colon:
         return DeviceName(kind)
-    if not rest.strip():
-        raise DeviceNameError(given=text, reason="nothing stands behind the colon")
-    return (
-        DeviceName(kind, int(rest)) if re.fullmatch("[0-9]+", rest) else DeviceName(kind, 0, rest)
-    )
+    if not suffix.strip():
+        raise DeviceNameError(given=text, reason="missing index or location after the colon")
+    if re.fullmatch("[0-9]+", suffix):
+        return DeviceName(kind, int(suffix))
+    return DeviceName(kind, 0, suffix)

@@ -1,8 +1,8 @@
 """Scalar and vector element types.
 
-A `DType` is interned: two equal types are the same object, so `is` compares them.  A type with
-`lanes > 1` is a SIMD vector of its scalar.  Memory objects carry the type of their elements;
-there are no pointer types.
+`DType`s are interned: equal types are the same object, so `is` compares them. A type with `lanes >
+1` is a SIMD vector of its scalar type. Memory objects have element types; there are no pointer
+types.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ _interned: dict[tuple[str, int], DType] = {}
 
 
 class DType:
-    """An element type: `name`, `kind`, `itemsize` of one lane in bytes, and `lanes`.
+    """Element type with `name`, `kind`, `itemsize` of one lane in bytes, and `lanes`.
 
-    `short` is the spelling of the textual IR: `f32`, `i8`, `bool`, `index`; vectors add `x16`.
-    `exponent_bits` and `mantissa_bits` are 0 for types that are no floats.
+    `short` is the name in textual IR: `f32`, `i8`, `bool`, `index`; vectors append `x16`.
+    `exponent_bits` and `mantissa_bits` are 0 for non-float types.
     """
 
     __slots__ = (
@@ -116,15 +116,18 @@ class DType:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
             return self is other
-        # As dtypes of numpy compare with what stands for one: a name, a dtype or a type of numpy, a
-        # type of Python.
+        # As in numpy, a dtype equals names, numpy dtypes and types, and Python types that denote
+        # it.
         try:
             return self is to_dtype(other)
         except UnknownDTypeError:
             return NotImplemented
 
+    # `__eq__` would disable hashing. Identity hashes differ from those of equal names and numpy
+    # dtypes, as numpy's do.
     __hash__ = object.__hash__
 
+    # Pickles and copies must preserve identity, since dtypes are compared by `is`.
     def __reduce__(self) -> tuple[object, tuple[str, int]]:
         return _restore, (self.name, self.lanes)
 
@@ -135,15 +138,15 @@ class DType:
         return self
 
     def vec(self, lanes: int) -> DType:
-        """This scalar with `lanes` lanes; `lanes` is at least 1, and 1 gives the scalar itself."""
+        """Return the vector of `lanes` >= 1 lanes of this scalar type; 1 lane is the scalar itself."""
         scalar = self.scalar
         if lanes == 1:
             return scalar
-        found = _interned.get((scalar.name, lanes))
-        if found is not None:
-            return found
+        interned = _interned.get((scalar.name, lanes))
+        if interned is not None:
+            return interned
         if lanes < 1 or scalar.kind == "void":
-            raise ValueError(f"no vector of {lanes} lanes of {scalar}")
+            raise ValueError(f"vec: {scalar} has no vectors of {lanes} lanes")
         return DType(
             scalar.name,
             f"{scalar.short}x{lanes}",
@@ -157,12 +160,12 @@ class DType:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the whole value, all lanes."""
+        """Size in bytes of all lanes."""
         return self.itemsize * self.lanes
 
     @property
     def bits(self) -> int:
-        """Bits of one lane; 1 for bool."""
+        """Number of bits of one lane; 1 for bool."""
         return 1 if self.kind == "bool" else self.itemsize * 8
 
     @property
@@ -180,9 +183,7 @@ class DType:
 
     @property
     def part(self) -> DType:
-        """The float type of the real and the imaginary part of a complex type; any other type
-        itself.
-        """
+        """Float type of a complex type's real and imaginary parts; other types return themselves."""
         return _PARTS.get(self, self)
 
     @property
@@ -204,7 +205,7 @@ class DType:
 
     @property
     def min(self) -> Scalar:
-        """The smallest value: `-inf` for floats that have it, else the smallest finite one."""
+        """Smallest value: `-inf` for float types with infinities, else the smallest finite value."""
         match self.kind:
             case "bool":
                 return False
@@ -215,13 +216,13 @@ class DType:
             case "float":
                 return -self.max
             case "complex":
-                raise ValueError(f"{self} has no order")
+                raise ValueError(f"{self} is not ordered: it has no min and max")
             case "void":
                 raise ValueError("void has no values")
 
     @property
     def max(self) -> Scalar:
-        """The largest value: `inf` for floats that have it, else the largest finite one."""
+        """Largest value: `inf` for float types with infinities, else the largest finite value."""
         match self.kind:
             case "bool":
                 return True
@@ -232,30 +233,31 @@ class DType:
             case "float":
                 return self.finfo_max if self.scalar is float8_e4m3 else math.inf
             case "complex":
-                raise ValueError(f"{self} has no order")
+                raise ValueError(f"{self} is not ordered: it has no min and max")
             case "void":
                 raise ValueError("void has no values")
 
     @property
     def finfo_max(self) -> float:
-        """The largest finite value of a float type."""
+        """Largest finite value of a float type."""
         if self.scalar is float8_e4m3:
+            # Its largest exponent has finite values too: only one mantissa is reserved for NaN.
             return 448.0
         bias = (1 << (self.exponent_bits - 1)) - 1
         return math.ldexp(2.0 - math.ldexp(1.0, -self.mantissa_bits), bias)
 
     @property
     def finfo_eps(self) -> float:
-        """The distance from 1.0 to the next larger value of a float type."""
+        """Distance from 1.0 to the next larger value of a float type."""
         return math.ldexp(1.0, -self.mantissa_bits)
 
     @property
     def numpy(self) -> np.dtype:
-        """The numpy dtype with the same bytes (ml_dtypes' for bfloat16 and float8)."""
-        found = _numpy_of.get(self)
-        if found is None:
-            found = _numpy_of[self] = self._make_numpy()
-        return found
+        """Equivalent numpy dtype, from ml_dtypes for bfloat16 and float8."""
+        cached = _numpy_of.get(self)
+        if cached is None:
+            cached = _numpy_of[self] = self._make_numpy()
+        return cached
 
     def _make_numpy(self) -> np.dtype:
         import numpy as np
@@ -274,9 +276,7 @@ class DType:
         return np.dtype(self.name)
 
     dtype = numpy
-    """What `numpy.dtype(x)` looks for in an object that is no dtype of its own, so that numpy takes
-    this one where it takes those.
-    """
+    """Attribute that `numpy.dtype(x)` reads, so that numpy functions accept a `DType`."""
 
 
 def _restore(name: str, lanes: int) -> DType:
@@ -308,11 +308,9 @@ _PARTS: Final = {complex64: float32, complex128: float64}
 INTEGER_DTYPES: Final = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
 FLOAT_DTYPES: Final = (float8_e4m3, float8_e5m2, float16, bfloat16, float32, float64)
 ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
-"""Every dtype that memory and kernels may have; `void` and `index` exist inside the IR alone."""
+"""All dtypes of memory and kernels; `void` and `index` exist only in the IR."""
 COMPLEX_DTYPES: Final = (complex64, complex128)
-"""What a tensor may have besides: pairs of floats, which is what memory and kernels have of
-them.
-"""
+"""Complex dtypes of tensors. Memory and kernels represent them as pairs of floats."""
 
 _named: Final = (*ALL_DTYPES, *COMPLEX_DTYPES, void, index)
 _by_name: Final = {d.name: d for d in _named} | {d.short: d for d in _named}
@@ -328,21 +326,21 @@ _by_name.update(
 )
 
 _AMBIGUOUS: Final = {"i8": (int8, int64), "u8": (uint8, uint64)}
-"""Short names that count bits, and to numpy bytes: what they may mean."""
+"""Ambiguous short names: svod counts bits, numpy counts bytes."""
 
 _NUMPY_NAMES: Final = re.compile(r"[<>=|]?([?bBhHiIlLqQefdFD]|b1|[iu][1248]|f[248]|c8|c16)")
-"""Its codes of dtypes that svod has; each may say an order of bytes."""
+"""numpy's type codes of svod's dtypes, with an optional byte order."""
 
-# numpy puts the name of a dtype together each time that it is asked for.
+# Cached, since numpy builds the name of a dtype at each access.
 _by_numpy: Final[dict[object, DType]] = {}
 _numpy_of: Final[dict[DType, np.dtype]] = {}
 
 
 def find_dtype(spelling: str) -> DType | None:
-    """The dtype with this name or short name (`float32`, `f32`, `f32x16`), or None."""
-    found = _by_name.get(spelling)
-    if found is not None:
-        return found
+    """Return the dtype with this name or short name (`float32`, `f32`, `f32x16`), or None."""
+    dtype = _by_name.get(spelling)
+    if dtype is not None:
+        return dtype
     stem, x, lanes = spelling.rpartition("x")
     base = _by_name.get(stem)
     return (
@@ -352,32 +350,32 @@ def find_dtype(spelling: str) -> DType | None:
     )
 
 
-def _find_numpy(given: object) -> DType | None:
-    """The dtype of a numpy dtype, or of what numpy takes for one, or None."""
+def _find_numpy(spelling: object) -> DType | None:
+    """Return the dtype of an object that numpy accepts as a dtype, or None."""
     import numpy as np
 
     try:
-        numpy_dtype: object = np.dtype(given)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+        numpy_dtype: object = np.dtype(spelling)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
     except (TypeError, ValueError):
         return None
-    found = _by_numpy.get(numpy_dtype)
-    if found is not None:
-        return found
-    found = _by_name.get(np.dtype(numpy_dtype).name)
-    if found is None or found.kind in ("void", "index"):
+    dtype = _by_numpy.get(numpy_dtype)
+    if dtype is not None:
+        return dtype
+    dtype = _by_name.get(np.dtype(numpy_dtype).name)
+    if dtype is None or dtype.kind in ("void", "index"):
         return None
-    _by_numpy[numpy_dtype] = found
-    return found
+    _by_numpy[numpy_dtype] = dtype
+    return dtype
 
 
 scoped_default: Final[ContextVar[DType | None]] = ContextVar("svod_default_dtype", default=None)
-"""The default of floats in this thread or task, None where it is that of the process."""
+"""Default float dtype of this thread or task; None means the default of the process."""
 process_default: Final[list[DType]] = []
-"""The default of floats that was set for the process, if one was."""
+"""Default float dtype of the process; empty unless set."""
 
 
 def default_float() -> DType:
-    """The dtype of new floats.
+    """Return the default float dtype.
 
     Example:
         >>> from svod_dtype import default_dtype, default_float
@@ -389,7 +387,8 @@ def default_float() -> DType:
 
 
 def default_complex() -> DType:
-    """The dtype of new complex numbers: its parts have that of new floats, or at least 32 bits.
+    """Return the default complex dtype: complex128 if the default float dtype is float64, else
+    complex64.
 
     Example:
         >>> from svod_dtype import default_complex, default_dtype
@@ -404,13 +403,13 @@ def to_dtype(given: object) -> DType:
     """Convert a DType, a name, a Python type (`complex`, `float`, `int`, `bool`) or a numpy dtype
     to a `DType`.
 
-    Python's `complex` gives complex64, `float` float32 and `int` int32, the defaults of new tensors
-    unless `set_default_dtype` sets another one. A name may be one that numpy has (`"f8"`, `"<i4"`,
-    `"?"`); the order of bytes that it asks for is left out. `"i8"` and `"u8"` are errors: they
-    count bits where `"i16"` does, and bytes to numpy.
+    Python's `complex` gives complex64, `float` float32 and `int` int32, unless `set_default_dtype`
+    was called. numpy's type codes (`"f8"`, `"<i4"`, `"?"`) are accepted, and their byte order is
+    ignored. `"i8"` and `"u8"` are ambiguous and raise: svod's short names count bits, numpy's codes
+    count bytes.
 
     Raises:
-        UnknownDTypeError: if `given` denotes none of the dtypes.
+        UnknownDTypeError: if `given` is not a dtype, or ambiguous.
     """
     if isinstance(given, DType):
         return given
@@ -425,27 +424,27 @@ def to_dtype(given: object) -> DType:
     if isinstance(given, str):
         if given in _AMBIGUOUS:
             raise UnknownDTypeError(given=given, meanings=tuple(d.name for d in _AMBIGUOUS[given]))
-        found = find_dtype("int32" if given == "int" else given)
-        if found is None and _NUMPY_NAMES.fullmatch(given):
-            found = _find_numpy(given)
-        if found is not None:
-            return found
+        dtype = find_dtype("int32" if given == "int" else given)
+        if dtype is None and _NUMPY_NAMES.fullmatch(given):
+            dtype = _find_numpy(given)
+        if dtype is not None:
+            return dtype
     elif given is not None:
-        # numpy takes None for float64.
-        found = _find_numpy(given)
-        if found is not None:
-            return found
+        # None is excluded since numpy converts it to float64.
+        dtype = _find_numpy(given)
+        if dtype is not None:
+            return dtype
     raise UnknownDTypeError(
         given=given, known=tuple(d.name for d in (*ALL_DTYPES, *COMPLEX_DTYPES))
     )
 
 
 def cast_value(value: Scalar, dtype: DType) -> Scalar:
-    """`value` as the Python value that a constant of `dtype` holds.
+    """Convert a Python value to the value of a constant of `dtype`.
 
-    Integers wrap modulo 2^bits; floats round to the nearest value of `dtype`; a float given to an
-    integer type truncates toward zero, out of its range to the nearest integer that it has (NaN
-    gives 0)."""
+    Integers wrap modulo 2^bits. Floats round to the nearest value of a float type. A float converts
+    to an integer type by truncation toward zero and saturates at the limits; NaN gives 0.
+    """
     match dtype.kind:
         case "bool":
             return bool(value)
@@ -460,14 +459,15 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
             return round_float(value, dtype)
         case "complex":
             raise ValueError(
-                f"{dtype} has a part that is no {type(value).__name__}: cast each to {dtype.part}"
+                f"cast_value: {dtype} values are pairs of floats: cast the real and the imaginary"
+                f" part to {dtype.part}"
             )
         case "void":
             raise ValueError("void has no values")
 
 
 def round_float(value: Scalar, dtype: DType) -> float:
-    """`value` rounded once to the nearest value of the float type `dtype` (ties to even)."""
+    """Round `value` once to the nearest value of the float type `dtype`, ties to even."""
     scalar = dtype.scalar
     exact = _to_double(value, scalar)
     if scalar is float64 or exact == 0.0 or not math.isfinite(exact):
@@ -479,8 +479,8 @@ def round_float(value: Scalar, dtype: DType) -> float:
             return struct.unpack("f", struct.pack("f", exact))[0]
         except OverflowError:
             return math.copysign(math.inf, exact)
-    # Round to a multiple of the unit in the last place at the value's exponent (subnormals
-    # included).
+    # Round to a multiple of the unit in the last place at the value's exponent. The exponent is at
+    # least that of subnormals.
     bias = (1 << (scalar.exponent_bits - 1)) - 1
     exponent = max(math.frexp(exact)[1] - 1, 1 - bias)
     unit = exponent - scalar.mantissa_bits
@@ -492,13 +492,12 @@ def round_float(value: Scalar, dtype: DType) -> float:
 
 def _to_double(value: Scalar, scalar: DType) -> float:
     if isinstance(value, float):
-        return float(
-            value
-        )  # numpy's float64 is a float of Python too, and compares with tuples element by element
+        # numpy.float64 is a subclass of float with elementwise comparison: return a plain float.
+        return float(value)
     magnitude = abs(value)
     if magnitude > 1 << 53 and scalar is not float64:
-        # A sticky last bit stands for the bits that a double cannot hold, so that rounding again is
-        # exact.
+        # A sticky last bit represents the bits that a double cannot hold, so that the second
+        # rounding is correct.
         shift = magnitude.bit_length() - 53
         magnitude = (magnitude >> shift | (magnitude & ((1 << shift) - 1) != 0)) << shift
     try:

@@ -1,6 +1,4 @@
-"""When this process loaded svod: a source file that changed later is not the code that runs
-here.
-"""
+"""Time at which this process loaded svod: source files modified later differ from the running code."""
 
 from __future__ import annotations
 
@@ -10,6 +8,6 @@ from typing import Final
 __all__ = ["LOADED_AT_NS"]
 
 LOADED_AT_NS: Final = time_ns()
-"""In nanoseconds of the clock that file systems use; every svod distribution imports this one
-first.
+"""Load time of svod in nanoseconds since the epoch, as file modification times. Every svod
+distribution imports svod_dtype first.
 """

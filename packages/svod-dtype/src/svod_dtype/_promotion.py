@@ -1,8 +1,9 @@
-"""Type promotion as the array API standard defines it, with Python scalars weak.
+"""Type promotion by the array API standard, with weak Python scalars.
 
-Source: array API standard 2024.12, "Type Promotion Rules".  Where the standard leaves a pair of
-kinds undefined (integers with floats or complex numbers) the float or complex one wins, as in numpy
-for scalars and in JAX and PyTorch for arrays; int64 with uint64 gives float64, as in numpy."""
+Source: array API standard 2024.12, "Type Promotion Rules". The standard does not define promotion
+of integers with floats or complex numbers: the float or complex dtype wins, as in numpy for scalars
+and in JAX and PyTorch for arrays. int64 with uint64 promotes to float64, as in numpy.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ __all__ = ["promote_types", "promote_with_scalar", "result_type"]
 
 @cache
 def promote_types(left: DType, right: DType) -> DType:
-    """The smallest dtype that both scalar dtypes convert to.
+    """Return the smallest dtype that both scalar dtypes convert to.
 
     Raises:
-        PromotionError: if one is void or index and the other differs from it.
+        PromotionError: if the dtypes differ and one of them is void or index.
     """
     if left is right:
         return left
@@ -49,7 +50,7 @@ def promote_types(left: DType, right: DType) -> DType:
     if right is bool_:
         return left
     if left.is_complex or right.is_complex:
-        # The precision is that of the wider part; an integer has none.
+        # Integers do not affect the precision: int64 with complex64 stays complex64.
         return complex128 if float64 in (left.part, right.part) else complex64
     if left.is_float and right.is_float:
         return _promote_floats(left, right)
@@ -59,6 +60,8 @@ def promote_types(left: DType, right: DType) -> DType:
         return right
     if left.kind == right.kind:
         return left if left.itemsize > right.itemsize else right
+    # A wider signed type contains the unsigned type. Otherwise the signed type next in width to the
+    # unsigned one contains both; for uint64 there is none.
     signed, unsigned = (left, right) if left.kind == "int" else (right, left)
     if signed.itemsize > unsigned.itemsize:
         return signed
@@ -68,7 +71,7 @@ def promote_types(left: DType, right: DType) -> DType:
 def _promote_floats(left: DType, right: DType) -> DType:
     small, large = sorted((left, right), key=lambda d: (d.itemsize, d.name))
     if small.itemsize == large.itemsize:
-        # float16 with bfloat16 and the two float8 types: neither holds the other.
+        # float16 with bfloat16, and the two float8 types: neither contains the other.
         return float32 if small.itemsize == 2 else float16
     if large is float16 and small is float8_e5m2:
         return float16
@@ -78,11 +81,12 @@ def _promote_floats(left: DType, right: DType) -> DType:
 
 
 def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
-    """The dtype of an operation between a tensor of `dtype` and a (weak) Python scalar.
+    """Return the result dtype of a tensor of `dtype` with a weak Python scalar.
 
-    A scalar takes the tensor's dtype unless its kind is higher: a float with an integer tensor
-    gives float32, an int with a bool tensor gives int32, a complex number with a float64 tensor
-    complex128, with others complex64."""
+    The tensor's dtype is kept unless the scalar's kind is higher: a float with an integer tensor
+    gives the default float dtype, an int with a bool tensor int32, and a complex number with a
+    float64 tensor complex128, with other float tensors complex64.
+    """
     if isinstance(scalar, bool):
         return dtype
     if isinstance(scalar, int):
@@ -93,9 +97,10 @@ def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
 
 
 def result_type(*operands: object) -> DType:
-    """The promoted dtype of dtypes, names and Python scalars, scalars being weak."""
+    """Return the promoted dtype of dtypes, names and weak Python scalars."""
     scalars = [o for o in operands if isinstance(o, (bool, int, float, complex))]
     dtypes = [to_dtype(o) for o in operands if not isinstance(o, (bool, int, float, complex))]
     if not dtypes:
+        # Scalars only: the default dtype of the highest kind.
         return to_dtype(max((type(s) for s in scalars), key=[bool, int, float, complex].index))
     return reduce(promote_with_scalar, scalars, reduce(promote_types, dtypes))

@@ -12,7 +12,7 @@ __all__ = ["default_dtype", "get_default_dtype", "set_default_dtype"]
 
 
 def get_default_dtype() -> DType:
-    """Return the dtype of floats for which no dtype is given: float32, unless another one was set.
+    """Return the default float dtype: float32, unless another was set.
 
     Example:
         >>> from svod_dtype import get_default_dtype
@@ -23,17 +23,17 @@ def get_default_dtype() -> DType:
 
 
 def set_default_dtype(dtype: DType | str | type) -> None:
-    """Set the dtype of floats where none is named, in all threads.
+    """Set the default float dtype, in all threads.
 
-    New tensors of Python floats and of functions such as `zeros` and `rand` have it, and so have
-    results of floats that are computed from integers. Complex numbers are complex128 if it is
-    float64.
+    It is the dtype of tensors of Python floats, of functions such as `zeros` and `rand`, and of
+    float results of integer operands. The default complex dtype is complex128 if it is float64,
+    else complex64.
 
     Args:
         dtype: float16, bfloat16, float32 or float64.
 
     Raises:
-        DefaultDTypeError: if it is another one.
+        DefaultDTypeError: if it is a different dtype.
 
     Example:
         >>> from svod_dtype import get_default_dtype, set_default_dtype
@@ -46,13 +46,13 @@ def set_default_dtype(dtype: DType | str | type) -> None:
 
 
 def default_dtype(dtype: DType | str | type) -> AbstractContextManager[None]:
-    """Set the dtype of floats where none is named in a block, in this thread or task.
+    """Return a context manager that sets the default float dtype, in this thread or task.
 
     Args:
-        dtype: as `set_default_dtype` takes it.
+        dtype: float16, bfloat16, float32 or float64.
 
     Raises:
-        DefaultDTypeError: if it is another one.
+        DefaultDTypeError: if it is a different dtype.
 
     Example:
         >>> from svod_dtype import default_dtype, get_default_dtype

@@ -1,12 +1,12 @@
-"""The root of every svod exception.
+"""Base classes of all svod exceptions.
 
     SvodError
-    ├── UserError       the caller can fix it
+    ├── UserError       a mistake that the caller can fix
     └── InternalError   a bug in svod or in a plugin
 
-Each distribution derives its own classes from these two; a class also inherits the builtin
-exception that a Python user would catch.  A constructor takes meaning (values), never prose: the
-class composes the headline, the notes and the hint.
+Each distribution derives its exceptions from these two. An exception also inherits the builtin
+class that a Python user would catch. Constructors take values, never prose: the class composes the
+headline, the notes and the hint.
 """
 
 from __future__ import annotations
@@ -25,9 +25,7 @@ __all__ = [
 
 
 class SvodError(Exception):
-    """Base of all svod errors: a headline, optional notes, and an optional hint with code that
-    works.
-    """
+    """Base of all svod errors: a headline, optional notes, and an optional hint with working code."""
 
     def __init__(
         self, headline: str, *, notes: tuple[str, ...] = (), hint: str | None = None
@@ -38,7 +36,8 @@ class SvodError(Exception):
         super().__init__(_compose(headline, notes, hint))
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Constructors take meaning by name, and the message is not among it.
+        # The default of exceptions would call the constructor with the message, but constructors
+        # take other values, by keyword.
         fields = {name: _to_portable(value) for name, value in self.__dict__.items()}
         return _restore, (type(self), self.args, fields)
 
@@ -51,65 +50,66 @@ def _compose(headline: str, notes: tuple[str, ...], hint: str | None) -> str:
 
 
 class UserError(SvodError):
-    """The caller asked for something that cannot be done; the message says how to fix it.
+    """Invalid request by the caller; the message says how to fix it.
 
-    `operation` is what the caller called, where that is known.
+    `operation` is the name of the called operation, or None if unknown.
     """
 
     operation: str | None = None
 
     def name_operation(self, operation: str) -> None:
-        """Say which operation was called, where the mistake was found by another one inside
-        of it.
-        """
+        """Set the operation that the user called, if an operation inside of it raised the error."""
         inner = self.operation
         if inner is not None and inner.startswith(operation):
-            # It may say more, such as which part of the operation.
+            # The inner name is more specific, such as the operation with a parameter.
             return
-        is_first = inner is not None and self.headline.startswith(inner)
-        rest = (
-            self.headline[len(inner) :] if inner is not None and is_first else f": {self.headline}"
+        has_prefix = inner is not None and self.headline.startswith(inner)
+        message = (
+            self.headline[len(inner) :]
+            if inner is not None and has_prefix
+            else f": {self.headline}"
         )
-        self.operation, self.headline = operation, operation + rest
+        self.operation, self.headline = operation, operation + message
         self.args = (_compose(self.headline, self.notes, self.hint),)
 
 
 class InternalError(SvodError):
-    """A broken invariant: a bug in svod or in a plugin, never the user's mistake."""
+    """Broken invariant: a bug in svod or in a plugin, never a mistake of the user."""
 
 
 class DefaultDTypeError(UserError, TypeError):
-    """A dtype that cannot be the default of floats."""
+    """Dtype that cannot be the default float dtype."""
 
     def __init__(self, *, dtype: object) -> None:
         self.dtype = dtype
         super().__init__(
-            f"{dtype} cannot be the default of floats: it is none of floats of 16, 32 or 64 bits",
+            f"{dtype} cannot be the default float dtype: it must be float16, bfloat16, float32 or"
+            " float64",
             hint='write set_default_dtype("float64")',
         )
 
 
 class UnknownDTypeError(UserError, TypeError):
-    """A name or object that denotes no dtype, or one that may mean several."""
+    """Name or object that is not a dtype, or an ambiguous name."""
 
     def __init__(
         self, *, given: object, known: tuple[str, ...] = (), meanings: tuple[str, ...] = ()
     ) -> None:
         self.given, self.meanings = given, meanings
         if meanings:
-            found = " or ".join(meanings)
             super().__init__(
-                f"{given!r} may be {found}", hint=f'write "{meanings[0]}" or "{meanings[1]}"'
+                f"{given!r} is ambiguous: {' or '.join(meanings)}",
+                hint=f'write "{meanings[0]}" or "{meanings[1]}"',
             )
             return
-        # The dtypes of other libraries have the same names.
+        # Dtypes of other libraries have the same names behind a prefix, as in torch.float32.
         name = str(given).rpartition(".")[2]
         hint = f'write "{name}"' if name in known else f"use one of {', '.join(known)}"
         super().__init__(f"{given!r} is not a dtype", hint=hint)
 
 
 class PromotionError(UserError, TypeError):
-    """Two dtypes that have no common type."""
+    """Two dtypes without a common dtype."""
 
     def __init__(self, *, left: object, right: object) -> None:
         self.left, self.right = left, right
@@ -120,9 +120,7 @@ class PromotionError(UserError, TypeError):
 
 
 class DeviceNameError(UserError, ValueError):
-    """A device name that cannot be parsed, or that its plugin does not know; `hint` says how it
-    names its devices.
-    """
+    """Device name that cannot be parsed, or that the plugin rejects."""
 
     def __init__(self, *, given: str, reason: str, hint: str | None = None) -> None:
         self.given = given
@@ -135,7 +133,7 @@ class DeviceNameError(UserError, ValueError):
 def _restore(
     kind: type[SvodError], args: tuple[object, ...], fields: dict[str, object]
 ) -> SvodError:
-    """The error that was pickled."""
+    """Return the unpickled error."""
     error = kind.__new__(kind, *args)
     error.args = args
     error.__dict__.update(fields)
@@ -143,8 +141,9 @@ def _restore(
 
 
 def _to_portable(value: object) -> object:
-    """`value`, or its text where another process cannot have it: an error must reach the process
-    that waits for it.
+    """Return `value`, or its repr if it cannot be pickled.
+
+    A worker's error must reach the process that waits for it; a pool would otherwise block forever.
     """
     try:
         pickle.loads(pickle.dumps(value))

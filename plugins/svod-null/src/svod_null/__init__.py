@@ -39,7 +39,7 @@ TARGET = replace(
 
 
 class NullAllocator:
-    """Arrays of the host, reached by copies alone: as if they were on the other side of a bus."""
+    """Allocator of numpy arrays that only copies can access, like memory behind a bus."""
 
     is_host_addressable = False
     is_writable = True
@@ -56,7 +56,7 @@ class NullAllocator:
         return Memory(-(-array.ctypes.data // ALIGNMENT) * ALIGNMENT, nbytes, owner=array)
 
     def free(self, memory: Memory) -> None:
-        """The array goes with the last reference to the block's owner."""
+        """Do nothing: the array is freed with the last reference to the block's owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
         self.synchronize()
@@ -67,20 +67,20 @@ class NullAllocator:
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:
-        """A kernel has ended when its launch returns."""
+        """Check the connection. Launches are synchronous, so there is no queued work."""
         if self.is_unplugged:
             raise DeviceLostError(device=self.device, problem="it was unplugged")
 
 
 class NullRenderer:
-    """The language of the device is the text form of the IR."""
+    """Renderer to the text form of the IR."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
         return f"# {name}\n{print_graph(UOp(Op.LINEAR, void, tuple(linear)))}"
 
 
 class NullCompiler:
-    """There is nothing to compile: the loader takes the source."""
+    """Compiler that returns the source unchanged, for the loader to parse."""
 
     cache_key = "null-1"
 
@@ -89,7 +89,7 @@ class NullCompiler:
 
 
 class NullProgram:
-    """A parsed kernel. A call keeps nothing, so that any number of threads may call it at once."""
+    """Parsed kernel. Calls keep no state, so they are thread-safe."""
 
     entry = None
 
@@ -118,7 +118,5 @@ class NullProgram:
 
 
 def make_backend(device: str) -> Backend:
-    """The factory behind the entry point `NULL.reference`; an allocator's class is a factory by
-    itself.
-    """
+    """Return a backend of NULL: the factory of entry point `NULL.reference`."""
     return Backend(NullRenderer(), NullCompiler(), NullProgram, TARGET)

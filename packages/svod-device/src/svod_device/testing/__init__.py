@@ -1,19 +1,19 @@
-"""A conformance suite that a device plugin runs against itself (extra `testing`; needs pytest).
+"""Conformance suite for device plugins (extra `testing`; requires pytest).
 
     from svod_device.testing import DeviceConformance
 
     class TestMine(DeviceConformance):
         device = "MINE"
 
-Everything that `svod_device._protocols` promises is tested: memory, buffers, copies, the registry,
-and for each kernel of `iter_kernels` rendering, compiling, loading and running against the
-reference evaluation. The parts can be inherited from one by one. What the device cannot do is named
-with a reason in `expected_failures`, and must fail.
+The suite tests the contracts of `svod_device._protocols`: memory, buffers, copies, the registry,
+and rendering, compiling, loading and running of each kernel of `iter_kernels`, compared with the
+reference evaluation. A plugin may inherit the classes separately. `expected_failures` lists the
+tests that the device cannot pass, with reasons; these tests must fail.
 
-Tensor programs have a suite of their own, `svod_testing`.
+`svod_testing` is the suite for tensor programs.
 
 Example:
-    The parts, each with tests of its own:
+    The classes of the suite:
 
     >>> from svod_device.testing import AllocatorConformance, BackendConformance, BufferConformance, Conformance
     >>> from svod_device.testing import LauncherConformance, LoopConformance, LossConformance, RegistryConformance
@@ -27,13 +27,13 @@ Example:
     >>> list_tests(TestMemory) | list_tests(TestKernels) == list_tests(DeviceConformance)
     True
 
-    What is tested of each kernel:
+    The steps of each kernel's test:
 
     >>> from svod_device import get_device
     >>> from svod_device.testing import BuiltKernel, KernelCase, build, check_kernel, get_case, iter_kernels, make_spec
     >>> cpu = get_device("CPU")
     >>> case = get_case(cpu.target, "variables")
-    >>> isinstance(case, KernelCase), case.name in [other.name for other in iter_kernels(cpu.target)]
+    >>> isinstance(case, KernelCase), case.name in [kernel.name for kernel in iter_kernels(cpu.target)]
     (True, True)
     >>> make_spec(case, cpu.backend, "CPU").var_names
     ('scale', 'shift')
@@ -42,7 +42,7 @@ Example:
     (True, 'variables')
     >>> check_kernel(built, cpu, {"scale": 3, "shift": -5})
 
-A device of which the suite's cases, and yours, find every missing `synchronize`:
+An asynchronous device, on which tests detect every missing `synchronize`:
 
     >>> from svod_device.testing import AsynchronousAllocator, AsynchronousDevice
     >>> late = AsynchronousDevice(lambda name: cpu.backend)  # for `register_allocator` and `register_backend`
@@ -54,7 +54,7 @@ from __future__ import annotations
 
 import pytest
 
-# Before the modules are imported: a failed assertion in them shows its operands, as in a test file.
+# Before the modules are imported, so that their failed assertions show operands, as in test files.
 pytest.register_assert_rewrite(
     *(
         f"svod_device.testing.{name}"
@@ -111,4 +111,4 @@ class DeviceConformance(
     LoopConformance,
     LossConformance,
 ):
-    """All of it."""
+    """All conformance tests."""

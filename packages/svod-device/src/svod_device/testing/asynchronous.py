@@ -1,12 +1,12 @@
-"""Asynchronous device for tests: work is pending until a caller waits for it. It is built from any
-backend of the CPU.
+"""Asynchronous device for tests: work is pending until a caller synchronizes. It wraps any CPU
+backend.
 
     late = AsynchronousDevice(make_llvm_backend)
     register_allocator("LATE", late.make_allocator)
     register_backend("LATE.llvm", late.make_backend)
 
 Launches, copies to the device and frees are queued. A read of its memory without `synchronize`
-always returns the previous contents; on a real device such a mistake shows only under load.
+always returns stale data; on a real device such a bug appears only under load.
 
 Example:
     >>> from svod_device import Buffer
@@ -41,23 +41,23 @@ from svod_device.host_memory import address_of, copy_host
 __all__ = ["AsynchronousAllocator", "AsynchronousDevice"]
 
 _MAX_PENDING: Final = 256
-"""Number of queued operations at which an allocation waits, so that freed blocks do not pile up."""
+"""Number of queued operations above which an allocation synchronizes, to bound unfreed memory."""
 
 _POISON: Final = 0xA5
 _MAX_POISONED: Final = 1 << 20
-"""Number of bytes up to which new blocks are filled: a block that was in use before may hold the
-expected result.
+"""Size in bytes up to which new blocks are filled, since a reused block may contain the expected
+result.
 """
 
 
 class AsynchronousAllocator(HostAllocator):
-    """Memory of this process that changes only when `synchronize` or `copy_out` runs the queued
+    """Allocator of host memory that changes only when `synchronize` or `copy_out` runs the queued
     operations.
 
     Args:
-        device: its name.
-        is_host_addressable: whether the host may use the addresses, as on a device that shares its
-            memory with the host.
+        device: device name.
+        is_host_addressable: whether the host may use the addresses, as on devices with unified
+            memory.
     """
 
     is_permanent = False
@@ -71,11 +71,11 @@ class AsynchronousAllocator(HostAllocator):
 
     @property
     def n_pending(self) -> int:
-        """Number of operations that were queued and not run."""
+        """Number of queued operations."""
         return len(self._pending)
 
     def enqueue(self, work: Callable[[], object]) -> None:
-        """Run `work` after everything that was queued before, when somebody waits."""
+        """Append an operation to the queue."""
         self._pending.append(work)
 
     def allocate(self, nbytes: int) -> Memory:
@@ -91,8 +91,9 @@ class AsynchronousAllocator(HostAllocator):
         self._pending.append(lambda: memory)
 
     def copy_in(self, address: int, source: memoryview) -> None:
-        content = bytes(source)
-        self.enqueue(lambda: copy_host(address, address_of(memoryview(content))[0], len(content)))
+        # A snapshot: the caller may modify the source once the call returns.
+        data = bytes(source)
+        self.enqueue(lambda: copy_host(address, address_of(memoryview(data))[0], len(data)))
 
     def copy_out(self, destination: memoryview, address: int) -> None:
         self.synchronize()
@@ -101,17 +102,18 @@ class AsynchronousAllocator(HostAllocator):
     def synchronize(self) -> None:
         # The lock makes a second thread wait for the operation that the first one is running.
         with self._running:
+            # Finalizers may append frees meanwhile, so the queue is read until it is empty.
             while self._pending:
                 self._pending.popleft()()
 
 
 class AsynchronousDevice:
-    """The two factories of an asynchronous device, for `register_allocator` and `register_backend`.
+    """Factories of an asynchronous device, for `register_allocator` and `register_backend`.
 
     Args:
-        make_backend: a factory of backends of the CPU.
+        make_backend: factory of CPU backends.
         is_host_addressable: whether the host may use the device's addresses.
-        launch_s: the least number of seconds that each launch takes when it is run.
+        launch_s: minimum duration of each launch in seconds.
 
     Example:
         >>> from svod_device import Buffer, clear, get_device, register_allocator, register_backend
@@ -140,29 +142,30 @@ class AsynchronousDevice:
         launch_s: float = 0.0,
     ) -> None:
         self.allocators: dict[str, AsynchronousAllocator] = {}
-        """Allocators of the devices that are open, by name."""
+        """Allocators of the open devices, by device name."""
         self._make_backend = make_backend
         self._is_host_addressable = is_host_addressable
         self._launch_s = launch_s
 
     def make_allocator(self, device: str) -> AsynchronousAllocator:
-        """The allocator of a new opening of `device`."""
-        made = AsynchronousAllocator(device, is_host_addressable=self._is_host_addressable)
-        self.allocators[device] = made
-        return made
+        """Return the allocator of a new opening of `device`."""
+        allocator = AsynchronousAllocator(device, is_host_addressable=self._is_host_addressable)
+        self.allocators[device] = allocator
+        return allocator
 
     def make_backend(self, device: str) -> Backend:
-        """The backend of the CPU, whose programs are launched through the queue of `device`."""
+        """Return the CPU backend, with launches queued on `device`."""
         backend, allocator = self._make_backend(device), self.allocators[device]
 
         def load(compiled: CompiledSpec) -> Program:
             return _AsynchronousProgram(backend.loader(compiled), allocator, self._launch_s)
 
+        # Without the CPU's launcher, which would run kernels outside of the queue.
         return replace(backend, loader=load, launcher=None, is_host_parallel_safe=False)
 
 
 class _AsynchronousProgram:
-    """A program that queues its launches."""
+    """Program that queues its launches."""
 
     entry: int | None = None
 
@@ -180,11 +183,11 @@ class _AsynchronousProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> None:
-        # The caller may change both once the launch has returned.
-        addresses, numbers = list(buffers), list(values)
+        # Snapshots: the caller may modify both once the call returns.
+        addresses, arguments = list(buffers), list(values)
 
         def run() -> None:
-            self._inner(addresses, numbers, global_size, local_size)
+            self._inner(addresses, arguments, global_size, local_size)
             if self._launch_s:
                 time.sleep(self._launch_s)
 

@@ -1,6 +1,4 @@
-"""Conformance of a device's backends: rendering, compiling, loading and running kernels, alone and
-in batches.
-"""
+"""Conformance tests of backends: render, compile, load and launch kernels, singly and in batches."""
 
 from __future__ import annotations
 
@@ -43,7 +41,7 @@ _SIZE: Final = 13
 
 
 class RegistryConformance(Conformance):
-    """What the registry says of the device."""
+    """Tests of the device's registration."""
 
     def test_a_device_has_one_name_and_one_owner(self, owner: Device) -> None:
         name = canonical_device(self.device)
@@ -69,10 +67,10 @@ class RegistryConformance(Conformance):
 
 
 class BackendConformance(Conformance):
-    """A backend renders, compiles, loads and runs every kernel that its target allows."""
+    """Tests that a backend renders, compiles, loads and runs every kernel that its target supports."""
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        """One test for each kernel that the target of the backend allows."""
+        """Parametrize `kernel` with the kernels that the backend's target supports."""
         if "kernel" in metafunc.fixturenames:
             target = get_device(self.device).get_backend(self.backend_name).target
             metafunc.parametrize("kernel", [case.name for case in iter_kernels(target)])
@@ -80,8 +78,8 @@ class BackendConformance(Conformance):
     def test_the_target_has_the_dtypes_that_every_kernel_may_need(self, backend: Backend) -> None:
         missing = COMMON_DTYPES - {float64} - backend.target.native_dtypes
         assert not missing, (
-            "indices, divisions and functions are computed in"
-            f" {', '.join(sorted(map(str, missing)))} too"
+            "native_dtypes lacks dtypes that indices, divisions and functions need:"
+            f" {', '.join(sorted(map(str, missing)))}"
         )
 
     def test_a_kernel_computes_what_the_reference_does(
@@ -97,9 +95,9 @@ class BackendConformance(Conformance):
             make_spec(case, backend, owner.name).source
             == make_spec(case, backend, owner.name).source
         )
-        other = backend.renderer.render(case.linear, "another_name")
-        assert other != make_spec(case, backend, owner.name).source, (
-            "a kernel's name is that of its entry point"
+        renamed = backend.renderer.render(case.linear, "another_name")
+        assert renamed != make_spec(case, backend, owner.name).source, (
+            "the source does not name the kernel's entry point"
         )
 
     def test_the_cache_key_names_compiler_and_target(self, backend: Backend, owner: Device) -> None:
@@ -115,15 +113,15 @@ class BackendConformance(Conformance):
         if not plugin.is_installed:
             pytest.skip("the backend is registered in this process only")
         if owner.is_exclusive:
-            pytest.skip("no other process may open the device")
+            pytest.skip("only one process may open the device")
         code = (
             "from svod_device import get_device\n"
             f"print(get_device({owner.name!r}).get_backend({plugin.backend!r}).compiler.cache_key)"
         )
-        found = subprocess.run(
+        process = subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True
         )
-        assert found.stdout.rstrip("\n") == backend.compiler.cache_key
+        assert process.stdout.rstrip("\n") == backend.compiler.cache_key
 
     def test_a_compiled_kernel_carries_what_its_launches_need(
         self, backend: Backend, owner: Device
@@ -159,35 +157,35 @@ class BackendConformance(Conformance):
     ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
 
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             for turn in range(8):
-                check_kernel(built, owner, {"scale": number + 1, "shift": turn - 4}, seed=number)
+                check_kernel(built, owner, {"scale": thread + 1, "shift": turn - 4}, seed=thread)
 
-        run_in_threads(*(partial(work, number) for number in range(4)))
+        run_in_threads(*(partial(work, thread) for thread in range(4)))
 
     def test_kernels_that_may_run_beside_others_do(self, backend: Backend, owner: Device) -> None:
         if not backend.is_host_parallel_safe:
-            pytest.skip("the backend does not say that its kernels may run beside others")
+            pytest.skip("the backend does not set is_host_parallel_safe")
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
         built = [build(get_case(backend.target, name), backend, owner.name) for name in names]
 
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             for seed in range(8):
-                check_kernel(built[number], owner, {}, seed)
+                check_kernel(built[thread], owner, {}, seed)
 
-        run_in_threads(*(partial(work, number) for number in range(len(names))))
+        run_in_threads(*(partial(work, thread) for thread in range(len(names))))
 
     def test_kernels_are_built_in_several_threads_at_once(
         self, backend: Backend, owner: Device
     ) -> None:
         names = ("copy_float32", "arithmetic_int32", "accumulate", "parallel")
 
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             check_kernel(
-                build(get_case(backend.target, names[number]), backend, owner.name), owner, {}
+                build(get_case(backend.target, names[thread]), backend, owner.name), owner, {}
             )
 
-        run_in_threads(*(partial(work, number) for number in range(len(names))))
+        run_in_threads(*(partial(work, thread) for thread in range(len(names))))
 
     def test_a_launch_sees_what_the_one_before_wrote(self, backend: Backend, owner: Device) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
@@ -202,36 +200,36 @@ class BackendConformance(Conformance):
         self, backend: Backend, owner: Device
     ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
-        content = np.arange(_SIZE)
-        there = [Buffer(owner.allocator, int64, _SIZE).ensure_allocated() for _ in range(3)]
-        there[1].copyin(content.data)
-        addresses = array("Q", [buffer.address for buffer in there[:2]])
+        data = np.arange(_SIZE)
+        buffers = [Buffer(owner.allocator, int64, _SIZE).ensure_allocated() for _ in range(3)]
+        buffers[1].copyin(data.data)
+        addresses = array("Q", [buffer.address for buffer in buffers[:2]])
         scale, shift = (built.spec.var_names.index(name) for name in ("scale", "shift"))
         values = array("q", [0, 0])
         values[scale], values[shift] = 3, -5
         dims = built.spec.launch_dims({})
         built.program(addresses, values, dims.global_size, dims.local_size)
-        addresses[0], values[scale], values[shift] = there[2].address, 0, 0
-        assert there[0].as_numpy().tolist() == (content * 3 - 5).tolist()
+        addresses[0], values[scale], values[shift] = buffers[2].address, 0, 0
+        assert buffers[0].as_numpy().tolist() == (data * 3 - 5).tolist()
 
     def test_a_block_may_be_freed_while_a_launch_that_uses_it_is_queued(
         self, backend: Backend, owner: Device
     ) -> None:
         built = build(get_case(backend.target, "variables"), backend, owner.name)
-        content, results = (
+        data, results = (
             np.arange(_SIZE),
             [Buffer(owner.allocator, int64, _SIZE) for _ in range(20)],
         )
-        for number, result in enumerate(results):
-            given = Buffer(owner.allocator, int64, _SIZE)
-            given.copyin((content + number).data)
-            _launch(built, (result, given), {"scale": 3, "shift": 1})
-            del given
+        for turn, result in enumerate(results):
+            source = Buffer(owner.allocator, int64, _SIZE)
+            source.copyin((data + turn).data)
+            _launch(built, (result, source), {"scale": 3, "shift": 1})
+            del source
+            # An allocator that frees too early returns the same block here, to be overwritten.
             Buffer(owner.allocator, int64, _SIZE).copyin(np.full(_SIZE, -7).data)
-        for number, result in enumerate(results):
-            found = result.as_numpy().tolist()
-            assert found == ((content + number) * 3 + 1).tolist(), (
-                "a launch read a block that was freed after it"
+        for turn, result in enumerate(results):
+            assert result.as_numpy().tolist() == ((data + turn) * 3 + 1).tolist(), (
+                "a block was freed before a queued launch had read it"
             )
 
     @pytest.mark.parametrize(
@@ -245,11 +243,10 @@ class BackendConformance(Conformance):
         built = build(get_case(backend.target, "variables"), backend, owner.name)
         chain = [Buffer(owner.allocator, int64, _SIZE) for _ in range(9)]
         chain[0].copyin(np.arange(_SIZE).data)
-        for given, result in itertools.pairwise(chain):
-            _launch(built, (result, given), {"scale": 2, "shift": 1})
-        found = _read_result(chain[-1], way)
-        assert found == [256 * n + 255 for n in range(_SIZE)], (
-            f"{way} reads a result before its launch has ended"
+        for source, result in itertools.pairwise(chain):
+            _launch(built, (result, source), {"scale": 2, "shift": 1})
+        assert _read_result(chain[-1], way) == [256 * n + 255 for n in range(_SIZE)], (
+            f"{way} reads a result before its launch is done"
         )
 
     def test_a_timed_call_runs_the_kernel_and_says_how_many_nanoseconds_it_took(
@@ -258,7 +255,7 @@ class BackendConformance(Conformance):
         built = build(get_case(backend.target, "variables"), backend, owner.name)
         timed = built.program
         if not isinstance(timed, TimedProgram):
-            pytest.skip("the device keeps no time: its programs have no timed_call")
+            pytest.skip("the programs of this backend have no timed_call")
         times: list[int] = []
 
         class Timed:
@@ -271,9 +268,9 @@ class BackendConformance(Conformance):
             check_kernel(replace(built, program=Timed()), owner, values, seed)
         for elapsed in times:
             assert isinstance(elapsed, int) and not isinstance(elapsed, bool), (
-                f"timed_call returns {elapsed!r}, no number"
+                f"timed_call returns {elapsed!r}, not an int"
             )
-            assert elapsed >= 0, f"timed_call returns {elapsed}: a kernel takes no negative time"
+            assert elapsed >= 0, f"timed_call returns {elapsed}, a negative time"
 
     @staticmethod
     def _get_plugin(owner: Device, backend: Backend) -> Plugin:
@@ -302,9 +299,7 @@ def _read_result(buffer: Buffer, way: str) -> list[int]:
 
 
 class LauncherConformance(Conformance):
-    """A batch launcher runs its launches in the order of their groups, on the contents that the
-    tables have at each run.
-    """
+    """Tests that a batch launcher runs groups in order, and reads addresses and values at each run."""
 
     @pytest.fixture
     def launcher(self, backend: Backend) -> BatchLauncher:
@@ -314,7 +309,7 @@ class LauncherConformance(Conformance):
 
     @pytest.fixture
     def step(self, backend: Backend, owner: Device) -> BuiltKernel:
-        """out = in * scale + shift, on integers."""
+        """Kernel y = x * scale + shift of int64."""
         return build(get_case(backend.target, "variables"), backend, owner.name)
 
     def test_groups_run_in_order(
@@ -350,8 +345,8 @@ class LauncherConformance(Conformance):
         self, step: BuiltKernel, launcher: BatchLauncher, owner: Device
     ) -> None:
         chains = [_Chain(step, owner, length=1) for _ in range(9)]
-        for number, chain in enumerate(chains):
-            chain.set_values(scale=number, shift=number * number)
+        for index, chain in enumerate(chains):
+            chain.set_values(scale=index, shift=index * index)
         launcher.run(launcher.make_table([chain.launches[0] for chain in chains]))
         for chain in chains:
             chain.check()
@@ -362,13 +357,13 @@ class LauncherConformance(Conformance):
         chains = [_Chain(step, owner, length=3) for _ in range(3)]
         tables = [launcher.make_table(chain.launches) for chain in chains]
 
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             for turn in range(10):
-                chains[number].set_values(scale=number, shift=turn)
-                launcher.run(tables[number])
-                chains[number].check()
+                chains[thread].set_values(scale=thread, shift=turn)
+                launcher.run(tables[thread])
+                chains[thread].check()
 
-        run_in_threads(*(partial(work, number) for number in range(len(chains))))
+        run_in_threads(*(partial(work, thread) for thread in range(len(chains))))
 
     def test_a_table_keeps_its_programs_alive(
         self, backend: Backend, launcher: BatchLauncher, owner: Device
@@ -385,18 +380,18 @@ class LauncherConformance(Conformance):
         self, backend: Backend, launcher: BatchLauncher, owner: Device
     ) -> None:
         built = build(get_case(backend.target, "parallel"), backend, owner.name)
-        there, content = Buffer(owner.allocator, int32, 21), np.arange(21, dtype=np.int32)
+        result, data = Buffer(owner.allocator, int32, 21), np.arange(21, dtype=np.int32)
         source = Buffer(owner.allocator, int32, 21)
-        source.copyin(content.data)
-        there.copyin(content.data)
+        source.copyin(data.data)
+        result.copyin(data.data)
         launcher.run(
-            launcher.make_table([_make_launch(built, [there.address, source.address], (), 0)])
+            launcher.make_table([_make_launch(built, [result.address, source.address], (), 0)])
         )
-        assert there.as_numpy().tolist() == [i + i // 3 for i in range(21)]
+        assert result.as_numpy().tolist() == [i + i // 3 for i in range(21)]
 
 
 class _Chain:
-    """Launches of one step, each on the result of the one before; each is a group of its own."""
+    """Chain of launches of one kernel, each on the previous result and in a separate group."""
 
     def __init__(self, step: BuiltKernel, owner: Device, *, length: int) -> None:
         self._owner = owner
@@ -407,11 +402,11 @@ class _Chain:
         self.buffers[0].copyin(self._input.data)
         self._values = {"scale": 2, "shift": 1}
         self._var_names = step.spec.var_names
-        words = [self._values[name] for name in self._var_names]
-        pairs = zip(self.buffers, self.buffers[1:], strict=False)
+        values = [self._values[name] for name in self._var_names]
+        pairs = itertools.pairwise(self.buffers)
         self.launches = [
-            _make_launch(step, [out.address, given.address], words, group)
-            for group, (given, out) in enumerate(pairs)
+            _make_launch(step, [result.address, source.address], values, group)
+            for group, (source, result) in enumerate(pairs)
         ]
 
     def set_values(self, **values: int) -> None:
@@ -420,10 +415,10 @@ class _Chain:
             for position, name in enumerate(self._var_names):
                 launch.values[position] = values[name]
 
-    def replace_input(self, content: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
-        self._input = content
+    def replace_input(self, data: np.ndarray[tuple[int], np.dtype[np.int64]]) -> None:
+        self._input = data
         self.buffers[0] = Buffer(self._owner.allocator, int64, _SIZE)
-        self.buffers[0].copyin(content.data)
+        self.buffers[0].copyin(data.data)
         self.launches[0].buffers[1] = self.buffers[0].address
 
     def forget_programs(self) -> None:
@@ -453,10 +448,9 @@ def _make_launch(
 
 def _launch(built: BuiltKernel, buffers: Sequence[Buffer], values: Mapping[str, int]) -> None:
     dims = built.spec.launch_dims(values)
-    words = [values[name] for name in built.spec.var_names]
     built.program(
         [buffer.ensure_allocated().address for buffer in buffers],
-        words,
+        [values[name] for name in built.spec.var_names],
         dims.global_size,
         dims.local_size,
     )

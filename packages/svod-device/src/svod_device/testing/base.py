@@ -1,4 +1,4 @@
-"""What the conformance classes share: the device's name, and opting out of a case with a reason."""
+"""Base class of the conformance classes: the device under test and its expected failures."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Conformance"]
 
 
 class Conformance:
-    """Base of the classes that a plugin's tests inherit from.
+    """Base of the classes that a plugin's tests inherit.
 
     Attributes:
-        device: the name of the device under test.
-        backend_name: the backend under test; None takes the device's default.
-        limit_s: what a test of locks or of a lost device may take at most; it fails then, and does
-            not stop the others.
-        expected_failures: why a case cannot work on this device, by the name of the test, as
-            `test_x` or `test_x[case]`. Such a case must fail: when it passes, the entry has to go.
+        device: name of the device under test.
+        backend_name: name of the backend under test; None selects the device's default.
+        limit_s: time limit of tests that may block, of locks and of lost devices. Such a test fails
+            at the limit, and the remaining tests still run.
+        expected_failures: test name, `test_x` or `test_x[case]` -> reason why the device cannot
+            pass it. Such a test must fail: once it passes, remove the entry.
     """
 
     device: ClassVar[str]
@@ -36,17 +36,16 @@ class Conformance:
         super().__init_subclass__()
         for name in cls.expected_failures:
             if not hasattr(cls, name.partition("[")[0]):
-                raise TypeError(
-                    f"{cls.__name__}.expected_failures names {name!r}, which is no test of it"
-                )
+                raise TypeError(f"{cls.__name__}.expected_failures: unknown test {name!r}")
 
     def break_device(self, allocator: Any) -> None:
-        """Let the device fail: the next launch must fail, at once or late, and so must everything
-        after it.
+        """Break the device: the next launch and every later operation must fail, at once or
+        asynchronously.
 
-        As when a launch faults, or the way to the device is cut. Where a class defines this, late
-        errors and the loss of the device are tried; `allocator` is what the plugin's factory made
-        for one test alone."""
+        For example, cause a fault in a launch, or cut the connection. Classes that override this
+        method are tested for asynchronous errors and device loss. `allocator` is the plugin's
+        allocator, opened for one test only.
+        """
 
     @pytest.fixture(autouse=True)
     def _expect_failures(self, request: pytest.FixtureRequest) -> None:
@@ -59,15 +58,15 @@ class Conformance:
 
     @pytest.fixture
     def allocator(self) -> Allocator:
-        """The memory of the device."""
+        """Allocator of the device under test."""
         return get_allocator(self.device)
 
     @pytest.fixture
     def owner(self) -> Device:
-        """The device."""
+        """Device under test."""
         return get_device(self.device)
 
     @pytest.fixture
     def backend(self) -> Backend:
-        """The backend under test."""
+        """Backend under test."""
         return get_device(self.device).get_backend(self.backend_name)

@@ -1,6 +1,4 @@
-"""Builds a kernel with a backend, runs it on a device, and compares with the reference
-evaluation.
-"""
+"""Kernel tests: build a kernel, run it, and compare its results with the reference evaluation."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ _GUARD_BYTES: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class BuiltKernel:
-    """A kernel that is ready to launch."""
+    """Kernel that is ready to launch."""
 
     case: KernelCase
     spec: ProgramSpec
@@ -41,44 +39,47 @@ class BuiltKernel:
 
 
 def make_spec(case: KernelCase, backend: Backend, device: str) -> ProgramSpec:
-    """Render a kernel, and derive what its launches must know."""
+    """Render a kernel and return its spec."""
     return render_spec(case.name, case.sink, case.linear, backend, device)
 
 
 def build(case: KernelCase, backend: Backend, device: str) -> BuiltKernel:
-    """Render, compile and load a kernel, as if it came from a cache on disk: without its graph."""
+    """Render, compile and load a kernel. The loader gets no graph, as from a disk cache."""
     return BuiltKernel(case, *build_kernel(case.name, case.sink, case.linear, backend, device))
 
 
 class Guarded:
-    """A buffer between two rows of guard bytes, at a place that is aligned to one element only."""
+    """Buffer between guard bytes, at an offset that is aligned to one element only."""
 
-    def __init__(self, device: Device, dtype: DType, content: Array) -> None:
+    def __init__(self, device: Device, dtype: DType, values: Array) -> None:
+        # An odd multiple of the element size, so that kernels cannot rely on vector alignment.
         self._start = _GUARD_BYTES + dtype.itemsize
-        self._nbytes = content.nbytes
-        whole = np.full(self._start + content.nbytes + _GUARD_BYTES, _GUARD, np.uint8)
-        whole[self._start : self._start + content.nbytes] = content.reshape(-1).view(np.uint8)
-        self._whole = Buffer(device.allocator, dtype, -(-whole.size // dtype.itemsize))
-        padded = np.full(self._whole.nbytes, _GUARD, np.uint8)
-        padded[: whole.size] = whole
-        self._whole.copyin(padded.data)
-        self.buffer = self._whole.view(self._start, content.nbytes, dtype)
+        self._nbytes = values.nbytes
+        guarded = np.full(self._start + values.nbytes + _GUARD_BYTES, _GUARD, np.uint8)
+        guarded[self._start : self._start + values.nbytes] = values.reshape(-1).view(np.uint8)
+        self._base = Buffer(device.allocator, dtype, -(-guarded.size // dtype.itemsize))
+        padded = np.full(self._base.nbytes, _GUARD, np.uint8)
+        padded[: guarded.size] = guarded
+        self._base.copyin(padded.data)
+        self.buffer = self._base.view(self._start, values.nbytes, dtype)
 
     def read(self, name: str) -> Array:
-        """The content.
+        """Return the buffer's elements.
 
         Raises:
-            AssertionError: if a guard byte was written.
+            AssertionError: if a guard byte was overwritten.
         """
-        found = np.frombuffer(self._whole.to_bytes(), np.uint8)
+        data = np.frombuffer(self._base.to_bytes(), np.uint8)
         end = self._start + self._nbytes
-        assert (found[: self._start] == _GUARD).all(), f"{name} writes before its buffer"
-        assert (found[end:] == _GUARD).all(), f"{name} writes behind its buffer"
-        return found[self._start : end].view(self.buffer.dtype.numpy)
+        assert (data[: self._start] == _GUARD).all(), (
+            f"{name} writes before the start of its buffer"
+        )
+        assert (data[end:] == _GUARD).all(), f"{name} writes past the end of its buffer"
+        return data[self._start : end].view(self.buffer.dtype.numpy)
 
 
 def make_values(dtype: DType, size: int, seed: int) -> Array:
-    """Numbers of all signs, the extremes of integers, and the special floats."""
+    """Sample values of both signs, with integer limits or special floats at random indices."""
     rng = np.random.default_rng(seed)
     if dtype.is_bool:
         return rng.random(size) < 0.5
@@ -90,9 +91,9 @@ def make_values(dtype: DType, size: int, seed: int) -> Array:
         values = rng.integers(0 if dtype.is_unsigned else -9, 10, size).astype(dtype.numpy)
         special = (int(dtype.min), int(dtype.max), 0, 1)
     if size > 2 * len(special):
-        places = rng.permutation(size)[: len(special)]
+        indices = rng.permutation(size)[: len(special)]
         with np.errstate(all="ignore"):
-            values[places] = np.array(
+            values[indices] = np.array(
                 special, np.float64 if dtype.is_float else dtype.numpy
             ).astype(dtype.numpy)
     return values
@@ -101,25 +102,25 @@ def make_values(dtype: DType, size: int, seed: int) -> Array:
 def check_kernel(
     built: BuiltKernel, device: Device, values: Mapping[str, int], seed: int = 0
 ) -> None:
-    """Launch a kernel and compare every buffer with what the reference evaluation leaves there.
+    """Launch a kernel and compare every buffer with the reference evaluation.
 
     Raises:
-        AssertionError: if one differs, or a byte beside one was written.
+        AssertionError: if a buffer differs, or a guard byte was overwritten.
     """
     params = sorted({n for n in built.case.linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
-    before = [make_values(p.dtype, p.arg.size, 1000 * seed + p.arg.slot) for p in params]
-    there = [Guarded(device, p.dtype, content) for p, content in zip(params, before, strict=True)]
+    initial = [make_values(p.dtype, p.arg.size, 1000 * seed + p.arg.slot) for p in params]
+    guarded = [Guarded(device, p.dtype, array) for p, array in zip(params, initial, strict=True)]
     spec = built.spec
     dims = spec.launch_dims(values)
     built.program(
-        [item.buffer.address for item in there],
+        [item.buffer.address for item in guarded],
         [values[name] for name in spec.var_names],
         dims.global_size,
         dims.local_size,
     )
-    expected = {p.arg.slot: content.copy() for p, content in zip(params, before, strict=True)}
+    expected = {p.arg.slot: array.copy() for p, array in zip(params, initial, strict=True)}
     evaluate_linear(built.case.linear, expected, values)
-    for param, item in zip(params, there, strict=True):
+    for param, item in zip(params, guarded, strict=True):
         what = f"{spec.name} {dict(values)}, buffer {param.arg.slot}"
         assert_close(
             item.read(what), expected[param.arg.slot], loose=tolerance(built.case.sink), what=what

@@ -1,9 +1,9 @@
-"""Kernels as linear programs written by hand: what every renderer, compiler and loader must get
-right.
+"""Conformance kernels: hand-written linear programs that every backend must run correctly.
 
-They are what `svod_schedule.linearize` could have made for the target: only ops and dtypes that the
-target says it has, `core_id` where it has no workgroups, grid indices where it has. Their meaning
-is `svod_ir.evaluate`."""
+They have the form of `svod_schedule.linearize`'s output for the target: only ops and dtypes that
+the target supports, `core_id` on targets without workgroups, and grid indices on other targets.
+`svod_ir.evaluate` computes the expected results.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from svod_ir.testing.nodes import param, reduce_over, special
 __all__ = ["KernelCase", "get_case", "iter_kernels"]
 
 _SIZE: Final = 13
-"""Elements of most buffers: prime, so that no vector length and no workgroup divides it."""
+"""Number of elements of most buffers: prime, so that no vector or workgroup size divides it."""
 
 _MANY: Final = 20
-"""Buffers of a kernel where the target has no limit."""
+"""Number of buffers of a kernel if the target has no limit."""
 
 
 class KernelCase(NamedTuple):
-    """A kernel: its SINK, its nodes in order, and the values of its variables to launch it with."""
+    """Kernel with its SINK, its nodes in order, and variable values for its test launches."""
 
     name: str
     sink: UOp
@@ -49,7 +49,7 @@ class KernelCase(NamedTuple):
 
 
 def iter_kernels(target: Target) -> Iterator[KernelCase]:
-    """Every kernel that a device with this target must run."""
+    """Yield all kernels that a device with this target must run."""
     computed = [dtype for dtype in ALL_DTYPES if dtype in target.native_dtypes]
     max_buffers = target.max_buffers or _MANY
     for dtype in ALL_DTYPES:
@@ -81,7 +81,7 @@ def iter_kernels(target: Target) -> Iterator[KernelCase]:
 
 
 def get_case(target: Target, name: str) -> KernelCase:
-    """The kernel of this name."""
+    """Return the kernel of this name."""
     return next(case for case in iter_kernels(target) if case.name == name)
 
 
@@ -93,24 +93,20 @@ def _const(value: int) -> UOp:
     return UOp.const(int32, value)
 
 
-def _loop(size: int | UOp = _SIZE, number: int = 0, kind: AxisType = AxisType.LOOP) -> UOp:
-    return UOp(Op.RANGE, int32, (_const(size) if isinstance(size, int) else size,), (number, kind))
+def _loop(size: int | UOp = _SIZE, index: int = 0, kind: AxisType = AxisType.LOOP) -> UOp:
+    return UOp(Op.RANGE, int32, (_const(size) if isinstance(size, int) else size,), (index, kind))
 
 
 def _case(
     name: str, *effects: UOp, values: Sequence[dict[str, int]] = ({},), order: Sequence[UOp] = ()
 ) -> KernelCase:
-    """`effects` are the SINK's; `order` names nodes that must come before others of them, one after
-    another.
-    """
+    """Build a case whose SINK has `effects`; the nodes of `order` keep their relative order."""
     sink = UOp.sink(*effects, arg=KernelInfo(name, ()))
     return KernelCase(name, sink, order_nodes(sink, order), tuple(values))
 
 
 def _store_all(name: str, i: UOp, results: Sequence[UOp]) -> KernelCase:
-    """Each result, which depends on `i`, goes to element `i` of a buffer of its own, in one
-    loop.
-    """
+    """Build a loop over `i` that stores each result to element `i` of a separate buffer."""
     stores = [_param(slot, r.dtype).index(i).store(r) for slot, r in enumerate(results)]
     return _case(name, nodes.group(*stores).end(i))
 
@@ -125,9 +121,10 @@ def _copy(dtype: DType) -> KernelCase:
 
 
 def _constants(dtype: DType) -> KernelCase:
-    numbers: tuple[int | float, ...] = (0, 1, dtype.min, dtype.max)
+    values: tuple[int | float, ...] = (0, 1, dtype.min, dtype.max)
     if dtype.is_float:
-        numbers = (
+        # A dtype without infinities or NaN rounds them to values that it has.
+        values = (
             0.0,
             -0.0,
             1.0,
@@ -138,11 +135,8 @@ def _constants(dtype: DType) -> KernelCase:
             float("-inf"),
             float("nan"),
         )
-        # A type without infinities or without a NaN rounds them to what it has.
-    out = _param(0, dtype, len(numbers))
-    stores = [
-        out.index(_const(k)).store(UOp.const(dtype, number)) for k, number in enumerate(numbers)
-    ]
+    out = _param(0, dtype, len(values))
+    stores = [out.index(_const(k)).store(UOp.const(dtype, value)) for k, value in enumerate(values)]
     return _case(f"constants_{dtype}", *stores)
 
 
@@ -155,16 +149,14 @@ def _select(dtype: DType) -> KernelCase:
 def _iter_elementwise(
     name: str, dtype: DType, n_inputs: int, makers: Sequence[Callable[..., UOp]], max_buffers: int
 ) -> Iterator[KernelCase]:
-    """Results of the same inputs: in one kernel, or in as many as a target with few buffers
-    needs.
-    """
+    """Yield kernels that compute results from the same inputs: several if buffers are limited."""
     size = max(max_buffers - n_inputs, 1)
     for start in range(0, len(makers), size):
-        part = makers[start : start + size]
+        chunk = makers[start : start + size]
         i = _loop()
-        inputs = _inputs(len(part), dtype, i, n_inputs)
+        inputs = _inputs(len(chunk), dtype, i, n_inputs)
         yield _store_all(
-            name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in part]
+            name if not start else f"{name}_{start // size}", i, [make(*inputs) for make in chunk]
         )
 
 
@@ -179,7 +171,7 @@ def _iter_arithmetic(
 
 
 def _apply(op: Op) -> Callable[[UOp, UOp], UOp]:
-    """One op of two inputs: divisors are positive, and amounts to shift by inside of the word."""
+    """Return a function that applies `op` to two inputs, with positive divisors and valid shifts."""
     if op in UNARY:
         return lambda x, _: x.alu(op)
     if op in (Op.CDIV, Op.CMOD, Op.IDIV, Op.MOD):
@@ -188,28 +180,29 @@ def _apply(op: Op) -> Callable[[UOp, UOp], UOp]:
 
 
 def _iter_casts(dtype: DType, targets: Sequence[DType], max_buffers: int) -> Iterator[KernelCase]:
-    def cast(other: DType) -> Callable[[UOp], UOp]:
-        return lambda x: UOp(Op.CAST, other, (x,))
+    def cast(target: DType) -> Callable[[UOp], UOp]:
+        return lambda x: UOp(Op.CAST, target, (x,))
 
-    makers = [cast(other) for other in targets if other is not dtype]
+    makers = [cast(target) for target in targets if target is not dtype]
     yield from _iter_elementwise(f"casts_{dtype}", dtype, 1, makers, max_buffers)
 
 
 def _iter_bitcasts(computed: Sequence[DType]) -> Iterator[KernelCase]:
-    for one, other in ((float32, int32), (float16, uint16), (float16, int16), (float64, int64)):
-        if one in computed and other in computed:
+    pairs = ((float32, int32), (float16, uint16), (float16, int16), (float64, int64))
+    for floats, integers in pairs:
+        if floats in computed and integers in computed:
             i = _loop()
-            there, back = (
-                _param(2 + k, dtype).index(i).load() for k, dtype in enumerate((one, other))
+            x, n = (
+                _param(2 + k, dtype).index(i).load() for k, dtype in enumerate((floats, integers))
             )
-            results = [UOp(Op.BITCAST, other, (there,)), UOp(Op.BITCAST, one, (back,))]
-            yield _store_all(f"bitcasts_{one}_{other}", i, results)
+            results = [UOp(Op.BITCAST, integers, (x,)), UOp(Op.BITCAST, floats, (n,))]
+            yield _store_all(f"bitcasts_{floats}_{integers}", i, results)
 
 
 _FUNCTIONS: Final = frozenset(
     op for op in UNARY | FUNCTIONS | {Op.MULACC} if takes(op, float32)
 ) - {Op.NEG, Op.ABS}
-"""Ops that are tried on floats alone."""
+"""Ops that are tested on floats only."""
 
 
 def _function(op: Op) -> KernelCase:
@@ -219,7 +212,7 @@ def _function(op: Op) -> KernelCase:
 
 
 def _vectors(dtype: DType, lanes: int) -> KernelCase:
-    """Whole vectors, at an odd place: a view starts at any element."""
+    """Build a kernel of vectors at unaligned offsets, since a view may start at any element."""
     size, vector = 2 * lanes + 1, dtype.vec(lanes)
     x = _param(2, dtype, size).index(_const(1), lanes=lanes).load()
     y = _param(3, dtype, size).index(_const(lanes + 1), lanes=lanes).load()
@@ -239,7 +232,7 @@ def _vectors(dtype: DType, lanes: int) -> KernelCase:
 
 
 def _variables() -> KernelCase:
-    """Values come in the order of `var_names`, of two widths, negative and large."""
+    """Build a kernel of two variables of different widths, with negative and large values."""
     scale, shift = (
         UOp.variable("scale", -(1 << 31), (1 << 31) - 1, int32),
         UOp.variable("shift", -(1 << 40), 1 << 40, int64),
@@ -265,7 +258,7 @@ def _symbolic_loop() -> KernelCase:
 
 
 def _accumulate() -> KernelCase:
-    """Sums of rows, in memory of the thread."""
+    """Build a kernel of row sums, accumulated in a register."""
     row, column = _loop(3, 0), _loop(_SIZE, 1, AxisType.REDUCE)
     register, zero = nodes.register(0, 1), _const(0)
     start = register.after(row).index(zero).store(UOp.const(float32, 0.0))
@@ -279,7 +272,7 @@ def _accumulate() -> KernelCase:
 
 
 def _gates() -> KernelCase:
-    """Where a gate is false, nothing is read or written: the place may lie outside."""
+    """Build a kernel of gated loads and stores, which are out of bounds where the gate is false."""
     i = _loop(2 * _SIZE)
     shifted = i - 5
     inside = shifted.alu(Op.LE, _const(_SIZE - 1)) & _const(0).alu(Op.LE, shifted)
@@ -292,11 +285,11 @@ def _gates() -> KernelCase:
 
 
 def _indirect() -> KernelCase:
-    """A place that is read from memory, kept inside."""
+    """Build a gather: indices are loaded from memory and clamped."""
     i = _loop()
-    place = _param(2, int8).index(i).load().cast(int32).maximum(0).minimum(_SIZE - 1)
+    index = _param(2, int8).index(i).load().cast(int32).maximum(0).minimum(_SIZE - 1)
     return _case(
-        "indirect", _param(0, float32).index(i).store(_param(1, float32).index(place).load()).end(i)
+        "indirect", _param(0, float32).index(i).store(_param(1, float32).index(index).load()).end(i)
     )
 
 
@@ -308,25 +301,24 @@ def _nested_loops() -> KernelCase:
     return _case("nested_loops", store.end(column).end(row), order=(row,))
 
 
-def _position(target: Target, size: int) -> UOp:
-    """A number from 0 to `size` - 1 that another part of the launch has each."""
+def _parallel_index(target: Target, size: int) -> UOp:
+    """Return the index, 0 to `size` - 1, of a workgroup or CPU thread."""
     if target.has_local:
         return special("gidx0", _const(size), int32)
     return UOp.variable("core_id", 0, size - 1, int32)
 
 
 def _parallel(target: Target) -> KernelCase:
-    part = _position(target, 7)
-    inside = _loop(3)
-    place = part * 3 + inside
-    store = _param(0, int32, 21).index(place).store(_param(1, int32, 21).index(place).load() + part)
-    return _case("parallel", store.end(inside))
+    outer = _parallel_index(target, 7)
+    inner = _loop(3)
+    index = outer * 3 + inner
+    value = _param(1, int32, 21).index(index).load() + outer
+    store = _param(0, int32, 21).index(index).store(value)
+    return _case("parallel", store.end(inner))
 
 
 def _many_buffers(target: Target) -> KernelCase:
-    """As many arguments as a kernel of the scheduler may have, up to `_MANY`, in slots with
-    gaps.
-    """
+    """Build a kernel with the maximum number of buffers, up to `_MANY`, in slots with gaps."""
     count = min(target.max_buffers or _MANY, _MANY)
     i = _loop()
     total = _param(3, int32).index(i).load()
@@ -340,30 +332,26 @@ def _specials(prefix: str, sizes: Sequence[int]) -> list[UOp]:
 
 
 def _fit(sizes: Sequence[int], limits: Sequence[int]) -> list[int]:
-    """`sizes` within the limit of each axis; no limits allow any."""
+    """Clamp `sizes` to the limit of each axis. Empty limits allow any size."""
     return [min(pair) for pair in zip(sizes, limits or sizes, strict=False)] + [1] * (
         len(sizes) - len(limits or sizes)
     )
 
 
 def _items(target: Target) -> KernelCase:
-    """Three axes of single items, which are in no workgroup: the size of a workgroup is the
-    device's to choose.
+    """Build a kernel with a grid of work-items on three axes, without workgroups: the device
+    chooses their size.
     """
     sizes = _fit((5, 3, 2), target.max_global)
     x, y, z = _specials("idx", sizes)
     count = sizes[0] * sizes[1] * sizes[2]
-    place = (z * sizes[1] + y) * sizes[0] + x
-    store = (
-        _param(0, int32, count)
-        .index(place)
-        .store(_param(1, int32, count).index(place).load() + x * 100 + y * 10 + z)
-    )
-    return _case("items", store)
+    index = (z * sizes[1] + y) * sizes[0] + x
+    value = _param(1, int32, count).index(index).load() + x * 100 + y * 10 + z
+    return _case("items", _param(0, int32, count).index(index).store(value))
 
 
 def _grid(target: Target) -> KernelCase:
-    """Three axes of workgroups and of their work-items."""
+    """Build a kernel with a grid of workgroups and of their work-items, on three axes each."""
     sizes = _fit((2, 3, 2), target.max_global)
     local = _fit((4, 2, 1), target.max_local_dims)
     while local[0] * local[1] > max(target.max_local, 1):
@@ -371,21 +359,22 @@ def _grid(target: Target) -> KernelCase:
     groups, work_items = _specials("gidx", sizes), _specials("lidx", local)
     n_work_items = local[0] * local[1]
     count = sizes[0] * sizes[1] * sizes[2] * n_work_items
-    place = ((groups[2] * sizes[1] + groups[1]) * sizes[0] + groups[0]) * n_work_items
-    place = place + work_items[1] * local[0] + work_items[0] + work_items[2]
-    value = _param(1, int32, count).index(place).load() + groups[1] * 10 + work_items[0]
-    return _case("grid", _param(0, int32, count).index(place).store(value))
+    index = ((groups[2] * sizes[1] + groups[1]) * sizes[0] + groups[0]) * n_work_items
+    index = index + work_items[1] * local[0] + work_items[0] + work_items[2]
+    value = _param(1, int32, count).index(index).load() + groups[1] * 10 + work_items[0]
+    return _case("grid", _param(0, int32, count).index(index).store(value))
 
 
 def _workgroup(work_items: int) -> KernelCase:
-    """The work-items of a workgroup exchange values through the memory that they share."""
+    """Build a kernel whose work-items exchange values through shared memory and a barrier."""
     group = special("gidx0", _const(3), int32)
     work_item = special("lidx0", _const(work_items), int32)
     shared = nodes.local(0, work_items)
-    place = group * work_items + work_item
-    put = shared.index(work_item).store(_param(1, float32, 3 * work_items).index(place).load())
-    meet = UOp(Op.BARRIER, void, (put,))
-    got = shared.after(meet).index(_const(work_items - 1) - work_item).load()
+    index = group * work_items + work_item
+    write = shared.index(work_item).store(_param(1, float32, 3 * work_items).index(index).load())
+    barrier = UOp(Op.BARRIER, void, (write,))
+    # Each work-item reads the value of another one, in reversed order.
+    read = shared.after(barrier).index(_const(work_items - 1) - work_item).load()
     return _case(
-        "workgroup", _param(0, float32, 3 * work_items).index(place).store(got), order=(meet,)
+        "workgroup", _param(0, float32, 3 * work_items).index(index).store(read), order=(barrier,)
     )

@@ -1,6 +1,4 @@
-"""Runs what may never end: a plugin that waits for itself must fail a test, and not stop all of
-them.
-"""
+"""Time limits for tests: a plugin that deadlocks fails one test instead of blocking the suite."""
 
 from __future__ import annotations
 
@@ -16,8 +14,9 @@ __all__ = ["get_plugin_allocator", "run_with_limit"]
 
 
 def get_plugin_allocator(allocator: Allocator) -> Allocator:
-    """What the plugin's factory made, without what guards it."""
+    """Return the plugin's own allocator, without the guards around it."""
     opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
+    # A plugin may return a wrapped allocator of its own, which has no opening.
     while (
         opening is not None
         and isinstance(allocator, WrappedAllocator)
@@ -30,12 +29,11 @@ def get_plugin_allocator(allocator: Allocator) -> Allocator:
 def run_with_limit(
     allocator: Allocator, limit_s: float, work: Callable[[], None], problem: str
 ) -> None:
-    """Run `work` in a thread of its own, and raise its error here.
+    """Run `work` in a thread, and raise its exception in the caller.
 
     Raises:
-        AssertionError: with `problem` and the place where it waits, if it takes longer than the
-            limit. The device counts as lost then: every use of it fails at once instead of waiting
-            as well.
+        AssertionError: if it exceeds the limit. The message has `problem` and the thread's stack.
+            The device is marked as lost, so that later uses fail at once instead of blocking too.
     """
     errors: list[BaseException] = []
 
@@ -45,6 +43,7 @@ def run_with_limit(
         except BaseException as error:
             errors.append(error)
 
+    # A daemon, since a blocked thread cannot be ended and must not block the process's exit.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(limit_s)
@@ -52,7 +51,7 @@ def run_with_limit(
         if isinstance(allocator, WrappedAllocator) and allocator.opening is not None:
             allocator.opening.lose(problem)
         frame = sys._current_frames().get(thread.ident or 0)  # pyright: ignore[reportPrivateUsage]
-        place = "".join(traceback.format_stack(frame)) if frame is not None else ""
-        raise AssertionError(f"{problem}: no end after {limit_s:g} s\n{place}")
+        stack = "".join(traceback.format_stack(frame)) if frame is not None else ""
+        raise AssertionError(f"{problem}: timed out after {limit_s:g} s\n{stack}")
     if errors:
         raise errors[0]

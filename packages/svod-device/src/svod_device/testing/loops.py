@@ -1,5 +1,5 @@
-"""Conformance of a batch launcher that says it runs loops: counts, slices, carried values,
-conditions, branches, copies.
+"""Conformance tests of looping launchers: trip counts, slices, carries, conditions, branches and
+copies.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _COUNTS: Final = (-2, 0, 1, 2, 3, 6)
 
 
 class LoopConformance(Conformance):
-    """A launcher that runs loops does what `Repeat` and `Move` say; others are not asked."""
+    """Tests of `Repeat` and `Move`, skipped for launchers that do not run loops."""
 
     @pytest.fixture
     def looping(self, backend: Backend) -> LoopingLauncher:
-        """The launcher under test."""
+        """Launcher under test."""
         launcher = backend.launcher
         if not isinstance(launcher, LoopingLauncher) or not launcher.runs_loops:
-            pytest.skip("the backend has no batch launcher that runs loops: the runtime runs them")
+            pytest.skip("the backend has no looping launcher: the runtime runs loops")
         return launcher
 
     @pytest.fixture
     def rows(self, backend: Backend, owner: Device) -> _Rows:
-        """Rows of numbers on the device, and the kernel that works on them."""
+        """Rows of int64 on the device, and launches of a kernel on rows."""
         return _Rows(build(get_case(backend.target, "variables"), backend, owner.name), owner)
 
     @pytest.mark.parametrize("is_same", [False, True], ids=["apart", "same"])
@@ -56,16 +56,16 @@ class LoopConformance(Conformance):
         body, count = rows.launch(scale=2, shift=1), array("q", [0])
         carried = _carry(body, initial, result, spare if has_spare else None)
         table = looping.make_table([Repeat((body,), 0, Word(count, 0), carried=(carried,))])
-        for number in _COUNTS:
-            count[0] = number
+        for n in _COUNTS:
+            count[0] = n
             initial.copyin(np.arange(_SIZE).data)
             looping.run(table)
             expected = np.arange(_SIZE)
-            for _ in range(number):
+            for _ in range(n):
                 expected = expected * 2 + 1
-            _check(result, expected, f"{number} iterations")
+            _check(result, expected, f"{n} iterations")
             if not is_same:
-                _check(initial, np.arange(_SIZE), f"the initial value, after {number} iterations")
+                _check(initial, np.arange(_SIZE), f"the initial value, after {n} iterations")
 
     def test_a_count_in_memory_is_read_when_the_loop_begins(
         self, looping: LoopingLauncher, rows: _Rows
@@ -75,11 +75,11 @@ class LoopConformance(Conformance):
         carried = _carry(body, total, total, None)
         loop = Repeat((body,), 1, count_address=Word(_point_at(count), 0, 8), carried=(carried,))
         table = looping.make_table([double, loop])
-        for number in (2, 0, -1):
+        for n in (2, 0, -1):
             total.copyin(np.zeros(_SIZE, np.int64).data)
-            half.copyin(np.full(_SIZE, number).data)
+            half.copyin(np.full(_SIZE, n).data)
             looping.run(table)
-            _check(total, np.full(_SIZE, max(2 * number, 0)), f"a count of {2 * number}")
+            _check(total, np.full(_SIZE, max(2 * n, 0)), f"a count of {2 * n}")
 
     @pytest.mark.parametrize("is_reversed", [False, True], ids=["forward", "reversed"])
     def test_iterations_use_slices_and_numbers(
@@ -99,14 +99,14 @@ class LoopConformance(Conformance):
             (body,), 0, Word(count, 0), counters=counters, slices=slices, is_reversed=is_reversed
         )
         table = looping.make_table([loop])
-        for number in _COUNTS:
-            count[0], n = number, max(number, 0)
+        for trip_count in _COUNTS:
+            count[0], n = trip_count, max(trip_count, 0)
             ys.copyin(np.full(8 * _SIZE, -1).data)
             looping.run(table)
             order = np.arange(n)[::-1] if is_reversed else np.arange(n)
             expected = np.full((8, _SIZE), -1)
             expected[:n] = content.reshape(8, _SIZE)[2 : 2 + n] * 10 + order[:, None] - 5
-            _check(ys, expected, f"{number} iterations")
+            _check(ys, expected, f"{trip_count} iterations")
 
     @pytest.mark.parametrize("n_true", [0, 1, 2, 5])
     def test_a_loop_ends_after_the_iteration_that_says_so(
@@ -139,31 +139,31 @@ class LoopConformance(Conformance):
     def test_one_branch_of_a_switch_runs(
         self, looping: LoopingLauncher, rows: _Rows, is_in_memory: bool
     ) -> None:
-        data, there, index = rows.make(1), rows.make(1), array("q", [0])
-        given: dict[str, Any] = (
-            {"count_address": Word(_point_at(there), 0)}
+        data, in_memory, selected = rows.make(1), rows.make(1), array("q", [0])
+        source: dict[str, Any] = (
+            {"count_address": Word(_point_at(in_memory), 0)}
             if is_in_memory
-            else {"count": Word(index, 0)}
+            else {"count": Word(selected, 0)}
         )
-        bodies = [rows.launch(scale=10, shift=number) for number in range(3)]
+        bodies = [rows.launch(scale=10, shift=index) for index in range(3)]
         branches = [
             Repeat(
                 (body,),
-                number,
-                branch=number,
+                index,
+                branch=index,
                 n_branches=3,
                 carried=(_carry(body, data, data, None),),
-                **given,
+                **source,
             )
-            for number, body in enumerate(bodies)
+            for index, body in enumerate(bodies)
         ]
         table = looping.make_table(branches)
-        for number in (0, 1, 2, 3, 1 << 40, -1, -(1 << 40)):
-            index[0] = number
-            there.copyin(np.full(_SIZE, number).data)
+        for index in (0, 1, 2, 3, 1 << 40, -1, -(1 << 40)):
+            selected[0] = index
+            in_memory.copyin(np.full(_SIZE, index).data)
             data.copyin(np.ones(_SIZE, np.int64).data)
             looping.run(table)
-            _check(data, np.full(_SIZE, 10 + min(max(number, 0), 2)), f"branch {number} of 3")
+            _check(data, np.full(_SIZE, 10 + min(max(index, 0), 2)), f"branch {index} of 3")
 
     def test_a_branch_that_is_not_taken_leaves_its_results_alone(
         self, looping: LoopingLauncher, rows: _Rows
@@ -189,7 +189,7 @@ class LoopConformance(Conformance):
             rows.launch(scale=3),
             Move(Word(_point_at(sums), 0), Word(_point_at(total), 0), _ROW_BYTES, 1),
         )
-        number = array("q", [0])
+        iteration = array("q", [0])
         inner = Repeat(
             (body,),
             0,
@@ -201,7 +201,7 @@ class LoopConformance(Conformance):
             (inner, keep),
             0,
             _times(2),
-            counters=(Word(number, 0),),
+            counters=(Word(iteration, 0),),
             slices=(
                 LoopSlice(Word(_point_at(xs), 0), 3 * _ROW_BYTES, (inner.carried[0].initial,)),
                 LoopSlice(Word(_point_at(sums), 0), _ROW_BYTES, (keep.destination,)),
@@ -216,15 +216,15 @@ class LoopConformance(Conformance):
 
     def test_words_are_read_at_each_run(self, looping: LoopingLauncher, rows: _Rows) -> None:
         pairs = [(rows.make(1), rows.make(1)) for _ in range(3)]
-        for number, (initial, _) in enumerate(pairs):
-            initial.copyin(np.full(_SIZE, number).data)
+        for run, (initial, _) in enumerate(pairs):
+            initial.copyin(np.full(_SIZE, run).data)
         body = rows.launch(scale=2)
         carried = _carry(body, *pairs[0], rows.make(1))
         table = looping.make_table([Repeat((body,), 0, _times(3), carried=(carried,))])
-        for number, (initial, result) in enumerate(pairs):
+        for run, (initial, result) in enumerate(pairs):
             carried.initial.array[0], carried.initial.array[1] = initial.address, result.address
             looping.run(table)
-            _check(result, np.full(_SIZE, 8 * number), f"the buffers of run {number}")
+            _check(result, np.full(_SIZE, 8 * run), f"the buffers of run {run}")
 
     def test_loops_run_in_several_threads_at_once(
         self, looping: LoopingLauncher, rows: _Rows
@@ -232,39 +232,40 @@ class LoopConformance(Conformance):
         values = [[rows.make(1) for _ in range(3)] for _ in range(3)]
         for initial, _, _ in values:
             initial.copyin(np.zeros(_SIZE, np.int64).data)
-        bodies = [rows.launch(shift=number + 1) for number in range(3)]
+        bodies = [rows.launch(shift=thread + 1) for thread in range(3)]
         loops = [
             Repeat((body,), 0, _times(20), carried=(_carry(body, *three),))
             for body, three in zip(bodies, values, strict=True)
         ]
         tables = [looping.make_table([loop]) for loop in loops]
 
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             for _ in range(5):
-                looping.run(tables[number])
+                looping.run(tables[thread])
 
-        run_in_threads(*(partial(work, number) for number in range(3)))
-        for number, (_, result, _) in enumerate(values):
-            _check(result, np.full(_SIZE, 20 * (number + 1)), "three threads")
+        run_in_threads(*(partial(work, thread) for thread in range(3)))
+        for thread, (_, result, _) in enumerate(values):
+            _check(result, np.full(_SIZE, 20 * (thread + 1)), "three threads")
 
 
 class _Rows:
-    """Memory for rows of int64, and launches of out = in * scale + shift on a row."""
+    """Rows of int64, and launches of y = x * scale + shift on a row."""
 
     def __init__(self, built: BuiltKernel, owner: Device) -> None:
         self._built, self._owner = built, owner
-        self._buffers: list[Buffer] = []  # as long as any table has their addresses
+        # Tables hold bare addresses, so the buffers must be kept alive here.
+        self._buffers: list[Buffer] = []
         self.shift_position = built.spec.var_names.index("shift")
 
     def make(self, n: int) -> Buffer:
-        """Memory for `n` rows, with a number in it that nothing computes."""
+        """Allocate `n` rows, filled with a value that no test computes."""
         buffer = Buffer(self._owner.allocator, int64, n * _SIZE)
         buffer.copyin(np.full(n * _SIZE, -77).data)
         self._buffers.append(buffer)
         return buffer
 
     def launch(self, *buffers: Buffer, scale: int = 1, shift: int = 0) -> Launch:
-        """A launch whose addresses a loop sets, unless buffers are given."""
+        """Return a launch on `buffers`, or one whose addresses a loop sets."""
         values = {"scale": scale, "shift": shift}
         addresses = _point_at(*buffers) if buffers else array("Q", [0, 0])
         return _launch(
@@ -289,7 +290,7 @@ def _times(n: int) -> Word:
 
 
 def _carry(body: Launch, initial: Buffer, result: Buffer, spare: Buffer | None) -> LoopCarried:
-    """What the launch reads and writes is handed on."""
+    """Return the carry from the launch's output to its input."""
     outside = _point_at(initial, result, spare or result)
     words = [Word(outside, position) for position in range(3)]
     reads, writes = (Word(body.buffers, 1),), (Word(body.buffers, 0),)

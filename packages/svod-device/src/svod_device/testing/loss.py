@@ -1,4 +1,4 @@
-"""Conformance of a device that fails: nobody gets garbage for a result, or waits forever."""
+"""Conformance tests of device loss: a failed device neither returns garbage nor blocks forever."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ _TIMES: Final = 3
 
 
 class _Victim:
-    """A device that was opened for one test: the plugin's own objects, and a kernel that is ready
-    to launch.
-    """
+    """Device opened for one test, with the plugin's unguarded objects and a built kernel."""
 
     def __init__(self, device: Device, backend_name: str | None) -> None:
         self.device = device
@@ -59,45 +57,43 @@ class _Victim:
 
     def use(self, method: str) -> None:
         """Call a method of the plugin's allocator."""
-        content = bytearray(_SIZE * 8)
+        data = bytearray(_SIZE * 8)
         match method:
             case "allocate":
                 self.allocator.allocate(64)
             case "copy_in":
-                self.allocator.copy_in(self.addresses[0], memoryview(content))
+                self.allocator.copy_in(self.addresses[0], memoryview(data))
             case "copy_out":
-                self.allocator.copy_out(memoryview(content), self.addresses[0])
+                self.allocator.copy_out(memoryview(data), self.addresses[0])
             case _:
                 self.allocator.synchronize()
 
 
 class LossConformance(Conformance):
-    """A device that fails says so at the next call that waits, and at every one after it.
+    """Tests of device loss: the next waiting call raises, and so does every later call.
 
-    Tried where the class of a plugin's tests has `break_device`.
+    They are skipped unless the plugin's test class overrides `break_device`.
     """
 
     @pytest.fixture
     def victim(self, owner: Device) -> object:
-        """A fresh opening of the device, which is closed after the test."""
+        """New opening of the device, closed after the test."""
         if type(self).break_device is Conformance.break_device:
-            pytest.skip(
-                "late errors and the loss of the device are not tried: break_device is not defined"
-            )
-        # one that another test lost must not be opened again: it may hang
+            pytest.skip("device loss is not tested: the class does not override break_device")
+        # If an earlier test lost the device, fail here: opening it again could block.
         owner.allocator.synchronize()
         close_device(owner.name)
         victim = _Victim(get_device(self.device), self.backend_name)
         yield victim
         self._run(
-            victim, lambda: close_device(owner.name), "closing a device that failed waits forever"
+            victim, lambda: close_device(owner.name), "close_device of a failed device blocks"
         )
 
     def _run(self, victim: _Victim, work: Callable[[], None], problem: str) -> None:
         run_with_limit(victim.device.allocator, self.limit_s, work, problem)
 
     def _break(self, victim: _Victim) -> None:
-        """Let the device fail, and launch something, whose error may come at once or late."""
+        """Break the device and launch a kernel, whose error may be synchronous or asynchronous."""
         self.break_device(victim.allocator)
         with contextlib.suppress(Exception):
             victim.launch(victim.plugin_program)
@@ -113,22 +109,20 @@ class LossConformance(Conformance):
                     victim.use(method)
                 except Exception:
                     continue
-                when = "" if time == 0 else ", though it raised before"
-                what = (
-                    "what it read is garbage"
-                    if method == "copy_out"
-                    else "the error of a launch is swallowed"
+                when = "" if time == 0 else ", although it raised before"
+                consequence = (
+                    "it read garbage" if method == "copy_out" else "the launch error is swallowed"
                 )
-                pytest.fail(f"{method} of a device that failed returns{when}: {what}")
+                pytest.fail(f"{method} of a failed device returns{when}: {consequence}")
 
-        self._run(victim, use, f"{method} of a device that failed waits forever")
+        self._run(victim, use, f"{method} of a failed device blocks")
 
     def test_free_of_a_device_that_failed_neither_raises_nor_waits(self, victim: _Victim) -> None:
         def free() -> None:
             self._break(victim)
             victim.allocator.free(victim.spare)
 
-        self._run(victim, free, "free of a device that failed waits forever")
+        self._run(victim, free, "free of a failed device blocks")
 
     def test_the_error_of_a_device_that_failed_names_it(self, victim: _Victim) -> None:
         def use() -> None:
@@ -138,7 +132,7 @@ class LossConformance(Conformance):
                     read()
                 assert caught.value.device == victim.device.name
 
-        self._run(victim, use, "a device that failed waits forever")
+        self._run(victim, use, "a failed device blocks")
 
     def test_a_device_that_failed_is_opened_again_and_takes_nothing_of_before(
         self, victim: _Victim
@@ -158,4 +152,4 @@ class LossConformance(Conformance):
             with pytest.raises(DeviceLostError):
                 victim.launch(victim.built.program)
 
-        self._run(victim, use, "opening a device again that failed waits forever")
+        self._run(victim, use, "reopening a failed device blocks")

@@ -1,4 +1,4 @@
-"""Conformance of a device's memory: its allocator, buffers and views on it, and copies."""
+"""Conformance tests of device memory: allocator, buffers, views and copies."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def _make_bytes(count: int, seed: int) -> bytes:
 
 
 def _read(allocator: Allocator, address: int, nbytes: int) -> bytes:
-    content = bytearray(nbytes)
-    allocator.copy_out(memoryview(content), address)
-    return bytes(content)
+    data = bytearray(nbytes)
+    allocator.copy_out(memoryview(data), address)
+    return bytes(data)
 
 
 class AllocatorConformance(Conformance):
-    """An allocator keeps what it promises in `svod_device.Allocator`."""
+    """Tests of the contract of `svod_device.Allocator`."""
 
     def test_it_is_an_allocator_of_this_device(self, allocator: Allocator) -> None:
         assert isinstance(allocator, Allocator)
@@ -55,21 +55,21 @@ class AllocatorConformance(Conformance):
         memory = allocator.allocate(nbytes)
         assert memory.address % ALIGNMENT == 0 and memory.address != 0
         assert memory.capacity >= nbytes
-        content = _make_bytes(nbytes, nbytes)
-        allocator.copy_in(memory.address, memoryview(content))
-        assert _read(allocator, memory.address, nbytes) == content
+        data = _make_bytes(nbytes, nbytes)
+        allocator.copy_in(memory.address, memoryview(data))
+        assert _read(allocator, memory.address, nbytes) == data
         allocator.free(memory)
 
     def test_blocks_do_not_overlap(self, allocator: Allocator) -> None:
         blocks = [allocator.allocate(nbytes) for nbytes in _SIZES[:-2] * 3]
         intervals = sorted((m.address, m.address + m.capacity) for m in blocks)
         assert all(end <= start for (_, end), (start, _) in itertools.pairwise(intervals))
-        for number, memory in enumerate(blocks):
-            allocator.copy_in(memory.address, memoryview(bytes([number % 251]) * memory.capacity))
-        for number, memory in enumerate(blocks):
+        for index, memory in enumerate(blocks):
+            allocator.copy_in(memory.address, memoryview(bytes([index % 251]) * memory.capacity))
+        for index, memory in enumerate(blocks):
             assert (
                 _read(allocator, memory.address, memory.capacity)
-                == bytes([number % 251]) * memory.capacity
+                == bytes([index % 251]) * memory.capacity
             )
             allocator.free(memory)
 
@@ -81,11 +81,11 @@ class AllocatorConformance(Conformance):
         memory = allocator.allocate(8192)
         expected = bytearray(_make_bytes(8192, 1))
         allocator.copy_in(memory.address, memoryview(expected))
-        part = _make_bytes(nbytes, 2)
-        allocator.copy_in(memory.address + offset, memoryview(part))
-        expected[offset : offset + nbytes] = part
+        data = _make_bytes(nbytes, 2)
+        allocator.copy_in(memory.address + offset, memoryview(data))
+        expected[offset : offset + nbytes] = data
         assert _read(allocator, memory.address, 8192) == expected
-        assert _read(allocator, memory.address + offset, nbytes) == part
+        assert _read(allocator, memory.address + offset, nbytes) == data
         allocator.free(memory)
 
     def test_the_source_of_a_copy_may_change_afterwards(self, allocator: Allocator) -> None:
@@ -128,24 +128,24 @@ class AllocatorConformance(Conformance):
     def test_a_finalizer_may_free_a_block_in_the_midst_of_any_call(
         self, allocator: Allocator, method: str
     ) -> None:
-        # one that another test lost fails here, and is not waited for again
+        # If an earlier test lost the device, fail here instead of blocking again.
         allocator.synchronize()
         plugin = get_plugin_allocator(allocator)
 
         def work() -> None:
             blocks = [plugin.allocate(64) for _ in range(200)]
-            memory, content = plugin.allocate(64), bytearray(64)
+            memory, data = plugin.allocate(64), bytearray(64)
 
             def free_one(_frame: FrameType, _event: str, _argument: object) -> Any:
-                # What a collection of garbage does between any two lines.
+                # Garbage collection may run a finalizer between any two lines.
                 if blocks:
                     plugin.free(blocks.pop())
                 return free_one
 
             calls: dict[str, Callable[[], object]] = {
                 "allocate": lambda: plugin.allocate(64),
-                "copy_in": lambda: plugin.copy_in(memory.address, memoryview(content)),
-                "copy_out": lambda: plugin.copy_out(memoryview(content), memory.address),
+                "copy_in": lambda: plugin.copy_in(memory.address, memoryview(data)),
+                "copy_out": lambda: plugin.copy_out(memoryview(data), memory.address),
                 "synchronize": plugin.synchronize,
             }
             sys.settrace(free_one)
@@ -155,35 +155,32 @@ class AllocatorConformance(Conformance):
                 sys.settrace(None)
             plugin.free(memory)
 
-        problem = (
-            f"free, called by a finalizer in the midst of {method}, waits for a lock that {method}"
-            " holds"
-        )
+        problem = f"free, called by a finalizer during {method}, waits for a lock of {method}"
         run_with_limit(allocator, self.limit_s, work, problem)
 
     def test_threads_allocate_copy_and_free_at_once(self, allocator: Allocator) -> None:
-        def work(number: int) -> None:
+        def work(thread: int) -> None:
             for turn in range(25):
-                nbytes = 1 + 997 * (turn % 5) + number
+                nbytes = 1 + 997 * (turn % 5) + thread
                 blocks: list[Memory] = [allocator.allocate(nbytes) for _ in range(3)]
                 for k, memory in enumerate(blocks):
-                    allocator.copy_in(memory.address, memoryview(bytes([number * 3 + k]) * nbytes))
+                    allocator.copy_in(memory.address, memoryview(bytes([thread * 3 + k]) * nbytes))
                 for k, memory in enumerate(blocks):
                     assert (
-                        _read(allocator, memory.address, nbytes) == bytes([number * 3 + k]) * nbytes
+                        _read(allocator, memory.address, nbytes) == bytes([thread * 3 + k]) * nbytes
                     )
                     allocator.free(memory)
 
-        run_in_threads(*(partial(work, number) for number in range(4)))
+        run_in_threads(*(partial(work, thread) for thread in range(4)))
 
     def test_a_block_is_freed_by_another_thread(self, allocator: Allocator) -> None:
         blocks = [allocator.allocate(5000) for _ in range(8)]
 
-        def work(number: int) -> None:
-            for memory in blocks[2 * number : 2 * number + 2]:
+        def work(thread: int) -> None:
+            for memory in blocks[2 * thread : 2 * thread + 2]:
                 allocator.free(memory)
 
-        run_in_threads(*(partial(work, number) for number in range(4)))
+        run_in_threads(*(partial(work, thread) for thread in range(4)))
 
     def test_synchronize_returns_with_and_without_work(self, allocator: Allocator) -> None:
         allocator.synchronize()
@@ -195,19 +192,19 @@ class AllocatorConformance(Conformance):
 
 
 class BufferConformance(Conformance):
-    """Buffers on the device's memory, views of them, and copies between it and other devices."""
+    """Tests of buffers, views, and copies between the device and other devices."""
 
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
     def test_every_dtype_comes_back_bit_by_bit(self, allocator: Allocator, dtype: DType) -> None:
-        content = (
+        data = (
             _make_bytes(17 * dtype.itemsize, 3)
             if not dtype.is_bool
             else bytes(range(2)) * 8 + b"\1"
         )
         buffer = Buffer(allocator, dtype, 17)
-        buffer.copyin(content)
-        assert buffer.to_bytes() == content
-        assert buffer.as_numpy().tobytes() == content
+        buffer.copyin(data)
+        assert buffer.to_bytes() == data
+        assert buffer.as_numpy().tobytes() == data
 
     @pytest.mark.parametrize("size", [0, 1, 13, 100003])
     def test_sizes_from_none_to_large(self, allocator: Allocator, size: int) -> None:
@@ -230,48 +227,48 @@ class BufferConformance(Conformance):
     def test_views_share_bytes_and_stay_inside(self, allocator: Allocator) -> None:
         buffer = Buffer(allocator, float32, 8)
         buffer.copyin(np.arange(8, dtype=np.float32).data)
-        middle = buffer.view(8, 16)
-        part = middle.view(4, 8)
-        assert part.as_numpy().tolist() == [3, 4]
-        part.copyin(np.array([30, 40], np.float32).data)
+        outer = buffer.view(8, 16)
+        inner = outer.view(4, 8)
+        assert inner.as_numpy().tolist() == [3, 4]
+        inner.copyin(np.array([30, 40], np.float32).data)
         assert buffer.as_numpy().tolist() == [0, 1, 2, 30, 40, 5, 6, 7]
         assert buffer.view(3, 5, uint8).to_bytes() == buffer.to_bytes()[3:8]
         for offset, nbytes in ((0, 20), (-4, 4), (12, 8), (20, 0)):
             with pytest.raises(ViewError):
-                middle.view(offset, nbytes)
+                outer.view(offset, nbytes)
 
     def test_copies_within_the_device(self, allocator: Allocator) -> None:
         values = np.arange(1001, dtype=np.float32)
-        one, other = Buffer(allocator, float32, 1001), Buffer(allocator, float32, 1003)
-        one.copyin(values.data)
-        other.copyin(np.zeros(1003, np.float32).data)
-        copy_buffer(other.view(4, 4004), one)
-        assert other.as_numpy().tolist() == [0, *values.tolist(), 0]
+        source, result = Buffer(allocator, float32, 1001), Buffer(allocator, float32, 1003)
+        source.copyin(values.data)
+        result.copyin(np.zeros(1003, np.float32).data)
+        copy_buffer(result.view(4, 4004), source)
+        assert result.as_numpy().tolist() == [0, *values.tolist(), 0]
         with pytest.raises(SizeMismatchError):
-            copy_buffer(other, one)
+            copy_buffer(result, source)
 
     @pytest.mark.parametrize("size", [0, 1, 999, 1 << 20])
     def test_copies_to_and_from_the_cpu(self, allocator: Allocator, size: int) -> None:
         values = np.random.default_rng(0).standard_normal(size, np.float32)
-        here, there, back = (
+        source, on_device, result = (
             Buffer(a, float32, size)
             for a in (get_allocator("CPU"), allocator, get_allocator("CPU"))
         )
-        here.copyin(values.data)
-        copy_buffer(there, here)
-        here.copyin(np.zeros(size, np.float32).data)
-        copy_buffer(back, there)
-        np.testing.assert_array_equal(back.as_numpy(), values)
+        source.copyin(values.data)
+        copy_buffer(on_device, source)
+        source.copyin(np.zeros(size, np.float32).data)
+        copy_buffer(result, on_device)
+        np.testing.assert_array_equal(result.as_numpy(), values)
 
     def test_copies_from_a_file(self, allocator: Allocator, tmp_path: Path) -> None:
-        content = _make_bytes(5000, 4)
-        (tmp_path / "file").write_bytes(content)
+        data = _make_bytes(5000, 4)
+        (tmp_path / "file").write_bytes(data)
         disk = Buffer(get_allocator(f"DISK:{tmp_path}/file"), uint8, 5000)
-        there = Buffer(allocator, uint8, 4001)
-        copy_buffer(there, disk.view(7, 4001))
-        assert there.to_bytes() == content[7:4008]
+        buffer = Buffer(allocator, uint8, 4001)
+        copy_buffer(buffer, disk.view(7, 4001))
+        assert buffer.to_bytes() == data[7:4008]
         with pytest.raises(ReadOnlyError):
-            copy_buffer(disk.view(0, 4001), there)
+            copy_buffer(disk.view(0, 4001), buffer)
 
     def test_the_last_handle_frees_the_memory(self, allocator: Allocator) -> None:
         for _ in range(100):

@@ -115,7 +115,7 @@ class DirectCall:
         # The others are in memory that is given away.
         new = {index: r.memory for r in results if (index := index_of[r.memory]) not in given}
         self.makers = [
-            Buffer.prepare_making(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
+            Buffer.make_factory(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             for memory in new.values()
         ]
         self.places = (*given, *new)

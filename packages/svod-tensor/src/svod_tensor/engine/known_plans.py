@@ -133,7 +133,7 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
         return False
     plan.lend(lent)
     out, allocator = plan.buffers[result], get_allocator(plan.device)
-    make = Buffer.prepare_making(allocator, out.dtype, out.size)
+    make = Buffer.make_factory(allocator, out.dtype, out.size)
     known = KnownPlan(config, plan, Lending(places), make, _prepare_node(root, out))
     return KNOWN_PLANS.add(form.key, known) is known
 
