@@ -37,7 +37,7 @@ def check(given: list[Block]) -> float:
     """Check that no two blocks meet; the ratio to the lower bound."""
     packing = pack(given)
     events = sorted(
-        ((start, start + b.size, b) for start, b in zip(packing.starts, given, strict=True)),
+        ((start, start + b.size, b) for start, b in zip(packing.offsets, given, strict=True)),
         key=lambda e: e[0],
     )
     for number, (_, end, block) in enumerate(events):
@@ -53,11 +53,11 @@ def check(given: list[Block]) -> float:
 
 @settings(max_examples=count_examples(300), deadline=None)
 @given(blocks())
-def test_blocks_that_live_at_the_same_time_do_not_meet(given: list[Block]) -> None:
+def test_simultaneously_live_blocks_do_not_overlap(given: list[Block]) -> None:
     check(given)
 
 
-def test_blocks_that_live_one_after_the_other_share_one_place() -> None:
+def test_blocks_with_disjoint_live_ranges_share_an_offset() -> None:
     assert pack([Block(64, t, t) for t in range(10)]) == ([0] * 10, 64)
     assert pack([]).size == get_most_live([]) == 0
 
@@ -82,7 +82,7 @@ def test_another_order_is_tried_where_the_first_is_not_near_the_least() -> None:
     assert check([Block(3, 1, 3), Block(3, 0, 1), Block(5, 0, 0), Block(4, 2, 3)]) == 1
 
 
-def test_the_best_of_all_that_was_tried_counts() -> None:
+def test_the_smallest_packing_is_kept() -> None:
     n_better = n_raised = 0
     for seed in range(200):
         generator = random.Random(seed)
