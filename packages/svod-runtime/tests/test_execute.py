@@ -308,7 +308,7 @@ def test_a_view_of_another_storage_is_rejected(plans: Plans) -> None:
     base, other = plans.buffer(8), plans.buffer(8)
     view = plans.view(other, 0, 4)
     plans.op(PreparedBufferView(60, (view, base), 0, 16))
-    with pytest.raises(ExecutionError, match="view is .*, expected"):
+    with pytest.raises(ExecutionError, match=r"view is .*, expected"):
         plans.build(base).execute()
 
 

@@ -414,7 +414,7 @@ def test_a_plan_without_references_is_recycled(plans: Plans) -> None:
     assert third is not second
     third.execute()
     assert find_sharing([*second.buffers, *third.buffers, result]) is None
-    with pytest.raises(PlanError, match="must be .*, got "):
+    with pytest.raises(PlanError, match=r"must be .*, got "):
         third.recycle()
         template.bind([filled(1, 5), filled(2)])
 
