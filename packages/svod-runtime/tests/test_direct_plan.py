@@ -1,4 +1,4 @@
-"""Executions on memory that a caller lends at each call, among others."""
+"""Direct executions on lent memory, mixed with other operations."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def get_replacements(lending: Lending, buffers: list[Buffer]) -> dict[int, Buffe
 
 
 def make_plan(plans: Plans, out: int) -> tuple[ExecutionPlan, Lending]:
-    """The plan, and the places of its first buffer and of the result."""
+    """Plan, and the slots of its first buffer and of the result."""
     plan = plans.plan("arena", out)
     return plan, Lending((plan.ast_to_buffer[SOURCE], plan.output_indices[0]))
 
 
 def make_sum(plans: Plans, launcher: object) -> tuple[ExecutionPlan, Lending]:
-    """A plan that adds an input to one that it holds, and 1 to that."""
+    """Plan that adds an input to a buffer of its own, and then adds 1."""
     source, held, middle, out = (
         plans.buffer(4, 1),
         plans.buffer(4, 5),
@@ -161,7 +161,7 @@ def test_a_reused_address_is_rewritten_after_an_interrupt(plans: Plans) -> None:
     first, second, result = filled(2), filled(3), filled(0)
 
     class Interrupting(list[Buffer]):
-        """Buffers of which the last one is never found."""
+        """Buffers whose last lookup is interrupted."""
 
         def __getitem__(self, index: int) -> Buffer:  # pyright: ignore[reportIncompatibleMethodOverride]
             if index == len(self) - 1:

@@ -1,4 +1,4 @@
-"""Executing plans: order, batches, groups, threads, variables, profiles, custom functions,
+"""Execution of plans: order, batches, groups, threads, variables, profiles, custom functions,
 errors.
 """
 

@@ -1,4 +1,4 @@
-"""Ctrl-C while a plan writes memory that was there before: all is written, or nothing."""
+"""Ctrl-C during writes to existing memory: all are done, or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    """Ctrl-C raises, and whatever a test does to that is undone."""
+    """Install the default Ctrl-C handler, and restore the previous one after the test."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

@@ -1,4 +1,4 @@
-"""How long each buffer is needed, and which may share memory at all."""
+"""Live ranges of buffers, and buffers that may not share memory."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
 
 @pytest.mark.parametrize("kind", ["copy", "view", "custom function", "store under a condition"])
 def test_buffers_without_a_full_store_are_not_shared(plans: Plans, kind: str) -> None:
-    """A copy may end after its call does, a view has no memory of its own, a custom function may
-    keep what it got, and a store under a condition leaves what was there before."""
+    """A copy may end after its call, a view has no memory of its own, a custom function may keep its
+    arguments, and a conditional store keeps old data."""
     a, b, c = (plans.intermediate() for _ in range(3))
     step: dict[str, PreparedOp] = {
         "copy": PreparedCopy(2, (b, a)),

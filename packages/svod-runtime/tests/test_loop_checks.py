@@ -1,4 +1,4 @@
-"""What a plan says of a loop that cannot be, when it is built."""
+"""Errors of invalid loops at build time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def draw(plans: Plans) -> tuple[Loops, dict[str, int]]:
-    """A carried sum over slices of two elements; four iterations have slices."""
+    """Running sum over slices of two elements; the operand has four slices."""
     xs, x, result, spare = (
         plans.buffer(8),
         plans.buffer(2),

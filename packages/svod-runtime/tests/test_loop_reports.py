@@ -1,6 +1,4 @@
-"""What plans with loops report: kernels, times, memory, who made a NaN, and whose memory
-they hold.
-"""
+"""Reports of plans with loops: kernels, times, memory, and kernels that produce a NaN."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def add_one(out: Array, x: Array) -> None:
 
 
 def add_loop(plans: Plans, body: Loops, size: int = 4) -> tuple[int, int, int]:
-    """A carried value of zeros: as it comes in, as it is next, and the result."""
+    """Carry of zeros: input, output and result."""
     buffer = Buffer(plans.allocator, float32, size)
     buffer.copyin(np.zeros(size, np.float32))
     result = plans.intermediate(size)

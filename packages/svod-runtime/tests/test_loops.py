@@ -1,6 +1,4 @@
-"""Loops of plans compute what their bodies say, whoever runs them: a launcher in one call, or
-Python.
-"""
+"""Results of loops, run by a launcher in one call or by Python."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ MODES: list[PlannerMode] = ["arena", "remap", "disabled"]
 
 @pytest.fixture(params=["native", "batches", "single"])
 def way(request: pytest.FixtureRequest, plans: Plans) -> str:
-    """Who launches the kernels of `plans`: a launcher that runs loops, one that does not, or
-    nobody.
-    """
+    """Launcher of the kernels of `plans`: with loops, without loops, or none."""
     set_way(plans, request.param)
     return request.param
 
@@ -71,7 +67,7 @@ def add(out: Array, x: Array, y: Array) -> None:
 def carry(
     plans: Plans, body: Loops, initial: int, *, is_in_place: bool = False
 ) -> tuple[int, int, int]:
-    """A carried value in new memory: as it comes in, as it is next, and its result."""
+    """Carry in new memory: input, output and result."""
     size = plans.buffers[initial].size
     result = plans.intermediate(size)
     spare = None if is_in_place else plans.intermediate(size)
@@ -232,8 +228,8 @@ def test_one_branch_of_a_switch_runs(plans: Plans, way: str, index: int) -> None
 @pytest.mark.parametrize("is_same", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_loops_nest(plans: Plans, way: str, mode: PlannerMode, is_same: bool) -> None:
-    """Rows of rows: the outer loop carries a sum over the last value of each inner one; that
-    depends on the outer counter.
+    """Nested sums: the outer loop sums up the last value of each inner loop, which depends on the
+    outer counter.
     """
     xs, sums = filled(plans, np.arange(12.0)), plans.intermediate(4)
     outer = plans.body()
@@ -509,7 +505,7 @@ def test_a_loop_and_its_neighbours_are_one_call(plans: Plans) -> None:
 
 
 class Far(HostAllocator):
-    """Memory of a device that the host reads by copies alone."""
+    """Device memory that the host reads only by copies."""
 
     is_host_addressable = False
 

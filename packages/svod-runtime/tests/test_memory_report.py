@@ -1,4 +1,4 @@
-"""What a memory planner reports."""
+"""Memory reports."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Independent branches run one after the other where each kernel has all cores, and side by side
-where it has one.
+"""Order of independent branches: sequential for threaded kernels, concurrent for single-core
+kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEVER_BESIDE: dict[str, Any] = {"is_safe": False}
 def plan_branches(
     plans: Plans, n: int, facts: dict[str, Any], *, is_by_step: bool = False
 ) -> ExecutionPlan:
-    """As many branches, each of two large results and a small one, which are then summed up."""
+    """Plan of `n` branches, each with two large results and a small one, and their sum."""
     x = plans.buffer(256)
     branches = [
         (plans.intermediate(256), plans.intermediate(256), plans.intermediate(1)) for _ in range(n)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples
-from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_most_live, pack
+from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_peak_bytes, pack
 
 LAST = 40
 TIMES = st.integers(0, LAST)
@@ -19,7 +19,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
 
 
 def lives_that_grow_and_shrink(n: int) -> list[Block]:
-    """Like the skips of a U-Net: each inside the one before."""
+    """Nested live ranges, like the skip connections of a U-Net."""
     generator = random.Random(1)
     return [Block(generator.randrange(1, 1000) * 64, i, 2 * n - 1 - i) for i in range(n)]
 
@@ -34,7 +34,7 @@ def random_lives(n: int, longest: int) -> list[Block]:
 
 
 def check(given: list[Block]) -> float:
-    """Check that no two blocks meet; the ratio to the lower bound."""
+    """Check that no two blocks overlap, and return the ratio to the lower bound."""
     packing = pack(given)
     events = sorted(
         ((start, start + b.size, b) for start, b in zip(packing.offsets, given, strict=True)),
@@ -46,7 +46,7 @@ def check(given: list[Block]) -> float:
                 break
             assert other.size == 0 or block.last < other.first or other.last < block.first
     assert packing.size == max((end for _, end, _ in events), default=0)
-    bound = get_most_live(given)
+    bound = get_peak_bytes(given)
     assert packing.size >= bound
     return packing.size / max(1, bound)
 
@@ -59,7 +59,7 @@ def test_simultaneously_live_blocks_do_not_overlap(given: list[Block]) -> None:
 
 def test_blocks_with_disjoint_live_ranges_share_an_offset() -> None:
     assert pack([Block(64, t, t) for t in range(10)]) == ([0] * 10, 64)
-    assert pack([]).size == get_most_live([]) == 0
+    assert pack([]).size == get_peak_bytes([]) == 0
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_the_smallest_packing_is_kept() -> None:
         ]
         sizes = [_place_in_order(given, order).size for order in _make_orders(given)]
         size = pack(given).size
-        assert size <= max(min(sizes), get_most_live(given) * 1.02)
+        assert size <= max(min(sizes), get_peak_bytes(given) * 1.02)
         n_better += size < sizes[0]
         n_raised += size < min(sizes)
     assert n_better > 20

@@ -1,4 +1,4 @@
-"""Intermediates share memory as far as their lives allow, and plans compute the same on it."""
+"""Memory planning: disjoint live ranges share memory, and results do not change."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def add(out: Any, *sources: Any) -> None:
 
 
 def draw_plan(plans: Plans, seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[float]]:
-    """Random kernels on earlier results, of which some are needed soon and some late, and what its
-    outputs start with.
-    """
+    """Plan of random kernels with short and long live ranges, and the first elements of its outputs."""
     generator = random.Random(seed)
     values = {plans.buffer(8, n): n for n in range(1, 4)}
     for _ in range(generator.randrange(3, 25)):

@@ -1,4 +1,4 @@
-"""Levels and steps that are kept for each way in which a plan's buffers share memory."""
+"""Cached levels and steps for each sharing pattern of a plan's buffers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def get_levels(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
 def run_in_order(
     ops: Sequence[tuple[int, int]], buffers: Mapping[int, Buffer]
 ) -> Mapping[int, Array]:
-    """What each storage holds after `ops`, pairs of what is written and what is read, on copies of
-    the storages.
-    """
+    """Data of each storage after `ops`, (written, read) pairs that run on copies of the storages."""
     wholes: dict[int, Array] = {}
 
     def see(buffer: Buffer, size: int) -> Array:

@@ -31,12 +31,12 @@ def filled(value: float, size: int = 4) -> Buffer:
 
 
 def fresh(plans: Plans, size: int = 4) -> int:
-    """A buffer that has no memory yet."""
+    """Buffer without memory."""
     return plans.add(Buffer(plans.allocator, float32, size))
 
 
 def add_and_double(plans: Plans) -> tuple[PlanTemplate, list[int]]:
-    """out = 2 * (x + y + n), by way of an intermediate."""
+    """out = 2 * (x + y + n), through an intermediate."""
     x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans), fresh(plans)
 
     def add(out: Array, x: Array, y: Array, n: int) -> None:
@@ -379,7 +379,7 @@ def test_which_inputs_share_memory_is_part_of_how_they_do(plans: Plans) -> None:
 
 
 def make_sum(plans: Plans, middle_size: int = 4) -> PlanTemplate:
-    """out = x + y + 1, by way of an intermediate."""
+    """out = x + y + 1, through an intermediate."""
     x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans, middle_size), fresh(plans)
 
     def add(out: Array, x: Array, y: Array) -> None:

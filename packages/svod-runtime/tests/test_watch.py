@@ -1,4 +1,4 @@
-"""Watched plans: which kernel is blamed for a NaN."""
+"""Watched plans: the kernel named for a NaN."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grouping of independent kernels that run concurrently: one rule for execution and for ordering."""
+"""Grouping of independent kernels that run concurrently, for execution and for ordering."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 from svod_device import BatchLauncher, Buffer
 from svod_runtime.ops.prepared import PreparedKernel, PreparedOp
 
-__all__ = ["WORTH_A_THREAD", "Load", "find_load", "group_loads"]
+__all__ = ["MIN_THREAD_WORK", "Load", "find_load", "group_loads"]
 
-WORTH_A_THREAD: Final = 1 << 16
+MIN_THREAD_WORK: Final = 1 << 16
 """Minimum bytes or operations for which waking a thread pays off: a few microseconds of work."""
 
 
@@ -29,7 +29,7 @@ class Load(NamedTuple):
 
 
 def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
-    """Load of a kernel with every variable at its maximum; None if the op never runs concurrently."""
+    """Load of a kernel with every variable at its maximum; None if it never runs concurrently."""
     if not isinstance(op, PreparedKernel) or not op.kernel.is_host_parallel_safe:
         return None
     spec = op.kernel.spec
@@ -49,7 +49,7 @@ def group_loads(loads: Sequence[Load]) -> list[tuple[int, ...]]:
         by_launcher.setdefault(load.launcher, []).append(position)
     groups: list[tuple[int, ...]] = []
     for members in by_launcher.values():
-        n_worthy = sum(loads[position].work >= WORTH_A_THREAD for position in members)
-        is_apart = n_worthy < 2 or any(loads[position].is_threaded for position in members)
-        groups.extend(((position,) for position in members) if is_apart else (tuple(members),))
+        n_large = sum(loads[position].work >= MIN_THREAD_WORK for position in members)
+        is_sequential = n_large < 2 or any(loads[position].is_threaded for position in members)
+        groups.extend(((position,) for position in members) if is_sequential else (tuple(members),))
     return groups

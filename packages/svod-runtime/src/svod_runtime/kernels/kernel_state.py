@@ -92,7 +92,7 @@ class KernelState:
             counters: counters of the enclosing loops.
         """
         self.op, self.origins, self.counters, self._buffers = op, origins, counters, buffers
-        # A batch table fixes the launch sizes, so sizes that vary per iteration need single launches.
+        # A batch table fixes the launch sizes; sizes that vary per iteration need single launches.
         self.launcher = None if has_varying_sizes(op, counters) else op.kernel.launcher
         self.addresses = array("Q", [buffers[index].address for index in op.buffer_indices])
         self.values = array("q", op.values)

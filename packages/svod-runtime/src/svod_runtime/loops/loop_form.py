@@ -32,7 +32,7 @@ class User(NamedTuple):
 
 
 class LoopForm:
-    """Loop in which each local buffer is bound or a part of a bound buffer.
+    """Loop in which each local buffer is bound or a view of a bound buffer.
 
     Attributes:
         op: the loop.

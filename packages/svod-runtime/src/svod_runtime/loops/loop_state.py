@@ -112,24 +112,24 @@ class LoopState(Arguments):
     def _iter_words(self, index: int, holders: Sequence[KernelState | Arguments]) -> Iterator[Word]:
         for view, view_offset in self.form.views[index]:
             for holder, position in self.form.users.get(view, ()):
-                taker = holders[holder]
-                if isinstance(taker, LoopState):
+                user = holders[holder]
+                if isinstance(user, LoopState):
                     yield from (
                         word._replace(offset=word.offset + view_offset)
-                        for word in taker.list_words(position)
+                        for word in user.list_words(position)
                     )
                 else:
-                    yield Word(taker.addresses, position, view_offset)
+                    yield Word(user.addresses, position, view_offset)
 
     def list_words(self, position: int) -> list[Word]:
-        """Address words of an operand and of its parts, for all iterations."""
+        """Address words of an operand and of its views, for all iterations."""
         return [
             Word(self.addresses, position),
             *self.list_local_words(*self.form.get_bound(Whole(position))),
         ]
 
     def list_local_words(self, *indices: int) -> list[Word]:
-        """Address words of bound local buffers and of their parts."""
+        """Address words of bound local buffers and of their views."""
         return [word for index in indices for word in self._words[index]]
 
     def set_addresses(self) -> None:
@@ -148,34 +148,34 @@ class LoopState(Arguments):
         self.local_buffers[:] = self.form.body.buffers
 
     def bind(self, index: int, buffer: Buffer) -> None:
-        """Bind a local buffer and its parts to `buffer`."""
-        shapes, local = self.form.body.buffers, self.local_buffers
+        """Bind a local buffer and its views to `buffer`."""
+        specs, local = self.form.body.buffers, self.local_buffers
         for view, offset in self.form.views[index]:
-            shape = shapes[view]
-            is_all = offset == 0 and shape.nbytes == buffer.nbytes and shape.dtype is buffer.dtype
-            local[view] = buffer if is_all else buffer.view(offset, shape.nbytes, shape.dtype)
+            spec = specs[view]
+            is_all = offset == 0 and spec.nbytes == buffer.nbytes and spec.dtype is buffer.dtype
+            local[view] = buffer if is_all else buffer.view(offset, spec.nbytes, spec.dtype)
         for addresses, slot, offset in self._words.get(index, ()):
             addresses[slot] = buffer.address + offset
 
     def bind_slice(self, index: int, position: int, slice_index: int) -> None:
         """Bind a local buffer to the slice of an operand with this index."""
-        shape = self.form.body.buffers[index]
+        spec = self.form.body.buffers[index]
         self.bind(
             index,
-            self.buffers[position].view(slice_index * shape.nbytes, shape.nbytes, shape.dtype),
+            self.buffers[position].view(slice_index * spec.nbytes, spec.nbytes, spec.dtype),
         )
 
     def _get_first(self, index: int) -> Buffer:
         """Buffer of a bound local buffer in the first iteration of a loop that counts up."""
-        binding, shape = self.form.body.bindings[index], self.form.body.buffers[index]
+        binding, spec = self.form.body.bindings[index], self.form.body.buffers[index]
         assert binding is not None
         base = self.buffers[self.form.position_of(binding)]
         if not isinstance(binding, Slice):
             return base
-        if base.nbytes < shape.nbytes:
+        if base.nbytes < spec.nbytes:
             # The operand holds no slice, so no iteration runs; kernels still need an address.
-            return Buffer(shape.allocator, shape.dtype, shape.size).ensure_allocated()
-        return base.view(0, shape.nbytes, shape.dtype)
+            return Buffer(spec.allocator, spec.dtype, spec.size).ensure_allocated()
+        return base.view(0, spec.nbytes, spec.dtype)
 
     def iter_kernels(self) -> Iterator[KernelState]:
         """Every kernel of the body, including kernels of inner loops."""

@@ -24,11 +24,11 @@ from svod_runtime.memory.placing import place_live_ranges, set_levels
 from svod_runtime.ops.loop_bindings import Binding, Whole
 from svod_runtime.ops.prepared import PreparedLoop, PreparedOp
 
-__all__ = ["Saved", "place_bodies"]
+__all__ = ["Savings", "place_bodies"]
 
 
 @dataclass(slots=True)
-class Saved:
+class Savings:
     """Savings from sharing memory within loop bodies.
 
     Attributes:
@@ -41,7 +41,7 @@ class Saved:
 
 
 def place_bodies(
-    ops: Sequence[PreparedOp], buffers: Sequence[Buffer], mode: PlannerMode, saved: Saved
+    ops: Sequence[PreparedOp], buffers: Sequence[Buffer], mode: PlannerMode, saved: Savings
 ) -> tuple[list[PreparedOp], list[Buffer]]:
     """Bind all local buffers; return the ops, and the buffers extended by new loop operands."""
     placed: list[PreparedOp] = []
@@ -55,7 +55,7 @@ def place_bodies(
 
 
 def _place_body(
-    loop: PreparedLoop, outer_buffers: list[Buffer], mode: PlannerMode, saved: Saved
+    loop: PreparedLoop, outer_buffers: list[Buffer], mode: PlannerMode, saved: Savings
 ) -> PreparedLoop:
     body = loop.body
     ops, local = place_bodies(body.ops, body.buffers, mode, saved)
@@ -114,7 +114,7 @@ def _place_body(
 
 
 def _share(
-    loop: PreparedLoop, unbound: Sequence[int], mode: PlannerMode, saved: Saved
+    loop: PreparedLoop, unbound: Sequence[int], mode: PlannerMode, saved: Savings
 ) -> Mapping[int, Buffer]:
     """Shared memory of a body's intermediates, the same in each iteration."""
     body = loop.body

@@ -49,16 +49,16 @@ def list_live_ranges(
 ) -> list[LiveRange]:
     """Live ranges of the intermediates that may share memory, in the order of their first use.
 
+    Excluded are buffers of copies, views, custom functions and partially storing kernels, and
+    buffers that an iteration may leave unchanged. The result of a loop that may have zero
+    iterations is included only without another reader, or if the branches of a switch fill it in
+    every case.
+
     Args:
         ops: of a plan or of a loop body.
         order: a topological order of the ops.
         buffers: buffers that the ops index.
         fixed: buffers that never share memory.
-
-    Excluded are buffers of copies, views, custom functions and partially storing kernels, and
-    buffers that an iteration may leave unchanged. The result of a loop that may have zero
-    iterations is included only without another reader, or if the branches of a switch fill it in
-    every case.
     """
     fixed = set(fixed)
     conditional: dict[int, _Conditional] = {}
@@ -106,7 +106,7 @@ class _Conditional:
 
 
 def _get_switch(op: PreparedOp) -> object:
-    """Key shared by all branches of a switch: the number of branches and the source of the index."""
+    """Key shared by all branches of a switch: number of branches and source of the index."""
     if not isinstance(op, PreparedLoop) or op.branch is None:
         return None
     position = op.count_position

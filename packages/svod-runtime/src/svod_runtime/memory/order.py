@@ -23,7 +23,7 @@ from svod_dtype import parse_device_name
 from svod_ir import sort_by_dependencies
 from svod_runtime.kernels.grouping import find_load, group_loads
 from svod_runtime.memory.live_ranges import LiveRange
-from svod_runtime.memory.packing import Block, get_most_live
+from svod_runtime.memory.packing import Block, get_peak_bytes
 from svod_runtime.ops.dependencies import make_levels
 from svod_runtime.ops.prepared import PreparedOp
 
@@ -60,7 +60,7 @@ def order_in_units(
         sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
         _sort_by_growth(graph),
     ]
-    return [units[unit] for unit in min(orders, key=lambda order: _get_most_live(graph, order))]
+    return [units[unit] for unit in min(orders, key=lambda order: _get_peak_bytes(graph, order))]
 
 
 def declare_units(
@@ -113,10 +113,10 @@ def _make_graph(
     return _Graph(needed, [live_range.buffer.nbytes for live_range in ranges], users)
 
 
-def _get_most_live(graph: _Graph, order: Sequence[int]) -> int:
+def _get_peak_bytes(graph: _Graph, order: Sequence[int]) -> int:
     time_of = {unit: time for time, unit in enumerate(order)}
     times = [[time_of[unit] for unit in users] for users in graph.users]
-    return get_most_live(
+    return get_peak_bytes(
         [Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)]
     )
 
@@ -127,22 +127,22 @@ def _sort_by_growth(graph: _Graph) -> list[int]:
     Of equal units, the unit that became ready last comes first, so that it follows its producer.
     """
     waiting = [set(users) for users in graph.users]
-    touched: list[list[int]] = [[] for _ in graph.predecessors]
+    accessed: list[list[int]] = [[] for _ in graph.predecessors]
     for index, users in enumerate(graph.users):
         for unit in users:
-            touched[unit].append(index)
-    began: set[int] = set()
+            accessed[unit].append(index)
+    started: set[int] = set()
     clock = count()
 
     def grow(unit: int) -> tuple[int, int]:
-        taken = sum(graph.sizes[n] for n in touched[unit] if n not in began)
-        freed = sum(graph.sizes[n] for n in touched[unit] if len(waiting[n]) == 1)
+        taken = sum(graph.sizes[n] for n in accessed[unit] if n not in started)
+        freed = sum(graph.sizes[n] for n in accessed[unit] if len(waiting[n]) == 1)
         return taken - freed, -next(clock)
 
     def finish(unit: int) -> set[int]:
         changed: set[int] = set()
-        for index in touched[unit]:
-            began.add(index)
+        for index in accessed[unit]:
+            started.add(index)
             waiting[index].discard(unit)
             if len(waiting[index]) == 1:
                 changed |= waiting[index]

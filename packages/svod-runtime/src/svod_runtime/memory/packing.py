@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-__all__ = ["Block", "Packing", "get_most_live", "pack"]
+__all__ = ["Block", "Packing", "get_peak_bytes", "pack"]
 
-_NEAR_ENOUGH: Final = 1.02
+_TOLERANCE: Final = 1.02
 """Ratio to the lower bound below which a packing is not improved."""
 _MAX_TRIES: Final = 8
 _MAX_PLACEMENTS: Final = 8_000
@@ -41,7 +41,7 @@ class Packing(NamedTuple):
     size: int
 
 
-def get_most_live(blocks: Sequence[Block]) -> int:
+def get_peak_bytes(blocks: Sequence[Block]) -> int:
     """Return the peak of live bytes: a lower bound of every packing."""
     change = [0] * (2 + max((b.last for b in blocks), default=-1))
     for block in blocks:
@@ -52,14 +52,14 @@ def get_most_live(blocks: Sequence[Block]) -> int:
 
 def pack(blocks: Sequence[Block]) -> Packing:
     """Choose an offset for each block."""
-    enough = get_most_live(blocks) * _NEAR_ENOUGH
+    target = get_peak_bytes(blocks) * _TOLERANCE
     by_size, *alternatives = _make_orders(blocks)
     best = _place_in_order(blocks, by_size)
     n_tries = min(_MAX_TRIES, _MAX_PLACEMENTS // max(1, len(blocks)))
     for order in alternatives[:n_tries]:
-        if best.size > enough:
+        if best.size > target:
             best = min(best, _place_in_order(blocks, order), key=lambda p: p.size)
-    return _raise_highest(blocks, by_size, best, enough, n_tries - len(alternatives))
+    return _raise_highest(blocks, by_size, best, target, n_tries - len(alternatives))
 
 
 def _make_orders(blocks: Sequence[Block]) -> list[list[int]]:
@@ -74,12 +74,12 @@ def _make_orders(blocks: Sequence[Block]) -> list[list[int]]:
 
 
 def _raise_highest(
-    blocks: Sequence[Block], order: list[int], best: Packing, enough: float, n_tries: int
+    blocks: Sequence[Block], order: list[int], best: Packing, target: float, n_tries: int
 ) -> Packing:
     """Repeatedly move the blocks that end at the top to the front of the order."""
     current = best
     for _ in range(n_tries):
-        if best.size <= enough:
+        if best.size <= target:
             break
         is_highest = [
             offset + block.size == current.size

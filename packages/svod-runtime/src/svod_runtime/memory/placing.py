@@ -14,7 +14,7 @@ from svod_runtime.memory.packing import Block, pack
 
 __all__ = ["place_live_ranges", "set_levels"]
 
-# A cache line on hosts; 256 bytes is the strictest offset alignment of device APIs.
+# A cache line on hosts; on devices, the alignment that cudaMalloc guarantees.
 _HOST_ALIGNMENT: Final = 64
 _ALIGNMENT: Final = 256
 

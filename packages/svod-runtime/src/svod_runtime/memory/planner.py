@@ -14,12 +14,12 @@ from time import perf_counter
 
 from svod_device import Buffer
 from svod_ir import get_logger
-from svod_runtime.memory.bodies import Saved
+from svod_runtime.memory.bodies import Savings
 from svod_runtime.memory.coalescing import coalesce_carries
 from svod_runtime.memory.live_ranges import LiveRange, is_fresh, list_live_ranges
 from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
 from svod_runtime.memory.order import declare_units, order_in_units
-from svod_runtime.memory.packing import Block, get_most_live
+from svod_runtime.memory.packing import Block, get_peak_bytes
 from svod_runtime.memory.placing import place_live_ranges, set_levels
 from svod_runtime.memory.plan_draft import PlanDraft
 from svod_runtime.ops.dependencies import Dependencies
@@ -35,7 +35,7 @@ def plan_memory(
     dependencies: Dependencies,
     inputs: Collection[Buffer],
     mode: PlannerMode,
-    saved: Saved,
+    saved: Savings,
 ) -> tuple[PlanDraft, Dependencies]:
     """Reorder the ops of `draft`, and let all buffers except `inputs` share memory.
 
@@ -114,7 +114,7 @@ def _count_bytes(buffers: Iterable[Buffer]) -> int:
 
 
 def _get_bound(ranges: Iterable[LiveRange]) -> int:
-    return get_most_live(
+    return get_peak_bytes(
         [
             Block(live_range.buffer.nbytes, live_range.first, live_range.last)
             for live_range in ranges

@@ -48,7 +48,10 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
     for index, (buffer, binding) in enumerate(zip(body.buffers, body.bindings, strict=True)):
         if binding is not None:
             if buffer.nbytes != buffer.storage_nbytes or buffer.storage_id in bound:
-                problem = f"local buffer {index} is bound to {_format_binding(binding)}, but does not cover its own storage"
+                problem = (
+                    f"local buffer {index} is bound to {_format_binding(binding)}, but"
+                    " does not cover its own storage"
+                )
                 raise PlanError(op=name, problem=problem)
             bound.add(buffer.storage_id)
             _check_binding(name, op, index, binding, operands)
@@ -61,7 +64,8 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
         if not 0 <= body.go_on < len(body.buffers):
             raise PlanError(
                 op=name,
-                problem=f"go_on {body.go_on} is out of bounds for {len(body.buffers)} local buffers",
+                problem=f"go_on {body.go_on} is out of bounds for {len(body.buffers)} local"
+                " buffers",
             )
         if body.buffers[body.go_on].nbytes != 1:
             raise PlanError(
@@ -96,7 +100,8 @@ def _check_positions(
         if not 0 <= position < len(operands):
             raise PlanError(
                 op=name,
-                problem=f"{what} is at position {position}, out of bounds for {len(operands)} operands",
+                problem=f"{what} is at position {position}, out of bounds for {len(operands)}"
+                " operands",
             )
 
 
@@ -118,14 +123,14 @@ def _check_binding(
     if local.device != base.device and not (local.is_host_addressable and base.is_host_addressable):
         raise PlanError(op=name, problem=f"{what} is on {local.device}, but its operand is {base}")
     is_slice = isinstance(binding, Slice)
-    needed = local.nbytes * (_get_most_iterations(op) if is_slice else 1)
+    needed = local.nbytes * (_get_max_count(op) if is_slice else 1)
     if needed > base.nbytes or (not is_slice and needed != base.nbytes):
         raise PlanError(
             op=name, problem=f"{what} needs {needed} bytes, but {base} has {base.nbytes}"
         )
 
 
-def _get_most_iterations(op: PreparedLoop) -> int:
+def _get_max_count(op: PreparedLoop) -> int:
     """Maximum trip count of a loop whose trip count is not read from memory."""
     if op.branch is not None:
         return 1
@@ -165,7 +170,8 @@ def check_writes(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> Non
                 raise PlanError(
                     op=name,
                     problem=(
-                        f"carry {carry} is written, but position {position} is not in output_indices"
+                        f"carry {carry} is written, but position {position} is not in"
+                        " output_indices"
                     ),
                 )
     _check_overlaps(name, op, operands)
@@ -175,8 +181,8 @@ def _check_write(name: str, op: PreparedLoop, index: int, binding: Binding | Non
     match binding:
         case Whole(position) | Slice(position) if position not in op.output_indices:
             problem = (
-                f"writes local buffer {index}, {_format_binding(binding)}, but position {position} is not"
-                " in output_indices"
+                f"writes local buffer {index}, {_format_binding(binding)}, but"
+                f" position {position} is not in output_indices"
             )
         case CarriedIn(carry) if op.body.carried[carry].spare is not None and not _may_change(
             op, carry
@@ -191,7 +197,7 @@ def _check_write(name: str, op: PreparedLoop, index: int, binding: Binding | Non
 
 
 def _may_change(op: PreparedLoop, carry: int) -> bool:
-    """True if the loop owns the memory of a carry's initial value; it always owns result and spare."""
+    """True if the loop may overwrite a carry's initial value, as it may its result and spare."""
     return op.body.carried[carry].initial in op.output_indices
 
 
@@ -211,7 +217,7 @@ def _check_view(name: str, view: PreparedBufferView, body: LoopBody) -> None:
 
 
 def _check_overlaps(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
-    """Check that written operands overlap no other operand, except a result its own initial value."""
+    """Check that a written operand overlaps no other, except a result its initial value."""
     body = op.body
     read_throughout = {b.position for b in body.bindings if isinstance(b, (Whole, Slice))}
     in_place = {

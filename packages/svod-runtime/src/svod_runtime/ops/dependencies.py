@@ -188,10 +188,10 @@ def get_hazards(accesses: Sequence[Iterable[Access]], order: Iterable[int]) -> l
     Accesses conflict if they overlap and at least one is a write.
     """
     hazards: list[set[int]] = [set() for _ in accesses]
-    touched = HazardMap()
+    history = HazardMap()
     for index in order:
         for access in accesses[index]:
-            hazards[index] |= touched.record(index, access)
+            hazards[index] |= history.record(index, access)
         hazards[index].discard(index)
     return hazards
 
@@ -214,7 +214,7 @@ class HazardMap:
     def record(self, op: int, access: Access) -> set[int]:
         """Record an access, and return the earlier ops that it must wait for."""
         segments = self._storages.setdefault(access.storage_id, [_Segment(0)])
-        first, last = _cut(segments, access.start), _cut(segments, access.end)
+        first, last = _split_at(segments, access.start), _split_at(segments, access.end)
         earlier_ops: set[int] = set()
         for segment in segments[first:last]:
             if segment.writer is not None:
@@ -228,7 +228,7 @@ class HazardMap:
         return earlier_ops
 
 
-def _cut(segments: list[_Segment], position: int) -> int:
+def _split_at(segments: list[_Segment], position: int) -> int:
     """Split the segment that contains `position`, and return the index of the segment that starts
     there.
     """

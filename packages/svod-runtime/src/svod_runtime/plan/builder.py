@@ -1,4 +1,4 @@
-"""`ExecutionPlanBuilder`: collects buffers and ops, validates them, and builds plans and templates."""
+"""`ExecutionPlanBuilder`: collects buffers and ops, validates them, and builds plans."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, canonical_device
 from svod_runtime.errors import PlanError
-from svod_runtime.memory.bodies import Saved, place_bodies
+from svod_runtime.memory.bodies import Savings, place_bodies
 from svod_runtime.memory.plan_draft import PlanDraft
 from svod_runtime.memory.planner import plan_memory
 from svod_runtime.ops.check_ops import check_indices, check_op
@@ -135,7 +135,7 @@ class ExecutionPlanBuilder:
                 raise PlanError(
                     op="plan", problem=f"buffer {index}, {buffer}, has memory but is not an input"
                 )
-        saved = Saved()
+        saved = Savings()
         ops, buffers = place_bodies(
             self._draft.ops, self._draft.buffers, planner or "disabled", saved
         )

@@ -49,8 +49,8 @@ class ChangingPlan(PlanView):
         self._caller_values: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
-        # Where kernels and loops take the addresses of buffers that were replaced once, or of views
-        # of these.
+        # Address words of kernels and loops, for buffers that were replaced at least once and for
+        # their views. A plan whose buffers never change builds none.
         self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
@@ -58,7 +58,7 @@ class ChangingPlan(PlanView):
         # large buffers between calls.
         self._lent: Collection[int] = ()
         self._placeholders: dict[int, Buffer] = {}
-        # The `Lending` whose slots all hold placeholders; None once another operation binds buffers.
+        # The `Lending` whose slots all hold placeholders; None after another operation.
         self._direct: object = None
         if values:
             self._change_variables(values)
@@ -148,8 +148,8 @@ class ChangingPlan(PlanView):
         for index, buffer in replacements.items():
             old = buffers[index] if 0 <= index < n_buffers else None
             if buffer is not old:
-                # Buffers of one allocator are all writable or all read-only, so the fast path needs no
-                # further check.
+                # Buffers of one allocator are all writable or all read-only, so the fast path
+                # needs no further check.
                 if (
                     old is None
                     or buffer.nbytes != old.nbytes

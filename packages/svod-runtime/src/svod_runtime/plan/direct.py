@@ -43,7 +43,7 @@ class Lending:
 class DirectPlan(ChangingPlan):
     """Plan that can be executed on lent buffers without being changed by the call."""
 
-    _is_at_work = False
+    _is_executing = False
     _is_checked = False
     """Whether a guard or a watch inspects each execution, which rules out direct ones."""
 
@@ -67,12 +67,12 @@ class DirectPlan(ChangingPlan):
             `execute_on`, which reports errors.
         """
         # Read without the lock on purpose; see `execute_on`.
-        if self._is_at_work:
+        if self._is_executing:
             return False
         with self._lock:
             if (self._direct is not lending and not self._enter(lending)) or self._donated:
                 return False
-            self._is_at_work = True
+            self._is_executing = True
             try:
                 addresses = self._direct_addresses
                 for slot, words in enumerate(self._direct_words):
@@ -91,7 +91,7 @@ class DirectPlan(ChangingPlan):
                     run()
                 lending.n_executions += 1
             finally:
-                self._is_at_work = False
+                self._is_executing = False
         return True
 
     @property

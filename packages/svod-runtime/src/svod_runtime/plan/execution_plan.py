@@ -106,7 +106,7 @@ class ExecutionPlan(DirectPlan):
             self._run()
 
     def _run(self) -> None:
-        was_at_work, self._is_at_work = self._is_at_work, True
+        was_executing, self._is_executing = self._is_executing, True
         try:
             if self._is_watched or self._donated or self._is_stale:
                 self._check()
@@ -118,7 +118,7 @@ class ExecutionPlan(DirectPlan):
             if self._guard is not None:
                 self._call_guard(self._guard)
         finally:
-            self._is_at_work = was_at_work
+            self._is_executing = was_executing
 
     def _is_one_call(self) -> bool:
         """True if all writes happen in one call, which Ctrl-C cannot interrupt."""
@@ -184,7 +184,7 @@ class ExecutionPlan(DirectPlan):
         # An interrupt may come between any two statements, so only `with` releases a lock reliably,
         # and a non-blocking acquire is not an option. A thread that passes this test just before
         # another one starts waits for its turn instead, which is correct, only slower.
-        if self._is_at_work and not may_wait:
+        if self._is_executing and not may_wait:
             return False
         with self._lock:
             if lent is not self._lent:
@@ -261,7 +261,7 @@ class ExecutionPlan(DirectPlan):
         """
         with self._lock:
             self._restore_lent()
-            was_at_work, self._is_at_work = self._is_at_work, True
+            was_executing, self._is_executing = self._is_executing, True
             try:
                 self._check()
                 profiles: list[KernelProfile] = []
@@ -276,7 +276,7 @@ class ExecutionPlan(DirectPlan):
                     self._call_guard(self._guard)
                 return profiles
             finally:
-                self._is_at_work = was_at_work
+                self._is_executing = was_executing
 
     def execute_with_vars_profiled(self, values: Mapping[str, int]) -> list[KernelProfile]:
         """Set variables, run, and return one profile per kernel."""
@@ -303,14 +303,14 @@ class ExecutionPlan(DirectPlan):
             raise ProfileError(n_runs=n_runs)
         transfer_times: list[int] = []
         with self._lock:
-            self._is_at_work = True
+            self._is_executing = True
             try:
                 self.execute_with_vars(values or {})
                 profiles = [
                     profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)
                 ]
             finally:
-                self._is_at_work = False
+                self._is_executing = False
         return ProfileReport(profiles, n_runs=n_runs, transfer_times=transfer_times)
 
     def _check(self) -> None:

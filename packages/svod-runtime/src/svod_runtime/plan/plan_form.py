@@ -81,7 +81,7 @@ class PlanForm:
         self.bounds, (self.values, self.uneven_names) = collect_bounds(ops), get_initial_values(ops)
         self.dependencies = dependencies
         self.levels = dependencies.get_levels(buffers)
-        self._forms = [_form_of(buffer) for buffer in inputs]
+        self._specs = [_spec_of(buffer) for buffer in inputs]
         self._sharing = find_sharing(inputs)
         self._factories, self._locations = _describe_memory(buffers, inputs)
         self._written_inputs = [
@@ -99,7 +99,7 @@ class PlanForm:
         }
 
     def __repr__(self) -> str:
-        counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._forms)} inputs"
+        counts = f"{len(self.ops)} ops, {len(self.kernels)} kernels, {len(self._specs)} inputs"
         return f"{type(self).__name__}({counts} on {self.device})"
 
     def recycle(self, plan: object) -> None:
@@ -112,7 +112,7 @@ class PlanForm:
         They may be smaller if all ops are kernels, and no input or output shares memory with other
         buffers.
         """
-        n_inputs, n_users = len(self._forms), Counter(location.base for location in self._locations)
+        n_inputs, n_users = len(self._specs), Counter(location.base for location in self._locations)
         outputs = self._sized_outputs
         named = {n_inputs + index for index in outputs if index is not None}
         is_whole = all(
@@ -133,7 +133,7 @@ class PlanForm:
     def _sized_outputs(self) -> list[int | None]:
         """Index of each output's memory among the allocations; None for an output in an input."""
         n_inputs, bases = (
-            len(self._forms),
+            len(self._specs),
             [self._locations[index].base for index in self.output_indices],
         )
         return [base - n_inputs if base >= n_inputs else None for base in bases]
@@ -153,7 +153,6 @@ class PlanForm:
                 if inputs share memory with each other differently than the inputs of the form.
             OutOfMemoryError: if a buffer cannot be allocated.
         """
-        # Check first: allocating for inputs that do not match would be wasted.
         self._check_inputs(inputs, may_be_smaller=output_sizes is not None)
         allocated = [make() for make in self._factories]
         for index, size in zip(self._sized_outputs, output_sizes or (), strict=False):
@@ -163,8 +162,8 @@ class PlanForm:
         return [_make_view(bases[base], view) for base, view in self._locations]
 
     def copy_buffers(self, buffers: Sequence[Buffer]) -> list[Buffer]:
-        """Return buffers for another plan: the same inputs, and new memory for all other buffers."""
-        n_inputs = len(self._forms)
+        """Return buffers for another plan: the same inputs, new memory for all other buffers."""
+        n_inputs = len(self._specs)
         new = [make() for make in self._factories]
         pairs = zip(buffers, self._locations, strict=True)
         return [
@@ -173,16 +172,16 @@ class PlanForm:
         ]
 
     def _check_inputs(self, inputs: Sequence[Buffer], *, may_be_smaller: bool = False) -> None:
-        if len(inputs) != len(self._forms):
+        if len(inputs) != len(self._specs):
             raise PlanError(
-                op="plan", problem=f"expected {len(self._forms)} inputs, got {len(inputs)}"
+                op="plan", problem=f"expected {len(self._specs)} inputs, got {len(inputs)}"
             )
-        for position, (buffer, form) in enumerate(zip(inputs, self._forms, strict=True)):
-            nbytes = form[0] if may_be_smaller and buffer.nbytes < form[0] else buffer.nbytes
-            if (nbytes, buffer.dtype, buffer.device) != form:
+        for position, (buffer, spec) in enumerate(zip(inputs, self._specs, strict=True)):
+            nbytes = spec[0] if may_be_smaller and buffer.nbytes < spec[0] else buffer.nbytes
+            if (nbytes, buffer.dtype, buffer.device) != spec:
                 raise PlanError(
                     op="plan",
-                    problem=f"input {position} must be {_show_spec(form)}, got {buffer}",
+                    problem=f"input {position} must be {_show_spec(spec)}, got {buffer}",
                 )
         for position in self._written_inputs:
             if not inputs[position].is_writable:
@@ -193,7 +192,8 @@ class PlanForm:
         if find_sharing(inputs) != self._sharing:
             raise PlanError(
                 op="plan",
-                problem="inputs share memory with each other differently than the template's inputs",
+                problem="inputs share memory with each other differently than the"
+                " template's inputs",
             )
 
     def _get_input_indices(
@@ -240,7 +240,7 @@ class PlanForm:
 
 
 Sharing = tuple[tuple[int, int, int], ...]
-Form = tuple[int, DType, str]
+Spec = tuple[int, DType, str]
 
 
 def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
@@ -261,16 +261,16 @@ def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
     )
 
 
-def _form_of(buffer: Buffer) -> Form:
+def _spec_of(buffer: Buffer) -> Spec:
     return buffer.nbytes, buffer.dtype, buffer.device
 
 
-def _identify(buffer: Buffer) -> tuple[int, int, Form]:
-    return buffer.storage_id, buffer.offset, _form_of(buffer)
+def _identify(buffer: Buffer) -> tuple[int, int, Spec]:
+    return buffer.storage_id, buffer.offset, _spec_of(buffer)
 
 
-def _show_spec(form: Form) -> str:
-    return f"{form[0]} bytes of {form[1]} on {form[2]}"
+def _show_spec(spec: Spec) -> str:
+    return f"{spec[0]} bytes of {spec[1]} on {spec[2]}"
 
 
 class _Location(NamedTuple):
@@ -303,10 +303,10 @@ def _describe_memory(
             candidates = on_storage.get(buffer.storage_id, ())
             position = next((p for p in candidates if _contains(inputs[p], buffer)), None)
         if position is not None:
-            base, offset, base_form = (
+            base, offset, base_spec = (
                 position,
                 buffer.offset - inputs[position].offset,
-                _form_of(inputs[position]),
+                _spec_of(inputs[position]),
             )
         else:
             if buffer.storage_id not in new:
@@ -317,8 +317,8 @@ def _describe_memory(
                 )
                 factories.append(_make_factory(buffer, new[buffer.storage_id][1]))
             base, dtype = new[buffer.storage_id]
-            offset, base_form = buffer.offset, (buffer.storage_nbytes, dtype, buffer.device)
-        view = None if _form_of(buffer) == base_form else (offset, buffer.nbytes, buffer.dtype)
+            offset, base_spec = buffer.offset, (buffer.storage_nbytes, dtype, buffer.device)
+        view = None if _spec_of(buffer) == base_spec else (offset, buffer.nbytes, buffer.dtype)
         locations.append(_Location(base, view))
     return factories, locations
 

@@ -84,7 +84,7 @@ class PlanTemplate(PlanForm):
             or self._sharing is not None
         ):
             return None
-        n_inputs, n_users = len(self._forms), Counter(location.base for location in self._locations)
+        n_inputs, n_users = len(self._specs), Counter(location.base for location in self._locations)
         outputs: dict[int, int] = {}
         for index, (base, view) in enumerate(self._locations):
             is_own = base >= n_inputs and index in self.output_indices
