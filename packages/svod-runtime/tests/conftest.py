@@ -265,7 +265,7 @@ class Plans:
         )
 
     def shapes_of(self, taken: Sequence[Buffer]) -> list[tuple[int, DType]]:
-        """Shapes of a kernel's arguments: whole buffers, or the size of the smallest if all are floats."""
+        """Shapes of a kernel's arguments: whole buffers, or the smallest size if all are floats."""
         if self.sees_all or any(buffer.dtype is not float32 for buffer in taken):
             return [(buffer.size, buffer.dtype) for buffer in taken]
         size = min((buffer.size for buffer in taken), default=1)

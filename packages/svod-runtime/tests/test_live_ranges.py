@@ -52,8 +52,8 @@ def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
 
 @pytest.mark.parametrize("kind", ["copy", "view", "custom function", "store under a condition"])
 def test_buffers_without_a_full_store_are_not_shared(plans: Plans, kind: str) -> None:
-    """A copy may end after its call, a view has no memory of its own, a custom function may keep its
-    arguments, and a conditional store keeps old data."""
+    """A copy may end after its call, a view has no memory of its own, a custom function may keep
+    its arguments, and a conditional store keeps old data."""
     a, b, c = (plans.intermediate() for _ in range(3))
     step: dict[str, PreparedOp] = {
         "copy": PreparedCopy(2, (b, a)),

@@ -73,7 +73,7 @@ def add(out: Any, *sources: Any) -> None:
 
 
 def draw_plan(plans: Plans, seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[float]]:
-    """Plan of random kernels with short and long live ranges, and the first elements of its outputs."""
+    """Plan of random kernels with long and short live ranges, and an element of each output."""
     generator = random.Random(seed)
     values = {plans.buffer(8, n): n for n in range(1, 4)}
     for _ in range(generator.randrange(3, 25)):

@@ -36,7 +36,7 @@ def get_levels(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
 def run_in_order(
     ops: Sequence[tuple[int, int]], buffers: Mapping[int, Buffer]
 ) -> Mapping[int, Array]:
-    """Data of each storage after `ops`, (written, read) pairs that run on copies of the storages."""
+    """Data of each storage after `ops`, (written, read) pairs, run on copies of the storages."""
     wholes: dict[int, Array] = {}
 
     def see(buffer: Buffer, size: int) -> Array:

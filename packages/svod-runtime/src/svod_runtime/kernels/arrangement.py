@@ -84,6 +84,7 @@ def arrange(
     n_work = 0
     for unit in _iter_units(ops, levels, states, loops):
         if isinstance(unit, (CopyUnit, PreparedCustomFunction)):
+            # Kernels after a copy or a Python function may need its result.
             batch = []
             calls.append(unit)
             continue

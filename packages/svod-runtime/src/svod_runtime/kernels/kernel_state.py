@@ -181,6 +181,7 @@ class KernelState:
         op, program = self.op, self.op.kernel.program
         allocator = self._get_output().allocator
         start = time.perf_counter_ns()
+        # Device timers exclude the launch overhead that the host clock includes.
         if isinstance(program, TimedProgram):
             elapsed = self._call(program.timed_call)
         else:

@@ -23,6 +23,7 @@ def iterate(state: LoopState) -> Iterator[int]:
     try:
         yield from _iterate(state, count)
     finally:
+        # Also after an error: the plan may replace the operands before the next run.
         state.end()
 
 
@@ -84,6 +85,8 @@ class _CarriedValue:
         """Choose the first target such that the last iteration writes the result, if possible."""
         if self._spare is self._result:
             self._source = _move(self._result, self._source)
+        # Targets alternate, so after an odd count the first target is also the last. A result
+        # that aliases its initial value cannot be first: the first iteration still reads it.
         elif count % 2 and not _are_same(self._result, self._source):
             self._target = self._result
 

@@ -139,12 +139,16 @@ class LoopForm:
         launcher = launchers.pop() if len(launchers) == 1 else None
         if not isinstance(launcher, LoopingLauncher) or not launcher.runs_loops:
             return None
+        # Custom functions need Python.
         if any(isinstance(op, PreparedCustomFunction) for op in self.body.ops):
             return None
+        # A batch table fixes the launch sizes.
         if any(has_varying_sizes(op, self.counters) for op, _ in self.kernels):
             return None
+        # Launchers copy a counter to a trip count, but evaluate no expressions.
         if any(loop.has_varying_count and loop.copied_counter is None for loop in self.loops):
             return None
+        # Copies within a batch stay in one memory space.
         return launcher if len({_memory_of(buffer) for buffer in self.body.buffers}) == 1 else None
 
 

@@ -90,6 +90,7 @@ class LoopState(Arguments):
         self.origins = origins.get(op.id) or (() if outer is None else outer.origins)
         self.local_buffers = local = list(body.buffers)
         self._words: dict[int, list[Word]] = {}
+        # Kernel states read addresses, so bind the local buffers while they are built.
         self.begin()
         self.kernels = [
             KernelState(kernel, local, sizes, origins.get(kernel.id) or self.origins, form.counters)

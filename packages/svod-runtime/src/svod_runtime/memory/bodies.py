@@ -68,6 +68,7 @@ def _place_body(
         if binding is not None
     }
     if mode != "disabled":
+        # The condition is read after the last op of an iteration, so its memory stays reserved.
         fixed = {
             index
             for index, buffer in enumerate(local)
@@ -121,6 +122,7 @@ def _share(
     dependencies = BodyDependencies(loop)
     local = set(unbound)
     n_handles = Counter(buffer.storage_id for buffer in body.buffers)
+    # Aliased buffers are excluded: their live ranges would have to be merged.
     fixed = [
         i
         for i, buffer in enumerate(body.buffers)

@@ -71,6 +71,7 @@ def list_live_ranges(
         for index in filled - ranges.keys():
             conditional[index] = _Conditional(_get_switch(op))
         for index in dict.fromkeys(op.buffer_indices):
+            # A buffer that is read first holds data from before the execution or iteration.
             is_read_first = index not in ranges and index not in written
             if is_read_first or index in kept:
                 fixed.add(index)

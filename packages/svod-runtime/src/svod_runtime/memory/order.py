@@ -76,6 +76,7 @@ def declare_units(
     before: set[int] = set()
     for unit in units:
         declared.extend({moved[p] for p in predecessors[old]} | before for old in unit)
+        # One op is enough: it puts the next unit on a later level than the whole unit.
         before = {moved[unit[0]]}
     return [ops[old] for old in moved], declared
 

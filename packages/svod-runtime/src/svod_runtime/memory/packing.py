@@ -194,6 +194,7 @@ class _Intervals:
 
     def add(self, start: int, end: int) -> None:
         """Mark the bytes from `start` to `end` as occupied."""
+        # Adjacent intervals merge as well, which keeps the lists short.
         low, high = bisect_left(self.ends, start), bisect_right(self.starts, end)
         if low < high:
             start, end = min(start, self.starts[low]), max(end, self.ends[high - 1])

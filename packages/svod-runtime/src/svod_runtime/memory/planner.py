@@ -54,6 +54,7 @@ def plan_memory(
     results = {*draft.output_indices, *draft.guarded_indices}
     input_buffers = set(inputs)
     own = {i for op in ops for i in op.buffer_indices if buffers[i] not in input_buffers} - results
+    # A single intermediate has no other to share memory with.
     if not draft.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
         return _merge(replace(draft, memory_report=MemoryReport(mode)), dependencies.declared)
     # A buffer that is a view or already has memory keeps it.

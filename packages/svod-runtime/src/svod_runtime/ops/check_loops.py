@@ -227,6 +227,7 @@ def _check_overlaps(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> 
     }
     for first, second in combinations(range(len(operands)), 2):
         pair = frozenset((first, second))
+        # The trip count is read before the first write, so it may overlap an output.
         if pair.isdisjoint(op.output_indices) or op.count_position in pair or pair in in_place:
             continue
         if operands[first].overlaps(operands[second]):

@@ -192,6 +192,7 @@ def get_hazards(accesses: Sequence[Iterable[Access]], order: Iterable[int]) -> l
     for index in order:
         for access in accesses[index]:
             hazards[index] |= history.record(index, access)
+        # An op may read and write the same bytes.
         hazards[index].discard(index)
     return hazards
 
@@ -224,6 +225,7 @@ class HazardMap:
             else:
                 segment.readers.add(op)
         if access.is_write:
+            # A write supersedes earlier accesses: ops that wait for it wait for them as well.
             segments[first:last] = [_Segment(access.start, op)]
         return earlier_ops
 

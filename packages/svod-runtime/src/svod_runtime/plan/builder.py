@@ -136,6 +136,7 @@ class ExecutionPlanBuilder:
                     op="plan", problem=f"buffer {index}, {buffer}, has memory but is not an input"
                 )
         saved = Savings()
+        # Loop bodies first: they add operands, which the dependencies must include.
         ops, buffers = place_bodies(
             self._draft.ops, self._draft.buffers, planner or "disabled", saved
         )

@@ -157,6 +157,7 @@ class ChangingPlan(PlanView):
                     or buffer.allocator is not old.allocator
                 ):
                     self._check_replacement(index, buffer)
+                # Locating may allocate and thus fail; the plan is still unchanged here.
                 changes[index], addresses[index] = buffer, buffer.locate()
         if changes and self._template.views:
             views = self._collect_views(changes)

@@ -98,6 +98,8 @@ class DirectPlan(ChangingPlan):
     def can_execute_direct(self) -> bool:
         """True if the plan supports `execute_direct`."""
         form = self._template
+        # Views, variables, donations and delayed writes need work at each call, which only
+        # `execute_on` does.
         is_plain = not (form.views or form.writes_inputs or form.bounds or form.donated_indices)
         return (
             is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)

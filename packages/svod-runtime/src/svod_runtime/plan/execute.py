@@ -65,6 +65,7 @@ class _Batch:
     def __init__(
         self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]
     ) -> None:
+        # Launches with the same group index may run concurrently; groups run in order.
         items: list[BatchItem] = []
         for index, group in enumerate(groups):
             if isinstance(group, LoopState):
@@ -345,6 +346,7 @@ def _make_batches(
 def _get_pool() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
+    # Created on first use: plans with batch launchers need no threads.
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
 
 

@@ -106,10 +106,13 @@ class ExecutionPlan(DirectPlan):
             self._run()
 
     def _run(self) -> None:
+        # Restored rather than cleared afterwards: `profile` holds the plan over several runs.
         was_executing, self._is_executing = self._is_executing, True
         try:
             if self._is_watched or self._donated or self._is_stale:
                 self._check()
+            # Only writes to memory that outlives the execution are delayed: intermediates are
+            # computed again.
             if not self._template.writes_inputs or self._is_one_call():
                 self._run_steps()
             else:
@@ -236,6 +239,7 @@ class ExecutionPlan(DirectPlan):
             self._guard,
             self._watched,
         )
+        # Replaced inputs may share memory in ways that the template did not see.
         levels = template.dependencies.get_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels
@@ -320,6 +324,7 @@ class ExecutionPlan(DirectPlan):
             self._rebuild()
         for view in self._template.views:
             check_view(view, self._buffers)
+        # Marked before the run: an execution that fails may have overwritten its inputs.
         for index in self._template.donated_indices:
             self._donated[index] = "taken by the last execution"
 

@@ -292,6 +292,7 @@ def _describe_memory(
     """Factories of the memory that is not an input, and the location of each buffer."""
     factories: list[Callable[[], Buffer]] = []
     new: dict[int, tuple[int, DType]] = {}
+    # Reversed, so that the first of several equal inputs wins.
     position_of = {id(buffer): position for position, buffer in reversed(list(enumerate(inputs)))}
     on_storage: dict[int, list[int]] = {}
     for position, buffer in enumerate(inputs):

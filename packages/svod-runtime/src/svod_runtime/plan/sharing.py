@@ -113,6 +113,7 @@ def _list_groups(
 
 
 def _rank(group: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    # Ranks instead of offsets: equal overlaps at other offsets give the same pattern.
     bounds = sorted({bound for start, end, _ in group for bound in (start, end)})
     rank_of = {bound: rank for rank, bound in enumerate(bounds)}
     return tuple(sorted([(index, rank_of[start], rank_of[end]) for start, end, index in group]))

@@ -160,6 +160,7 @@ class PlanTemplate(PlanForm):
             VariableBoundsError: if a value is outside its variable's bounds.
             OutOfMemoryError: if a buffer cannot be allocated.
         """
+        # Recycled plans have no values, origins, guard or watch, so neither may the new plan.
         if self._recycled and not (values or origins or guard or watched):
             recycled = self._reuse_plan(inputs, ids)
             if recycled is not None:

@@ -152,6 +152,7 @@ class PlanView:
 
         The plan keeps its buffers: it can be executed again.
         """
+        # Compared by storage: an id may belong to a view of an output.
         self._release(remove, {self._buffers[index].storage_id for index in self.output_indices})
 
     def release_all_buffers(self, remove: Callable[[int], None]) -> None:
@@ -212,6 +213,7 @@ def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
 
 
 def _describe_loop(loop: LoopState, n_runs: int | None) -> list[PlannedKernel]:
+    # Outside of a run, local buffers have no memory to show.
     loop.begin()
     known = loop.known_count
     n_inside = None if n_runs is None or known is None else n_runs * known

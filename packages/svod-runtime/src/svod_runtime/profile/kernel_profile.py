@@ -98,6 +98,7 @@ class LaunchSums:
 
     def add(self, profile: KernelProfile) -> None:
         """Add a launch, or the launches of an inner loop."""
+        # By identity: kernels of equal names may have different sources.
         key = id(profile.kernel), profile.device, profile.origins
         known = self._sums.get(key)
         fastest = profile.elapsed_ns if profile.fastest_ns is None else profile.fastest_ns

@@ -43,6 +43,7 @@ class Limits(NamedTuple):
             (target.l2_bytes * cores, rates.l2_bytes * rates.clock * cores),
             (target.l3_bytes, rates.l3_bytes * rates.clock * cores),
         ]
+        # A target may lack a cache level, or rate it below main memory: skip it then.
         levels = [(size, speed) for size, speed in near if size and speed > target.memory_bandwidth]
         return Limits(target.peak_flops * cores, (*levels, (inf, target.memory_bandwidth)))
 
