@@ -230,7 +230,7 @@ def read(plan: ExecutionPlan, program: Program, n: int) -> tuple[bytes, bytes]:
 def main(seed: int, n_plans: int) -> None:
     # Threads and parallel kernels also where there is little work.
     constants.MIN_THREADED_WORK = 1
-    grouping.WORTH_A_THREAD = 0
+    grouping.MIN_THREAD_WORK = 0
     opts = PrepareConfig.from_env().opts
     lines: list[str] = []
     n_executions = n_donated = n_saved = 0

@@ -253,7 +253,7 @@ def test_results_do_not_depend_on_the_order_within_a_level(
     seeds = range(10)
     expected = [[t.numpy() for t in run(make_plan(seed, "disabled"))] for seed in seeds]
     clean_caches()
-    monkeypatch.setattr(grouping, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(grouping, "MIN_THREAD_WORK", 0)
     monkeypatch.setattr(compute, "load", load_for_shuffling)
     for seed in seeds:
         plan, found = make_plan(seed, mode)

@@ -1,4 +1,4 @@
-"""Fakes: kernels that are Python functions on arrays, batch launchers, and builders of small plans
+"""Fakes: kernels as Python functions on arrays, batch launchers, and builders of small plans
 and of loops.
 """
 
@@ -50,8 +50,8 @@ Body = Callable[..., None]
 
 
 class FakeProgram:
-    """A program that calls a Python function with the buffers' first bytes as arrays, and logs each
-    call.
+    """Program that calls a Python function with the first bytes of its buffers as arrays, and logs
+    each call.
     """
 
     entry: int | None = None
@@ -99,7 +99,7 @@ class FakeLauncher:
 
 
 class LoopingLauncher(FakeLauncher):
-    """A batch launcher that runs loops: what `Repeat` and `Move` mean."""
+    """Batch launcher that runs loops: reference semantics of `Repeat` and `Move`."""
 
     runs_loops = True
 
@@ -202,7 +202,7 @@ class Plans:
         return self.builder.add_buffer(100 + len(self.buffers) - 1, buffer)
 
     def intermediate(self, size: int = 4) -> int:
-        """A buffer that no caller gives, which gets memory with the plan."""
+        """Intermediate, which is allocated with the plan."""
         return self.add(Buffer(self.allocator, float32, size))
 
     def view(self, base: int, start: int, size: int, dtype: DType = float32) -> int:
@@ -265,9 +265,7 @@ class Plans:
         )
 
     def shapes_of(self, taken: Sequence[Buffer]) -> list[tuple[int, DType]]:
-        """What a kernel sees of its buffers: all, or of each as many elements as the smallest one
-        has if all are floats.
-        """
+        """Shapes of a kernel's arguments: whole buffers, or the smallest size if all are floats."""
         if self.sees_all or any(buffer.dtype is not float32 for buffer in taken):
             return [(buffer.size, buffer.dtype) for buffer in taken]
         size = min((buffer.size for buffer in taken), default=1)
@@ -281,7 +279,7 @@ class Plans:
         return self.builder.build()
 
     def plan(self, mode: PlannerMode, *outputs: int) -> ExecutionPlan:
-        """A plan on the buffers that have content, in which the others share memory."""
+        """Plan with all allocated buffers as inputs; the other buffers share memory."""
         self.builder.set_output_buffers(outputs)
         inputs = [buffer for buffer in self.buffers if buffer.is_allocated]
         return self.builder.build_template(inputs, planner=mode).bind(inputs)
@@ -355,7 +353,7 @@ class Loops(Plans):
         return self.bind(size, Slice(position), self.around.buffers[index].dtype)
 
     def carry(self, initial: int, result: int, spare: int | None = None) -> tuple[int, int]:
-        """The local buffers of a carried value: as it comes in, and as it is next."""
+        """Local buffers of a carry: input and output of an iteration."""
         buffer, number = self.around.buffers[initial], len(self.values)
         first = self.operand(initial)
         last = self.operand(result, is_written=True)
@@ -410,7 +408,7 @@ def plans() -> Plans:
 
 @pytest.fixture(scope="session")
 def new_plans() -> type[Plans]:
-    """For tests that need several."""
+    """Factory for tests that need several."""
     return Plans
 
 
@@ -422,7 +420,7 @@ def _no_custom_functions() -> Iterator[None]:
 
 @pytest.fixture
 def two_threads() -> Callable[[Callable[[], None], Callable[[], None]], None]:
-    """Run two functions at the same time."""
+    """Run two functions concurrently."""
 
     def run(first: Callable[[], None], second: Callable[[], None]) -> None:
         threads = [threading.Thread(target=f) for f in (first, second)]

@@ -43,13 +43,13 @@ def test_dependencies_are_resolved_by_id_and_by_index() -> None:
     assert resolve(op(10), op(20, 10), op(30), after={2: [0, 1]}) == [set(), {0}, {0, 1}]
 
 
-def test_a_unique_id_may_stand_later() -> None:
+def test_a_unique_id_may_refer_to_a_later_op() -> None:
     predecessors = resolve(op(10, 20), op(20))
     assert predecessors == [{1}, set()]
     assert order_ops([op(10, 20), op(20)], predecessors) == [1, 0]
 
 
-def test_a_repeated_id_means_the_latest_before() -> None:
+def test_a_repeated_id_refers_to_the_latest_earlier_op() -> None:
     ops = [op(1), op(2, 1), op(1), op(2, 1), op(3, 1, 2)]
     assert resolve(*ops) == [set(), {0}, set(), {2}, {2, 3}]
 
@@ -61,20 +61,20 @@ def test_an_unrolled_op_may_depend_on_its_own_earlier_instance() -> None:
 @pytest.mark.parametrize(
     ("ops", "after", "message", "op_ids"),
     [
-        ([op(1, 7)], {}, "op 1 depends on op id 7, which does not occur", (1, 7)),
+        ([op(1, 7)], {}, "op 1 depends on op id 7, which does not exist", (1, 7)),
         (
             [op(2, 1), op(1), op(1)],
             {},
-            "op 2 depends on op id 1, which does not occur before it (ids repeat)",
+            "op 2 depends on op id 1, which does not exist before it (ids repeat)",
             (2, 1),
         ),
-        ([op(4)], {0: [1]}, "op 4 depends on op index 1, but there are 1 ops", (4,)),
-        ([op(4)], {0: [-1]}, "op 4 depends on op index -1, but there are 1 ops", (4,)),
+        ([op(4)], {0: [1]}, "op 4 depends on op index 1, out of bounds for 1 ops", (4,)),
+        ([op(4)], {0: [-1]}, "op 4 depends on op index -1, out of bounds for 1 ops", (4,)),
         ([op(4)], {0: [0]}, "op 4 depends on itself by op index 0", (4,)),
         ([op(4, 4)], {}, "op 4 depends on itself", (4,)),
     ],
 )
-def test_dependencies_that_cannot_be_are_errors(
+def test_invalid_dependencies_are_rejected(
     ops: list[PreparedCopy], after: dict[int, list[int]], message: str, op_ids: tuple[int, ...]
 ) -> None:
     with pytest.raises(DependencyError) as caught:
@@ -83,10 +83,10 @@ def test_dependencies_that_cannot_be_are_errors(
     assert caught.value.op_ids == op_ids
 
 
-def test_the_tables_have_one_length() -> None:
+def test_tables_of_different_length_are_rejected() -> None:
     with pytest.raises(DependencyError) as caught:
         resolve_dependencies([op(5), op(6)], [[]])
-    assert str(caught.value) == "dependencies: 2 ops, but instance dependencies for 1"
+    assert str(caught.value) == "dependencies: expected instance dependencies for 2 ops, got 1"
     assert caught.value.op_ids == (5, 6)
 
 
@@ -193,7 +193,7 @@ def test_ops_that_touch_the_same_bytes_keep_their_order_and_others_have_none(
     assert reaches == expected
 
 
-def test_what_an_op_reads_and_writes_follows_from_its_kind(plans: Plans) -> None:
+def test_accesses_follow_from_the_kind_of_op(plans: Plans) -> None:
     x, y, empty = plans.buffer(4), plans.buffer(6), plans.add(Buffer(plans.allocator, float32, 0))
     part = plans.view(y, 2, 4)
     ids = [buffer.storage_id for buffer in plans.buffers]
@@ -224,7 +224,7 @@ def test_views_of_one_arena_that_share_bytes_are_ordered(plans: Plans) -> None:
     assert plans.read(arena) == [1] * 4 + [3] * 8 + [2] * 4
 
 
-def test_a_reader_that_is_not_ordered_by_any_edge_keeps_its_place(plans: Plans) -> None:
+def test_an_undeclared_reader_keeps_its_position(plans: Plans) -> None:
     slot, early, late = plans.buffer(4, 5), plans.buffer(4), plans.buffer(4)
     first, second = plans.view(slot, 0, 4), plans.view(slot, 0, 4)
     plans.op(plans.kernel(plans.add_one, [early], [first]))
@@ -236,7 +236,7 @@ def test_a_reader_that_is_not_ordered_by_any_edge_keeps_its_place(plans: Plans) 
     assert (plans.read(early), plans.read(late)) == ([6] * 4, [10] * 4)
 
 
-def test_readers_of_one_buffer_stand_on_one_level(plans: Plans) -> None:
+def test_readers_of_one_buffer_share_a_level(plans: Plans) -> None:
     source = plans.buffer()
     outs = [plans.buffer() for _ in range(3)]
     for out in outs:

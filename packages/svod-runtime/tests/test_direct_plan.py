@@ -1,4 +1,4 @@
-"""Executions on memory that a caller lends at each call, among others."""
+"""Direct executions on lent memory, mixed with other operations."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ def read(buffer: Buffer) -> list[float]:
 def get_replacements(lending: Lending, buffers: list[Buffer]) -> dict[int, Buffer]:
     return {
         index: buffer
-        for index, buffer in zip(lending.places, buffers, strict=True)
+        for index, buffer in zip(lending.buffer_indices, buffers, strict=True)
         if index is not None
     }
 
 
 def make_plan(plans: Plans, out: int) -> tuple[ExecutionPlan, Lending]:
-    """The plan, and the places of its first buffer and of the result."""
+    """Plan, and the slots of its first buffer and of the result."""
     plan = plans.plan("arena", out)
     return plan, Lending((plan.ast_to_buffer[SOURCE], plan.output_indices[0]))
 
 
 def make_sum(plans: Plans, launcher: object) -> tuple[ExecutionPlan, Lending]:
-    """A plan that adds an input to one that it holds, and 1 to that."""
+    """Plan that adds an input to a buffer of its own, and then adds 1."""
     source, held, middle, out = (
         plans.buffer(4, 1),
         plans.buffer(4, 5),
@@ -61,7 +61,7 @@ def make_sum(plans: Plans, launcher: object) -> tuple[ExecutionPlan, Lending]:
     return make_plan(plans, out)
 
 
-def test_results_are_in_the_memory_of_the_caller_and_the_plan_keeps_none(plans: Plans) -> None:
+def test_results_are_in_lent_memory_that_the_plan_does_not_keep(plans: Plans) -> None:
     plan, lending = make_sum(plans, plans.launcher())
     assert plan.can_execute_direct
     first, second = filled(0), filled(0)
@@ -70,13 +70,13 @@ def test_results_are_in_the_memory_of_the_caller_and_the_plan_keeps_none(plans: 
     assert (read(first), read(second)) == ([8] * 4, [9] * 4)
     assert lending.n_executions == 2
     assert not any(
-        plan.buffers[index].is_allocated for index in lending.places if index is not None
+        plan.buffers[index].is_allocated for index in lending.buffer_indices if index is not None
     )
 
 
-def test_what_the_plan_has_no_use_for_has_no_place(plans: Plans) -> None:
+def test_unused_buffers_have_no_slot(plans: Plans) -> None:
     plan, lending = make_sum(plans, plans.launcher())
-    source, out = lending.places
+    source, out = lending.buffer_indices
     result = filled(0)
     assert plan.execute_direct(Lending((None, source, out)), [filled(100), filled(2), result])
     assert read(result) == [8] * 4
@@ -89,7 +89,7 @@ def test_kernels_that_are_launched_one_by_one_take_addresses_too(plans: Plans) -
     assert read(result) == [8] * 4
 
 
-def test_a_plan_that_copies_takes_buffers_and_not_addresses(plans: Plans) -> None:
+def test_plans_with_copies_are_not_executed_directly(plans: Plans) -> None:
     source, copied, out = plans.buffer(4, 1), plans.intermediate(), plans.intermediate()
     plans.op(PreparedCopy(0, (copied, source)))
     plans.op(plans.kernel(plans.add_one, [out], [copied]))
@@ -101,12 +101,12 @@ def test_a_plan_that_copies_takes_buffers_and_not_addresses(plans: Plans) -> Non
     assert read(result) == [3] * 4
 
 
-def test_nothing_runs_on_what_was_given_away(plans: Plans) -> None:
+def test_donated_buffers_are_rejected(plans: Plans) -> None:
     plan, lending = make_sum(plans, plans.launcher())
     held = plan.buffer(HELD)
     assert held is not None
     assert plan.execute_direct(lending, [filled(2), filled(0)])
-    plan.forget_content(held, "somebody took it")
+    plan.mark_donated(held, "somebody took it")
     result = filled(0)
     assert not plan.execute_direct(lending, [filled(2), result])
     with pytest.raises(DonatedBufferError, match="somebody took it"):
@@ -116,7 +116,7 @@ def test_nothing_runs_on_what_was_given_away(plans: Plans) -> None:
     assert read(result) == [13] * 4
 
 
-def test_a_caller_that_finds_another_thread_at_work_goes_another_way(plans: Plans) -> None:
+def test_a_busy_plan_is_not_executed_directly(plans: Plans) -> None:
     started, may_end = threading.Event(), threading.Event()
 
     def wait(out: np.ndarray, x: np.ndarray) -> None:
@@ -137,7 +137,7 @@ def test_a_caller_that_finds_another_thread_at_work_goes_another_way(plans: Plan
     assert read(result) == [3] * 4
 
 
-def test_an_interrupt_while_a_caller_begins_to_lend_is_made_good(
+def test_a_plan_recovers_from_an_interrupt_while_slots_are_lent(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, lending = make_sum(plans, plans.launcher())
@@ -156,12 +156,12 @@ def test_an_interrupt_while_a_caller_begins_to_lend_is_made_good(
     assert read(plan.output_buffers[0]) == [6] * 4
 
 
-def test_memory_that_is_given_again_after_an_interrupt_is_read_where_it_is(plans: Plans) -> None:
+def test_a_reused_address_is_rewritten_after_an_interrupt(plans: Plans) -> None:
     plan, lending = make_sum(plans, plans.launcher())
     first, second, result = filled(2), filled(3), filled(0)
 
     class Interrupting(list[Buffer]):
-        """Buffers of which the last one is never found."""
+        """Buffers whose last lookup is interrupted."""
 
         def __getitem__(self, index: int) -> Buffer:  # pyright: ignore[reportIncompatibleMethodOverride]
             if index == len(self) - 1:
@@ -184,12 +184,13 @@ ACTIONS = ("direct", "other", "on", "lent", "execute", "replace", "held", "share
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(actions=st.lists(st.sampled_from(ACTIONS), min_size=2, max_size=12))
-def test_direct_executions_leave_nothing_behind_for_others(
-    plans: Plans, actions: list[str]
-) -> None:
+def test_direct_executions_do_not_affect_later_operations(plans: Plans, actions: list[str]) -> None:
     plans = type(plans)()
     plan, lending = make_sum(plans, plans.launcher())
-    another, lent = Lending(lending.places), frozenset(get_replacements(lending, [filled(0)] * 2))
+    another, lent = (
+        Lending(lending.buffer_indices),
+        frozenset(get_replacements(lending, [filled(0)] * 2)),
+    )
     # What the plan has of its own: zeros once a caller lent it something.
     source, held = 1, 5
     small = filled(20)

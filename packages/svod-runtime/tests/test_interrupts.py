@@ -1,4 +1,4 @@
-"""Ctrl-C while a plan writes memory that was there before: all is written, or nothing."""
+"""Ctrl-C during writes to existing memory: all are done, or none."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def handler() -> Iterator[None]:
-    """Ctrl-C raises, and whatever a test does to that is undone."""
+    """Install the default Ctrl-C handler, and restore the previous one after the test."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -43,7 +43,7 @@ def add_one_interrupted(out: Array) -> None:
 
 
 @pytest.mark.parametrize("run", ["execute", "execute_profiled"])
-def test_ctrl_c_is_raised_when_all_is_written(plans: Plans, run: str) -> None:
+def test_ctrl_c_is_raised_after_all_writes(plans: Plans, run: str) -> None:
     first, second = plans.buffer(4, 1), plans.buffer(4, 2)
     plans.op(plans.kernel(add_one_interrupted, [first]))
     plans.op(plans.kernel(add_one, [second]), after=[0])
@@ -54,7 +54,7 @@ def test_ctrl_c_is_raised_when_all_is_written(plans: Plans, run: str) -> None:
         assert (plans.read(first), plans.read(second)) == ([1 + n] * 4, [2 + n] * 4)
 
 
-def test_a_second_ctrl_c_is_raised_at_once_and_says_what_that_means(plans: Plans) -> None:
+def test_a_second_ctrl_c_is_raised_immediately_with_a_note(plans: Plans) -> None:
     first, second = plans.buffer(4, 1), plans.buffer(4, 2)
 
     def insist(_: Array) -> None:
@@ -66,7 +66,7 @@ def test_a_second_ctrl_c_is_raised_at_once_and_says_what_that_means(plans: Plans
     plan = plans.build(first, second)
     with pytest.raises(KeyboardInterrupt) as caught:
         plan.execute()
-    assert "of no whole execution" in caught.value.__notes__[0]
+    assert "its outputs are incomplete" in caught.value.__notes__[0]
     assert plans.read(second) == [2] * 4
 
 
@@ -114,7 +114,7 @@ def test_a_handler_that_is_set_inside_a_delay_stays() -> None:
 
 
 @pytest.mark.parametrize("known", [signal.SIG_IGN, signal.SIG_DFL])
-def test_what_raises_nothing_is_left_alone(known: signal.Handlers) -> None:
+def test_handlers_that_raise_nothing_are_kept(known: signal.Handlers) -> None:
     signal.signal(signal.SIGINT, known)
     with InterruptDelay():
         assert signal.getsignal(signal.SIGINT) is known
@@ -154,7 +154,7 @@ def test_a_plan_of_one_call_sets_no_handler(plans: Plans, monkeypatch: pytest.Mo
     assert (plans.read(first), plans.read(second)) == ([2] * 4, [3] * 4)
 
 
-def test_memory_that_is_given_away_waits_for_nothing(plans: Plans) -> None:
+def test_writes_to_donated_memory_are_not_delayed(plans: Plans) -> None:
     # What came in donated memory is gone in any case: a long computation may be ended there.
     given, out = plans.buffer(4, 1), plans.buffer(4, 2)
     plans.op(plans.kernel(add_one_interrupted, [given]))

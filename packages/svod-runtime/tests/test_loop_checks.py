@@ -1,4 +1,4 @@
-"""What a plan says of a loop that cannot be, when it is built."""
+"""Errors of invalid loops at build time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def draw(plans: Plans) -> tuple[Loops, dict[str, int]]:
-    """A carried sum over slices of two elements; four iterations have slices."""
+    """Running sum over slices of two elements; the operand has four slices."""
     xs, x, result, spare = (
         plans.buffer(8),
         plans.buffer(2),
@@ -65,20 +65,20 @@ Change = Callable[[PreparedLoop, "Plans"], PreparedLoop]
 CASES: list[tuple[Change, str]] = [
     (
         lambda loop, _: replace(loop, count=5),
-        r"local buffer 2, Slice\(3\), takes 40 bytes, but .* has 32",
+        r"local buffer 2, Slice\(3\), needs 40 bytes, but .* has 32",
     ),
     (
         lambda loop, _: replace(loop, count=UOp.variable("n", 1, 9)),
-        r"takes 72 bytes, but .* has 32",
+        r"needs 72 bytes, but .* has 32",
     ),
-    (lambda loop, _: replace(loop, count=None), "has no number of iterations"),
+    (lambda loop, _: replace(loop, count=None), "has no trip count"),
     (
         lambda loop, _: replace(loop, count=None, count_position=9),
-        "the number of iterations is at position 9, but it has 4",
+        "the trip count is at position 9, out of bounds for 4 operands",
     ),
     (
         lambda loop, _: replace(loop, count=None, count_position=3),
-        "counts to .*, which is no int64",
+        "trip count must be an int64, got ",
     ),
     (
         lambda loop, plans: replace(
@@ -87,62 +87,71 @@ CASES: list[tuple[Change, str]] = [
             count_position=4,
             buffer_indices=(*loop.buffer_indices, plans.add(Buffer(plans.allocator, int64, 1))),
         ),
-        "has slices, but how many there are is only known when it runs",
+        "slices need a trip count that is known before the loop runs",
     ),
-    (lambda loop, _: replace(loop, branch=2, n_branches=2), "is branch 2 of 2"),
-    (lambda loop, _: replace(loop, output_indices=(1, 2, 7)), "output position 7 is out of range"),
+    (
+        lambda loop, _: replace(loop, branch=2, n_branches=2),
+        "branch 2 is out of bounds for 2 branches",
+    ),
+    (
+        lambda loop, _: replace(loop, output_indices=(1, 2, 7)),
+        "output position 7 is out of bounds for 4 buffers",
+    ),
     (
         lambda loop, _: replace(loop, output_indices=(1,)),
-        "carried value 0 is written, but position 2 is no output",
+        "carry 0 is written, but position 2 is not in output_indices",
     ),
-    (lambda loop, _: replace(loop, buffer_indices=(0, 1, 2, 99)), "no buffer 99"),
+    (
+        lambda loop, _: replace(loop, buffer_indices=(0, 1, 2, 99)),
+        "buffer index 99 is out of bounds for 4",
+    ),
     (
         lambda loop, _: replace(loop, buffer_indices=(1, 2, 2, 0)),
-        "operands 1 and 2 overlap, and it writes one of them",
+        "operands 1 and 2 overlap, and the loop writes one of them",
     ),
     (
         lambda loop, _: with_body(loop, bindings=loop.body.bindings[:2]),
-        "has 3 local buffers, but 2 bindings",
+        "expected 3 bindings, one per local buffer, got 2",
     ),
     (
         lambda loop, _: with_body(loop, carried=(Carried(0, 1, 3),)),
-        "carried value 0 is in buffers of several sizes",
+        "buffers of carry 0 differ in size or device",
     ),
     (
         lambda loop, _: with_body(loop, carried=(Carried(0, 1, 8),)),
-        "carried value 0 is at position 8, but it has 4",
+        "carry 0 is at position 8, out of bounds for 4 operands",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedIn(1), *loop.body.bindings[1:])),
-        r"CarriedIn\(1\), is none of 1 carried values",
+        r"CarriedIn\(1\), is out of bounds for 1 carries",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(Whole(3), *loop.body.bindings[1:])),
-        r"local buffer 0, Whole\(3\), takes 8 bytes, but .* has 32",
+        r"local buffer 0, Whole\(3\), needs 8 bytes, but .* has 32",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(Whole(5), *loop.body.bindings[1:])),
-        r"Whole\(5\), is at position 5, but it has 4",
+        r"Whole\(5\), is at position 5, out of bounds for 4 operands",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedOut(0), CarriedIn(0), Slice(3))),
-        "it has a spare to write to",
+        "write CarriedOut, since the carry has a spare",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedIn(0), None, Slice(3))),
-        "nothing writes what carried value 0 is next",
+        r"no op writes CarriedOut\(0\)",
     ),
     (
         lambda loop, _: with_body(loop, bindings=(CarriedIn(0), Whole(0), Slice(3))),
-        r"writes local buffer 1, Whole\(0\), but position 0 is no output",
+        r"writes local buffer 1, Whole\(0\), but position 0 is not in output_indices",
     ),
     (
         lambda loop, plans: bind_another(loop, Buffer(plans.allocator, float32, 2), Whole(1)),
-        "operand 1 is bound, but a carried value changes it",
+        "operand 1 is bound, but a carry overwrites it",
     ),
     (
         lambda loop, plans: bind_another(loop, loop.body.buffers[0].view(0, 4, float32), Whole(0)),
-        "local buffer 3 is bound to .*, but no storage of its own",
+        "local buffer 3 is bound to .*, but does not cover its own storage",
     ),
     (
         lambda loop, plans: bind_another(
@@ -150,28 +159,28 @@ CASES: list[tuple[Change, str]] = [
         ),
         "local buffer 3, .*, has memory but is not bound",
     ),
-    (lambda loop, _: with_body(loop, go_on=5), "goes on by local buffer 5 of 3"),
-    (lambda loop, _: with_body(loop, go_on=1), "goes on by .*, which is no bool"),
+    (lambda loop, _: with_body(loop, go_on=5), "go_on 5 is out of bounds for 3 local buffers"),
+    (lambda loop, _: with_body(loop, go_on=1), "go_on must be one bool, got "),
     (
         lambda loop, _: with_body(loop, ops=(replace(loop.body.ops[0], buffer_indices=(1, 0, 8)),)),
-        r"loop \(op \d+\), kernel sum \(op 7\): no buffer 8, there are 3",
+        r"loop \(op \d+\), kernel sum \(op 7\): buffer index 8 is out of bounds for 3 buffers",
     ),
     (
         lambda loop, _: with_body(loop, ops=(*loop.body.ops, PreparedBufferView(3, (1, 2), 0, 8))),
-        "local buffer 1 is a view, and bound as well",
+        "local buffer 1 is a view, so it must not be bound",
     ),
     (
         lambda loop, plans: with_body(
             bind_another(loop, Buffer(plans.allocator, float32, 1), None),
             ops=(*loop.body.ops, PreparedBufferView(3, (3, 2), 4, 4)),
         ),
-        "is no view of .* from byte 4 on",
+        "is not the view of .* at byte offset 4",
     ),
 ]
 
 
 @pytest.mark.parametrize(("change", "problem"), CASES, ids=[problem for _, problem in CASES])
-def test_a_loop_that_does_not_fit_is_an_error_when_the_plan_is_built(
+def test_invalid_loops_are_rejected_at_build_time(
     plans: Plans, change: Change, problem: str
 ) -> None:
     body, found = draw(plans)
@@ -181,7 +190,7 @@ def test_a_loop_that_does_not_fit_is_an_error_when_the_plan_is_built(
         plans.builder.build_template([plans.buffers[found["xs"]], plans.buffers[found["x"]]])
 
 
-def test_what_the_errors_are_about_is_allowed_otherwise(plans: Plans) -> None:
+def test_the_unchanged_loop_is_valid(plans: Plans) -> None:
     body, found = draw(plans)
     plans.op(body.loop(4))
     plans.plan("arena", found["result"]).execute()
@@ -198,7 +207,7 @@ def test_a_result_may_lie_on_its_initial_value_unless_the_body_reads_that_throug
     plans.plan("arena", found["x"]).execute()
 
 
-def test_a_value_that_is_read_throughout_is_not_where_a_result_is(plans: Plans) -> None:
+def test_a_result_may_not_overlap_a_whole_operand(plans: Plans) -> None:
     body, found = draw(plans)
     body.whole(found["x"])
     loop = body.loop(4)
@@ -219,17 +228,17 @@ def test_ops_of_a_body_depend_on_ops_of_the_body(plans: Plans) -> None:
         plans.plan("arena", found["result"])
 
 
-def test_loops_in_each_other_count_by_counters_of_their_own(plans: Plans) -> None:
+def test_nested_loops_need_distinct_counters(plans: Plans) -> None:
     outer, found = draw(plans)
     inner = outer.body()
     inner.carry(found["before"], found["after"], None)
     outer.op(inner.loop(2, counter="t"))
     plans.op(outer.loop(4, counter="t"))
-    with pytest.raises(PlanError, match="counts by t, as a loop around it does"):
+    with pytest.raises(PlanError, match="counter t is already the counter of an enclosing loop"):
         plans.plan("arena", found["result"])
 
 
-def test_what_a_loop_writes_is_writable(plans: Plans) -> None:
+def test_outputs_of_loops_must_be_writable(plans: Plans) -> None:
     body, found = draw(plans)
     owner = plans.buffers[found["x"]].ensure_allocated()
     result = Buffer.wrap(owner, owner.address, 8, float32, is_writable=False)

@@ -1,6 +1,4 @@
-"""What plans with loops report: kernels, times, memory, who made a NaN, and whose memory
-they hold.
-"""
+"""Reports of plans with loops: kernels, times, memory, and kernels that produce a NaN."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ def add_one(out: Array, x: Array) -> None:
 
 
 def add_loop(plans: Plans, body: Loops, size: int = 4) -> tuple[int, int, int]:
-    """A carried value of zeros: as it comes in, as it is next, and the result."""
+    """Carry of zeros: input, output and result."""
     buffer = Buffer(plans.allocator, float32, size)
     buffer.copyin(np.zeros(size, np.float32))
     result = plans.intermediate(size)
@@ -57,7 +55,7 @@ def plan_nest(plans: Plans, n: UOp | int = 3) -> ExecutionPlan:
     return plans.plan("arena", result, first)
 
 
-def test_kernels_of_loops_are_listed_once_and_say_how_often_they_run(plans: Plans) -> None:
+def test_kernels_of_loops_are_listed_once_with_their_launch_count(plans: Plans) -> None:
     n = UOp.variable("n", 0, 9)
     plan = plan_nest(plans, n)
     plan.execute_with_vars({"n": 2})
@@ -70,7 +68,7 @@ def test_kernels_of_loops_are_listed_once_and_say_how_often_they_run(plans: Plan
     assert [[b.nbytes for b in k.buffers] for k in plan.kernels()] == [[16, 16]] * 3
 
 
-def test_it_is_not_known_how_often_a_kernel_runs_whose_loop_says_when_it_ends(plans: Plans) -> None:
+def test_the_launch_count_is_unknown_in_loops_with_a_condition(plans: Plans) -> None:
     body = plans.body()
     before, after, result = add_loop(plans, body)
     go_on = body.add(Buffer(plans.allocator, bool_, 1))
@@ -125,7 +123,7 @@ def test_a_profile_has_one_row_for_each_kernel_and_counts_its_launches(
 
 
 @pytest.mark.parametrize("is_native", [False, True])
-def test_a_kernel_of_a_loop_that_makes_a_nan_is_named_with_its_iteration(
+def test_a_loop_kernel_that_produces_a_nan_is_named_with_its_iteration(
     plans: Plans, is_native: bool
 ) -> None:
     plans.default_launcher = plans.looping_launcher() if is_native else None
@@ -169,7 +167,7 @@ def test_kernels_of_a_loop_come_from_their_own_lines_or_from_those_of_the_loop(
 
 
 @pytest.mark.parametrize(("mode", "expected"), [("arena", 2), ("remap", 2), ("disabled", 9)])
-def test_what_lives_within_an_iteration_shares_memory(
+def test_intermediates_of_an_iteration_share_memory(
     plans: Plans, mode: PlannerMode, expected: int
 ) -> None:
     body = plans.body()
@@ -195,7 +193,7 @@ def test_what_lives_within_an_iteration_shares_memory(
         )
 
 
-def test_intermediates_around_a_loop_have_its_memory_before_and_after(plans: Plans) -> None:
+def test_intermediates_around_a_loop_share_its_memory(plans: Plans) -> None:
     def chain(source: int) -> int:
         for _ in range(3):
             last = plans.intermediate(256)
@@ -294,7 +292,7 @@ def test_executing_a_loop_that_a_launcher_runs_allocates_nothing(plans: Plans) -
 
 @pytest.mark.parametrize("mode", ["arena", "remap"])
 @pytest.mark.parametrize("is_read_later", [False, True])
-def test_what_a_loop_changes_in_place_begins_where_it_ends_unless_somebody_else_needs_it(
+def test_carries_are_coalesced_unless_the_initial_value_has_another_reader(
     plans: Plans, mode: PlannerMode, is_read_later: bool
 ) -> None:
     x, first, result, last = plans.buffer(256), *(plans.intermediate(256) for _ in range(3))
@@ -325,7 +323,7 @@ def test_what_a_loop_changes_in_place_begins_where_it_ends_unless_somebody_else_
 
 
 @pytest.mark.parametrize("n_filled", [2, 3])
-def test_what_one_of_all_branches_fills_shares_memory(plans: Plans, n_filled: int) -> None:
+def test_results_that_every_branch_fills_share_memory(plans: Plans, n_filled: int) -> None:
     index = plans.add(Buffer(plans.allocator, int64, 1).ensure_allocated())
     last = plans.buffer(256)
     plans.buffers[index].copyin(np.array([1]))

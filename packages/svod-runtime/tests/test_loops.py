@@ -1,6 +1,4 @@
-"""Loops of plans compute what their bodies say, whoever runs them: a launcher in one call, or
-Python.
-"""
+"""Results of loops, run by a launcher in one call or by Python."""
 
 from __future__ import annotations
 
@@ -33,9 +31,7 @@ MODES: list[PlannerMode] = ["arena", "remap", "disabled"]
 
 @pytest.fixture(params=["native", "batches", "single"])
 def way(request: pytest.FixtureRequest, plans: Plans) -> str:
-    """Who launches the kernels of `plans`: a launcher that runs loops, one that does not, or
-    nobody.
-    """
+    """Launcher of the kernels of `plans`: with loops, without loops, or none."""
     set_way(plans, request.param)
     return request.param
 
@@ -71,7 +67,7 @@ def add(out: Array, x: Array, y: Array) -> None:
 def carry(
     plans: Plans, body: Loops, initial: int, *, is_in_place: bool = False
 ) -> tuple[int, int, int]:
-    """A carried value in new memory: as it comes in, as it is next, and its result."""
+    """Carry in new memory: input, output and result."""
     size = plans.buffers[initial].size
     result = plans.intermediate(size)
     spare = None if is_in_place else plans.intermediate(size)
@@ -118,9 +114,7 @@ def test_slices_come_in_order_and_fill_results_in_order(
     assert outputs(plan) == [running[-1].tolist(), stacked.ravel().tolist()]
 
 
-def test_kernels_see_the_number_of_the_iteration_and_callers_do_not_change_it(
-    plans: Plans, way: str
-) -> None:
+def test_kernels_read_the_counter_and_callers_cannot_set_it(plans: Plans, way: str) -> None:
     seen: list[tuple[int, int]] = []
 
     def count(out: Array, x: Array, t: int, n: int) -> None:
@@ -142,7 +136,7 @@ def test_kernels_see_the_number_of_the_iteration_and_callers_do_not_change_it(
 
 @pytest.mark.parametrize("limit", [0.0, 1.0, 10.0, 100.0])
 @pytest.mark.parametrize("count", [1, 4, 5, 1000])
-def test_a_loop_ends_when_its_body_says_so(
+def test_a_loop_ends_when_its_condition_is_false(
     plans: Plans, way: str, limit: float, count: int
 ) -> None:
     body = plans.body()
@@ -172,7 +166,7 @@ def increase(out: Any, x: Any) -> None:
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 6])
-def test_the_number_of_iterations_may_be_computed(plans: Plans, way: str, count: int) -> None:
+def test_the_trip_count_may_be_computed(plans: Plans, way: str, count: int) -> None:
     given, number = filled(plans, [count - 1]), plans.add(Buffer(plans.allocator, int64, 1))
     plans.op(plans.kernel(increase, [number], [given]))
     body = plans.body()
@@ -187,7 +181,7 @@ def test_the_number_of_iterations_may_be_computed(plans: Plans, way: str, count:
     assert outputs(plan) == [[7]]
 
 
-def test_the_number_of_iterations_may_be_an_expression_of_variables(plans: Plans, way: str) -> None:
+def test_the_trip_count_may_be_an_expression_of_variables(plans: Plans, way: str) -> None:
     n = UOp.variable("n", 1, 6)
     xs, body, sums = filled(plans, np.arange(12.0)), plans.body(), plans.intermediate(12)
     before, after, result = carry(plans, body, filled(plans, [0.0]))
@@ -234,8 +228,8 @@ def test_one_branch_of_a_switch_runs(plans: Plans, way: str, index: int) -> None
 @pytest.mark.parametrize("is_same", [False, True])
 @pytest.mark.parametrize("mode", MODES)
 def test_loops_nest(plans: Plans, way: str, mode: PlannerMode, is_same: bool) -> None:
-    """Rows of rows: the outer loop carries a sum over the last value of each inner one; that
-    depends on the outer counter.
+    """Nested sums: the outer loop sums up the last value of each inner loop, which depends on the
+    outer counter.
     """
     xs, sums = filled(plans, np.arange(12.0)), plans.intermediate(4)
     outer = plans.body()
@@ -269,9 +263,7 @@ def test_loops_nest(plans: Plans, way: str, mode: PlannerMode, is_same: bool) ->
         assert outputs(one) == [[state], stacked]
 
 
-def test_an_inner_number_of_iterations_may_depend_on_the_outer_iteration(
-    plans: Plans, way: str
-) -> None:
+def test_an_inner_trip_count_may_depend_on_the_outer_counter(plans: Plans, way: str) -> None:
     outer = plans.body()
     before, after, result = carry(plans, outer, filled(plans, [0.0]))
     inner = outer.body()
@@ -332,9 +324,7 @@ def add_number(out: Array, x: Array, n: int) -> None:
     out[:] = x + n
 
 
-def test_bodies_see_parts_of_what_is_bound_and_copy_within_an_iteration(
-    plans: Plans, way: str
-) -> None:
+def test_bodies_use_views_of_bound_buffers_and_copies(plans: Plans, way: str) -> None:
     xs, body = filled(plans, np.arange(12.0)), plans.body()
     before, after, result = carry(plans, body, filled(plans, [1.0, 2.0]))
     row = body.slice(xs, 4)
@@ -386,7 +376,7 @@ def test_custom_functions_run_in_bodies(plans: Plans, way: str) -> None:
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 @pytest.mark.parametrize("is_in_place", [False, True])
-def test_a_result_may_be_where_its_initial_value_is(
+def test_a_result_may_alias_its_initial_value(
     plans: Plans, way: str, count: int, is_in_place: bool
 ) -> None:
     x, body = filled(plans, [1.0, 2.0]), plans.body()
@@ -515,14 +505,12 @@ def test_a_loop_and_its_neighbours_are_one_call(plans: Plans) -> None:
 
 
 class Far(HostAllocator):
-    """Memory of a device that the host reads by copies alone."""
+    """Device memory that the host reads only by copies."""
 
     is_host_addressable = False
 
 
-def test_a_number_of_iterations_and_a_condition_may_be_on_another_device(
-    plans: Plans, way: str
-) -> None:
+def test_trip_count_and_condition_may_be_on_another_device(plans: Plans, way: str) -> None:
     plans.allocator = Far("CPU:7")
     number, given, start = filled(plans, [9]), filled(plans, [[20.0]]), filled(plans, [[0.0]])
     body, result = plans.body(), plans.intermediate(1)
@@ -564,7 +552,9 @@ def test_a_body_copies_between_devices(plans: Plans, way: str) -> None:
 
 
 @pytest.mark.parametrize("refused", ["nothing", "loops", "k1", "all"])
-def test_what_a_launcher_refuses_is_launched_one_by_one(plans: Plans, refused: str) -> None:
+def test_kernels_that_a_launcher_rejects_are_launched_separately(
+    plans: Plans, refused: str
+) -> None:
     tables: list[list[str]] = []
 
     class Choosy(type(plans.looping_launcher())):

@@ -1,4 +1,4 @@
-"""What a memory planner reports."""
+"""Memory reports."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from svod_runtime import MemoryReport
 
 
-def test_a_report_counts_what_is_saved_by_sharing_and_by_donating() -> None:
+def test_a_report_counts_savings_of_sharing_and_donation() -> None:
     report = MemoryReport(
         "arena", 9, bytes_before=9 << 20, bytes_after=3 << 20, lower_bound=2 << 20
     )
@@ -24,7 +24,7 @@ def test_a_report_counts_what_is_saved_by_sharing_and_by_donating() -> None:
     )
 
 
-def test_a_report_of_nothing_says_little() -> None:
+def test_an_empty_report_is_short() -> None:
     report = MemoryReport("disabled")
     assert (report.bytes_saved, report.ratio, report.n_donated) == (0, 1.0, 0)
     assert str(report) == "disabled: 0 intermediates of 0 bytes"

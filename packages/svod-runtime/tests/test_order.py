@@ -1,5 +1,5 @@
-"""Independent branches run one after the other where each kernel has all cores, and side by side
-where it has one.
+"""Order of independent branches: sequential for threaded kernels, concurrent for single-core
+kernels.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NEVER_BESIDE: dict[str, Any] = {"is_safe": False}
 def plan_branches(
     plans: Plans, n: int, facts: dict[str, Any], *, is_by_step: bool = False
 ) -> ExecutionPlan:
-    """As many branches, each of two large results and a small one, which are then summed up."""
+    """Plan of `n` branches, each with two large results and a small one, and their sum."""
     x = plans.buffer(256)
     branches = [
         (plans.intermediate(256), plans.intermediate(256), plans.intermediate(1)) for _ in range(n)
@@ -48,17 +48,17 @@ def plan_branches(
     return plans.plan("arena", total)
 
 
-def test_branches_whose_kernels_use_all_cores_take_the_memory_of_one(plans: Plans) -> None:
+def test_branches_of_threaded_kernels_run_sequentially(plans: Plans) -> None:
     report = plan_branches(plans, 20, ALL_CORES).memory_report
     assert report.bytes_after <= 2 * 1024 + 20 * 64
     assert report.bytes_before == 20 * 2048 + 38 * 4
 
 
-def test_branches_whose_kernels_use_one_core_are_all_alive(plans: Plans) -> None:
+def test_branches_of_single_core_kernels_are_all_live(plans: Plans) -> None:
     assert plan_branches(plans, 20, ONE_CORE).memory_report.bytes_after >= 20 * 1024
 
 
-def test_branches_that_are_listed_step_by_step_run_one_after_the_other(plans: Plans) -> None:
+def test_branches_listed_step_by_step_run_sequentially(plans: Plans) -> None:
     # Nobody's order is right: as listed, all branches are alive at once, and so they are as early
     # as possible.
     assert (
@@ -68,7 +68,7 @@ def test_branches_that_are_listed_step_by_step_run_one_after_the_other(plans: Pl
 
 
 @given(st.randoms(use_true_random=False), st.integers(2, 12))
-def test_what_leaves_the_least_memory_taken_comes_first(random: random.Random, n: int) -> None:
+def test_the_unit_with_the_least_growth_comes_first(random: random.Random, n: int) -> None:
     predecessors = [
         {p for p in range(max(0, unit - 4), unit) if random.random() < 0.4} for unit in range(n)
     ]
@@ -94,15 +94,15 @@ def test_what_leaves_the_least_memory_taken_comes_first(random: random.Random, n
 @pytest.mark.parametrize(
     "facts", [ALL_CORES, TOO_SMALL, NEVER_BESIDE], ids=["all cores", "small", "alone"]
 )
-def test_what_would_run_alone_has_a_level_of_its_own(plans: Plans, facts: dict[str, Any]) -> None:
+def test_ops_that_run_separately_have_their_own_level(plans: Plans, facts: dict[str, Any]) -> None:
     assert [len(level) for level in plan_branches(plans, 4, facts).levels] == [1] * 15
 
 
-def test_kernels_that_fill_one_core_stay_beside_each_other(plans: Plans) -> None:
+def test_single_core_kernels_share_a_level(plans: Plans) -> None:
     assert [len(level) for level in plan_branches(plans, 4, ONE_CORE).levels] == [4, 4, 4, 1, 1, 1]
 
 
-def test_one_kernel_that_uses_all_cores_sets_its_whole_level_apart() -> None:
+def test_a_threaded_kernel_splits_its_level() -> None:
     all_cores, one_core, too_small = (
         Load(None, True, 1 << 30),
         Load(None, False, 1 << 30),
@@ -136,7 +136,7 @@ def test_an_order_never_takes_more_memory_than_running_all_as_early_as_possible(
     assert narrow.plan("arena", *outputs).memory_report.lower_bound <= early.lower_bound
 
 
-def test_what_an_op_declares_to_wait_for_comes_before_it_in_every_order(plans: Plans) -> None:
+def test_declared_predecessors_come_first_in_every_order(plans: Plans) -> None:
     made: list[int] = []
     waits: dict[int, set[int]] = {}
     for number in range(12):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples
-from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_most_live, pack
+from svod_runtime.memory.packing import Block, _make_orders, _place_in_order, get_peak_bytes, pack
 
 LAST = 40
 TIMES = st.integers(0, LAST)
@@ -19,7 +19,7 @@ def blocks(draw: st.DrawFn) -> list[Block]:
 
 
 def lives_that_grow_and_shrink(n: int) -> list[Block]:
-    """Like the skips of a U-Net: each inside the one before."""
+    """Nested live ranges, like the skip connections of a U-Net."""
     generator = random.Random(1)
     return [Block(generator.randrange(1, 1000) * 64, i, 2 * n - 1 - i) for i in range(n)]
 
@@ -34,10 +34,10 @@ def random_lives(n: int, longest: int) -> list[Block]:
 
 
 def check(given: list[Block]) -> float:
-    """Check that no two blocks meet; the ratio to the lower bound."""
+    """Check that no two blocks overlap, and return the ratio to the lower bound."""
     packing = pack(given)
     events = sorted(
-        ((start, start + b.size, b) for start, b in zip(packing.starts, given, strict=True)),
+        ((start, start + b.size, b) for start, b in zip(packing.offsets, given, strict=True)),
         key=lambda e: e[0],
     )
     for number, (_, end, block) in enumerate(events):
@@ -46,20 +46,20 @@ def check(given: list[Block]) -> float:
                 break
             assert other.size == 0 or block.last < other.first or other.last < block.first
     assert packing.size == max((end for _, end, _ in events), default=0)
-    bound = get_most_live(given)
+    bound = get_peak_bytes(given)
     assert packing.size >= bound
     return packing.size / max(1, bound)
 
 
 @settings(max_examples=count_examples(300), deadline=None)
 @given(blocks())
-def test_blocks_that_live_at_the_same_time_do_not_meet(given: list[Block]) -> None:
+def test_simultaneously_live_blocks_do_not_overlap(given: list[Block]) -> None:
     check(given)
 
 
-def test_blocks_that_live_one_after_the_other_share_one_place() -> None:
+def test_blocks_with_disjoint_live_ranges_share_an_offset() -> None:
     assert pack([Block(64, t, t) for t in range(10)]) == ([0] * 10, 64)
-    assert pack([]).size == get_most_live([]) == 0
+    assert pack([]).size == get_peak_bytes([]) == 0
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_another_order_is_tried_where_the_first_is_not_near_the_least() -> None:
     assert check([Block(3, 1, 3), Block(3, 0, 1), Block(5, 0, 0), Block(4, 2, 3)]) == 1
 
 
-def test_the_best_of_all_that_was_tried_counts() -> None:
+def test_the_smallest_packing_is_kept() -> None:
     n_better = n_raised = 0
     for seed in range(200):
         generator = random.Random(seed)
@@ -92,7 +92,7 @@ def test_the_best_of_all_that_was_tried_counts() -> None:
         ]
         sizes = [_place_in_order(given, order).size for order in _make_orders(given)]
         size = pack(given).size
-        assert size <= max(min(sizes), get_most_live(given) * 1.02)
+        assert size <= max(min(sizes), get_peak_bytes(given) * 1.02)
         n_better += size < sizes[0]
         n_raised += size < min(sizes)
     assert n_better > 20

@@ -91,7 +91,7 @@ def test_a_plan_without_buffers_is_fine() -> None:
     assert (plan.device, plan.num_outputs, plan.output_buffer) == ("CPU", 0, None)
 
 
-def test_memory_that_is_not_there_is_noticed_when_the_plan_is_built(plans: Plans) -> None:
+def test_out_of_memory_is_raised_at_build_time(plans: Plans) -> None:
     index = plans.add(Buffer(HostAllocator(), float32, 1 << 60))
     with pytest.raises(OutOfMemoryError):
         plans.build(index)
@@ -101,7 +101,7 @@ def test_outputs_are_set_explicitly(plans: Plans) -> None:
     plans.buffer()
     with pytest.raises(PlanError) as caught:
         plans.builder.build()
-    assert str(caught.value) == "plan: output buffers must be set explicitly"
+    assert str(caught.value) == "plan: has no outputs: call set_output_buffers"
     plans.builder.set_output_buffer(0)
     assert plans.builder.build().num_outputs == 1
 
@@ -109,7 +109,7 @@ def test_outputs_are_set_explicitly(plans: Plans) -> None:
 def test_indices_are_checked(plans: Plans) -> None:
     plans.buffer()
     plans.builder.set_output_buffers([0, 3])
-    with pytest.raises(PlanError, match="outputs: no buffer 3, there are 1"):
+    with pytest.raises(PlanError, match="outputs: buffer index 3 is out of bounds for 1 buffers"):
         plans.builder.build()
     plans.builder.set_output_buffers([0])
     for what, say in (
@@ -117,7 +117,9 @@ def test_indices_are_checked(plans: Plans) -> None:
         ("guarded buffers", plans.builder.set_guarded_buffers),
     ):
         say([1])
-        with pytest.raises(PlanError, match=f"{what}: no buffer 1, there are 1"):
+        with pytest.raises(
+            PlanError, match=f"{what}: buffer index 1 is out of bounds for 1 buffers"
+        ):
             plans.builder.build()
         say([])
 
@@ -125,21 +127,24 @@ def test_indices_are_checked(plans: Plans) -> None:
 @pytest.mark.parametrize(
     ("op", "message"),
     [
-        (PreparedCopy(3, (0, 9)), "copy (op 3): no buffer 9, there are 3"),
-        (PreparedCopy(3, (0,)), "copy (op 3): takes two buffers, destination and source, got 1"),
-        (PreparedCopy(3, (0, 2)), "copy (op 3): copies 32 bytes into 16"),
-        (PreparedBufferView(3, (9, 0), 0, 4), "buffer view (op 3): no buffer 9, there are 3"),
+        (PreparedCopy(3, (0, 9)), "copy (op 3): buffer index 9 is out of bounds for 3 buffers"),
+        (PreparedCopy(3, (0,)), "copy (op 3): expected two buffers, destination and source, got 1"),
+        (PreparedCopy(3, (0, 2)), "copy (op 3): source has 32 bytes, but destination has 16"),
+        (
+            PreparedBufferView(3, (9, 0), 0, 4),
+            "buffer view (op 3): buffer index 9 is out of bounds for 3 buffers",
+        ),
         (
             PreparedBufferView(3, (0,), 0, 4),
-            "buffer view (op 3): takes two buffers, view and base, got 1",
+            "buffer view (op 3): expected two buffers, view and base, got 1",
         ),
         (
             PreparedCustomFunction(3, "x", (0, 5)),
-            "custom function 'x' (op 3): no buffer 5, there are 3",
+            "custom function 'x' (op 3): buffer index 5 is out of bounds for 3 buffers",
         ),
     ],
 )
-def test_ops_that_do_not_fit_the_buffers_are_errors(
+def test_ops_that_do_not_match_their_buffers_are_rejected(
     plans: Plans, op: PreparedCopy | PreparedBufferView | PreparedCustomFunction, message: str
 ) -> None:
     for size in (4, 4, 8):
@@ -150,7 +155,7 @@ def test_ops_that_do_not_fit_the_buffers_are_errors(
     assert str(caught.value) == message
 
 
-def test_kernels_that_do_not_fit_are_errors(plans: Plans) -> None:
+def test_kernels_that_do_not_match_their_buffers_are_rejected(plans: Plans) -> None:
     plans.buffer()
     good = plans.kernel(plans.fill(1), [0], name="k", op_id=7)
     n = Variable("n", 1, 4)
@@ -162,11 +167,11 @@ def test_kernels_that_do_not_fit_are_errors(plans: Plans) -> None:
         return PreparedKernel(**{**fields, **changes})
 
     cases = [
-        (changed(buffer_indices=(4,)), "no buffer 4, there are 1"),
-        (changed(output_indices=()), "has no output"),
-        (changed(output_indices=(1,)), "output position 1 is out of range: it has 1 buffers"),
-        (changed(buffer_indices=(0, 0)), "takes 1 buffers (slots (0,)), got 2"),
-        (symbolic, "has 1 variables ('n',), but 0 values ()"),
+        (changed(buffer_indices=(4,)), "buffer index 4 is out of bounds for 1 buffers"),
+        (changed(output_indices=()), "has no output: output_indices is empty"),
+        (changed(output_indices=(1,)), "output position 1 is out of bounds for 1 buffers"),
+        (changed(buffer_indices=(0, 0)), "expected 1 buffers (slots (0,)), got 2"),
+        (symbolic, "expected 1 values for variables ('n',), got 0: ()"),
         (far, f"runs on CUDA:1, which cannot address {plans.buffers[0]!r}"),
     ]
     for op, message in cases[:5]:
@@ -293,7 +298,7 @@ def test_a_new_buffer_that_shares_bytes_with_another_is_ordered(plans: Plans) ->
     assert plan.levels == ((0, 1),)
 
 
-def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
+def test_a_replacement_must_have_the_same_spec(plans: Plans) -> None:
     out = plans.buffer()
     plans.op(plans.kernel(plans.fill(7), [out]))
     plan = plans.build(out)
@@ -301,7 +306,7 @@ def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
     start = -frozen.ctypes.data % 64 // 4
     read_only = Buffer.wrap(frozen, frozen[start:].ctypes.data, 16, float32, is_writable=False)
     cases = [
-        (3, filled(1), "no buffer 3, there are 1"),
+        (3, filled(1), "buffer index 3 is out of bounds for 1 buffers"),
         (0, filled(1, 5), "cannot replace"),
         (0, Buffer(HostAllocator(), int32, 4), "cannot replace"),
         (0, Buffer(HostAllocator("CPU:1"), float32, 4), "cannot replace"),
@@ -312,7 +317,7 @@ def test_a_new_buffer_must_be_like_the_old(plans: Plans) -> None:
             plan.replace_buffer(index, buffer)
 
 
-def test_what_a_call_lends_is_its_own_afterwards(plans: Plans) -> None:
+def test_lent_buffers_remain_the_callers(plans: Plans) -> None:
     source, other, out = plans.buffer(4, 1), plans.buffer(4, 5), plans.buffer()
     plans.op(
         plans.kernel(
@@ -341,7 +346,7 @@ def test_what_a_call_lends_is_its_own_afterwards(plans: Plans) -> None:
     assert plan.buffers[out].as_numpy().tolist() == [8] * 4
 
 
-def test_what_was_lent_is_replaced_by_another_call_or_by_memory_of_the_plan(plans: Plans) -> None:
+def test_lent_buffers_are_replaced_before_the_next_execution(plans: Plans) -> None:
     source, out = plans.buffer(4, 1), plans.buffer()
     plans.op(plans.kernel(plans.add_one, [out], [source], launcher=plans.launcher()))
     plan = plans.build(out)
@@ -357,7 +362,7 @@ def test_what_was_lent_is_replaced_by_another_call_or_by_memory_of_the_plan(plan
         assert plan.buffers[out].as_numpy().tolist() == [expected if replacements else 1] * 4
 
 
-def test_an_interrupt_while_a_call_lends_memory_is_made_good(
+def test_a_plan_recovers_from_an_interrupt_while_buffers_are_lent(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source, out = plans.buffer(4, 1), plans.buffer()

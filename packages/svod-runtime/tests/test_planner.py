@@ -1,4 +1,4 @@
-"""Intermediates share memory as far as their lives allow, and plans compute the same on it."""
+"""Memory planning: disjoint live ranges share memory, and results do not change."""
 
 from __future__ import annotations
 
@@ -73,9 +73,7 @@ def add(out: Any, *sources: Any) -> None:
 
 
 def draw_plan(plans: Plans, seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[float]]:
-    """Random kernels on earlier results, of which some are needed soon and some late, and what its
-    outputs start with.
-    """
+    """Plan of random kernels with long and short live ranges, and an element of each output."""
     generator = random.Random(seed)
     values = {plans.buffer(8, n): n for n in range(1, 4)}
     for _ in range(generator.randrange(3, 25)):
@@ -109,7 +107,7 @@ def test_ops_on_shared_memory_compute_what_they_do_on_memory_of_their_own(
 
 
 @SHARED
-def test_bytes_are_shared_only_by_lives_that_do_not_meet_in_any_order_within_the_levels(
+def test_bytes_are_shared_only_by_disjoint_live_ranges(
     new_plans: type[Plans], mode: PlannerMode
 ) -> None:
     n_beside = 0
@@ -131,7 +129,7 @@ def test_bytes_are_shared_only_by_lives_that_do_not_meet_in_any_order_within_the
 
 
 @ALL
-def test_what_a_view_op_makes_has_an_index_of_its_own(plans: Plans, mode: PlannerMode) -> None:
+def test_views_keep_their_own_index(plans: Plans, mode: PlannerMode) -> None:
     x = plans.buffer(4, 2)
     whole, again, out = plans.view(x, 0, 4), plans.view(x, 0, 4), plans.intermediate()
     for op_id, view in ((60, whole), (61, again)):
@@ -158,9 +156,7 @@ def test_inputs_and_outputs_share_no_memory(plans: Plans, mode: PlannerMode) -> 
 
 
 @ALL
-def test_what_a_custom_function_may_have_written_is_read_after_it(
-    plans: Plans, mode: PlannerMode
-) -> None:
+def test_readers_wait_for_custom_functions(plans: Plans, mode: PlannerMode) -> None:
     def bump(buffers: Any, variables: Any, operands: Any) -> None:
         for buffer in buffers:
             buffer.as_numpy()[:] += 1
@@ -202,7 +198,7 @@ def test_donated_memory_holds_intermediates_between_its_last_reader_and_its_outp
 
 
 @SHARED
-def test_what_the_writer_of_an_output_reads_lies_elsewhere(plans: Plans, mode: PlannerMode) -> None:
+def test_inputs_of_the_writer_do_not_take_donated_memory(plans: Plans, mode: PlannerMode) -> None:
     x = plans.buffer(8, 1)
     a, b = (plans.intermediate(8) for _ in range(2))
     out = plans.add(plans.buffers[x])

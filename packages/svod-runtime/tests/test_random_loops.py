@@ -1,6 +1,4 @@
-"""Random plans with loops compute what numpy does, in every mode of the planner and whoever runs
-the loops.
-"""
+"""Random plans with loops against numpy, in every mode of the planner and with every launcher."""
 
 from __future__ import annotations
 
@@ -31,13 +29,11 @@ if TYPE_CHECKING:
 Memory = dict[int, Any]
 """Arrays by the index of a buffer."""
 Meaning = Callable[[Memory, dict[str, int]], None]
-"""Does to the memory what an op does."""
+"""Reference implementation of an op on numpy arrays."""
 
 
 def mix(out: Any, *arguments: Any) -> None:
-    """A sum of all that is read, each element of another one's place, modulo a prime, so that it is
-    exact.
-    """
+    """Store a weighted sum of shifted arguments modulo a prime, so that it is exact."""
     total = np.ones(out.size)
     for weight, value in enumerate(arguments, 1):
         total = total + weight * (
@@ -56,7 +52,7 @@ def compare(out: Any, x: Any) -> None:
 
 
 class Drawing:
-    """A random plan, and what it means."""
+    """Random plan with its reference implementation."""
 
     def __init__(self, plans: Plans, seed: int) -> None:
         self.plans, self.random = plans, random.Random(seed)
@@ -98,9 +94,7 @@ class Drawing:
         counters: list[str],
         out: int | None = None,
     ) -> int:
-        """A kernel, or a copy, that fills a new buffer or `out` with what is made of those that are
-        known.
-        """
+        """Kernel or copy that fills a new buffer or `out` from known buffers."""
         ins = self.random.sample(known, min(len(known), self.random.randrange(1, 4)))
         same = [
             i
@@ -147,7 +141,7 @@ class Drawing:
         depth: int,
         counters: list[str],
     ) -> list[int]:
-        """A loop on buffers that are known; the buffers that it fills."""
+        """Loop on existing buffers; returns the buffers that it fills."""
         rng, body = self.random, place.body()
         length, n_slices = rng.randrange(5), rng.randrange(3)
         kind = rng.choice(
@@ -267,7 +261,7 @@ class Drawing:
         depth: int,
         counters: list[str],
     ) -> int:
-        """Branches of which one fills a buffer."""
+        """Switch whose branches all fill one buffer."""
         result = place.intermediate(self.random.choice([1, 2, 4, 8]))
         number = None if depth else self.random.choice(self.counts)
         name = self.random.choice([*counters, "n"])

@@ -37,7 +37,7 @@ TRACKED = [
 ]
 
 
-def test_the_reasons_for_a_kernels_opts_stand_below_the_table() -> None:
+def test_the_reasons_for_opts_are_below_the_table() -> None:
     product = kernel(
         "r_8_8_8",
         "UPCAST(1, 8): lanes along axis 1 (8)",
@@ -85,7 +85,7 @@ def test_the_table_shows_each_kernel_and_their_sum() -> None:
     assert repr(report) == "<ProfileReport of 3 launches in 1 runs, 14.00 us>"
 
 
-def test_copies_and_functions_have_a_row_and_a_part_of_the_time() -> None:
+def test_copies_and_functions_have_a_row_and_a_share_of_the_time() -> None:
     report = ProfileReport(PROFILES[:1], {}, n_runs=2, transfer_times=[2_000, 7_000])
     assert report.elapsed_ns == 10_000
     assert str(report).splitlines() == [
@@ -120,7 +120,7 @@ def test_long_scopes_are_cut() -> None:
     assert second == f"{'k':99}  {long[:57]}...  f:1"
 
 
-def test_lines_and_scopes_stand_beside_their_kernels() -> None:
+def test_source_lines_and_scopes_are_in_the_rows_of_kernels() -> None:
     report = ProfileReport(TRACKED, {})
     assert report.table().splitlines()[:3] == [
         "kernel   calls     us     time  GFLOP/s  GB/s  scope                from",
@@ -276,7 +276,7 @@ def test_a_trace_has_one_row_for_each_device_and_times_from_the_first_launch(
     }
 
 
-def test_a_report_of_nothing_is_a_sum_of_nothing() -> None:
+def test_an_empty_report_has_zero_totals() -> None:
     report = ProfileReport([])
     assert report.summaries() == []
     assert report.table().splitlines()[-1].startswith("all")

@@ -1,4 +1,4 @@
-"""Levels and steps that are kept for each way in which a plan's buffers share memory."""
+"""Cached levels and steps for each sharing pattern of a plan's buffers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,7 @@ def get_levels(plan: ExecutionPlan) -> tuple[tuple[int, ...], ...]:
 def run_in_order(
     ops: Sequence[tuple[int, int]], buffers: Mapping[int, Buffer]
 ) -> Mapping[int, Array]:
-    """What each storage holds after `ops`, pairs of what is written and what is read, on copies of
-    the storages.
-    """
+    """Data of each storage after `ops`, (written, read) pairs, run on copies of the storages."""
     wholes: dict[int, Array] = {}
 
     def see(buffer: Buffer, size: int) -> Array:
@@ -145,7 +143,7 @@ def test_nothing_is_ordered_again_where_each_result_becomes_the_next_input(
     assert plan.levels == ((0, 1),)
 
 
-def test_nothing_is_ordered_again_for_a_way_of_sharing_that_was_seen(
+def test_known_sharing_patterns_are_not_ordered_again(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan, x, y, u, v = make_pair(plans)
@@ -181,7 +179,7 @@ def test_parts_of_one_storage_without_a_common_byte_share_nothing(
         assert plan.levels == ((0, 1),)
 
 
-def test_what_is_kept_for_ways_of_sharing_is_bounded(plans: Plans) -> None:
+def test_the_cache_of_sharing_patterns_is_bounded(plans: Plans) -> None:
     slots = [plans.buffer() for _ in range(8)]
     plans.op(plans.kernel(plans.add_one, [slots[0]], [slots[1]]))
     plan = plans.build(slots[0])
@@ -202,7 +200,7 @@ def test_empty_buffers_share_nothing() -> None:
     assert Sharing(buffers, [0, 1, 2]).pattern == frozenset()
 
 
-def test_what_overlaps_a_large_part_behind_a_small_one_is_in_their_group() -> None:
+def test_overlaps_with_an_earlier_large_interval_join_the_group() -> None:
     whole = memory(12)
     buffers = [whole.view(0, 32), whole.view(8, 8), whole.view(24, 16), whole.view(40, 8)]
     assert Sharing(buffers, range(4)).pattern == {((0, 0, 4), (1, 1, 2), (2, 3, 5))}

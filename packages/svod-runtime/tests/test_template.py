@@ -31,12 +31,12 @@ def filled(value: float, size: int = 4) -> Buffer:
 
 
 def fresh(plans: Plans, size: int = 4) -> int:
-    """A buffer that has no memory yet."""
+    """Buffer without memory."""
     return plans.add(Buffer(plans.allocator, float32, size))
 
 
 def add_and_double(plans: Plans) -> tuple[PlanTemplate, list[int]]:
-    """out = 2 * (x + y + n), by way of an intermediate."""
+    """out = 2 * (x + y + n), through an intermediate."""
     x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans), fresh(plans)
 
     def add(out: Array, x: Array, y: Array, n: int) -> None:
@@ -128,7 +128,7 @@ def test_alias_ids_of_inputs_are_those_that_a_plan_is_bound_with(plans: Plans) -
         assert ids[0] in removed
 
 
-def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
+def test_a_busy_plan_is_not_executed_without_waiting(plans: Plans) -> None:
     tried: list[bool] = []
 
     def body(out: Array, x: Array) -> None:
@@ -147,7 +147,7 @@ def test_a_plan_at_work_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
     assert plan.buffers[out].as_numpy().tolist() == [3] * 4
 
 
-def test_a_plan_that_is_profiled_is_left_alone_by_who_may_not_wait(plans: Plans) -> None:
+def test_a_plan_being_profiled_is_not_executed_without_waiting(plans: Plans) -> None:
     tried: list[bool] = []
 
     def body(out: Array, x: Array) -> None:
@@ -180,17 +180,17 @@ def test_a_fork_of_a_plan_that_may_overwrite_an_input_gets_another_one_first(pla
     plans.builder.set_donated_buffers([x])
     plan = plans.build(out)
     fork = plan.fork()
-    with pytest.raises(DonatedBufferError, match="the plan that it was forked from took it"):
+    with pytest.raises(DonatedBufferError, match="taken by the plan that it was forked from"):
         fork.execute()
     plan.execute()
-    with pytest.raises(DonatedBufferError, match="the last execution took it"):
+    with pytest.raises(DonatedBufferError, match="taken by the last execution"):
         plan.execute()
     fork.replace_buffer(x, filled(3))
     fork.execute()
     assert plans.read(out) == [4] * 4
 
 
-def test_plans_of_one_template_share_kernels_out_as_their_own_sizes_ask(plans: Plans) -> None:
+def test_plans_of_one_template_group_kernels_by_their_own_sizes(plans: Plans) -> None:
     launcher, n = plans.launcher(), UOp.variable("n", 1, 9)
     x, outs = plans.buffer(), [fresh(plans), fresh(plans)]
     for out in outs:
@@ -217,12 +217,12 @@ def test_plans_of_one_template_share_kernels_out_as_their_own_sizes_ask(plans: P
     assert groups == [[0, 0, 1], [0, 1, 2], [0, 0, 1]]
 
 
-def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None:
+def test_donation_from_a_plan_applies_to_its_forks(plans: Plans) -> None:
     template, (x, *_) = add_and_double(plans)
     inputs = [filled(1), filled(2)]
     plan = template.bind(inputs)
     early = plan.fork()
-    plan.forget_content(inputs[0], "somebody")
+    plan.mark_donated(inputs[0], "somebody")
     for one in (plan, early, plan.fork()):
         with pytest.raises(DonatedBufferError, match="somebody"):
             one.execute()
@@ -230,15 +230,15 @@ def test_what_is_taken_from_a_plan_is_taken_from_its_forks(plans: Plans) -> None
         one.execute()
 
 
-def test_what_is_taken_is_taken_with_all_views_of_its_memory(plans: Plans) -> None:
+def test_donation_applies_to_all_views_of_the_storage(plans: Plans) -> None:
     template, _ = add_and_double(plans)
     x, y = filled(1), filled(2)
     plan = template.bind([x, y])
-    plan.forget_content(x.view(0, x.nbytes), "somebody")
+    plan.mark_donated(x.view(0, x.nbytes), "somebody")
     with pytest.raises(DonatedBufferError, match="somebody"):
         plan.execute()
     plan = template.bind([x, y])
-    plan.forget_content(filled(1), "somebody")
+    plan.mark_donated(filled(1), "somebody")
     plan.execute()
 
 
@@ -271,17 +271,17 @@ def test_the_id_of_an_input_is_not_that_of_a_view_of_all_of_it(plans: Plans) -> 
     assert plan.buffers[out].as_numpy().tolist() == [3] * 4
 
 
-def test_inputs_that_a_plan_cannot_have_are_errors(plans: Plans) -> None:
+def test_inputs_that_do_not_match_are_rejected(plans: Plans) -> None:
     template, _ = add_and_double(plans)
     one = filled(1)
     cases: list[tuple[list[Buffer], str]] = [
-        ([one], "takes 2 inputs, got 1"),
-        ([one, filled(1, 5)], "input 1 is 16 bytes of float32 on CPU, which"),
+        ([one], "expected 2 inputs, got 1"),
+        ([one, filled(1, 5)], "input 1 must be 16 bytes of float32 on CPU, got"),
         (
             [one, Buffer(HostAllocator("CPU:1"), float32, 4)],
-            "input 1 is 16 bytes of float32 on CPU, which",
+            "input 1 must be 16 bytes of float32 on CPU, got",
         ),
-        ([one, one], "inputs share memory with each other in another way"),
+        ([one, one], "inputs share memory with each other differently"),
     ]
     for inputs, message in cases:
         with pytest.raises(PlanError, match=message):
@@ -305,15 +305,15 @@ def test_an_input_that_is_written_may_not_be_read_only(plans: Plans) -> None:
     assert plan.buffers[0].as_numpy().tolist() == [4] * 4
 
 
-def test_content_that_a_new_plan_would_not_have_is_an_error(plans: Plans) -> None:
+def test_a_buffer_with_data_must_be_an_input(plans: Plans) -> None:
     x, y = plans.buffer(), fresh(plans)
     plans.op(plans.kernel(plans.add_one, [y], [x]))
     plans.builder.set_output_buffer(y)
-    with pytest.raises(PlanError, match=r"buffer 0, .*, has memory but is no input"):
+    with pytest.raises(PlanError, match=r"buffer 0, .*, has memory but is not an input"):
         plans.builder.build_template([])
 
 
-def test_parts_of_an_arena_and_views_of_inputs_lie_where_they_lay(plans: Plans) -> None:
+def test_views_of_arenas_and_inputs_keep_their_offsets(plans: Plans) -> None:
     x = plans.buffer(8)
     view = plans.view(x, 4, 4)
     arena = Buffer(plans.allocator, uint8, 512)
@@ -349,9 +349,9 @@ def test_inputs_that_share_memory_keep_their_order(plans: Plans) -> None:
     template = plans.builder.build_template([plans.buffers[left], plans.buffers[right]])
     other = Buffer(plans.allocator, float32, 8)
     template.bind([other.view(0, 16), other.view(0, 16, uint8)]).execute()
-    with pytest.raises(PlanError, match="in another way"):
+    with pytest.raises(PlanError, match="share memory with each other differently"):
         template.bind([other.view(0, 16), other.view(16, 16, uint8)])
-    with pytest.raises(PlanError, match="in another way"):
+    with pytest.raises(PlanError, match="share memory with each other differently"):
         template.bind([filled(1), Buffer(plans.allocator, uint8, 16)])
 
 
@@ -374,12 +374,12 @@ def test_which_inputs_share_memory_is_part_of_how_they_do(plans: Plans) -> None:
     template = plans.builder.build_template(first)
     template.bind([two, two.view(0, 16), one]).execute()
     assert two.as_numpy().tolist() == [2] * 4
-    with pytest.raises(PlanError, match="in another way"):
+    with pytest.raises(PlanError, match="share memory with each other differently"):
         template.bind(last)
 
 
 def make_sum(plans: Plans, middle_size: int = 4) -> PlanTemplate:
-    """out = x + y + 1, by way of an intermediate."""
+    """out = x + y + 1, through an intermediate."""
     x, y, middle, out = plans.buffer(), plans.buffer(), fresh(plans, middle_size), fresh(plans)
 
     def add(out: Array, x: Array, y: Array) -> None:
@@ -392,14 +392,14 @@ def make_sum(plans: Plans, middle_size: int = 4) -> PlanTemplate:
     return plans.builder.build_template([plans.buffers[x], plans.buffers[y]], [7, 8])
 
 
-def test_a_plan_that_nobody_has_any_more_is_used_for_the_next_one(plans: Plans) -> None:
+def test_a_plan_without_references_is_recycled(plans: Plans) -> None:
     template = make_sum(plans)
     inputs = [filled(1), filled(2)]
     first = template.bind(inputs)
     first.execute()
     result = first.output_buffer
     assert result is not None
-    first.retire()
+    first.recycle()
     assert not {id(buffer) for buffer in first.buffers} & {
         id(buffer) for buffer in (*inputs, result)
     }
@@ -414,17 +414,17 @@ def test_a_plan_that_nobody_has_any_more_is_used_for_the_next_one(plans: Plans) 
     assert third is not second
     third.execute()
     assert find_sharing([*second.buffers, *third.buffers, result]) is None
-    with pytest.raises(PlanError, match="cannot be"):
-        third.retire()
+    with pytest.raises(PlanError, match=r"must be .*, got "):
+        third.recycle()
         template.bind([filled(1, 5), filled(2)])
 
 
-def test_who_executes_a_retired_plan_writes_to_nobodys_memory(plans: Plans) -> None:
+def test_executing_a_recycled_plan_writes_its_own_memory(plans: Plans) -> None:
     template = make_sum(plans)
     plan = template.bind([filled(1), filled(2)])
     plan.execute()
     result = plan.output_buffer
-    plan.retire()
+    plan.recycle()
     plan.execute()
     assert result is not None
     assert result.as_numpy().tolist() == [4] * 4
@@ -432,36 +432,32 @@ def test_who_executes_a_retired_plan_writes_to_nobodys_memory(plans: Plans) -> N
     assert plan.output_buffer.as_numpy().tolist() == [1] * 4
 
 
-def test_plans_that_differ_in_more_than_memory_are_made_anew(
-    plans: Plans, new_plans: type[Plans]
-) -> None:
-    def is_used_again(
-        template: PlanTemplate, first: dict[str, Any], second: dict[str, Any]
-    ) -> bool:
+def test_special_plans_are_not_recycled(plans: Plans, new_plans: type[Plans]) -> None:
+    def is_reused(template: PlanTemplate, first: dict[str, Any], second: dict[str, Any]) -> bool:
         plan = template.bind([filled(1), filled(2)], **first)
-        plan.retire()
+        plan.recycle()
         return template.bind([filled(1), filled(2)], **second) is plan
 
     def guard(*_: object) -> None: ...
 
-    assert is_used_again(make_sum(new_plans()), {}, {})
-    assert not is_used_again(make_sum(new_plans()), {"guard": guard}, {})
-    assert not is_used_again(make_sum(new_plans()), {}, {"guard": guard})
-    assert not is_used_again(make_sum(new_plans()), {"watched": "nan"}, {})
-    assert not is_used_again(make_sum(new_plans()), {}, {"watched": "nan"})
+    assert is_reused(make_sum(new_plans()), {}, {})
+    assert not is_reused(make_sum(new_plans()), {"guard": guard}, {})
+    assert not is_reused(make_sum(new_plans()), {}, {"guard": guard})
+    assert not is_reused(make_sum(new_plans()), {"watched": "nan"}, {})
+    assert not is_reused(make_sum(new_plans()), {}, {"watched": "nan"})
     # Much memory, or variables.
-    assert not is_used_again(make_sum(new_plans(), 1 << 16), {}, {})
-    assert not is_used_again(add_and_double(plans)[0], {}, {})
+    assert not is_reused(make_sum(new_plans(), 1 << 16), {}, {})
+    assert not is_reused(add_and_double(plans)[0], {}, {})
 
 
-def test_parts_of_inputs_are_made_anew(plans: Plans) -> None:
+def test_plans_on_views_of_inputs_are_not_recycled(plans: Plans) -> None:
     whole, out = plans.buffer(8, 1), fresh(plans)
     part = plans.view(whole, 4, 4)
     plans.op(plans.kernel(plans.add_one, [out], [part]))
     plans.builder.set_output_buffer(out)
     template = plans.builder.build_template([plans.buffers[whole]])
     plan = template.bind([filled(1, 8)])
-    plan.retire()
+    plan.recycle()
     again = template.bind([filled(5, 8)])
     again.execute()
     assert again.output_buffer is not None

@@ -1,4 +1,4 @@
-"""Watched plans: which kernel is blamed for a NaN."""
+"""Watched plans: the kernel named for a NaN."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ def logarithm(out: Array, x: Array) -> None:
         out[:] = np.log(x)
 
 
-def test_the_first_kernel_that_makes_a_nan_is_named_and_the_next_do_not_run(plans: Plans) -> None:
+def test_the_first_kernel_that_produces_a_nan_is_named_and_later_ones_do_not_run(
+    plans: Plans,
+) -> None:
     x, y, z = plans.buffer(fill=-2.0), plans.buffer(), plans.buffer()
     plans.op(plans.kernel(plans.add_one, [y], [x], name="shift"))
     plans.op(plans.kernel(logarithm, [z], [y], name="log", op_id=7))
@@ -42,7 +44,7 @@ def test_the_first_kernel_that_makes_a_nan_is_named_and_the_next_do_not_run(plan
     error = caught.value
     assert str(error).splitlines()[:2] == [
         (
-            "kernel log (op 7) makes nan of arguments without any: element 0 of its buffer 0, and 3"
+            "kernel log (op 7) produces nan from inputs without any: element 0 of its buffer 0, and 3"
             " more"
         ),
         "  note: it comes from model.py:3 log",
@@ -65,7 +67,7 @@ def test_a_kernel_that_reads_a_nan_may_write_one(plans: Plans) -> None:
 
 
 @pytest.mark.parametrize("watched", ["nan", "inf"])
-def test_infinities_count_where_they_are_asked_for(plans: Plans, watched: Watched) -> None:
+def test_infinities_are_errors_only_if_watched(plans: Plans, watched: Watched) -> None:
     x, y = plans.buffer(fill=0.0), plans.buffer()
     plans.op(plans.kernel(logarithm, [y], [x]))
     plan = build(plans, y, watched)
@@ -73,11 +75,11 @@ def test_infinities_count_where_they_are_asked_for(plans: Plans, watched: Watche
         plan.execute()
         assert plans.read(y) == [-math.inf] * 4
     else:
-        with pytest.raises(NonFiniteError, match="makes -inf"):
+        with pytest.raises(NonFiniteError, match="produces -inf"):
             plan.execute()
 
 
-def test_what_lay_in_the_memory_of_a_result_blames_nobody_and_stays_there(plans: Plans) -> None:
+def test_old_nans_in_an_output_are_ignored_and_kept(plans: Plans) -> None:
     def first_half(out: Array) -> None:
         out[:2] = 5
 
@@ -87,7 +89,7 @@ def test_what_lay_in_the_memory_of_a_result_blames_nobody_and_stays_there(plans:
     np.testing.assert_array_equal(plans.read(x), [5, 5, math.nan, math.nan])
 
 
-def test_zeros_that_are_written_where_nans_lay_stay_zeros(plans: Plans) -> None:
+def test_zeros_written_over_nans_stay_zeros(plans: Plans) -> None:
     x = plans.buffer(fill=math.nan)
     plans.op(plans.kernel(plans.fill(0.0), [x]))
     build(plans, x).execute()
@@ -126,11 +128,11 @@ def test_numbers_that_are_large_for_their_dtype_are_finite(
     if dtype is float64:
         plan.execute()
     else:
-        with pytest.raises(NonFiniteError, match="makes inf"):
+        with pytest.raises(NonFiniteError, match="produces inf"):
             plan.execute()
 
 
-def test_a_batch_of_kernels_runs_one_by_one(plans: Plans) -> None:
+def test_a_watched_batch_runs_sequentially(plans: Plans) -> None:
     launcher = plans.launcher()
     x, y, z = plans.buffer(fill=1.0), plans.buffer(), plans.buffer()
     plans.op(plans.kernel(plans.add_one, [y], [x], name="first", launcher=launcher))

@@ -189,7 +189,7 @@ def test_a_function_that_fails_leaves_its_plan_usable() -> None:
 
 def test_mistakes_in_a_call() -> None:
     x = Tensor([1.0, 2.0])
-    with pytest.raises(UnsupportedError, match="custom function 'nobody' is not supported"):
+    with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
     with pytest.raises(ShapeError, match=r"custom function 'f': shape \(0, 2\) has no elements"):
         custom_function("f", x, outputs=((0, 2), float32))

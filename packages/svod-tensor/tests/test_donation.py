@@ -286,7 +286,7 @@ def test_a_plan_may_overwrite_what_was_donated_to_it() -> None:
     plan.execute()
     check(y, a * 2 + 1)
     check(later, a.sum(), rtol=1e-4, atol=1e-2)
-    with pytest.raises(DonatedBufferError, match="was donated: the last execution took it"):
+    with pytest.raises(DonatedBufferError, match="was donated: taken by the last execution"):
         plan.execute()
     buffer.copyin(a + 1)
     (index,) = plan.donated_indices

@@ -49,6 +49,6 @@ def test_plans_of_any_order_give_the_same_bits(monkeypatch):
         return total.realize_with(PrepareConfig(memory_planner=mode)).numpy(copy=True)
 
     results = [run(mode) for mode in ("arena", "remap", "disabled")]
-    monkeypatch.setattr(grouping, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(grouping, "MIN_THREAD_WORK", 0)
     results.append(run("arena"))
     assert all(np.array_equal(results[0], other) for other in results[1:])

@@ -15,7 +15,7 @@ import pytest
 
 from svod_dtype import DType
 from svod_ir import Op, UOp
-from svod_runtime.memory import lives, planner
+from svod_runtime.memory import live_ranges, planner
 from svod_tensor import Tensor, clear_caches
 from svod_testing.programs import (
     MODES,
@@ -140,16 +140,16 @@ def reverse_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "flatten_index", flatten)
 
 
-def end_lives_early(monkeypatch: pytest.MonkeyPatch) -> None:
+def end_live_ranges_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is used again as soon as it is written."""
 
-    def list_lives(*arguments: Any) -> list[lives.Life]:
-        found = lives.list_lives(*arguments)
+    def list_live_ranges(*arguments: Any) -> list[live_ranges.LiveRange]:
+        found = live_ranges.list_live_ranges(*arguments)
         for life in found:
             del life.users[1:]
         return found
 
-    monkeypatch.setattr(planner, "list_lives", list_lives)
+    monkeypatch.setattr(planner, "list_live_ranges", list_live_ranges)
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ def cold_caches() -> Iterator[None]:
         (start_from_zero, 150, 4),
         (merge_whatever, 60, 4),
         (reverse_rows, 60, 4),
-        (end_lives_early, 30, 10),
+        (end_live_ranges_early, 30, 10),
     ],
 )
 def test_a_fault_of_the_compiler_is_found_and_shrunk(

@@ -48,8 +48,7 @@ Example:
     >>> evaluate(make_results(doubled)[0]).tolist()
     [16, 38]
     >>> find_loop_fault(loop.with_src(loop.src[:2]))
-    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is
-    carried'
+    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is carried'
 """
 
 from __future__ import annotations

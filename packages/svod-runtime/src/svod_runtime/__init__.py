@@ -1,5 +1,5 @@
-"""Execution plans: prepared kernels, copies, views, custom functions and loops, run in dependency
-order.
+"""Execution plans: prepared kernels, copies, views, custom functions and loops, executed in
+dependency order.
 
 Example:
     >>> import numpy as np
@@ -35,7 +35,7 @@ Example:
     >>> ProfileReport(plan.execute_profiled()).n_launches
     0
 
-    A loop: each iteration multiplies what the last one left by a factor, and adds a row.
+    A loop: each iteration multiplies its carry by a factor and adds a row.
 
     >>> from svod_runtime import Carried, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole
     >>> def step(buffers, variables, attrs):
@@ -50,10 +50,10 @@ Example:
     ...     carried=(Carried(initial=2, result=3, spare=4),),
     ... )
     >>> builder = ExecutionPlanBuilder("CPU")
-    >>> places = tuple(builder.add_buffer(i, Buffer(cpu, float32, n)) for i, n in enumerate((6, 2, 2, 2, 2)))
-    >>> loop = PreparedLoop(id=0, buffer_indices=places, output_indices=(3, 4), body=body, count=3)
+    >>> indices = tuple(builder.add_buffer(i, Buffer(cpu, float32, n)) for i, n in enumerate((6, 2, 2, 2, 2)))
+    >>> loop = PreparedLoop(id=0, buffer_indices=indices, output_indices=(3, 4), body=body, count=3)
     >>> _ = builder.add_op(loop)
-    >>> builder.set_output_buffer(places[3])
+    >>> builder.set_output_buffer(indices[3])
     >>> plan = builder.build()
     >>> for ast_id, values in enumerate(([1, 2, 3, 4, 5, 6], [10, 100], [0, 0])):
     ...     plan.buffer(ast_id).copyin(np.array(values, "float32"))
@@ -61,8 +61,7 @@ Example:
     >>> plan.output_buffer.as_numpy().tolist()
     [135.0, 20406.0]
 
-    The plan of a tensor has kernels, and a profile says how long each of them took, and of which
-    scope it is:
+    The plan of a tensor has kernels. A profile has the time and the scope of each:
 
     >>> import svod_tensor as sv
     >>> from svod_runtime import CachedKernel, KernelProfile, KernelSummary, PlannedKernel, PreparedKernel, ScopeSummary
@@ -93,7 +92,7 @@ from svod_runtime.errors import (
     UnsupportedError,
     VariableBoundsError,
 )
-from svod_runtime.memory.lives import is_fresh
+from svod_runtime.memory.live_ranges import is_fresh
 from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
 from svod_runtime.ops.custom_functions import (
     CustomFunction,

@@ -1,15 +1,15 @@
-"""The errors of svod-runtime.
+"""Exceptions raised by svod-runtime.
 
 UserError
-├── VariableBoundsError (ValueError)         a value outside [min, max]
-├── ProfileError (ValueError)                a profile of no run
-├── NonFiniteError (FloatingPointError)      a NaN or an infinity that a watched plan made
-├── DonatedBufferError (RuntimeError)        a plan run on memory that was given away
-└── UnsupportedError (NotImplementedError)   a custom function that nothing implements
+├── VariableBoundsError (ValueError)         variable value outside [min, max]
+├── ProfileError (ValueError)                profile with fewer than one run
+├── NonFiniteError (FloatingPointError)      NaN or infinity produced in a watched plan
+├── DonatedBufferError (RuntimeError)        execution that would read a donated buffer
+└── UnsupportedError (NotImplementedError)   custom function of an unregistered kind
 InternalError
-├── PlanError (ValueError)                   a plan whose indices, sizes or devices do not fit
-│   └── DependencyError                      unknown, circular or misplaced dependencies
-└── ExecutionError (RuntimeError)            an op that failed while the plan ran
+├── PlanError (ValueError)                   inconsistent indices, sizes or devices in a plan
+│   └── DependencyError                      unknown, cyclic or misplaced dependencies
+└── ExecutionError (RuntimeError)            op that failed during an execution
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 
 class VariableBoundsError(UserError, ValueError):
-    """A value that a variable cannot take."""
+    """Variable value outside the variable's bounds."""
 
     def __init__(self, *, name: str, value: int, min: int, max: int) -> None:
         self.name, self.value, self.min, self.max = name, value, min, max
@@ -43,9 +43,7 @@ class VariableBoundsError(UserError, ValueError):
 
 
 class NonFiniteError(UserError, FloatingPointError):
-    """A kernel that makes a NaN or an infinity, and reads none, in a plan that is watched
-    for them.
-    """
+    """NaN or infinity in the output of a kernel with finite inputs, in a watched plan."""
 
     def __init__(
         self,
@@ -60,57 +58,57 @@ class NonFiniteError(UserError, FloatingPointError):
     ) -> None:
         self.kernel, self.op_id, self.buffer, self.element = kernel, op_id, buffer, element
         self.value, self.count, self.origins = value, count, tuple(origins)
-        others = f", and {count - 1} more" if count > 1 else ""
+        more_elements = f", and {count - 1} more" if count > 1 else ""
         lines = (f"it comes from {format_origins(origins, max_shown=4)}",)
         super().__init__(
-            f"kernel {kernel} (op {op_id}) makes {value} of arguments without any: element"
-            f" {element} of its buffer {buffer}{others}",
+            f"kernel {kernel} (op {op_id}) produces {value} from inputs without any: element"
+            f" {element} of its buffer {buffer}{more_elements}",
             notes=lines if origins else (),
             hint=(
-                "plan.kernels() has the kernel's source; SVOD_ORIGINS=1 names the lines that it"
-                " comes from"
+                "plan.kernels() has the kernel's source; set SVOD_ORIGINS=1 to record its source"
+                " lines"
             ),
         )
 
 
 class DonatedBufferError(UserError, RuntimeError):
-    """A plan that is run on a buffer whose content went elsewhere."""
+    """Execution of a plan whose input buffer was donated and not replaced since."""
 
     def __init__(self, *, index: int, buffer: object, taker: str) -> None:
         self.index, self.taker = index, taker
         super().__init__(
             f"buffer {index} of the plan, {buffer}, was donated: {taker}",
             hint=(
-                f"give the plan new content, as in plan.replace_buffer({index}, buffer); "
-                "a function under jit gets what is donated elsewhere as an argument"
+                f"replace it before the next execution: plan.replace_buffer({index}, buffer); "
+                "pass a buffer that is donated elsewhere to a jit function as an argument"
             ),
         )
 
 
 class ProfileError(UserError, ValueError):
-    """A number of runs that leaves nothing to measure."""
+    """Number of profile runs below 1."""
 
     def __init__(self, *, n_runs: int) -> None:
         self.n_runs = n_runs
         super().__init__(
-            f"a profile of {n_runs} runs measures nothing", hint="plan.profile(n_runs=5)"
+            f"profile: n_runs must be at least 1, got {n_runs}", hint="plan.profile(n_runs=5)"
         )
 
 
 class UnsupportedError(UserError, NotImplementedError):
-    """A custom function of a kind that nothing implements."""
+    """Custom function of a kind that is not registered."""
 
     def __init__(self, *, kind: str, known: Sequence[str]) -> None:
         self.kind, self.known = kind, tuple(known)
         super().__init__(
-            f"custom function {kind!r} is not supported",
-            notes=(f"kinds that are registered: {', '.join(self.known) or 'none'}",),
+            f"custom function {kind!r} is not registered",
+            notes=(f"registered kinds: {', '.join(self.known) or 'none'}",),
             hint=f"register it: svod_runtime.register_custom_function({kind!r}, function)",
         )
 
 
 class PlanError(InternalError, ValueError):
-    """A plan whose parts do not fit together."""
+    """Inconsistent plan: an index, a size or a device does not match."""
 
     def __init__(self, *, op: str, problem: str) -> None:
         self.op, self.problem = op, problem
@@ -118,7 +116,7 @@ class PlanError(InternalError, ValueError):
 
 
 class DependencyError(PlanError):
-    """Dependencies that cannot be met; `op_ids` are the ops concerned."""
+    """Unsatisfiable dependencies; `op_ids` lists the affected ops."""
 
     def __init__(self, *, problem: str, op_ids: Sequence[int]) -> None:
         self.op_ids = tuple(op_ids)
@@ -126,7 +124,7 @@ class DependencyError(PlanError):
 
 
 class ExecutionError(InternalError, RuntimeError):
-    """An op that failed while a plan ran."""
+    """Failure of an op during an execution."""
 
     def __init__(self, *, op: str, problem: str, origins: Collection[Origin] = ()) -> None:
         self.op, self.problem, self.origins = op, problem, tuple(origins)

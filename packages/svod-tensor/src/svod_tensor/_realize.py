@@ -105,7 +105,7 @@ def realize_tensors(
                             work.job.graph.written, adopted.values, work.versions, adopted.copies
                         )
                 if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
-                    plan.retire()
+                    plan.recycle()
         finally:
             registry.end_computation(work.computation)
 

@@ -28,8 +28,7 @@ Example:
     >>> assign(a, contiguous(detach(a) * 2.0)), select(stack(a, b), 1).placement
     (ASSIGN(BUFFER, CONTIGUOUS):f32, 'CPU:1')
     >>> call(kernel, buffer(3, 1), buffer(4, 8)).arguments
-    (BUFFER():f32[BufferArg(id=3, size=1, device='CPU')], BUFFER():f32[BufferArg(id=4, size=8,
-    device='CPU')])
+    (BUFFER():f32[BufferArg(id=3, size=1, device='CPU')], BUFFER():f32[BufferArg(id=4, size=8, device='CPU')])
     >>> from svod_ir.testing.nodes import bind, local, register, special
     >>> bind(UOp.variable("n", 1, 8), 3), special("gidx0", 16).bounds
     (n=3, (0, 15))

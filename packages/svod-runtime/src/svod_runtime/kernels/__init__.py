@@ -1,4 +1,4 @@
-"""Kernels of a plan: groups that run at the same time, their arrangement, and their state between
+"""Kernels of a plan: groups that run concurrently, arrangement into calls, and state between
 executions.
 
 Imports `ops` and `profile`.

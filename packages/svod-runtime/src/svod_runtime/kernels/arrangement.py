@@ -1,8 +1,9 @@
-"""Arrangement: which op each call of a plan runs, and which kernels run at the same time.
+"""Arrangement of a plan's ops into calls, and of kernels into concurrent groups.
 
-Consecutive kernels of one batch launcher are one call, whatever their levels, since a batch has
-levels of its own ("groups"); only a long run of them is cut, so that signals are handled between
-the parts. A loop that the launcher runs is in that call, too."""
+Consecutive kernels of one batch launcher form one call, regardless of their levels: a batch orders
+its own groups. Only long runs of kernels are split, so that Python handles signals in between. A
+loop that the launcher runs joins the same call.
+"""
 
 from __future__ import annotations
 
@@ -28,42 +29,40 @@ if TYPE_CHECKING:
 __all__ = ["MAX_BATCH_WORK", "Arrangement", "CopyUnit", "Group", "LoopUnit", "arrange"]
 
 MAX_BATCH_WORK = 1 << 27
-"""Bytes and operations after which a batch ends: some 10 ms of work.
+"""Maximum bytes or operations per batch: about 10 ms of work.
 
-Python handles signals between two calls, so that Ctrl-C ends a long plan soon, at the price of less
-than a microsecond for each such amount of work.
+Python handles signals between two calls, so Ctrl-C ends a long plan soon. Each additional call
+costs less than a microsecond.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Kernels, by number, that may run at the same time, and who launches them."""
+    """Indices of kernels that may run concurrently, and their batch launcher."""
 
     launcher: BatchLauncher | None
-    numbers: tuple[int, ...]
+    indices: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class LoopUnit:
-    """A loop, by number, and who runs all of it in one call; None where Python runs it."""
+    """Index of a loop, and the launcher that runs it in one call; None if Python runs it."""
 
     launcher: BatchLauncher | None
-    number: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
 class CopyUnit:
-    """A copy, and its number."""
+    """Copy and its index among the copies."""
 
     op: PreparedCopy
-    number: int
+    index: int
 
 
 Call = Sequence[Group | LoopUnit] | CopyUnit | PreparedCustomFunction
 Arrangement = Sequence[Call]
-"""What one call runs, for each call: groups and loops one after the other, or a single op that is
-neither.
-"""
+"""Work of each call: groups and loops that run sequentially, or a single op of another kind."""
 
 
 def arrange(
@@ -72,22 +71,26 @@ def arrange(
     states: Sequence[KernelState],
     loops: Sequence[BatchLauncher | None] = (),
 ) -> Arrangement:
-    """Put the ops into calls; `states` are those of the kernels, in schedule order, `loops` those
-    who run the loops in one call.
+    """Arrange the ops into calls.
+
+    Args:
+        ops: in schedule order.
+        levels: indices into `ops`; ops of one level are independent.
+        states: of the kernels, in schedule order.
+        loops: for each loop the launcher that runs it in one call, or None.
     """
     calls: list[Call] = []
     batch: list[Group | LoopUnit] = []
     n_work = 0
     for unit in _iter_units(ops, levels, states, loops):
         if isinstance(unit, (CopyUnit, PreparedCustomFunction)):
+            # Kernels after a copy or a Python function may need its result.
             batch = []
             calls.append(unit)
             continue
-        # A loop that runs for long hears signals between two iterations.
+        # A loop counts as no work: its launcher checks for signals between iterations.
         work = (
-            sum(_work_of(states[number]) for number in unit.numbers)
-            if isinstance(unit, Group)
-            else 0
+            sum(_work_of(states[index]) for index in unit.indices) if isinstance(unit, Group) else 0
         )
         if (
             not batch
@@ -111,26 +114,27 @@ def _iter_units(
     states: Sequence[KernelState],
     loops: Sequence[BatchLauncher | None],
 ) -> Iterator[_Unit]:
-    """Groups of kernels that may run at the same time, and the other ops, each by itself; a view
-    costs no call.
+    """Groups of concurrent kernels and single ops of other kinds, level by level.
+
+    A view needs no call.
     """
-    number_of = _number_by_kind(ops)
+    index_of = _number_by_kind(ops)
     for level in levels:
         pending: list[int] = []
         for index in level:
             op = ops[index]
             if isinstance(op, PreparedKernel) and op.kernel.is_host_parallel_safe:
-                pending.append(number_of[index])
+                pending.append(index_of[index])
                 continue
             yield from _split_group(pending, states)
             pending = []
             match op:
                 case PreparedKernel():
-                    yield Group(states[number_of[index]].launcher, (number_of[index],))
+                    yield Group(states[index_of[index]].launcher, (index_of[index],))
                 case PreparedLoop():
-                    yield LoopUnit(loops[number_of[index]], number_of[index])
+                    yield LoopUnit(loops[index_of[index]], index_of[index])
                 case PreparedCopy():
-                    yield CopyUnit(op, number_of[index])
+                    yield CopyUnit(op, index_of[index])
                 case PreparedCustomFunction():
                     yield op
                 case PreparedBufferView():
@@ -139,22 +143,20 @@ def _iter_units(
 
 
 def _number_by_kind(ops: Sequence[PreparedOp]) -> list[int]:
-    """For each op how many of its kind come before it."""
+    """Index of each op among the ops of its kind."""
     counts: Counter[type] = Counter()
-    numbers: list[int] = []
+    indices: list[int] = []
     for op in ops:
-        numbers.append(counts[type(op)])
+        indices.append(counts[type(op)])
         counts[type(op)] += 1
-    return numbers
+    return indices
 
 
-def _split_group(numbers: Sequence[int], states: Sequence[KernelState]) -> Iterator[Group]:
-    """Kernels of one level, which share no bytes that one of them writes: by launcher, and together
-    if that pays.
-    """
-    loads = [_load_of(states[number]) for number in numbers]
+def _split_group(indices: Sequence[int], states: Sequence[KernelState]) -> Iterator[Group]:
+    """Split independent kernels of one level by launcher; group kernels where threads pay off."""
+    loads = [_load_of(states[index]) for index in indices]
     for group in group_loads(loads):
-        yield Group(loads[group[0]].launcher, tuple(numbers[position] for position in group))
+        yield Group(loads[group[0]].launcher, tuple(indices[position] for position in group))
 
 
 def _load_of(state: KernelState) -> Load:
@@ -162,5 +164,5 @@ def _load_of(state: KernelState) -> Load:
 
 
 def _work_of(state: KernelState) -> int:
-    """Bytes or operations, whichever are more."""
+    """Larger of the number of bytes and the number of operations."""
     return max(state.n_bytes, state.op.kernel.spec.n_operations)

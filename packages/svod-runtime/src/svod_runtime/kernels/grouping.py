@@ -1,6 +1,4 @@
-"""Groups of independent kernels that run at the same time: one rule for execution and for
-ordering.
-"""
+"""Grouping of independent kernels that run concurrently, for execution and for ordering."""
 
 from __future__ import annotations
 
@@ -10,21 +8,19 @@ from typing import Final, NamedTuple
 from svod_device import BatchLauncher, Buffer
 from svod_runtime.ops.prepared import PreparedKernel, PreparedOp
 
-__all__ = ["WORTH_A_THREAD", "Load", "find_load", "group_loads"]
+__all__ = ["MIN_THREAD_WORK", "Load", "find_load", "group_loads"]
 
-WORTH_A_THREAD: Final = 1 << 16
-"""Bytes and operations from which on a kernel pays for waking a thread: some microseconds
-of work.
-"""
+MIN_THREAD_WORK: Final = 1 << 16
+"""Minimum bytes or operations for which waking a thread pays off: a few microseconds of work."""
 
 
 class Load(NamedTuple):
-    """What decides whether a kernel runs beside others.
+    """Properties of a kernel that decide whether it runs concurrently with others.
 
     Attributes:
-        launcher: kernels of different ones run one after the other.
-        is_threaded: whether it uses all cores already.
-        work: bytes or operations, whichever are more.
+        launcher: kernels of different launchers run sequentially.
+        is_threaded: whether the kernel already uses all cores.
+        work: the larger of its bytes and operations.
     """
 
     launcher: BatchLauncher | None
@@ -33,9 +29,7 @@ class Load(NamedTuple):
 
 
 def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
-    """What a kernel does to the cores, with variables at their largest; None for what never runs
-    beside a kernel.
-    """
+    """Load of a kernel with every variable at its maximum; None if it never runs concurrently."""
     if not isinstance(op, PreparedKernel) or not op.kernel.is_host_parallel_safe:
         return None
     spec = op.kernel.spec
@@ -46,15 +40,16 @@ def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
 
 
 def group_loads(loads: Sequence[Load]) -> list[tuple[int, ...]]:
-    """The positions of those that run together, where that pays: two at least are worth a thread,
-    and none uses all.
+    """Positions of the loads that run concurrently, group by group.
+
+    A group forms only if at least two of its kernels justify a thread and no kernel uses all cores.
     """
     by_launcher: dict[BatchLauncher | None, list[int]] = {}
     for position, load in enumerate(loads):
         by_launcher.setdefault(load.launcher, []).append(position)
     groups: list[tuple[int, ...]] = []
     for members in by_launcher.values():
-        n_worthy = sum(loads[position].work >= WORTH_A_THREAD for position in members)
-        is_apart = n_worthy < 2 or any(loads[position].is_threaded for position in members)
-        groups.extend(((position,) for position in members) if is_apart else (tuple(members),))
+        n_large = sum(loads[position].work >= MIN_THREAD_WORK for position in members)
+        is_sequential = n_large < 2 or any(loads[position].is_threaded for position in members)
+        groups.extend(((position,) for position in members) if is_sequential else (tuple(members),))
     return groups

@@ -1,4 +1,4 @@
-"""State of a kernel in a plan between executions: addresses, values of variables, launch sizes."""
+"""State of a kernel in a plan between executions: addresses, variable values and launch sizes."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ __all__ = ["KernelState", "Sizes", "find_constant_sizes", "has_varying_sizes"]
 T = TypeVar("T")
 
 Sizes = tuple[Dims, Dims | None]
-"""The global and the local size of a launch."""
+"""Global and local size of a launch."""
 
 
 def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
-    """The launch sizes of a kernel, or None if they depend on variables.
+    """Return the launch sizes of a kernel, or None if they depend on variables.
 
     Raises:
-        ExecutionError: if a size has no usable value.
+        ExecutionError: if a size cannot be evaluated.
     """
     spec = op.kernel.spec
     is_fixed = is_constant(spec.global_size) and is_constant(spec.local_size)
@@ -36,7 +36,7 @@ def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
 
 
 def has_varying_sizes(op: PreparedKernel, counters: Set[str]) -> bool:
-    """Whether the launch sizes of a kernel depend on one of these variables."""
+    """True if the launch sizes of a kernel depend on one of `counters`."""
     sizes = (*op.kernel.spec.global_size, *(op.kernel.spec.local_size or ()))
     return bool(counters) and any(
         node.arg.name in counters
@@ -55,9 +55,10 @@ def _resolve_sizes(op: PreparedKernel, values: Mapping[str, int]) -> Sizes:
 
 
 class KernelState:
-    """What changes about a kernel between executions: addresses, values, launch sizes.
+    """Mutable state of a kernel: addresses, variable values and launch sizes.
 
-    The two arrays keep their place in memory: batch tables read them at each run.
+    Both arrays keep their memory for the lifetime of the state, because batch tables read them at
+    each run.
     """
 
     __slots__ = (
@@ -81,13 +82,17 @@ class KernelState:
         origins: tuple[Origin, ...] = (),
         counters: Set[str] = frozenset(),
     ) -> None:
-        """A kernel on those of a plan's `buffers`, or of a loop's, that it takes, as they are at
-        any time.
+        """Bind a kernel to `buffers`, the live buffer list of a plan or of a loop body.
 
-        `sizes` are those of a kernel whose launches are all alike, None where they depend on
-        variables. `counters` are those of the loops that the kernel is in."""
+        Args:
+            op: the launch.
+            buffers: read again at each use, so that replaced buffers are seen.
+            sizes: constant launch sizes; None if they depend on variables.
+            origins: source lines of the op.
+            counters: counters of the enclosing loops.
+        """
         self.op, self.origins, self.counters, self._buffers = op, origins, counters, buffers
-        # A table has the launch sizes of when it was made.
+        # A batch table fixes the launch sizes; sizes that vary per iteration need single launches.
         self.launcher = None if has_varying_sizes(op, counters) else op.kernel.launcher
         self.addresses = array("Q", [buffers[index].address for index in op.buffer_indices])
         self.values = array("q", op.values)
@@ -98,45 +103,45 @@ class KernelState:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What the kernel takes now."""
+        """Current arguments of the kernel."""
         return tuple([self._buffers[index] for index in self.op.buffer_indices])
 
     def set_addresses(self) -> None:
-        """Take the addresses of the buffers as they are now."""
+        """Write the current addresses of the buffers into the argument array."""
         for position, buffer in enumerate(self.buffers):
             self.addresses[position] = buffer.locate()
 
     def set_values(self, changes: Mapping[str, int]) -> None:
-        """Give variables values, except those that the schedule fixed and the counters of loops."""
+        """Set variables, except variables fixed by the schedule and loop counters."""
         for position, name in enumerate(self.op.kernel.spec.var_names):
             if name in changes and name not in self.op.fixedvars and name not in self.counters:
                 self.values[position] = changes[name]
 
     def find_value(self, name: str) -> int | None:
-        """The position of a variable among the values; None if the kernel takes no such
-        variable.
+        """Return the position of a variable among the values, or None if the kernel does not read
+        it.
         """
         names = self.op.kernel.spec.var_names
         return names.index(name) if name in names and name not in self.op.fixedvars else None
 
     @property
     def variables(self) -> dict[str, int]:
-        """The value of every variable, those that the schedule fixed included."""
+        """Value of every variable, including variables fixed by the schedule."""
         return {
             **dict(zip(self.op.kernel.spec.var_names, self.values, strict=True)),
             **self.op.fixedvars,
         }
 
     def resolve_sizes(self, changes: Mapping[str, int]) -> Sizes:
-        """The launch sizes after `changes` to the variables.
+        """Return the launch sizes after `changes` to the variables.
 
         Raises:
-            ExecutionError: if a size has no usable value.
+            ExecutionError: if a size cannot be evaluated.
         """
         return _resolve_sizes(self.op, {**self.variables, **changes, **self.op.fixedvars})
 
     def renew_sizes(self) -> bool:
-        """Give the launch the sizes that the variables ask for now; True if these are new."""
+        """Recompute the launch sizes from the current variables; True if they changed."""
         sizes = self.resolve_sizes({})
         if sizes == (self.global_size, self.local_size):
             return False
@@ -145,7 +150,7 @@ class KernelState:
 
     @property
     def is_threaded(self) -> bool:
-        """True for a kernel of the host that is split over its cores."""
+        """True for a host kernel that is split over the cores."""
         return self.global_size[0] > 1 and self._get_output().is_host_addressable
 
     @property
@@ -156,14 +161,14 @@ class KernelState:
         return self._buffers[self.op.buffer_indices[self.op.output_indices[0]]]
 
     def run(self) -> None:
-        """Launch the kernel by itself."""
+        """Launch the kernel on its own."""
         self._call(self.op.kernel.program)
 
     def _call(self, launch: Callable[[array[int], array[int], Dims, Dims | None], T]) -> T:
         try:
             return launch(self.addresses, self.values, self.global_size, self.local_size)
         except DeviceLostError:
-            raise  # no kernel is to blame
+            raise  # the device failed, not this kernel
         except Exception as error:
             raise ExecutionError(
                 op=describe_op(self.op),
@@ -172,10 +177,11 @@ class KernelState:
             ) from error
 
     def run_profiled(self) -> KernelProfile:
-        """Launch the kernel by itself and time it."""
+        """Launch the kernel on its own and measure its time."""
         op, program = self.op, self.op.kernel.program
         allocator = self._get_output().allocator
         start = time.perf_counter_ns()
+        # Device timers exclude the launch overhead that the host clock includes.
         if isinstance(program, TimedProgram):
             elapsed = self._call(program.timed_call)
         else:

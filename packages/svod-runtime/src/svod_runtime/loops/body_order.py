@@ -1,11 +1,11 @@
-"""The order of the ops in the body of a loop: which of them touch the same bytes in one iteration.
+"""Order of the ops in a loop body: hazards on the memory of one iteration.
 
-    CarriedIn(k), CarriedOut(k)     apart, where there is a spare; the same memory without one
-    Slice(p), Slice(p)              the same memory, whatever they are a slice of
+    CarriedIn(k), CarriedOut(k)     separate memory if the carry has a spare, else the same memory
+    Slice(p), Slice(p)              the same memory, whichever slices they are
     Whole(p), Slice(p)              the same memory
     not bound                       the memory of the local buffer
 
-Between iterations everything is done.
+Each iteration ends with a barrier, so there are no hazards between iterations.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _EVERYTHING: Final = 1 << 62
 
 
 class BodyDependencies(Dependencies):
-    """Who waits for whom in the body of a loop."""
+    """Dependencies between the ops of a loop body."""
 
     def __init__(self, loop: PreparedLoop) -> None:
-        """Raises DependencyError if a dependency is unknown, or if they form a cycle."""
+        """Raises DependencyError if a dependency is unknown, or if dependencies form a cycle."""
         ops = loop.body.ops
         super().__init__(ops, resolve_dependencies(ops, [()] * len(ops)))
         self._bindings = {
@@ -35,8 +35,8 @@ class BodyDependencies(Dependencies):
             for buffer, binding in zip(loop.body.buffers, loop.body.bindings, strict=True)
             if binding is not None
         }
-        # Storages are numbered from 1 on: numbers below that are free.
-        self._numbers: dict[object, int] = {}
+        # Storage ids start at 1, so ids from 0 downwards cannot collide with a real storage.
+        self._storage_ids: dict[object, int] = {}
         self._loop = loop
 
     def _iter_accesses(self, op: PreparedOp, buffers: Sequence[Buffer]) -> Iterator[Access]:
@@ -45,20 +45,20 @@ class BodyDependencies(Dependencies):
             if binding is None:
                 yield access
                 continue
-            number = self._number(binding)
+            storage_id = self._storage_of(binding)
             if isinstance(binding, Slice):
-                yield Access(number, 0, _EVERYTHING, access.is_write)
+                yield Access(storage_id, 0, _EVERYTHING, access.is_write)
             else:
-                yield access._replace(storage_id=number)
+                yield access._replace(storage_id=storage_id)
 
-    def _number(self, binding: Binding) -> int:
-        """Stands for the memory that a binding names, within one iteration."""
+    def _storage_of(self, binding: Binding) -> int:
+        """Artificial storage id for the memory that a binding names within one iteration."""
         match binding:
             case Whole() | Slice():
                 key: object = "operand", self._loop.buffer_indices[binding.position]
             case CarriedIn():
-                key = "carried", binding.number
+                key = "carried", binding.index
             case CarriedOut():
-                has_spare = self._loop.body.carried[binding.number].spare is not None
-                key = "next" if has_spare else "carried", binding.number
-        return self._numbers.setdefault(key, -len(self._numbers))
+                has_spare = self._loop.body.carried[binding.index].spare is not None
+                key = "next" if has_spare else "carried", binding.index
+        return self._storage_ids.setdefault(key, -len(self._storage_ids))

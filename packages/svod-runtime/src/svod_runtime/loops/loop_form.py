@@ -1,5 +1,5 @@
-"""`LoopForm`: what holds for a loop in every plan of a template: the order of its ops, and who
-takes which local buffer.
+"""`LoopForm`: properties of a loop shared by all plans of a template: op order and users of the
+local buffers.
 """
 
 from __future__ import annotations
@@ -18,35 +18,34 @@ from svod_runtime.ops.prepared import (
     PreparedCustomFunction,
     PreparedKernel,
     PreparedLoop,
-    list_parts,
+    list_local_views,
 )
 
 __all__ = ["LoopForm", "User", "list_loop_forms"]
 
 
 class User(NamedTuple):
-    """Who takes a local buffer, and at which position."""
+    """Op that takes a local buffer, and the argument position."""
 
     holder: int
     position: int
 
 
 class LoopForm:
-    """A loop whose local buffers are all bound, or parts of those that are.
+    """Loop in which each local buffer is bound or a view of a bound buffer.
 
     Attributes:
         op: the loop.
-        counters: the counters of this loop and of those that it is in.
-        levels: indices into the body's ops; the ops of one level do not depend on each other.
-        kernels: the kernels of the body, in order, and their launch sizes where these are always
-            the same.
-        copies: the copies of the body, in order.
-        loops: the loops of the body, in order.
-        parts: for each local buffer that is bound, what lies on it: indices of local buffers,
-            itself first, and offsets.
-        users: for each local buffer those who take it. Kernels are numbered first, then copies and
-            loops; last comes the condition.
-        launcher: the one that runs the whole loop in one call, if there is one.
+        counters: counters of this loop and of the enclosing loops.
+        levels: indices into the body's ops; ops of one level are independent.
+        kernels: kernels of the body in order, each with its launch sizes if they are constant.
+        copies: copies of the body, in order.
+        loops: inner loops of the body, in order.
+        views: for each bound local buffer, the local buffers on its memory (itself first) and their
+            offsets.
+        users: for each local buffer its users. Kernels come first in the numbering, then copies,
+            loops and the condition.
+        launcher: launcher that runs the whole loop in one call, or None.
     """
 
     def __init__(self, op: PreparedLoop, counters: frozenset[str] = frozenset()) -> None:
@@ -60,13 +59,13 @@ class LoopForm:
         self.loops = [
             LoopForm(inner, self.counters) for inner in body.ops if isinstance(inner, PreparedLoop)
         ]
-        self.parts = list_parts(body)
-        takers = [kernels, self.copies, [form.op for form in self.loops]]
-        taken = [inner.buffer_indices for kind in takers for inner in kind]
+        self.views = list_local_views(body)
+        ops_by_kind = [kernels, self.copies, [form.op for form in self.loops]]
+        arguments = [inner.buffer_indices for kind in ops_by_kind for inner in kind]
         if body.go_on is not None:
-            taken.append((body.go_on,))
+            arguments.append((body.go_on,))
         self.users: dict[int, list[User]] = {}
-        for holder, indices in enumerate(taken):
+        for holder, indices in enumerate(arguments):
             for position, index in enumerate(indices):
                 self.users.setdefault(index, []).append(User(holder, position))
         self._bound: dict[Binding, list[int]] = {}
@@ -79,24 +78,22 @@ class LoopForm:
         self.launcher = self._find_launcher()
 
     def position_of(self, binding: Binding) -> int:
-        """The operand that a local buffer follows before the first iteration."""
+        """Return the operand that a local buffer aliases before the first iteration."""
         match binding:
             case Whole() | Slice():
                 return binding.position
             case CarriedOut():
-                return self.body.carried[binding.number].result
+                return self.body.carried[binding.index].result
             case CarriedIn():
-                carried = self.body.carried[binding.number]
+                carried = self.body.carried[binding.index]
                 return carried.result if carried.spare is None else carried.initial
 
     def get_bound(self, binding: Binding) -> list[int]:
-        """The local buffers that have this binding."""
+        """Return the local buffers with this binding."""
         return self._bound.get(binding, [])
 
     def arrange(self, states: Sequence[KernelState]) -> Arrangement:
-        """What each call of an iteration runs; the same for all plans unless launch sizes say
-        otherwise.
-        """
+        """Arrangement of an iteration's calls; shared by all plans if launch sizes are constant."""
         if not self._has_constant_sizes:
             return arrange(
                 self.body.ops, self.levels, states, [form.launcher for form in self.loops]
@@ -109,20 +106,18 @@ class LoopForm:
 
     @property
     def count_variables(self) -> frozenset[str]:
-        """The variables that the number of iterations depends on."""
+        """Variables that the trip count depends on."""
         count = self.op.count
         return frozenset() if count is None or isinstance(count, int) else _list_names(count)
 
     @property
     def has_varying_count(self) -> bool:
-        """Whether the number of iterations differs between iterations of a loop that this one is
-        in.
-        """
+        """True if the trip count depends on the counter of an enclosing loop."""
         return not self._outer_counters.isdisjoint(self.count_variables)
 
     @property
     def copied_counter(self) -> str | None:
-        """The counter that the number of iterations is, if it is just that."""
+        """Counter that the trip count equals, or None if the trip count is another expression."""
         count = self.op.count
         if (
             not isinstance(count, UOp)
@@ -137,31 +132,33 @@ class LoopForm:
         return self.counters - {self.body.counter}
 
     def _find_launcher(self) -> LoopingLauncher | None:
-        """The launcher of all kernels, if it runs loops and everything else in the body is
-        something that it can do.
-        """
+        """Launcher of all kernels, if it can run the loop with every op of the body; else None."""
         launchers = {op.kernel.launcher for op, _ in self.kernels} | {
             loop.launcher for loop in self.loops
         }
         launcher = launchers.pop() if len(launchers) == 1 else None
         if not isinstance(launcher, LoopingLauncher) or not launcher.runs_loops:
             return None
+        # Custom functions need Python.
         if any(isinstance(op, PreparedCustomFunction) for op in self.body.ops):
             return None
+        # A batch table fixes the launch sizes.
         if any(has_varying_sizes(op, self.counters) for op, _ in self.kernels):
             return None
+        # Launchers copy a counter to a trip count, but evaluate no expressions.
         if any(loop.has_varying_count and loop.copied_counter is None for loop in self.loops):
             return None
-        return launcher if len({_home_of(buffer) for buffer in self.body.buffers}) == 1 else None
+        # Copies within a batch stay in one memory space.
+        return launcher if len({_memory_of(buffer) for buffer in self.body.buffers}) == 1 else None
 
 
 def list_loop_forms(ops: Iterable[object]) -> list[tuple[int, LoopForm]]:
-    """The loops among ops, with their indices."""
+    """Forms of the loops among `ops`, with their indices."""
     return [(index, LoopForm(op)) for index, op in enumerate(ops) if isinstance(op, PreparedLoop)]
 
 
-def _home_of(buffer: Buffer) -> str:
-    """What memory a copy within a batch stays in."""
+def _memory_of(buffer: Buffer) -> str:
+    """Memory space of a buffer: a batch copies only within one."""
     return "host" if buffer.is_host_addressable else buffer.device
 
 

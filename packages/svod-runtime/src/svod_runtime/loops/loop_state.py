@@ -1,4 +1,4 @@
-"""State of a loop in a plan: memory of its operands, trip count, and position in its body."""
+"""State of a loop in a plan: operand addresses, trip count, and current bindings of the body."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ __all__ = ["Arguments", "LoopState"]
 
 
 class Arguments:
-    """Those of some buffers that an op takes, as they are at any time, and their addresses.
+    """Current buffers of an op's arguments, and their addresses.
 
-    The addresses keep their place in memory: batch tables read them at each run.
+    The address array keeps its memory for the lifetime of the object, because batch tables read it
+    at each run.
     """
 
     __slots__ = ("_buffers", "_indices", "addresses")
@@ -36,25 +37,26 @@ class Arguments:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What the op takes now."""
+        """Current arguments of the op."""
         return tuple([self._buffers[index] for index in self._indices])
 
 
 class LoopState(Arguments):
-    """A loop on the buffers of one plan.
+    """Loop on the buffers of one plan.
 
     Attributes:
-        form: what holds for it in all plans.
-        values: one word, the number of iterations where that is no number in memory.
-        local_buffers: those of the body; between `begin` and `end` with the memory of an iteration.
-        kernels: the kernels of the body.
-        copies: the arguments of its copies.
-        loops: the loops in it.
-        condition: of one buffer, the bool that says whether the loop goes on; None where nothing
-            says that.
-        counters: the value of each counter, shared with the loops around this one and within.
-        variables: the values of the plan's variables.
-        origins: the lines of the program that it comes from.
+        form: properties shared by all plans.
+        values: one word, the trip count; 0 if the count is read from memory.
+        local_buffers: buffers of the body; bound to the memory of an iteration between `begin` and
+            `end`.
+        kernels: kernels of the body.
+        copies: arguments of its copies.
+        loops: inner loops.
+        condition: the bool buffer that decides whether the loop continues; None without a
+            condition.
+        counters: value of each counter, shared with enclosing and inner loops.
+        variables: values of the plan's variables.
+        origins: source lines of the loop.
     """
 
     __slots__ = (
@@ -77,17 +79,18 @@ class LoopState(Arguments):
         buffers: Sequence[Buffer],
         variables: dict[str, int],
         origins: Mapping[int, tuple[Origin, ...]],
-        around: LoopState | None = None,
+        outer: LoopState | None = None,
     ) -> None:
         op, body = form.op, form.body
         super().__init__(buffers, op.buffer_indices)
         self.form, self.variables = form, variables
-        self.counters: dict[str, int] = {} if around is None else around.counters
+        self.counters: dict[str, int] = {} if outer is None else outer.counters
         if body.counter is not None:
             self.counters[body.counter] = 0
-        self.origins = origins.get(op.id) or (() if around is None else around.origins)
+        self.origins = origins.get(op.id) or (() if outer is None else outer.origins)
         self.local_buffers = local = list(body.buffers)
         self._words: dict[int, list[Word]] = {}
+        # Kernel states read addresses, so bind the local buffers while they are built.
         self.begin()
         self.kernels = [
             KernelState(kernel, local, sizes, origins.get(kernel.id) or self.origins, form.counters)
@@ -102,98 +105,96 @@ class LoopState(Arguments):
             *self.loops,
             *([self.condition] if self.condition else []),
         ]
-        self._words = {index: list(self._iter_words(index, holders)) for index in form.parts}
+        self._words = {index: list(self._iter_words(index, holders)) for index in form.views}
         self.end()
         self.values = array("q", [0])
         self.values[0] = self.resolve_count({})
 
     def _iter_words(self, index: int, holders: Sequence[KernelState | Arguments]) -> Iterator[Word]:
-        for part, start in self.form.parts[index]:
-            for holder, position in self.form.users.get(part, ()):
-                taker = holders[holder]
-                if isinstance(taker, LoopState):
+        for view, view_offset in self.form.views[index]:
+            for holder, position in self.form.users.get(view, ()):
+                user = holders[holder]
+                if isinstance(user, LoopState):
                     yield from (
-                        word._replace(offset=word.offset + start)
-                        for word in taker.list_words(position)
+                        word._replace(offset=word.offset + view_offset)
+                        for word in user.list_words(position)
                     )
                 else:
-                    yield Word(taker.addresses, position, start)
+                    yield Word(user.addresses, position, view_offset)
 
     def list_words(self, position: int) -> list[Word]:
-        """The words that hold the address of an operand, or of a part of it, whatever iteration
-        runs.
-        """
+        """Address words of an operand and of its views, for all iterations."""
         return [
             Word(self.addresses, position),
             *self.list_local_words(*self.form.get_bound(Whole(position))),
         ]
 
     def list_local_words(self, *indices: int) -> list[Word]:
-        """The words that hold the address of bound local buffers, or of parts of these."""
+        """Address words of bound local buffers and of their views."""
         return [word for index in indices for word in self._words[index]]
 
     def set_addresses(self) -> None:
-        """Take the addresses of the operands as they are now."""
+        """Write the current addresses of the operands."""
         for position, buffer in enumerate(self.buffers):
-            for words, place, offset in self.list_words(position):
-                words[place] = buffer.address + offset
+            for addresses, slot, offset in self.list_words(position):
+                addresses[slot] = buffer.address + offset
 
     def begin(self) -> None:
-        """Let the local buffers be what they are in the first iteration."""
-        for index in self.form.parts:
+        """Bind the local buffers for the first iteration."""
+        for index in self.form.views:
             self.bind(index, self._get_first(index))
 
     def end(self) -> None:
-        """Let go of the memory of operands: the plan may get others."""
+        """Release the memory of the operands: the plan may replace them."""
         self.local_buffers[:] = self.form.body.buffers
 
     def bind(self, index: int, buffer: Buffer) -> None:
-        """Let a local buffer, with its parts, be this one."""
-        shapes, local = self.form.body.buffers, self.local_buffers
-        for part, offset in self.form.parts[index]:
-            shape = shapes[part]
-            is_all = offset == 0 and shape.nbytes == buffer.nbytes and shape.dtype is buffer.dtype
-            local[part] = buffer if is_all else buffer.view(offset, shape.nbytes, shape.dtype)
-        for words, place, offset in self._words.get(index, ()):
-            words[place] = buffer.address + offset
+        """Bind a local buffer and its views to `buffer`."""
+        specs, local = self.form.body.buffers, self.local_buffers
+        for view, offset in self.form.views[index]:
+            spec = specs[view]
+            is_all = offset == 0 and spec.nbytes == buffer.nbytes and spec.dtype is buffer.dtype
+            local[view] = buffer if is_all else buffer.view(offset, spec.nbytes, spec.dtype)
+        for addresses, slot, offset in self._words.get(index, ()):
+            addresses[slot] = buffer.address + offset
 
-    def bind_slice(self, index: int, position: int, number: int) -> None:
-        """Let a local buffer be the slice of an operand with this number."""
-        shape = self.form.body.buffers[index]
+    def bind_slice(self, index: int, position: int, slice_index: int) -> None:
+        """Bind a local buffer to the slice of an operand with this index."""
+        spec = self.form.body.buffers[index]
         self.bind(
-            index, self.buffers[position].view(number * shape.nbytes, shape.nbytes, shape.dtype)
+            index,
+            self.buffers[position].view(slice_index * spec.nbytes, spec.nbytes, spec.dtype),
         )
 
     def _get_first(self, index: int) -> Buffer:
-        """What a bound local buffer is in the first iteration of a loop that counts up."""
-        binding, shape = self.form.body.bindings[index], self.form.body.buffers[index]
+        """Buffer of a bound local buffer in the first iteration of a loop that counts up."""
+        binding, spec = self.form.body.bindings[index], self.form.body.buffers[index]
         assert binding is not None
         base = self.buffers[self.form.position_of(binding)]
         if not isinstance(binding, Slice):
             return base
-        if base.nbytes < shape.nbytes:
-            # There is no slice, and no iteration: kernels have addresses all the same.
-            return Buffer(shape.allocator, shape.dtype, shape.size).ensure_allocated()
-        return base.view(0, shape.nbytes, shape.dtype)
+        if base.nbytes < spec.nbytes:
+            # The operand holds no slice, so no iteration runs; kernels still need an address.
+            return Buffer(spec.allocator, spec.dtype, spec.size).ensure_allocated()
+        return base.view(0, spec.nbytes, spec.dtype)
 
     def iter_kernels(self) -> Iterator[KernelState]:
-        """Every kernel of the body, those of inner loops included."""
+        """Every kernel of the body, including kernels of inner loops."""
         yield from self.kernels
         for loop in self.loops:
             yield from loop.iter_kernels()
 
     def iter_loops(self) -> Iterator[LoopState]:
-        """This loop and all in it."""
+        """This loop and all inner loops."""
         yield self
         for loop in self.loops:
             yield from loop.iter_loops()
 
     def resolve_count(self, changes: Mapping[str, int]) -> int:
-        """The number of iterations after `changes` to the variables, 0 where it is a number in
-        memory.
+        """Return the trip count after `changes` to the variables, 0 if it is read from memory.
 
         Raises:
-            ExecutionError: if it has no value.
+            ExecutionError: if the trip count cannot be evaluated.
         """
         op = self.form.op
         if not isinstance(op.count, UOp):
@@ -202,14 +203,14 @@ class LoopState(Arguments):
         try:
             return evaluate_expression(op.count, variables)
         except LaunchSizeError as error:
-            problem = f"its number of iterations: {error}"
+            problem = f"cannot evaluate the trip count: {error}"
             raise ExecutionError(
                 op=describe_op(op), problem=problem, origins=self.origins
             ) from error
 
     @property
     def known_count(self) -> int | None:
-        """The number of iterations, if that is known before the loop runs."""
+        """Trip count, if it is known before the loop runs; else None."""
         op = self.form.op
         if (
             op.count is None
@@ -221,25 +222,23 @@ class LoopState(Arguments):
         return max(self.values[0], 0)
 
     def read_count(self) -> int:
-        """How many iterations there are at most, from 0 on; reads it from memory where it
-        is there.
-        """
+        """Return the maximum trip count, at least 0; a computed count is copied from memory."""
         op = self.form.op
         if op.count is None:
             assert op.count_position is not None
-            number = int.from_bytes(
+            count = int.from_bytes(
                 self.buffers[op.count_position].to_bytes(), sys.byteorder, signed=True
             )
         else:
-            number = self.values[0]
+            count = self.values[0]
         if op.branch is None:
-            return max(number, 0)
-        return int(min(max(number, 0), op.n_branches - 1) == op.branch)
+            return max(count, 0)
+        return int(min(max(count, 0), op.n_branches - 1) == op.branch)
 
     def goes_on(self) -> bool:
-        """Whether the iteration that ran last asks for another one."""
+        """True if the condition of the last iteration asks for another iteration."""
         return self.condition is None or any(self.condition.buffers[0].to_bytes())
 
     def arrange(self) -> Arrangement:
-        """What each call of an iteration runs."""
+        """Arrangement of an iteration's calls."""
         return self.form.arrange(self.kernels)

@@ -1,5 +1,5 @@
-"""A loop of a plan as the `Repeat` that a batch launcher runs: which words of which arrays differ
-between iterations.
+"""Conversion of a loop to the `Repeat` of a batch launcher: the words that change between
+iterations.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["make_launch", "make_repeat"]
 
 
 def make_launch(state: KernelState, group: int) -> Launch:
-    """A kernel as a launch, on the arrays that the plan changes."""
+    """Launch of a kernel, on the arrays that the plan updates."""
     return Launch(
         state.op.kernel.program,
         state.addresses,
@@ -28,7 +28,7 @@ def make_launch(state: KernelState, group: int) -> Launch:
 
 
 def make_repeat(state: LoopState, group: int) -> Repeat:
-    """A loop that its launcher runs, on the arrays that the plan changes."""
+    """`Repeat` of a loop for its launcher, on the arrays that the plan updates."""
     op, body = state.form.op, state.form.body
     is_read = op.count is None
     slices = [
@@ -49,7 +49,7 @@ def make_repeat(state: LoopState, group: int) -> Repeat:
         counters=tuple(_iter_counters(state, body.counter)) if body.counter is not None else (),
         slices=tuple(slices),
         carried=tuple(
-            _make_carried(state, number, carried) for number, carried in enumerate(body.carried)
+            _make_carried(state, index, carried) for index, carried in enumerate(body.carried)
         ),
         is_reversed=body.is_reversed,
         go_on=None if state.condition is None else Word(state.condition.addresses, 0),
@@ -57,39 +57,39 @@ def make_repeat(state: LoopState, group: int) -> Repeat:
 
 
 def _iter_items(state: LoopState) -> Iterator[BatchItem]:
-    """What an iteration runs: each group waits for the one before."""
+    """Items of an iteration: each group waits for the previous one."""
     group = 0
     for call in state.arrange():
         if isinstance(call, CopyUnit):
-            arguments = state.copies[call.number]
+            arguments = state.copies[call.index]
             if arguments.buffers[0].nbytes:
-                ends = Word(arguments.addresses, 0), Word(arguments.addresses, 1)
-                yield Move(*ends, arguments.buffers[0].nbytes, group)
+                addresses = Word(arguments.addresses, 0), Word(arguments.addresses, 1)
+                yield Move(*addresses, arguments.buffers[0].nbytes, group)
                 group += 1
             continue
         assert isinstance(call, list), f"a launcher runs no {call}"
         for unit in call:
             if isinstance(unit, Group):
-                yield from (make_launch(state.kernels[number], group) for number in unit.numbers)
+                yield from (make_launch(state.kernels[index], group) for index in unit.indices)
             else:
-                yield make_repeat(state.loops[unit.number], group)
+                yield make_repeat(state.loops[unit.index], group)
             group += 1
 
 
-def _make_carried(state: LoopState, number: int, carried: Carried) -> LoopCarried:
+def _make_carried(state: LoopState, index: int, carried: Carried) -> LoopCarried:
     addresses = state.addresses
     return LoopCarried(
         Word(addresses, carried.initial),
         Word(addresses, carried.result),
         None if carried.spare is None else Word(addresses, carried.spare),
         state.buffers[carried.result].nbytes,
-        tuple(state.list_local_words(*state.form.get_bound(CarriedIn(number)))),
-        tuple(state.list_local_words(*state.form.get_bound(CarriedOut(number)))),
+        tuple(state.list_local_words(*state.form.get_bound(CarriedIn(index)))),
+        tuple(state.list_local_words(*state.form.get_bound(CarriedOut(index)))),
     )
 
 
 def _iter_counters(state: LoopState, name: str) -> Iterator[Word]:
-    """The words that hold a counter: of kernels, and numbers of iterations."""
+    """Words that hold a counter: kernel arguments and trip counts of inner loops."""
     for kernel in state.iter_kernels():
         position = kernel.find_value(name)
         if position is not None:

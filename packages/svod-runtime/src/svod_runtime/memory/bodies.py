@@ -1,12 +1,12 @@
-"""Memory for what lives within an iteration: intermediates in the body of a loop become operands of
-the loop.
+"""Memory of loop bodies: intermediates of an iteration become operands of the loop.
 
     body:  a, b, c  not bound          body:  a, b, c  parts of m, which is Whole(p)
-    loop:  operands 0 .. p - 1    ->   loop:  operand p, as much memory as they need at the same time
+    loop:  operands 0 .. p - 1    ->   loop:  operand p, the peak memory of a, b and c
 
-They share memory as those of a plan do, level by level. What they share is one intermediate more
-around the loop, so that it has memory while the loop runs, and other intermediates have it before
-and after. Inner loops come first."""
+They share memory level by level, as the intermediates of a plan do. Their block `m` is one more
+intermediate of the enclosing ops, so its memory serves other intermediates before and after the
+loop. Inner loops are planned first.
+"""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from dataclasses import dataclass, replace
 from svod_device import Buffer
 from svod_dtype import uint8
 from svod_runtime.loops.body_order import BodyDependencies
-from svod_runtime.memory.joining import join_initials
-from svod_runtime.memory.lives import list_lives
+from svod_runtime.memory.coalescing import coalesce_carries
+from svod_runtime.memory.live_ranges import list_live_ranges
 from svod_runtime.memory.memory_report import PlannerMode
-from svod_runtime.memory.placing import date_lives, place_lives
+from svod_runtime.memory.placing import place_live_ranges, set_levels
 from svod_runtime.ops.loop_bindings import Binding, Whole
 from svod_runtime.ops.prepared import PreparedLoop, PreparedOp
 
-__all__ = ["Saved", "place_bodies"]
+__all__ = ["Savings", "place_bodies"]
 
 
 @dataclass(slots=True)
-class Saved:
-    """What sharing within bodies gained.
+class Savings:
+    """Savings from sharing memory within loop bodies.
 
     Attributes:
-        n_buffers: how many intermediates share memory there, less the operands that they became.
-        n_bytes: what they would take by themselves, less the bytes of these.
+        n_buffers: number of intermediates that share memory, minus the operands that replace them.
+        n_bytes: sum of their sizes, minus the bytes of these operands.
     """
 
     n_buffers: int = 0
@@ -41,9 +41,9 @@ class Saved:
 
 
 def place_bodies(
-    ops: Sequence[PreparedOp], buffers: Sequence[Buffer], mode: PlannerMode, saved: Saved
+    ops: Sequence[PreparedOp], buffers: Sequence[Buffer], mode: PlannerMode, saved: Savings
 ) -> tuple[list[PreparedOp], list[Buffer]]:
-    """The ops with all local buffers bound, and the buffers with those that loops need besides."""
+    """Bind all local buffers; return the ops, and the buffers extended by new loop operands."""
     placed: list[PreparedOp] = []
     extended = list(buffers)
     for op in ops:
@@ -55,7 +55,7 @@ def place_bodies(
 
 
 def _place_body(
-    loop: PreparedLoop, around: list[Buffer], mode: PlannerMode, saved: Saved
+    loop: PreparedLoop, outer_buffers: list[Buffer], mode: PlannerMode, saved: Savings
 ) -> PreparedLoop:
     body = loop.body
     ops, local = place_bodies(body.ops, body.buffers, mode, saved)
@@ -68,43 +68,44 @@ def _place_body(
         if binding is not None
     }
     if mode != "disabled":
+        # The condition is read after the last op of an iteration, so its memory stays reserved.
         fixed = {
             index
             for index, buffer in enumerate(local)
             if buffer.storage_id in bound or index == body.go_on
         }
-        ops, _ = join_initials(ops, BodyDependencies(loop).order, local, fixed)
+        ops, _ = coalesce_carries(ops, BodyDependencies(loop).order, local, fixed)
         body = replace(body, ops=tuple(ops))
         loop = replace(loop, body=body)
     levels = BodyDependencies(loop).get_levels(body.buffers)
     if _can_move(ops):
-        # Who waits for whom on shared memory follows from the order of the ops: those that share it
-        # must come one level later.
+        # Hazards on shared memory follow the order of the ops. Sorted by level, an op that reuses
+        # memory comes after every op of the earlier live range.
         body = replace(body, ops=tuple(ops[index] for level in levels for index in level))
         loop = replace(loop, body=body)
     touched = {index for op in body.ops for index in op.buffer_indices} | {body.go_on}
-    own = [
+    unbound = [
         index
         for index, buffer in enumerate(local)
         if buffer.storage_id not in bound and index in touched
     ]
-    if not own:
+    if not unbound:
         return loop
     new = [*local]
-    for index, buffer in _share(loop, own, mode, saved).items():
+    for index, buffer in _share(loop, unbound, mode, saved).items():
         new[index] = buffer
     position = len(loop.buffer_indices)
     indices: list[int] = []
     bases: dict[int, Buffer] = {}
-    for index in own:
-        part = new[index]
-        if part.storage_id not in bases:
-            bases[part.storage_id] = base = Buffer(part.allocator, uint8, part.storage_nbytes)
+    for index in unbound:
+        buffer = new[index]
+        if buffer.storage_id not in bases:
+            bases[buffer.storage_id] = base = Buffer(buffer.allocator, uint8, buffer.storage_nbytes)
             new.append(base)
             bindings.append(Whole(position + len(indices)))
-            indices.append(len(around))
-            around.append(Buffer(part.allocator, uint8, part.storage_nbytes))
-        new[index] = bases[part.storage_id].view(part.offset, part.nbytes, part.dtype)
+            indices.append(len(outer_buffers))
+            outer_buffers.append(Buffer(buffer.allocator, uint8, buffer.storage_nbytes))
+        new[index] = bases[buffer.storage_id].view(buffer.offset, buffer.nbytes, buffer.dtype)
     return replace(
         loop,
         buffer_indices=(*loop.buffer_indices, *indices),
@@ -114,13 +115,14 @@ def _place_body(
 
 
 def _share(
-    loop: PreparedLoop, own: Sequence[int], mode: PlannerMode, saved: Saved
+    loop: PreparedLoop, unbound: Sequence[int], mode: PlannerMode, saved: Savings
 ) -> Mapping[int, Buffer]:
-    """Where intermediates of a body lie that share memory, one iteration like the other."""
+    """Shared memory of a body's intermediates, the same in each iteration."""
     body = loop.body
     dependencies = BodyDependencies(loop)
-    local = set(own)
+    local = set(unbound)
     n_handles = Counter(buffer.storage_id for buffer in body.buffers)
+    # Aliased buffers are excluded: their live ranges would have to be merged.
     fixed = [
         i
         for i, buffer in enumerate(body.buffers)
@@ -128,19 +130,23 @@ def _share(
     ]
     if body.go_on is not None:
         fixed.append(body.go_on)
-    lives = list_lives(body.ops, dependencies.order, body.buffers, fixed)
-    if not lives or mode == "disabled" or not _can_move(body.ops):
+    ranges = list_live_ranges(body.ops, dependencies.order, body.buffers, fixed)
+    if not ranges or mode == "disabled" or not _can_move(body.ops):
         return {}
-    date_lives(lives, dependencies.get_levels(body.buffers))
+    set_levels(ranges, dependencies.get_levels(body.buffers))
     placed: dict[int, Buffer] = {}
-    for device in dict.fromkeys(life.buffer.device for life in lives):
-        placed.update(place_lives([life for life in lives if life.buffer.device == device], mode))
+    for device in dict.fromkeys(live_range.buffer.device for live_range in ranges):
+        placed.update(
+            place_live_ranges(
+                [live_range for live_range in ranges if live_range.buffer.device == device], mode
+            )
+        )
     after = {buffer.storage_id: buffer.storage_nbytes for buffer in placed.values()}
-    saved.n_buffers += len(lives) - len(after)
-    saved.n_bytes += sum(life.buffer.nbytes for life in lives) - sum(after.values())
+    saved.n_buffers += len(ranges) - len(after)
+    saved.n_bytes += sum(live_range.buffer.nbytes for live_range in ranges) - sum(after.values())
     return placed
 
 
 def _can_move(ops: Sequence[PreparedOp]) -> bool:
-    """Whether an id means the same op in any order."""
+    """True if ops may be reordered: each id identifies one op, or no op names an id."""
     return len({op.id for op in ops}) == len(ops) or not any(op.dependencies for op in ops)

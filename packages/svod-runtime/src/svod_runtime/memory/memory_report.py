@@ -1,4 +1,4 @@
-"""Bytes that the intermediates of a plan take, as its planner left them."""
+"""Memory report of a plan: bytes of the intermediates before and after planning."""
 
 from __future__ import annotations
 
@@ -8,24 +8,23 @@ from typing import Literal, TypeAlias
 __all__ = ["MemoryReport", "PlannerMode"]
 
 PlannerMode: TypeAlias = Literal["arena", "remap", "disabled"]
-"""Intermediates are packed into one block for each device, take each other's place whole, or share
-nothing.
+"""`arena` packs intermediates into one block per device, `remap` reuses whole buffers of equal
+size, `disabled` shares nothing.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryReport:
-    """What a memory planner made of a plan.
+    """Result of memory planning.
 
     Attributes:
-        mode: of the planner.
-        n_buffers: how many intermediates could share memory.
-        bytes_before: what they would take, each by itself.
-        bytes_after: what they take, outside donated memory.
-        lower_bound: the largest sum of the bytes of those outside donated memory that are needed at
-            the same time.
-        n_donated: how many outputs took the memory of a donated input.
-        bytes_donated: what they would take by themselves.
+        mode: mode of the planner.
+        n_buffers: number of intermediates that could share memory.
+        bytes_before: their size without sharing.
+        bytes_after: their size with sharing, outside donated memory.
+        lower_bound: peak size of simultaneously live intermediates, outside donated memory.
+        n_donated: number of outputs in donated inputs.
+        bytes_donated: size of these outputs.
     """
 
     mode: str
@@ -42,7 +41,7 @@ class MemoryReport:
 
     @property
     def ratio(self) -> float:
-        """How much longer than the lower bound the result is: 1 is best."""
+        """Planned size relative to the lower bound: 1 is optimal."""
         return self.bytes_after / self.lower_bound if self.lower_bound else 1.0
 
     def __str__(self) -> str:
@@ -57,11 +56,11 @@ class MemoryReport:
             if self.n_donated
             else ""
         )
-        return ", ".join(part for part in (f"{shared} {taken}".rstrip(), donated) if part)
+        return ", ".join(text for text in (f"{shared} {taken}".rstrip(), donated) if text)
 
 
 def _show_bytes(n_bytes: int) -> str:
-    """A number of bytes with a unit."""
+    """Format a number of bytes with a unit."""
     size, unit = float(n_bytes), "bytes"
     for larger in ("KiB", "MiB", "GiB"):
         if size < 1024:

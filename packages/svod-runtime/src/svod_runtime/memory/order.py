@@ -1,15 +1,15 @@
-"""Order: ops one after the other where nothing is lost by that, so that few intermediates are alive
-at once.
+"""Order of ops: sequential where concurrency gains nothing, so that few intermediates are live at
+once.
 
-Kernels that would run at the same time stay together: they are one unit, of the earliest level that
-they can run on. Every other op is a unit of its own, since it has the cores for itself anyway. Of
-several orders of the units, the one that needs least memory counts:
+Kernels that would run concurrently form one unit, on the earliest level possible. Every other op is
+a unit of its own, since it has the cores to itself anyway. Of several orders of the units, the
+order with the lowest peak memory is chosen:
 
-    as early as possible    a0 b0 c0 | a1 b1 c1 | sum     all branches are alive
-    as listed               a0 | a1 | b0 | b1 | ...       as the program says
-    least growth first      what frees more than it takes comes first
+    as early as possible    a0 b0 c0 | a1 b1 c1 | sum     all branches are live
+    as listed               a0 | a1 | b0 | b1 | ...       program order
+    least growth first      ops that free more than they allocate come first
 
-Units become the levels of the plan: each op then waits for one of the unit before its own.
+Units become the levels of the plan: each op depends on one op of the previous unit.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from svod_device import Buffer
 from svod_dtype import parse_device_name
 from svod_ir import sort_by_dependencies
 from svod_runtime.kernels.grouping import find_load, group_loads
-from svod_runtime.memory.lives import Life
-from svod_runtime.memory.packing import Block, get_most_live
+from svod_runtime.memory.live_ranges import LiveRange
+from svod_runtime.memory.packing import Block, get_peak_bytes
 from svod_runtime.ops.dependencies import make_levels
 from svod_runtime.ops.prepared import PreparedOp
 
@@ -35,43 +35,48 @@ def order_in_units(
     order: Sequence[int],
     predecessors: Sequence[set[int]],
     buffers: Sequence[Buffer],
-    lives: Sequence[Life],
+    ranges: Sequence[LiveRange],
 ) -> list[list[int]]:
-    """The indices of ops that run at the same time, unit by unit in the order in which these run.
+    """Indices of concurrent ops, unit by unit in execution order.
 
     Args:
-        ops: what to run.
-        order: one that `predecessors` allow.
-        predecessors: of each op those that it waits for.
-        buffers: of the ops.
-        lives: the buffers that may share memory.
+        ops: ops to order.
+        order: an order that `predecessors` allow.
+        predecessors: predecessors of each op.
+        buffers: buffers that the ops index.
+        ranges: live ranges of the buffers that may share memory.
     """
     levels = make_levels(order, predecessors)
     devices = {buffers[index].device for op in ops for index in op.buffer_indices}
-    # Devices work beside each other, so that an order would take that away. Those that only hold
-    # data run nothing.
+    # Devices run concurrently, so a sequential order would cost that concurrency. DISK devices
+    # run no kernels and do not count.
     is_ordered = sum(parse_device_name(device).kind != "DISK" for device in devices) == 1
     units = _split_levels(ops, levels, buffers) if is_ordered else levels
     if len(units) == len(levels):
         return units
-    graph = _make_graph(predecessors, units, lives)
+    graph = _make_graph(predecessors, units, ranges)
     orders = [
         list(range(len(units))),
         sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
         _sort_by_growth(graph),
     ]
-    return [units[unit] for unit in min(orders, key=lambda order: _get_most_live(graph, order))]
+    return [units[unit] for unit in min(orders, key=lambda order: _get_peak_bytes(graph, order))]
 
 
 def declare_units(
     ops: Sequence[PreparedOp], predecessors: Sequence[set[int]], units: Sequence[Sequence[int]]
 ) -> tuple[list[PreparedOp], list[set[int]]]:
-    """The ops unit by unit, and what each waits for: one of the unit before its own, too."""
+    """Reorder the ops by unit, and make each op depend on an op of the previous unit.
+
+    Returns:
+        Reordered ops, and the predecessors of each.
+    """
     moved = {old: new for new, old in enumerate(index for unit in units for index in unit)}
     declared: list[set[int]] = []
     before: set[int] = set()
     for unit in units:
         declared.extend({moved[p] for p in predecessors[old]} | before for old in unit)
+        # One op is enough: it puts the next unit on a later level than the whole unit.
         before = {moved[unit[0]]}
     return [ops[old] for old in moved], declared
 
@@ -79,7 +84,7 @@ def declare_units(
 def _split_levels(
     ops: Sequence[PreparedOp], levels: Sequence[Sequence[int]], buffers: Sequence[Buffer]
 ) -> list[list[int]]:
-    """The ops that run at the same time, level by level."""
+    """Groups of ops that run concurrently, level by level."""
     units: list[list[int]] = []
     for level in levels:
         loads = {index: find_load(ops[index], buffers) for index in level}
@@ -93,7 +98,7 @@ def _split_levels(
 
 @dataclass(slots=True)
 class _Graph:
-    """Units with what they need, and the intermediates with the units that touch them."""
+    """Units with their predecessors, and sizes of intermediates with the units that access them."""
 
     predecessors: list[set[int]]
     sizes: list[int]
@@ -101,46 +106,47 @@ class _Graph:
 
 
 def _make_graph(
-    predecessors: Sequence[set[int]], units: Sequence[Sequence[int]], lives: Sequence[Life]
+    predecessors: Sequence[set[int]], units: Sequence[Sequence[int]], ranges: Sequence[LiveRange]
 ) -> _Graph:
     unit_of = {index: unit for unit, indices in enumerate(units) for index in indices}
     needed = [{unit_of[p] for index in indices for p in predecessors[index]} for indices in units]
-    users = [{unit_of[index] for index in life.users} for life in lives]
-    return _Graph(needed, [life.buffer.nbytes for life in lives], users)
+    users = [{unit_of[index] for index in live_range.users} for live_range in ranges]
+    return _Graph(needed, [live_range.buffer.nbytes for live_range in ranges], users)
 
 
-def _get_most_live(graph: _Graph, order: Sequence[int]) -> int:
+def _get_peak_bytes(graph: _Graph, order: Sequence[int]) -> int:
     time_of = {unit: time for time, unit in enumerate(order)}
     times = [[time_of[unit] for unit in users] for users in graph.users]
-    return get_most_live(
+    return get_peak_bytes(
         [Block(size, min(t), max(t)) for size, t in zip(graph.sizes, times, strict=True)]
     )
 
 
 def _sort_by_growth(graph: _Graph) -> list[int]:
-    """What leaves the least memory taken comes first; of equals, what could run last, which follows
-    what just ran.
+    """Greedy order: the unit with the least memory growth first.
+
+    Of equal units, the unit that became ready last comes first, so that it follows its producer.
     """
     waiting = [set(users) for users in graph.users]
-    touched: list[list[int]] = [[] for _ in graph.predecessors]
-    for number, users in enumerate(graph.users):
+    accessed: list[list[int]] = [[] for _ in graph.predecessors]
+    for index, users in enumerate(graph.users):
         for unit in users:
-            touched[unit].append(number)
-    began: set[int] = set()
+            accessed[unit].append(index)
+    started: set[int] = set()
     clock = count()
 
     def grow(unit: int) -> tuple[int, int]:
-        taken = sum(graph.sizes[n] for n in touched[unit] if n not in began)
-        freed = sum(graph.sizes[n] for n in touched[unit] if len(waiting[n]) == 1)
+        taken = sum(graph.sizes[n] for n in accessed[unit] if n not in started)
+        freed = sum(graph.sizes[n] for n in accessed[unit] if len(waiting[n]) == 1)
         return taken - freed, -next(clock)
 
     def finish(unit: int) -> set[int]:
         changed: set[int] = set()
-        for number in touched[unit]:
-            began.add(number)
-            waiting[number].discard(unit)
-            if len(waiting[number]) == 1:
-                changed |= waiting[number]
+        for index in accessed[unit]:
+            started.add(index)
+            waiting[index].discard(unit)
+            if len(waiting[index]) == 1:
+                changed |= waiting[index]
         return changed
 
     return sort_by_dependencies(graph.predecessors, grow, finish)

@@ -1,9 +1,8 @@
-"""Packing: where blocks of bytes lie in one piece of memory, so that those that live at the same
-time do not meet.
+"""Packing of blocks into one arena, so that simultaneously live blocks do not overlap.
 
-This is dynamic storage allocation with known lifetimes, which is NP-hard: blocks are placed one
-after the other at the lowest free place, in several orders, and the best result counts. No result
-is shorter than the largest sum of sizes at any time; the search ends when that is nearly reached.
+This is dynamic storage allocation with known live ranges, which is NP-hard. Blocks are placed
+sequentially at the lowest free offset, in several orders, and the smallest result is kept. The peak
+of live bytes is a lower bound; the search ends close to it.
 """
 
 from __future__ import annotations
@@ -13,21 +12,22 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
-__all__ = ["Block", "Packing", "get_most_live", "pack"]
+__all__ = ["Block", "Packing", "get_peak_bytes", "pack"]
 
-_NEAR_ENOUGH: Final = 1.02
-"""A packing that is longer than the bound by no more than this is not improved."""
+_TOLERANCE: Final = 1.02
+"""Ratio to the lower bound below which a packing is not improved."""
 _MAX_TRIES: Final = 8
 _MAX_PLACEMENTS: Final = 8_000
-"""How many orders are tried after the first, and how many blocks placed for that: some tenths of a
+"""Limits on the orders tried after the first, and on the blocks placed for them: some tenths of a
 second.
 """
 _MAX_ROUNDS: Final = 40
-"""How often a place is raised before a block goes above all that it must not meet."""
+"""Number of attempts to find a common free offset before a block goes above all overlapping ones.
+"""
 
 
 class Block(NamedTuple):
-    """So many bytes from one time to another, both included."""
+    """Size in bytes and live range, from `first` to `last` inclusive."""
 
     size: int
     first: int
@@ -35,14 +35,14 @@ class Block(NamedTuple):
 
 
 class Packing(NamedTuple):
-    """The start of each block, and the end of the last one."""
+    """Offset of each block, and total size."""
 
-    starts: Sequence[int]
+    offsets: Sequence[int]
     size: int
 
 
-def get_most_live(blocks: Sequence[Block]) -> int:
-    """The largest sum of sizes at any time: no packing takes less."""
+def get_peak_bytes(blocks: Sequence[Block]) -> int:
+    """Return the peak of live bytes: a lower bound of every packing."""
     change = [0] * (2 + max((b.last for b in blocks), default=-1))
     for block in blocks:
         change[block.first] += block.size
@@ -51,39 +51,39 @@ def get_most_live(blocks: Sequence[Block]) -> int:
 
 
 def pack(blocks: Sequence[Block]) -> Packing:
-    """A place for each block."""
-    enough = get_most_live(blocks) * _NEAR_ENOUGH
-    by_size, *others = _make_orders(blocks)
+    """Choose an offset for each block."""
+    target = get_peak_bytes(blocks) * _TOLERANCE
+    by_size, *alternatives = _make_orders(blocks)
     best = _place_in_order(blocks, by_size)
     n_tries = min(_MAX_TRIES, _MAX_PLACEMENTS // max(1, len(blocks)))
-    for order in others[:n_tries]:
-        if best.size > enough:
+    for order in alternatives[:n_tries]:
+        if best.size > target:
             best = min(best, _place_in_order(blocks, order), key=lambda p: p.size)
-    return _raise_highest(blocks, by_size, best, enough, n_tries - len(others))
+    return _raise_highest(blocks, by_size, best, target, n_tries - len(alternatives))
 
 
 def _make_orders(blocks: Sequence[Block]) -> list[list[int]]:
-    """Large blocks first, those that live long first, and by time."""
-    numbers = range(len(blocks))
+    """Placement orders: by size, by length of the live range, by area, and by time."""
+    indices = range(len(blocks))
     return [
-        sorted(numbers, key=lambda n: (-blocks[n].size, blocks[n].first)),
-        sorted(numbers, key=lambda n: (-_duration(blocks[n]), -blocks[n].size)),
-        sorted(numbers, key=lambda n: (-blocks[n].size * _duration(blocks[n]), blocks[n].first)),
-        sorted(numbers, key=lambda n: (blocks[n].first, -blocks[n].size)),
+        sorted(indices, key=lambda n: (-blocks[n].size, blocks[n].first)),
+        sorted(indices, key=lambda n: (-_duration(blocks[n]), -blocks[n].size)),
+        sorted(indices, key=lambda n: (-blocks[n].size * _duration(blocks[n]), blocks[n].first)),
+        sorted(indices, key=lambda n: (blocks[n].first, -blocks[n].size)),
     ]
 
 
 def _raise_highest(
-    blocks: Sequence[Block], order: list[int], best: Packing, enough: float, n_tries: int
+    blocks: Sequence[Block], order: list[int], best: Packing, target: float, n_tries: int
 ) -> Packing:
-    """Place what lies highest before everything else, again and again."""
+    """Repeatedly move the blocks that end at the top to the front of the order."""
     current = best
     for _ in range(n_tries):
-        if best.size <= enough:
+        if best.size <= target:
             break
         is_highest = [
-            start + block.size == current.size
-            for start, block in zip(current.starts, blocks, strict=True)
+            offset + block.size == current.size
+            for offset, block in zip(current.offsets, blocks, strict=True)
         ]
         order = sorted(order, key=lambda n: not is_highest[n])
         current = _place_in_order(blocks, order)
@@ -96,22 +96,24 @@ def _duration(block: Block) -> int:
 
 
 def _place_in_order(blocks: Sequence[Block], order: Sequence[int]) -> Packing:
-    taken = _TakenSpace(1 + max((b.last for b in blocks), default=0))
-    starts = [0] * len(blocks)
-    for number in order:
-        starts[number] = taken.place(blocks[number])
+    space = _FreeSpace(1 + max((b.last for b in blocks), default=0))
+    offsets = [0] * len(blocks)
+    for index in order:
+        offsets[index] = space.allocate(blocks[index])
     return Packing(
-        starts,
-        max((start + block.size for start, block in zip(starts, blocks, strict=True)), default=0),
+        offsets,
+        max(
+            (offset + block.size for offset, block in zip(offsets, blocks, strict=True)), default=0
+        ),
     )
 
 
-class _TakenSpace:
-    """What is taken at each time: a binary tree over the times, so that a long life is entered in
-    few nodes.
+class _FreeSpace:
+    """Occupied intervals over time: a segment tree, so that a long live range is stored in few
+    nodes.
 
-    A node has what is taken throughout its times by blocks that were entered right there, and what
-    is taken at any of its times.
+    A node stores the intervals of blocks inserted at the node itself, which are occupied throughout
+    its times, and the intervals occupied at any of its times.
     """
 
     def __init__(self, n_times: int) -> None:
@@ -119,15 +121,15 @@ class _TakenSpace:
         self._throughout: dict[int, _Intervals] = {}
         self._at_any: dict[int, _Intervals] = {}
 
-    def place(self, block: Block) -> int:
-        """Take the lowest place that is free throughout the life of `block`, and return where it
-        starts.
+    def allocate(self, block: Block) -> int:
+        """Reserve the lowest offset that is free throughout the live range of `block`, and return
+        it.
         """
         nodes = self._cover(block.first, block.last)
         above = {parent for node in nodes for parent in _iter_parents(node)}
-        taken = [t for node in nodes if (t := self._at_any.get(node)) is not None]
-        taken += [t for node in above if (t := self._throughout.get(node)) is not None]
-        start = _get_common_place(taken, block.size)
+        occupied = [t for node in nodes if (t := self._at_any.get(node)) is not None]
+        occupied += [t for node in above if (t := self._throughout.get(node)) is not None]
+        start = _get_common_offset(occupied, block.size)
         if block.size:
             for node in nodes:
                 self._throughout.setdefault(node, _Intervals()).add(start, start + block.size)
@@ -137,7 +139,7 @@ class _TakenSpace:
         return start
 
     def _cover(self, first: int, last: int) -> list[int]:
-        """The fewest nodes that hold exactly these times."""
+        """Fewest nodes that cover exactly these times."""
         nodes: list[int] = []
         low, high = first + self._n_leaves, last + self._n_leaves + 1
         while low < high:
@@ -152,17 +154,19 @@ class _TakenSpace:
         return nodes
 
 
-def _get_common_place(taken: Sequence[_Intervals], size: int) -> int:
-    """The lowest place that is free in all of `taken`, as far as the search goes."""
+def _get_common_offset(occupied: Sequence[_Intervals], size: int) -> int:
+    """Lowest offset that is free in all of `occupied`, or an offset above all after too many
+    rounds.
+    """
     start = 0
     for _ in range(_MAX_ROUNDS):
-        found = start
-        for intervals in taken:
-            found = intervals.get_free(found, size)
-        if found == start:
+        candidate = start
+        for intervals in occupied:
+            candidate = intervals.get_free(candidate, size)
+        if candidate == start:
             return start
-        start = found
-    return max(intervals.ends[-1] for intervals in taken)
+        start = candidate
+    return max(intervals.ends[-1] for intervals in occupied)
 
 
 def _iter_parents(node: int) -> Iterator[int]:
@@ -172,7 +176,7 @@ def _iter_parents(node: int) -> Iterator[int]:
 
 
 class _Intervals:
-    """Sorted intervals that do not touch each other."""
+    """Sorted disjoint intervals."""
 
     __slots__ = ("ends", "starts")
 
@@ -181,7 +185,7 @@ class _Intervals:
         self.ends: list[int] = []
 
     def get_free(self, start: int, size: int) -> int:
-        """The lowest place from `start` on with `size` free bytes."""
+        """Return the lowest offset, from `start` on, with `size` free bytes."""
         position = bisect_right(self.ends, start)
         while position < len(self.starts) and self.starts[position] < start + size:
             start = self.ends[position]
@@ -189,7 +193,8 @@ class _Intervals:
         return start
 
     def add(self, start: int, end: int) -> None:
-        """Take the bytes from `start` to `end`."""
+        """Mark the bytes from `start` to `end` as occupied."""
+        # Adjacent intervals merge as well, which keeps the lists short.
         low, high = bisect_left(self.ends, start), bisect_right(self.starts, end)
         if low < high:
             start, end = min(start, self.starts[low]), max(end, self.ends[high - 1])

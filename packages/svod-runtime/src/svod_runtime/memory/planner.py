@@ -1,8 +1,8 @@
-"""The memory planner: intermediates whose lives do not meet share memory, in an order that leaves
-few alive at once.
+"""Memory planner: intermediates with disjoint live ranges share memory, in an order that keeps few
+of them live.
 
-Lives are counted in the levels of that order (`order`), so that sharing takes no parallelism away.
-Inputs that nobody donated and outputs are left alone.
+Live ranges are counted in levels of that order (`order`), so sharing costs no concurrency. Outputs
+and inputs that are not donated keep their memory.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from time import perf_counter
 
 from svod_device import Buffer
 from svod_ir import get_logger
-from svod_runtime.memory.bodies import Saved
-from svod_runtime.memory.joining import join_initials
-from svod_runtime.memory.lives import Life, is_fresh, list_lives
+from svod_runtime.memory.bodies import Savings
+from svod_runtime.memory.coalescing import coalesce_carries
+from svod_runtime.memory.live_ranges import LiveRange, is_fresh, list_live_ranges
 from svod_runtime.memory.memory_report import MemoryReport, PlannerMode
 from svod_runtime.memory.order import declare_units, order_in_units
-from svod_runtime.memory.packing import Block, get_most_live
-from svod_runtime.memory.placing import date_lives, place_lives
-from svod_runtime.memory.plan_parts import PlanParts
+from svod_runtime.memory.packing import Block, get_peak_bytes
+from svod_runtime.memory.placing import place_live_ranges, set_levels
+from svod_runtime.memory.plan_draft import PlanDraft
 from svod_runtime.ops.dependencies import Dependencies
 from svod_runtime.ops.prepared import PreparedBufferView, PreparedKernel, PreparedOp
 
@@ -31,58 +31,67 @@ _log = get_logger("runtime")
 
 
 def plan_memory(
-    parts: PlanParts,
+    draft: PlanDraft,
     dependencies: Dependencies,
     inputs: Collection[Buffer],
     mode: PlannerMode,
-    saved: Saved,
-) -> tuple[PlanParts, Dependencies]:
-    """The ops of `parts` in the order in which they run, on memory that all but `inputs` share as
-    `mode` says.
+    saved: Savings,
+) -> tuple[PlanDraft, Dependencies]:
+    """Reorder the ops of `draft`, and let all buffers except `inputs` share memory.
 
-    Equal buffers have one index then. The report counts what was `saved` in loops, too.
+    Args:
+        draft: of the plan.
+        dependencies: of its ops.
+        inputs: buffers that keep their memory.
+        mode: of the planner.
+        saved: savings within loop bodies, included in the report.
+
+    Returns:
+        Draft with one index for equal buffers, and their dependencies.
     """
     started = perf_counter()
-    ops, buffers = parts.ops, parts.buffers
-    results = {*parts.output_indices, *parts.guarded_indices}
-    given = set(inputs)
-    own = {i for op in ops for i in op.buffer_indices if buffers[i] not in given} - results
-    if not parts.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
-        return _merge(replace(parts, memory_report=MemoryReport(mode)), dependencies.declared)
+    ops, buffers = draft.ops, draft.buffers
+    results = {*draft.output_indices, *draft.guarded_indices}
+    input_buffers = set(inputs)
+    own = {i for op in ops for i in op.buffer_indices if buffers[i] not in input_buffers} - results
+    # A single intermediate has no other to share memory with.
+    if not draft.owners and (mode == "disabled" or len(own) + saved.n_buffers < 2):
+        return _merge(replace(draft, memory_report=MemoryReport(mode)), dependencies.declared)
+    # A buffer that is a view or already has memory keeps it.
     fixed = [i for i, buffer in enumerate(buffers) if i not in own or not is_fresh(buffer)]
     if mode != "disabled":
-        ops, buffers = join_initials(ops, dependencies.order, buffers, fixed)
-        parts, dependencies = (
-            replace(parts, ops=ops, buffers=buffers),
+        ops, buffers = coalesce_carries(ops, dependencies.order, buffers, fixed)
+        draft, dependencies = (
+            replace(draft, ops=ops, buffers=buffers),
             Dependencies(ops, dependencies.declared),
         )
     predecessors = dependencies.get_predecessors(buffers)
-    lives = list_lives(ops, dependencies.order, buffers, fixed)
-    units = order_in_units(ops, dependencies.order, predecessors, buffers, lives)
-    time_of = date_lives(lives, units)
-    placed = _fill_donated(parts, lives, time_of) if mode != "disabled" else {}
-    groups: dict[str, list[Life]] = defaultdict(list)
-    for life in lives:
-        if life.index not in placed:
-            groups[life.buffer.device].append(life)
+    ranges = list_live_ranges(ops, dependencies.order, buffers, fixed)
+    units = order_in_units(ops, dependencies.order, predecessors, buffers, ranges)
+    time_of = set_levels(ranges, units)
+    placed = _fill_donated(draft, ranges, time_of) if mode != "disabled" else {}
+    groups: dict[str, list[LiveRange]] = defaultdict(list)
+    for live_range in ranges:
+        if live_range.index not in placed:
+            groups[live_range.buffer.device].append(live_range)
     own_memory = {
         index: buffer
         for group in groups.values()
-        for index, buffer in place_lives(group, mode).items()
+        for index, buffer in place_live_ranges(group, mode).items()
     }
     report = MemoryReport(
         mode,
-        len(lives) + saved.n_buffers,
-        sum(life.buffer.nbytes for life in lives) + saved.n_bytes,
+        len(ranges) + saved.n_buffers,
+        sum(live_range.buffer.nbytes for live_range in ranges) + saved.n_bytes,
         _count_bytes(own_memory.values()),
         sum(_get_bound(group) for group in groups.values()),
-        len(parts.owners),
-        sum(buffers[output].nbytes for output in parts.owners),
+        len(draft.owners),
+        sum(buffers[output].nbytes for output in draft.owners),
     )
     ordered, declared = declare_units(ops, predecessors, units)
     placed |= own_memory
     new = [placed.get(i, b) for i, b in enumerate(buffers)]
-    planned = _merge(replace(parts, ops=ordered, buffers=new, memory_report=report), declared)
+    planned = _merge(replace(draft, ops=ordered, buffers=new, memory_report=report), declared)
     _log_report(report, perf_counter() - started)
     return planned
 
@@ -105,37 +114,50 @@ def _count_bytes(buffers: Iterable[Buffer]) -> int:
     return sum({b.storage_id: b.storage_nbytes for b in buffers}.values())
 
 
-def _get_bound(lives: Iterable[Life]) -> int:
-    return get_most_live([Block(life.buffer.nbytes, life.first, life.last) for life in lives])
+def _get_bound(ranges: Iterable[LiveRange]) -> int:
+    return get_peak_bytes(
+        [
+            Block(live_range.buffer.nbytes, live_range.first, live_range.last)
+            for live_range in ranges
+        ]
+    )
 
 
 def _fill_donated(
-    parts: PlanParts, lives: Sequence[Life], time_of: Mapping[int, int]
+    draft: PlanDraft, ranges: Sequence[LiveRange], time_of: Mapping[int, int]
 ) -> dict[int, Buffer]:
-    """Intermediates in donated memory, after its content was last read and before the output is
-    written there.
+    """Assign intermediates to donated inputs, between the last read of the input and the write of
+    the output.
     """
     users: dict[int, list[int]] = defaultdict(list)
-    for number, op in enumerate(parts.ops):
+    for op_index, op in enumerate(draft.ops):
         for index in op.buffer_indices:
-            users[index].append(number)
+            users[index].append(op_index)
     placed: dict[int, Buffer] = {}
-    for output, given in parts.owners.items():
+    for output, donated in draft.owners.items():
         writer = min(users[output], key=time_of.__getitem__)
-        if _reads(parts.ops[writer], output):
-            # It reads the donated content where it writes.
+        if _reads(draft.ops[writer], output):
+            # The writer reads the donated data in the memory that it overwrites.
             continue
-        buffer, limit = parts.buffers[given], time_of[writer]
-        # A kernel may leave out what its call names.
-        end = max((time_of[number] for number in users[given]), default=-1)
-        for life in lives:
-            is_free = end < life.first and life.last < limit and life.index not in placed
-            if is_free and (life.buffer.nbytes, life.buffer.dtype, life.buffer.device) == (
+        buffer, limit = draft.buffers[donated], time_of[writer]
+        # An input without any reader is free from the start: kernels may drop unused arguments.
+        end = max((time_of[op_index] for op_index in users[donated]), default=-1)
+        for live_range in ranges:
+            is_free = (
+                end < live_range.first
+                and live_range.last < limit
+                and live_range.index not in placed
+            )
+            if is_free and (
+                live_range.buffer.nbytes,
+                live_range.buffer.dtype,
+                live_range.buffer.device,
+            ) == (
                 buffer.nbytes,
                 buffer.dtype,
                 buffer.device,
             ):
-                placed[life.index], end = buffer, life.last
+                placed[live_range.index], end = buffer, live_range.last
     return placed
 
 
@@ -149,18 +171,19 @@ def _reads(op: PreparedOp, index: int) -> bool:
     )
 
 
-def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> tuple[PlanParts, Dependencies]:
-    """`parts` with one index for equal buffers, in the order of their use; what a view op makes
-    stays apart.
+def _merge(draft: PlanDraft, declared: Sequence[set[int]]) -> tuple[PlanDraft, Dependencies]:
+    """Merge equal buffers into one index, in the order of their use.
+
+    Buffers of view ops keep an index of their own.
     """
-    views = {op.buffer_indices[0] for op in parts.ops if isinstance(op, PreparedBufferView)}
+    views = {op.buffer_indices[0] for op in draft.ops if isinstance(op, PreparedBufferView)}
     new: dict[int, int] = {}
     index_of: dict[tuple[int, int, int, object], int] = {}
     buffers: list[Buffer] = []
     for index in dict.fromkeys(
-        (*(i for op in parts.ops for i in op.buffer_indices), *range(len(parts.buffers)))
+        (*(i for op in draft.ops for i in op.buffer_indices), *range(len(draft.buffers)))
     ):
-        buffer = parts.buffers[index]
+        buffer = draft.buffers[index]
         key = (buffer.storage_id, buffer.offset, buffer.nbytes, buffer.dtype)
         if index in views:
             new[index] = len(buffers)
@@ -169,16 +192,16 @@ def _merge(parts: PlanParts, declared: Sequence[set[int]]) -> tuple[PlanParts, D
         if new[index] == len(buffers):
             buffers.append(buffer)
     merged = replace(
-        parts,
+        draft,
         ops=[
             replace(op, buffer_indices=tuple([new[i] for i in op.buffer_indices]))
-            for op in parts.ops
+            for op in draft.ops
         ],
         buffers=buffers,
-        ast_to_buffer={ast_id: new[i] for ast_id, i in parts.ast_to_buffer.items()},
-        output_indices=[new[i] for i in parts.output_indices],
-        donated_indices=[new[i] for i in parts.donated_indices],
-        guarded_indices=[new[i] for i in parts.guarded_indices],
+        ast_to_buffer={ast_id: new[i] for ast_id, i in draft.ast_to_buffer.items()},
+        output_indices=[new[i] for i in draft.output_indices],
+        donated_indices=[new[i] for i in draft.donated_indices],
+        guarded_indices=[new[i] for i in draft.guarded_indices],
         owners={},
     )
     return merged, Dependencies(merged.ops, declared)

@@ -1,5 +1,5 @@
-"""Checks of loops: bindings name existing buffers of sufficient size, and nothing is
-written twice.
+"""Checks of loops: bindings refer to existing buffers of sufficient size, and writes do not
+conflict.
 """
 
 from __future__ import annotations
@@ -17,43 +17,44 @@ from svod_runtime.ops.prepared import (
     PreparedCustomFunction,
     PreparedLoop,
     get_written,
-    list_parts,
+    list_local_views,
 )
 
 __all__ = ["check_bindings", "check_writes"]
 
 
-def check_bindings(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
-    """Check what the loop takes, and what its local buffers are.
+def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
+    """Check the operands of a loop and the bindings of its local buffers.
 
     Args:
         name: of the loop, for errors.
         op: the loop.
-        taken: its operands.
+        operands: buffers of the loop.
     """
     body = op.body
-    _check_count(name, op, taken)
-    for number, carried in enumerate(body.carried):
+    _check_count(name, op, operands)
+    for carry, carried in enumerate(body.carried):
         positions = [position for position in carried if position is not None]
-        _check_positions(name, f"carried value {number}", positions, taken)
-        facts = {(taken[p].nbytes, taken[p].device) for p in positions}
+        _check_positions(name, f"carry {carry}", positions, operands)
+        facts = {(operands[p].nbytes, operands[p].device) for p in positions}
         if len(facts) > 1:
-            raise PlanError(
-                op=name, problem=f"carried value {number} is in buffers of several sizes or devices"
-            )
+            raise PlanError(op=name, problem=f"buffers of carry {carry} differ in size or device")
     if len(body.bindings) != len(body.buffers):
-        problem = f"has {len(body.buffers)} local buffers, but {len(body.bindings)} bindings"
+        problem = (
+            f"expected {len(body.buffers)} bindings, one per local buffer, got {len(body.bindings)}"
+        )
         raise PlanError(op=name, problem=problem)
     bound: set[int] = set()
     for index, (buffer, binding) in enumerate(zip(body.buffers, body.bindings, strict=True)):
         if binding is not None:
             if buffer.nbytes != buffer.storage_nbytes or buffer.storage_id in bound:
                 problem = (
-                    f"local buffer {index} is bound to {_show(binding)}, but no storage of its own"
+                    f"local buffer {index} is bound to {_format_binding(binding)}, but"
+                    " does not cover its own storage"
                 )
                 raise PlanError(op=name, problem=problem)
             bound.add(buffer.storage_id)
-            _check_binding(name, op, index, binding, taken)
+            _check_binding(name, op, index, binding, operands)
     for index, buffer in enumerate(body.buffers):
         if buffer.is_allocated and buffer.storage_id not in bound:
             raise PlanError(
@@ -62,86 +63,91 @@ def check_bindings(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None
     if body.go_on is not None:
         if not 0 <= body.go_on < len(body.buffers):
             raise PlanError(
-                op=name, problem=f"goes on by local buffer {body.go_on} of {len(body.buffers)}"
+                op=name,
+                problem=f"go_on {body.go_on} is out of bounds for {len(body.buffers)} local"
+                " buffers",
             )
         if body.buffers[body.go_on].nbytes != 1:
             raise PlanError(
-                op=name, problem=f"goes on by {body.buffers[body.go_on]}, which is no bool"
+                op=name, problem=f"go_on must be one bool, got {body.buffers[body.go_on]}"
             )
 
 
-def _check_count(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
+def _check_count(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
     if op.count is None:
         if op.count_position is None:
-            raise PlanError(op=name, problem="has no number of iterations")
-        _check_positions(name, "the number of iterations", [op.count_position], taken)
-        if taken[op.count_position].nbytes != 8:
+            raise PlanError(op=name, problem="has no trip count: set count or count_position")
+        _check_positions(name, "the trip count", [op.count_position], operands)
+        if operands[op.count_position].nbytes != 8:
             raise PlanError(
-                op=name, problem=f"counts to {taken[op.count_position]}, which is no int64"
+                op=name,
+                problem=f"the trip count must be an int64, got {operands[op.count_position]}",
             )
         if any(isinstance(binding, Slice) for binding in op.body.bindings) and op.branch is None:
             raise PlanError(
-                op=name, problem="has slices, but how many there are is only known when it runs"
+                op=name, problem="slices need a trip count that is known before the loop runs"
             )
     if op.branch is not None and not 0 <= op.branch < op.n_branches:
-        raise PlanError(op=name, problem=f"is branch {op.branch} of {op.n_branches}")
+        raise PlanError(
+            op=name, problem=f"branch {op.branch} is out of bounds for {op.n_branches} branches"
+        )
 
 
 def _check_positions(
-    name: str, what: str, positions: Sequence[int], taken: Sequence[Buffer]
+    name: str, what: str, positions: Sequence[int], operands: Sequence[Buffer]
 ) -> None:
     for position in positions:
-        if not 0 <= position < len(taken):
+        if not 0 <= position < len(operands):
             raise PlanError(
                 op=name,
-                problem=f"{what} is at position {position}, but it has {len(taken)} buffers",
+                problem=f"{what} is at position {position}, out of bounds for {len(operands)}"
+                " operands",
             )
 
 
 def _check_binding(
-    name: str, op: PreparedLoop, index: int, binding: Binding, taken: Sequence[Buffer]
+    name: str, op: PreparedLoop, index: int, binding: Binding, operands: Sequence[Buffer]
 ) -> None:
     body, local = op.body, op.body.buffers[index]
-    what = f"local buffer {index}, {_show(binding)},"
+    what = f"local buffer {index}, {_format_binding(binding)},"
     match binding:
         case Whole(position) | Slice(position):
-            _check_positions(name, what, [position], taken)
-        case CarriedIn(number) | CarriedOut(number):
-            if not 0 <= number < len(body.carried):
+            _check_positions(name, what, [position], operands)
+        case CarriedIn(carry) | CarriedOut(carry):
+            if not 0 <= carry < len(body.carried):
                 raise PlanError(
-                    op=name, problem=f"{what} is none of {len(body.carried)} carried values"
+                    op=name, problem=f"{what} is out of bounds for {len(body.carried)} carries"
                 )
-            position = body.carried[number].result
-    base = taken[position]
+            position = body.carried[carry].result
+    base = operands[position]
     if local.device != base.device and not (local.is_host_addressable and base.is_host_addressable):
-        raise PlanError(op=name, problem=f"{what} is on {local.device}, but {base} is not")
+        raise PlanError(op=name, problem=f"{what} is on {local.device}, but its operand is {base}")
     is_slice = isinstance(binding, Slice)
-    needed = local.nbytes * (_get_most_iterations(op) if is_slice else 1)
+    needed = local.nbytes * (_get_max_count(op) if is_slice else 1)
     if needed > base.nbytes or (not is_slice and needed != base.nbytes):
         raise PlanError(
-            op=name, problem=f"{what} takes {needed} bytes, but {base} has {base.nbytes}"
+            op=name, problem=f"{what} needs {needed} bytes, but {base} has {base.nbytes}"
         )
 
 
-def _get_most_iterations(op: PreparedLoop) -> int:
-    """How many iterations there are at most, of a loop whose number of iterations is an expression
-    of variables.
-    """
+def _get_max_count(op: PreparedLoop) -> int:
+    """Maximum trip count of a loop whose trip count is not read from memory."""
     if op.branch is not None:
         return 1
     count = op.count
     return max(0, int(count.vmax) if isinstance(count, UOp) else count or 0)
 
 
-def check_writes(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
-    """Check that an iteration writes only what it may, and operands where nobody else looks; its
-    ops are checked before.
+def check_writes(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
+    """Check that an iteration writes only outputs, and that no other operand overlaps them.
+
+    The ops of the body must have been checked before.
     """
     body = op.body
     binding_of = {
-        part.local: (owner, body.bindings[owner])
-        for owner, parts in list_parts(body).items()
-        for part in parts
+        view.local: (owner, body.bindings[owner])
+        for owner, views in list_local_views(body).items()
+        for view in views
     }
     written: set[int] = set()
     for inner in body.ops:
@@ -155,64 +161,63 @@ def check_writes(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
             written.update(
                 binding_of.get(index, (index, None))[0] for index in inner.buffer_indices
             )
-    for number, carried in enumerate(body.carried):
-        outs = {i for i, b in enumerate(body.bindings) if b == CarriedOut(number)}
+    for carry, carried in enumerate(body.carried):
+        outs = {i for i, b in enumerate(body.bindings) if b == CarriedOut(carry)}
         if carried.spare is not None and written.isdisjoint(outs):
-            raise PlanError(op=name, problem=f"nothing writes what carried value {number} is next")
+            raise PlanError(op=name, problem=f"no op writes CarriedOut({carry})")
         for position in (carried.result, carried.spare):
             if position is not None and position not in op.output_indices:
                 raise PlanError(
                     op=name,
                     problem=(
-                        f"carried value {number} is written, but position {position} is no output"
+                        f"carry {carry} is written, but position {position} is not in"
+                        " output_indices"
                     ),
                 )
-    _check_overlaps(name, op, taken)
+    _check_overlaps(name, op, operands)
 
 
 def _check_write(name: str, op: PreparedLoop, index: int, binding: Binding | None) -> None:
     match binding:
         case Whole(position) | Slice(position) if position not in op.output_indices:
             problem = (
-                f"writes local buffer {index}, {_show(binding)}, but position {position} is no"
-                " output"
+                f"writes local buffer {index}, {_format_binding(binding)}, but"
+                f" position {position} is not in output_indices"
             )
-        case CarriedIn(number) if op.body.carried[number].spare is not None and not _may_change(
-            op, number
+        case CarriedIn(carry) if op.body.carried[carry].spare is not None and not _may_change(
+            op, carry
         ):
             problem = (
-                f"writes local buffer {index}, which is carried value {number} as it comes in: it"
-                " has a spare to write to, and what it begins with is no output"
+                f"writes local buffer {index}, CarriedIn({carry}): write"
+                " CarriedOut, since the carry has a spare and its initial value is not an output"
             )
         case _:
             return
     raise PlanError(op=name, problem=problem)
 
 
-def _may_change(op: PreparedLoop, number: int) -> bool:
-    """Whether the memory that a carried value begins in belongs to the loop; its result and spare
-    do in any case.
-    """
-    return op.body.carried[number].initial in op.output_indices
+def _may_change(op: PreparedLoop, carry: int) -> bool:
+    """True if the loop may overwrite a carry's initial value, as it may its result and spare."""
+    return op.body.carried[carry].initial in op.output_indices
 
 
 def _check_view(name: str, view: PreparedBufferView, body: LoopBody) -> None:
-    part, base = (body.buffers[index] for index in view.buffer_indices)
+    view_buffer, base = (body.buffers[index] for index in view.buffer_indices)
     if body.bindings[view.buffer_indices[0]] is not None:
         raise PlanError(
-            op=name, problem=f"local buffer {view.buffer_indices[0]} is a view, and bound as well"
+            op=name,
+            problem=f"local buffer {view.buffer_indices[0]} is a view, so it must not be bound",
         )
     expected = base.storage_id, base.offset + view.byte_offset, view.byte_size
-    if (part.storage_id, part.offset, part.nbytes) != expected:
+    if (view_buffer.storage_id, view_buffer.offset, view_buffer.nbytes) != expected:
         raise PlanError(
-            op=name, problem=f"{part} is no view of {base} from byte {view.byte_offset} on"
+            op=name,
+            problem=f"{view_buffer} is not the view of {base} at byte offset {view.byte_offset}",
         )
 
 
-def _check_overlaps(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> None:
-    """Check that what is written is no other operand, except that a result may be where its initial
-    value is.
-    """
+def _check_overlaps(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
+    """Check that a written operand overlaps no other, except a result its initial value."""
     body = op.body
     read_throughout = {b.position for b in body.bindings if isinstance(b, (Whole, Slice))}
     in_place = {
@@ -220,23 +225,25 @@ def _check_overlaps(name: str, op: PreparedLoop, taken: Sequence[Buffer]) -> Non
         for v in body.carried
         if v.initial not in read_throughout or v.initial == v.result
     }
-    for one, other in combinations(range(len(taken)), 2):
-        pair = frozenset((one, other))
+    for first, second in combinations(range(len(operands)), 2):
+        pair = frozenset((first, second))
+        # The trip count is read before the first write, so it may overlap an output.
         if pair.isdisjoint(op.output_indices) or op.count_position in pair or pair in in_place:
             continue
-        if taken[one].overlaps(taken[other]):
+        if operands[first].overlaps(operands[second]):
             raise PlanError(
-                op=name, problem=f"operands {one} and {other} overlap, and it writes one of them"
+                op=name,
+                problem=f"operands {first} and {second} overlap, and the loop writes one of them",
             )
     kept = {
         position for v in body.carried for position in (v.result, v.spare) if position is not None
     }
-    if both := sorted(kept & read_throughout):
+    if conflicts := sorted(kept & read_throughout):
         raise PlanError(
-            op=name, problem=f"operand {both[0]} is bound, but a carried value changes it"
+            op=name, problem=f"operand {conflicts[0]} is bound, but a carry overwrites it"
         )
 
 
-def _show(binding: Binding) -> str:
-    number = binding.position if isinstance(binding, (Whole, Slice)) else binding.number
-    return f"{type(binding).__name__}({number})"
+def _format_binding(binding: Binding) -> str:
+    index = binding.position if isinstance(binding, (Whole, Slice)) else binding.index
+    return f"{type(binding).__name__}({index})"

@@ -1,4 +1,4 @@
-"""Custom functions: Python callables that a plan runs between kernels, looked up by kind."""
+"""Custom functions: Python callables that a plan runs between kernels, registered by kind."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 CustomFunction = Callable[[Sequence[Buffer], Mapping[str, int], Sequence[UOp]], None]
-"""Takes the buffers, the values of the variables, and the operands of the IR node.
+"""Signature of a custom function: buffers, variable values, and operands of the IR node.
 
 It may write any of the buffers.
 """
@@ -32,18 +32,17 @@ _lock: Final = hold_across_fork(threading.RLock())
 def register_custom_function(
     kind: str, function: CustomFunction, *, is_built_in: bool = False
 ) -> None:
-    """Run `function` for custom functions of this kind from now on; one that is built in is never
-    forgotten.
-    """
+    """Register `function` for custom functions of this kind; a built-in one is never cleared."""
+    # Reads take no lock: a dict lookup is atomic, and writers are rare.
     with _lock:
         (_built_in if is_built_in else _functions)[kind] = function
 
 
 def get_custom_function(kind: str) -> CustomFunction:
-    """The function of this kind.
+    """Return the function of this kind.
 
     Raises:
-        UnsupportedError: if none is registered.
+        UnsupportedError: if no function is registered.
     """
     function = _functions.get(kind) or _built_in.get(kind)
     if function is None:
@@ -52,7 +51,7 @@ def get_custom_function(kind: str) -> CustomFunction:
 
 
 def clear_custom_functions() -> None:
-    """Forget every custom function that is not built in, for tests.
+    """Clear all registered custom functions except built-in ones, for tests.
 
     Example:
         >>> register_custom_function("nothing", lambda buffers, variables, attrs: None)

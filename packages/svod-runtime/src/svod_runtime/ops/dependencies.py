@@ -1,9 +1,9 @@
-"""The order of a plan's ops: declared dependencies, and the hazards that nobody declared.
+"""Dependencies of a plan's ops: declared dependencies, and hazards on shared memory.
 
-Ops are given in schedule order. A declared dependency names an op by id, or by its index in the
-plan; an id that occurs several times (a schedule loop that was unrolled) means the latest op before
-the one that depends on it. Two ops that touch the same bytes, at least one writing, keep their
-order whether they declared it or not: what counts is the interval of the storage, not the handle.
+Ops are listed in schedule order. A declared dependency names an op by id, or by its index in the
+plan. An id that repeats (an unrolled schedule loop) refers to the latest earlier op with that id.
+Two ops that access the same bytes, at least one writing, always keep their order. Hazards are found
+by intervals of a storage and not by buffer handles.
 """
 
 from __future__ import annotations
@@ -41,20 +41,24 @@ __all__ = [
 def resolve_dependencies(
     ops: Sequence[PreparedOp], instance_dependencies: Sequence[Sequence[int]]
 ) -> list[set[int]]:
-    """For each op the indices of the ops that it declares to depend on.
+    """Resolve the declared dependencies of each op to indices.
 
     Raises:
         DependencyError: if an id or index is unknown, an op depends on itself, or the table of
             instance dependencies has another length than the table of ops.
     """
     if len(instance_dependencies) != len(ops):
-        problem = f"{len(ops)} ops, but instance dependencies for {len(instance_dependencies)}"
+        problem = (
+            f"expected instance dependencies for {len(ops)} ops, got {len(instance_dependencies)}"
+        )
         raise DependencyError(problem=problem, op_ids=[op.id for op in ops])
     predecessors = _resolve_ids(ops)
-    for index, (op, wanted) in enumerate(zip(ops, instance_dependencies, strict=True)):
-        for position in wanted:
+    for index, (op, indices) in enumerate(zip(ops, instance_dependencies, strict=True)):
+        for position in indices:
             if not 0 <= position < len(ops):
-                problem = f"op {op.id} depends on op index {position}, but there are {len(ops)} ops"
+                problem = (
+                    f"op {op.id} depends on op index {position}, out of bounds for {len(ops)} ops"
+                )
                 raise DependencyError(problem=problem, op_ids=[op.id])
             if position == index:
                 raise DependencyError(
@@ -68,32 +72,32 @@ def _resolve_ids(ops: Sequence[PreparedOp]) -> list[set[int]]:
     position_of = {op.id: index for index, op in enumerate(ops)}
     is_repeated = len(position_of) < len(ops)
     if is_repeated:
+        # Filled op by op below, so that an id means its latest earlier op.
         position_of = {}
     predecessors: list[set[int]] = []
     for index, op in enumerate(ops):
-        found: set[int] = set()
-        for wanted in op.dependencies:
-            if wanted not in position_of:
+        resolved: set[int] = set()
+        for op_id in op.dependencies:
+            if op_id not in position_of:
                 earlier = " before it (ids repeat)" if is_repeated else ""
-                problem = f"op {op.id} depends on op id {wanted}, which does not occur{earlier}"
-                raise DependencyError(problem=problem, op_ids=[op.id, wanted])
-            if position_of[wanted] == index:
+                problem = f"op {op.id} depends on op id {op_id}, which does not exist{earlier}"
+                raise DependencyError(problem=problem, op_ids=[op.id, op_id])
+            if position_of[op_id] == index:
                 raise DependencyError(problem=f"op {op.id} depends on itself", op_ids=[op.id])
-            found.add(position_of[wanted])
-        predecessors.append(found)
+            resolved.add(position_of[op_id])
+        predecessors.append(resolved)
         if is_repeated:
             position_of[op.id] = index
     return predecessors
 
 
 class Dependencies:
-    """Who waits for whom among the ops of a plan: what they declare, and what follows from the
-    memory that they are on.
+    """Dependencies between the ops of a plan: declared ones, and hazards that follow from the
+    buffers.
 
     Attributes:
-        declared: for each op the indices of those that it declares to wait for.
-        order: the ops in an order that this allows, the smallest index first where there is a
-            choice.
+        declared: for each op the indices of its declared predecessors.
+        order: a topological order, the smallest index first among ready ops.
     """
 
     def __init__(self, ops: Sequence[PreparedOp], declared: Sequence[set[int]]) -> None:
@@ -101,12 +105,12 @@ class Dependencies:
         self._ops, self.declared, self.order = ops, declared, order_ops(ops, declared)
 
     def get_predecessors(self, buffers: Sequence[Buffer]) -> list[set[int]]:
-        """For each op the indices of those that it waits for on these buffers."""
+        """Return the indices of each op's predecessors on these buffers."""
         hazards = get_hazards([self._iter_accesses(op, buffers) for op in self._ops], self.order)
         return [d | h for d, h in zip(self.declared, hazards, strict=True)]
 
     def get_levels(self, buffers: Sequence[Buffer]) -> list[list[int]]:
-        """The ops by level on these buffers, as `make_levels` gives them."""
+        """Return the levels of the ops on these buffers, as `make_levels` does."""
         return make_levels(self.order, self.get_predecessors(buffers))
 
     def _iter_accesses(self, op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]:
@@ -114,10 +118,10 @@ class Dependencies:
 
 
 def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> list[int]:
-    """A topological order, the smallest index first where there is a choice.
+    """Return a topological order, the smallest index first among ready ops.
 
     Raises:
-        DependencyError: if the dependencies form a cycle; it lists the ids that are blocked.
+        DependencyError: if the dependencies form a cycle; it lists the blocked ids.
     """
     order = sort_by_dependencies(predecessors)
     if len(order) != len(ops):
@@ -129,8 +133,9 @@ def order_ops(ops: Sequence[PreparedOp], predecessors: Sequence[set[int]]) -> li
 
 
 def make_levels(order: Sequence[int], predecessors: Sequence[set[int]]) -> list[list[int]]:
-    """The ops by level, each level in schedule order: an op's predecessors are all in earlier
-    levels.
+    """Group the ops by level: predecessors of an op are on earlier levels.
+
+    Each level is in schedule order.
     """
     level_of: dict[int, int] = {}
     levels: list[list[int]] = []
@@ -144,7 +149,7 @@ def make_levels(order: Sequence[int], predecessors: Sequence[set[int]]) -> list[
 
 
 class Access(NamedTuple):
-    """Bytes of one storage that an op reads or writes."""
+    """Read or write of a byte interval of a storage."""
 
     storage_id: int
     start: int
@@ -153,9 +158,9 @@ class Access(NamedTuple):
 
 
 def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]:
-    """What an op touches.
+    """Memory accesses of an op.
 
-    A view touches nothing, a custom function may write all of its buffers.
+    A view accesses nothing; a custom function may write all of its buffers.
     """
     if isinstance(op, PreparedBufferView):
         return
@@ -172,27 +177,29 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
 
 
 def list_accesses(buffer: Buffer, is_write: bool) -> tuple[Access, ...]:
-    """An access to all of a buffer, or none if it is empty."""
+    """Access to all bytes of a buffer; empty for an empty buffer."""
     end = buffer.offset + buffer.nbytes
     return (Access(buffer.storage_id, buffer.offset, end, is_write),) if buffer.nbytes else ()
 
 
 def get_hazards(accesses: Sequence[Iterable[Access]], order: Iterable[int]) -> list[set[int]]:
-    """For each op the earlier ops, along `order`, that touch bytes which it writes or wrote bytes
-    which it touches.
+    """Return the hazards of each op: earlier ops, in `order`, with a conflicting access.
+
+    Accesses conflict if they overlap and at least one is a write.
     """
-    found: list[set[int]] = [set() for _ in accesses]
-    touched = HazardMap()
+    hazards: list[set[int]] = [set() for _ in accesses]
+    history = HazardMap()
     for index in order:
         for access in accesses[index]:
-            found[index] |= touched.record(index, access)
-        found[index].discard(index)
-    return found
+            hazards[index] |= history.record(index, access)
+        # An op may read and write the same bytes.
+        hazards[index].discard(index)
+    return hazards
 
 
 @dataclass(slots=True)
 class _Segment:
-    """Bytes with the same history: who wrote them last, and who has read them since."""
+    """Bytes with the same history: last writer, and readers since."""
 
     start: int
     writer: int | None = None
@@ -200,31 +207,32 @@ class _Segment:
 
 
 class HazardMap:
-    """The history of every byte: for each storage, sorted segments from byte 0 to infinity."""
+    """Access history of every byte: sorted segments for each storage, from byte 0 to infinity."""
 
     def __init__(self) -> None:
         self._storages: dict[int, list[_Segment]] = {}
 
     def record(self, op: int, access: Access) -> set[int]:
-        """Enter an access, and return the earlier accesses that it must come after."""
+        """Record an access, and return the earlier ops that it must wait for."""
         segments = self._storages.setdefault(access.storage_id, [_Segment(0)])
-        first, last = _cut(segments, access.start), _cut(segments, access.end)
-        found: set[int] = set()
+        first, last = _split_at(segments, access.start), _split_at(segments, access.end)
+        earlier_ops: set[int] = set()
         for segment in segments[first:last]:
             if segment.writer is not None:
-                found.add(segment.writer)
+                earlier_ops.add(segment.writer)
             if access.is_write:
-                found |= segment.readers
+                earlier_ops |= segment.readers
             else:
                 segment.readers.add(op)
         if access.is_write:
+            # A write supersedes earlier accesses: ops that wait for it wait for them as well.
             segments[first:last] = [_Segment(access.start, op)]
-        return found
+        return earlier_ops
 
 
-def _cut(segments: list[_Segment], position: int) -> int:
-    """Split the segment that holds `position` there, and return the index of the one that then
-    starts at it.
+def _split_at(segments: list[_Segment], position: int) -> int:
+    """Split the segment that contains `position`, and return the index of the segment that starts
+    there.
     """
     index = bisect_left(segments, position, key=attrgetter("start"))
     if index == len(segments) or segments[index].start != position:

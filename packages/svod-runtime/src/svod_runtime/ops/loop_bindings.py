@@ -1,17 +1,16 @@
-"""`PreparedLoop`: ops of a plan that run again and again, and what they carry from one iteration to
-the next.
+"""Bindings of a `PreparedLoop`: memory of the local buffers, and carries between iterations.
 
-    for t in range(count):                      # or range(count)[::-1] for the slices, if the body is reversed
-        CarriedIn(k)   = initial[k] if t == 0 else what the last iteration wrote to CarriedOut(k)
-        Slice(p)       = the t-th part of operand p along its first axis
+    for t in range(count):                      # range(count)[::-1] for the slices of a reversed body
+        CarriedIn(k)   = initial[k] if t == 0 else CarriedOut(k) of the previous iteration
+        Slice(p)       = slice t of operand p along its first axis
         Whole(p)       = operand p, the same memory in each iteration
         the ops of the body
         if go_on is not None and not go_on: break
-    result[k] = the last CarriedOut(k), or initial[k] if there was none
+    result[k] = the last CarriedOut(k), or initial[k] without any iteration
 
-A carried value with a spare alternates between result and spare, so that what is carried in can be
-read until the iteration ends. One without a spare is in its result all the time: the body changes
-it in place."""
+A carry with a spare alternates between result and spare, so its input can be read until the
+iteration ends. A carry without a spare stays in its result: the body updates it in place.
+"""
 
 from __future__ import annotations
 
@@ -23,15 +22,15 @@ __all__ = ["Binding", "Carried", "CarriedIn", "CarriedOut", "Slice", "Whole"]
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """All of an operand: `position` is that of a buffer within `PreparedLoop.buffer_indices`."""
+    """Whole operand: `position` is an index into `PreparedLoop.buffer_indices`."""
 
     position: int
 
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The part of an operand that belongs to an iteration: as many bytes as the local buffer has,
-    one after the other.
+    """Slice of an operand that belongs to one iteration; slices have the size of the local buffer
+    and are contiguous.
     """
 
     position: int
@@ -39,32 +38,31 @@ class Slice:
 
 @dataclass(frozen=True, slots=True)
 class CarriedIn:
-    """What carried value `number` is when the iteration begins."""
+    """Value of carry `index` at the start of an iteration."""
 
-    number: int
+    index: int
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedOut:
-    """Where the iteration writes what carried value `number` is next; the same memory if it has no
+    """Memory that receives the next value of carry `index`; the input's memory if the carry has no
     spare.
     """
 
-    number: int
+    index: int
 
 
 Binding: TypeAlias = Whole | Slice | CarriedIn | CarriedOut
-"""What memory a local buffer of a body is."""
+"""Memory that a local buffer of a body is bound to."""
 
 
 class Carried(NamedTuple):
-    """A value that each iteration takes from the one before, by positions within
-    `PreparedLoop.buffer_indices`.
+    """Carry of a loop, as positions in `PreparedLoop.buffer_indices`.
 
     Attributes:
-        initial: what it is before the first iteration.
-        result: what it is after the last one.
-        spare: as much memory again, or None for a value that the body changes in place.
+        initial: value before the first iteration.
+        result: value after the last iteration.
+        spare: second buffer of equal size, or None for a carry that the body updates in place.
     """
 
     initial: int

@@ -17,8 +17,8 @@ from svod_runtime.ops.loop_bindings import Binding, Carried
 
 __all__ = [
     "CachedKernel",
+    "LocalView",
     "LoopBody",
-    "Part",
     "PreparedBufferView",
     "PreparedCopy",
     "PreparedCustomFunction",
@@ -27,16 +27,17 @@ __all__ = [
     "PreparedOp",
     "describe_op",
     "get_written",
-    "list_parts",
+    "list_local_views",
 ]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedKernel:
-    """A loaded kernel with its facts, shared by every plan that launches it.
+    """Loaded kernel with its spec, shared by every plan that launches it.
 
-    `launcher` is the batch launcher of the backend that made it, if it has one. A kernel that is
-    not `is_host_parallel_safe` never runs at the same time as another."""
+    `launcher` is the batch launcher of its backend, if there is one. A kernel that is not
+    `is_host_parallel_safe` never runs concurrently with another.
+    """
 
     program: Program
     spec: ProgramSpec
@@ -54,19 +55,18 @@ class CachedKernel:
 
 @dataclass(frozen=True, slots=True)
 class PreparedKernel:
-    """One launch of a kernel.
+    """Launch of a kernel.
 
     Attributes:
-        id: of the op in the schedule; repeated where a schedule loop was unrolled.
+        id: id of the op in the schedule; repeated if a schedule loop was unrolled.
         kernel: the loaded kernel.
-        device: where it runs.
+        device: device that runs it.
         buffer_indices: indices into the plan's buffers, in the order of `kernel.spec.globals`.
-        output_indices: positions within `buffer_indices` that the kernel writes.
+        output_indices: positions in `buffer_indices` that the kernel writes.
         values: initial values of `kernel.spec.var_names`, in that order.
-        fixedvars: values that the schedule fixed (loop counters); no caller overrides them.
-        dependencies: ids of ops that must have run before.
-        is_partial: whether it stores under a condition, so that what it writes may keep old
-            content.
+        fixedvars: values fixed by the schedule (loop counters); callers cannot override them.
+        dependencies: ids of ops that must run before.
+        is_partial: whether it stores under a condition, so that its outputs may keep old data.
     """
 
     id: int
@@ -82,7 +82,7 @@ class PreparedKernel:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCopy:
-    """Copy all bytes of one buffer to another: `buffer_indices` is (destination, source)."""
+    """Copy of all bytes between two buffers: `buffer_indices` is (destination, source)."""
 
     id: int
     buffer_indices: tuple[int, ...]
@@ -91,8 +91,9 @@ class PreparedCopy:
 
 @dataclass(frozen=True, slots=True)
 class PreparedBufferView:
-    """State that buffer `buffer_indices[0]` is `byte_size` bytes of `buffer_indices[1]` from
-    `byte_offset` on.
+    """Declaration that buffer `buffer_indices[0]` is a view of buffer `buffer_indices[1]`.
+
+    The view has `byte_size` bytes from `byte_offset` on.
 
     Example:
         >>> import numpy as np
@@ -120,7 +121,7 @@ class PreparedBufferView:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCustomFunction:
-    """Call the Python function that is registered for `kind` with buffers and variables.
+    """Call of the Python function that is registered for `kind`.
 
     `attrs` are operands of the IR node, `variables` the bounds of the variables that the function
     reads, and `values` their initial values.
@@ -138,21 +139,19 @@ class PreparedCustomFunction:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopBody:
-    """The ops of one iteration, on buffers of their own numbering.
+    """Ops of one iteration, on local buffers.
 
     Attributes:
-        buffers: local buffers. Of one that is bound, size, dtype and device count alone, and it is
-            all of its storage; one that is not bound has no memory yet, or is a part of one that is
-            bound.
+        buffers: local buffers. A bound buffer covers its storage, and only its size, dtype and
+            device matter. An unbound buffer has no memory yet, or is a part of a bound one.
         ops: on indices of `buffers`; `dependencies` name ops of this body.
-        bindings: for each local buffer what memory it is; None for what lives within an iteration,
-            and for parts.
-        carried: the carried values.
-        counter: the variable that is the number of the iteration, from 0 on in the order of
-            execution.
+        bindings: memory of each local buffer; None for intermediates of an iteration and for parts.
+        carried: the carries.
+        counter: name of the variable that holds the iteration index, counted from 0 in execution
+            order.
         is_reversed: whether iteration t has slice count - 1 - t.
-        go_on: the index of a local buffer, one bool: after an iteration that leaves it false the
-            loop ends.
+        go_on: index of a local buffer, one bool: the loop ends after an iteration that sets it to
+            false.
     """
 
     buffers: tuple[Buffer, ...]
@@ -166,25 +165,25 @@ class LoopBody:
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoop:
-    """Run a body `count` times, or until it says that it is done.
+    """Loop over a body, `count` times or until its condition is false.
 
     Attributes:
-        id: of the op in the schedule. Ops of the body with ids of their own may have origins of
-            their own.
-        buffer_indices: indices of the plan's buffers that it touches: operands, results, spares,
-            and the computed count.
-        output_indices: positions within `buffer_indices` that it writes, spares among them.
-        body: what runs in each iteration.
-        count: how many iterations there are at most, a number or an expression of variables; None
-            if it is an int64 in memory.
-        count_position: the position of the buffer which that number is read from when the loop
-            begins; below 0 is none.
-        branch: of several loops of which one runs, once: the number of this one. The count, clamped
-            to those that there are, then says which one runs.
-        n_branches: how many of them there are.
-        fixedvars: values of variables that the schedule fixed; no caller overrides them.
-        dependencies: ids of ops that must have run before.
-        values: initial values of the variables of `count`, where they are not the smallest ones.
+        id: id of the op in the schedule. Ops of the body with ids of their own may have their own
+            origins.
+        buffer_indices: indices into the plan's buffers: operands, results, spares and the computed
+            count.
+        output_indices: positions in `buffer_indices` that the loop writes, including spares.
+        body: ops of each iteration.
+        count: maximum trip count, an integer or an expression of variables; None if it is an int64
+            in memory.
+        count_position: position of the buffer that holds the trip count, read when the loop begins;
+            a negative count runs no iteration.
+        branch: index of this branch of a switch, which runs one branch once. The count, clamped to
+            the number of branches, selects the branch.
+        n_branches: number of branches of the switch.
+        fixedvars: values fixed by the schedule; callers cannot override them.
+        dependencies: ids of ops that must run before.
+        values: initial values of the variables of `count`, if they are not the minimum.
     """
 
     id: int
@@ -206,8 +205,8 @@ PreparedOp = (
 
 
 def get_written(op: PreparedOp) -> list[int]:
-    """The buffers that a kernel, a copy or a loop writes; what a custom function writes is not
-    known.
+    """Return the buffers that a kernel, a copy or a loop writes; writes of custom functions are
+    unknown.
     """
     match op:
         case PreparedKernel() | PreparedLoop():
@@ -219,7 +218,7 @@ def get_written(op: PreparedOp) -> list[int]:
 
 
 def describe_op(op: PreparedOp) -> str:
-    """How error messages name an op."""
+    """Name of an op in error messages."""
     match op:
         case PreparedKernel():
             return f"kernel {op.kernel.name} (op {op.id})"
@@ -233,22 +232,22 @@ def describe_op(op: PreparedOp) -> str:
             return f"loop (op {op.id})"
 
 
-class Part(NamedTuple):
-    """A local buffer on the memory of another one, from a byte on."""
+class LocalView(NamedTuple):
+    """Local buffer on the memory of a bound one, and its offset in bytes."""
 
     local: int
     offset: int
 
 
-def list_parts(body: LoopBody) -> dict[int, list[Part]]:
-    """For each local buffer that is bound what lies on it: itself, and its parts."""
+def list_local_views(body: LoopBody) -> dict[int, list[LocalView]]:
+    """For each bound local buffer, the buffers on its memory: itself and its parts."""
     owners = {
         buffer.storage_id: i
         for i, buffer in enumerate(body.buffers)
         if body.bindings[i] is not None
     }
-    parts: dict[int, list[Part]] = {index: [] for index in owners.values()}
+    views: dict[int, list[LocalView]] = {index: [] for index in owners.values()}
     for index, buffer in enumerate(body.buffers):
         if buffer.storage_id in owners:
-            parts[owners[buffer.storage_id]].append(Part(index, buffer.offset))
-    return parts
+            views[owners[buffer.storage_id]].append(LocalView(index, buffer.offset))
+    return views

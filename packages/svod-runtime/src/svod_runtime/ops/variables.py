@@ -1,6 +1,4 @@
-"""The variables of a plan: those that its ops read, but for what the schedule fixed and the
-counters of loops.
-"""
+"""Variables of a plan: variables that its ops read, except fixed variables and loop counters."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ __all__ = ["collect_bounds", "get_initial_values"]
 
 
 def get_initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[str]]:
-    """The value at first of each variable that a caller may set, and the names that have several,
-    since an op says so.
+    """Return the initial value of each settable variable, and the names with several initial
+    values.
     """
     values: dict[str, int] = {}
     uneven: set[str] = set()
@@ -34,7 +32,7 @@ def get_initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[s
 
 
 def collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
-    """The bounds of each variable that a caller may set, as the ops have them."""
+    """Return the bounds of each settable variable, as declared by the ops."""
     bounds: dict[str, set[Variable]] = {}
     for variables, _ in _iter_variables(ops, frozenset()):
         for variable in variables:
@@ -46,9 +44,7 @@ def collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
 def _iter_variables(
     ops: Iterable[PreparedOp], counters: frozenset[str]
 ) -> Iterator[tuple[list[Variable], Mapping[str, int]]]:
-    """For each op, those in loops included, the variables that a caller may set, and their values
-    at first.
-    """
+    """Settable variables of each op and their initial values, including ops in loops."""
     for op in ops:
         match op:
             case PreparedKernel():

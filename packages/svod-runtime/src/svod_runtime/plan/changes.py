@@ -1,4 +1,4 @@
-"""Changes of a plan between executions: its buffers and its variables."""
+"""Changes to a plan between executions: replacement of buffers, and values of variables."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
     from svod_runtime.plan.plan_form import PlanForm
 
-__all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_blank"]
+__all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_placeholder"]
 
 LARGE: Final = 1 << 16
-"""Bytes from which on a plan keeps no memory of a call: writing a buffer's address again at each
-call takes less than filling it.
+"""Minimum size in bytes of a buffer that a plan releases after a call.
+
+Writing its address again at each call costs less than filling it.
 """
 
 MAX_PATTERNS: Final = 16
-"""For how many ways in which buffers share memory a plan keeps its levels and steps; the oldest
-leave first.
+"""Maximum number of sharing patterns whose levels and steps a plan caches; the oldest is evicted
+first.
 """
 
 
 class ChangingPlan(PlanView):
-    """A plan whose buffers may be replaced, and whose variables may get other values."""
+    """Plan with replaceable buffers and settable variables."""
 
     def __init__(
         self,
@@ -43,22 +44,21 @@ class ChangingPlan(PlanView):
         origins: Mapping[int, tuple[Origin, ...]],
     ) -> None:
         super().__init__(template, buffers, input_ids, origins)
-        self.is_used_again = False
-        """Whether it computed something else before what it was bound to last."""
-        self._given: dict[str, int] = {}
+        self.is_reused = False
+        """Whether the plan was recycled: it was bound to other buffers before."""
+        self._caller_values: dict[str, int] = {}
         self._sharing: Sharing | None = None
         self._arranged: dict[Pattern, tuple[list[list[int]], list[Step]]] = {}
-        # Where kernels and loops take the addresses of buffers that were replaced once, or of parts
-        # of these.
+        # Address words of kernels and loops, for buffers that were replaced at least once and for
+        # their views. A plan whose buffers never change builds none.
         self._words: dict[int, list[tuple[array[int], int, int]]] = {}
         self._is_stale = False
         self._donated: dict[int, str] = {}
-        # Buffers that are the caller's, and what stands for those of them that the plan does not
-        # keep until the next call.
+        # Buffers owned by the caller, and the placeholders that take the slots of results and of
+        # large buffers between calls.
         self._lent: Collection[int] = ()
-        self._blanks: dict[int, Buffer] = {}
-        # What a caller lends at each call, as long as nothing else puts buffers there: all of them
-        # are blanks.
+        self._placeholders: dict[int, Buffer] = {}
+        # The `Lending` whose slots all hold placeholders; None after another operation.
         self._direct: object = None
         if values:
             self._change_variables(values)
@@ -66,69 +66,79 @@ class ChangingPlan(PlanView):
         self._is_stale = False
 
     def replace_buffer(self, index: int, buffer: Buffer) -> None:
-        """Let the plan use another buffer from now on: new inputs without a copy.
+        """Replace a buffer, for example by a new input, without a copy.
 
-        A donated input is replaced before each execution, be it by the same buffer with new
-        content.
+        A donated input must be replaced before each execution; the same buffer with new data is
+        allowed.
 
         Raises:
-            PlanError: if there is no such index, or the buffer differs in size, dtype or device.
+            PlanError: if the index is out of range, or the buffer differs in size, dtype or device.
         """
         self.replace_buffers({index: buffer})
 
     def replace_buffers(self, replacements: Mapping[int, Buffer]) -> None:
-        """`replace_buffer` for several buffers by index; none is replaced if one cannot be."""
+        """Replace several buffers by index; if one cannot be replaced, none is."""
         with self._lock:
-            self._take_back()
+            self._restore_lent()
             self._replace(replacements)
 
     def lend(self, indices: frozenset[int]) -> None:
-        """Know that these buffers are others' alone, and keep none of them."""
-        with self._lock:
-            self._take_back()
-            self._lent = indices
-            if self._blanks.keys() != indices:
-                self._blanks = {index: make_blank(self._buffers[index]) for index in indices}
-            self._let_go()
-
-    def renew(self, buffers: Mapping[int, Buffer], input_ids: Sequence[int] | None) -> None:
-        """Be a plan on these buffers, all that were lent, of which the inputs have these
-        AST ids.
+        """Mark the buffers at `indices` as owned by callers, and drop the plan's references to
+        them.
         """
         with self._lock:
-            self._lent, self._input_ids, self.is_used_again = (), input_ids, True
+            self._restore_lent()
+            self._lent = indices
+            if self._placeholders.keys() != indices:
+                self._placeholders = {
+                    index: make_placeholder(self._buffers[index]) for index in indices
+                }
+            self._drop_lent()
+
+    def rebind(self, buffers: Mapping[int, Buffer], input_ids: Sequence[int] | None) -> None:
+        """Bind a recycled plan to these buffers, which replace all lent buffers.
+
+        Args:
+            buffers: by index.
+            input_ids: AST ids of the inputs.
+        """
+        with self._lock:
+            self._lent, self._input_ids, self.is_reused = (), input_ids, True
             self._replace(buffers)
 
     def _borrow(self, lent: Collection[int], replacements: Mapping[int, Buffer]) -> None:
-        """Know that those of `replacements` are the caller's, after the execution too."""
+        """Mark the `lent` buffers of `replacements` as owned by the caller, also after the
+        execution.
+        """
         if not replacements.keys() >= set(self._lent):
-            self._take_back()
+            self._restore_lent()
         self._lent = lent
-        outputs, given = (
+        outputs, lent_buffers = (
             self._template.output_indices,
             [(index, replacements[index]) for index in lent],
         )
-        self._blanks = {
-            index: make_blank(buffer)
-            for index, buffer in given
+        self._placeholders = {
+            index: make_placeholder(buffer)
+            for index, buffer in lent_buffers
             if index in outputs or buffer.nbytes >= LARGE
         }
 
-    def _let_go(self) -> None:
-        """Keep no results of a call, and nothing large: memory that nobody else refers to is free
-        for the next one.
+    def _drop_lent(self) -> None:
+        """Drop references to results and to large buffers, so that their memory can be reused once
+        no other reference exists.
         """
         buffers = self._buffers
-        for index, blank in self._blanks.items():
-            buffers[index] = blank
+        for index, placeholder in self._placeholders.items():
+            buffers[index] = placeholder
 
-    def _take_back(self) -> None:
-        """Have memory of its own where a call lent its, which is not this plan's to write: zeros,
-        since they are indices too.
+    def _restore_lent(self) -> None:
+        """Replace lent buffers, which the plan must not write, by zero-filled memory of its own.
+
+        Zeros are safe because a buffer may hold indices.
         """
         lent, self._lent = self._lent, ()
         if lent:
-            self._replace({index: make_blank(self._buffers[index]) for index in lent})
+            self._replace({index: make_placeholder(self._buffers[index]) for index in lent})
 
     def _replace(self, replacements: Mapping[int, Buffer]) -> None:
         self._direct = None
@@ -138,7 +148,8 @@ class ChangingPlan(PlanView):
         for index, buffer in replacements.items():
             old = buffers[index] if 0 <= index < n_buffers else None
             if buffer is not old:
-                # What one allocator made can be written, or not, alike.
+                # Buffers of one allocator are all writable or all read-only, so the fast path
+                # needs no further check.
                 if (
                     old is None
                     or buffer.nbytes != old.nbytes
@@ -146,33 +157,33 @@ class ChangingPlan(PlanView):
                     or buffer.allocator is not old.allocator
                 ):
                     self._check_replacement(index, buffer)
+                # Locating may allocate and thus fail; the plan is still unchanged here.
                 changes[index], addresses[index] = buffer, buffer.locate()
         if changes and self._template.views:
-            views = self._view_parts(changes)
+            views = self._collect_views(changes)
             changes |= views
             addresses |= {index: view.address for index, view in views.items()}
         if self._donated:
-            renewed = {*replacements, *self._view_parts(replacements)}
+            renewed = {*replacements, *self._collect_views(replacements)}
             self._donated = {i: taker for i, taker in self._donated.items() if i not in renewed}
         if not changes:
             return
         if self._is_stale:
-            self._renew()
+            self._rebuild()
+        # Set before the first change: after an interrupt, `_rebuild` repairs the plan.
         self._is_stale = True
         pattern = self._follow(changes)
         words = self._words
         for index, buffer in changes.items():
             buffers[index], address = buffer, addresses[index]
-            for words_of_op, position, offset in words[index]:
-                words_of_op[position] = address + offset
+            for address_array, position, offset in words[index]:
+                address_array[position] = address + offset
         if pattern is not None:
             self._rearrange(pattern)
         self._is_stale = False
 
     def _follow(self, changes: Mapping[int, Buffer]) -> Pattern | None:
-        """How buffers share memory with `changes` in their places, if that is another way than
-        before.
-        """
+        """Sharing pattern of the buffers after `changes`, or None if it is the current one."""
         sharing = self._sharing
         if sharing is None or not changes.keys() <= sharing.moving:
             sharing = self._start_sharing(changes)
@@ -180,44 +191,45 @@ class ChangingPlan(PlanView):
         return None if pattern is before or pattern == before else pattern
 
     def _start_sharing(self, changes: Iterable[int]) -> Sharing:
-        """Follow how these buffers share memory too, from now on."""
+        """Track how these buffers share memory too, from now on."""
         users, loop_users = self._template.users, self._template.loop_users
         for index in changes:
             kernels = [
-                (self._states[number].addresses, position, 0)
-                for number, position in users.get(index, ())
+                (self._states[kernel].addresses, position, 0)
+                for kernel, position in users.get(index, ())
             ]
             loops = [
-                self._loops[number].list_words(position)
-                for number, position in loop_users.get(index, ())
+                self._loops[loop].list_words(position)
+                for loop, position in loop_users.get(index, ())
             ]
             self._words[index] = [*kernels, *(word for words in loops for word in words)]
         sharing = self._sharing = Sharing(self._buffers, self._words)
         self._arranged = {sharing.pattern: (self._levels, self._steps)}
         return sharing
 
-    def _view_parts(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
-        """The views of `bases`, and the views of these."""
-        parts: dict[int, Buffer] = {}
+    def _collect_views(self, bases: Mapping[int, Buffer]) -> dict[int, Buffer]:
+        """Views of `bases`, and views of these views."""
+        views: dict[int, Buffer] = {}
         for op in self._template.views:
             view, base = op.buffer_indices
-            new = parts.get(base) or bases.get(base)
+            new = views.get(base) or bases.get(base)
             if new is not None and view not in bases:
-                parts[view] = new.view(op.byte_offset, op.byte_size, self._buffers[view].dtype)
-        return parts
+                views[view] = new.view(op.byte_offset, op.byte_size, self._buffers[view].dtype)
+        return views
 
     def _check_replacement(self, index: int, buffer: Buffer) -> None:
         if not 0 <= index < len(self._buffers):
-            raise PlanError(op="plan", problem=f"no buffer {index}, there are {len(self._buffers)}")
+            raise PlanError(
+                op="plan",
+                problem=f"buffer index {index} is out of bounds for {len(self._buffers)} buffers",
+            )
         old = self._buffers[index]
         if (
             buffer.nbytes != old.nbytes
             or buffer.dtype is not old.dtype
             or buffer.device != old.device
         ):
-            raise PlanError(
-                op="plan", problem=f"buffer {index} is {old}, which {buffer} cannot replace"
-            )
+            raise PlanError(op="plan", problem=f"buffer {index}: cannot replace {old} by {buffer}")
         if not buffer.is_writable and old.is_writable and index in self._template.written:
             raise PlanError(
                 op="plan", problem=f"buffer {index} is written, but {buffer} is read-only"
@@ -225,15 +237,17 @@ class ChangingPlan(PlanView):
 
     def _set_variables(self, values: Mapping[str, int]) -> None:
         if self._is_stale:
-            self._renew()
+            self._rebuild()
         if self._change_variables(values):
             self._make_steps()
         self._is_stale = False
 
     def _change_variables(self, values: Mapping[str, int]) -> bool:
-        """Give variables values, and say whether launch sizes changed."""
-        given = {name: operator.index(value) for name, value in values.items() if name != CORE_ID}
-        for name, value in given.items():
+        """Set variables; True if launch sizes changed."""
+        new_values = {
+            name: operator.index(value) for name, value in values.items() if name != CORE_ID
+        }
+        for name, value in new_values.items():
             for bounds in self._template.bounds.get(name, ()):
                 if not bounds.min <= value <= bounds.max:
                     raise VariableBoundsError(
@@ -242,7 +256,7 @@ class ChangingPlan(PlanView):
         known, uneven = self._variables, self._template.uneven_names
         changes = {
             name: value
-            for name, value in given.items()
+            for name, value in new_values.items()
             if name in uneven or known.get(name) != value
         }
         if not changes:
@@ -252,9 +266,10 @@ class ChangingPlan(PlanView):
             if not state.has_constant_sizes:
                 state.resolve_sizes(changes)
         counts = [(loop, loop.resolve_count(changes)) for loop in self._counted_loops]
-        # Everything that can fail is behind us.
+        # Nothing below can fail, so an error leaves the plan unchanged. Only an interrupt can come
+        # in between, and then `_rebuild` repairs the plan.
         self._is_stale = True
-        self._given.update(changes)
+        self._caller_values.update(changes)
         self._variables.update(changes)
         for loop, count in counts:
             loop.values[0] = count
@@ -270,36 +285,37 @@ class ChangingPlan(PlanView):
         self._steps = make_steps(
             arrangement, self._states, self._loops, self._buffers, self._variables
         )
-        # Those of other patterns have the launch sizes of before.
+        # Cached steps of other patterns have outdated launch sizes.
         self._arranged = (
             {} if self._sharing is None else {self._sharing.pattern: (self._levels, self._steps)}
         )
 
     def _rearrange(self, pattern: Pattern) -> None:
-        """Take the levels and the steps for another pattern of sharing; steps read through what
-        buffers and states hold.
+        """Set the levels and steps of another sharing pattern; steps read buffers and states when
+        they run.
         """
         known = self._arranged
-        found = known.get(pattern)
-        if found is None:
+        entry = known.get(pattern)
+        if entry is None:
             levels = self._template.dependencies.get_levels(self._buffers)
-            found = next((one for one in known.values() if one[0] == levels), None)
-            if found is None:
+            entry = next((cached for cached in known.values() if cached[0] == levels), None)
+            if entry is None:
                 arrangement = self._template.arrange(levels, self._states)
-                found = (
+                entry = (
                     levels,
                     make_steps(
                         arrangement, self._states, self._loops, self._buffers, self._variables
                     ),
                 )
+            # Dicts keep insertion order, so the first key is the oldest pattern.
             while len(known) >= MAX_PATTERNS:
                 del known[next(iter(known))]
-            known[pattern] = found
-        self._levels, self._steps = found
+            known[pattern] = entry
+        self._levels, self._steps = entry
 
-    def _renew(self) -> None:
-        """Derive everything from buffers and variables again: an interrupt came while one of them
-        changed.
+    def _rebuild(self) -> None:
+        """Rebuild all derived state from buffers and variables, after an interrupt during an
+        update.
         """
         self._direct = None
         bases = {
@@ -307,7 +323,7 @@ class ChangingPlan(PlanView):
             for i, buffer in enumerate(self._buffers)
             if i not in self._template.view_indices
         }
-        for index, view in self._view_parts(bases).items():
+        for index, view in self._collect_views(bases).items():
             self._buffers[index] = view
         for state in self._states:
             state.set_addresses()
@@ -325,8 +341,8 @@ class ChangingPlan(PlanView):
         self._is_stale = False
 
 
-def make_blank(like: Buffer) -> Buffer:
-    """Memory that stands for what a plan does not keep, which has none until somebody
-    looks: zeros.
+def make_placeholder(like: Buffer) -> Buffer:
+    """Buffer in the slot of a buffer that the plan does not keep; it allocates zeros on first
+    access.
     """
     return Buffer(get_allocator(like.device), like.dtype, like.size, zeroed=True)

@@ -1,9 +1,9 @@
-"""Executions on memory that a caller lends at the same places each time: addresses are written
-where kernels take them, and steps run.
+"""Direct executions on memory that a caller lends in the same slots at each call.
 
-So go the calls of captured functions. Nothing is looked up in a dict, compared with the call before
-or kept after it: the plan has blanks in these places all the time, so that everything else that is
-done with it puts buffers there first."""
+Calls of captured functions take this path: addresses are written into the argument arrays, and
+steps run, without a dict lookup or a comparison with the previous call. The plan keeps placeholders
+in the lent slots, so every other operation on the plan binds buffers first.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from svod_runtime.plan.changes import ChangingPlan, make_blank
+from svod_runtime.plan.changes import ChangingPlan, make_placeholder
 
 if TYPE_CHECKING:
     from array import array
@@ -23,12 +23,12 @@ __all__ = ["DirectPlan", "Lending"]
 
 @dataclass(slots=True, eq=False)
 class Lending:
-    """Memory that a caller lends a plan in the same places at each of its calls.
+    """Slots of a plan that a caller fills with its own buffers at each call.
 
     Attributes:
-        places: the index in the plan of each buffer of a call, inputs and outputs; None for one
-            that the plan has no use for.
-        n_executions: how many calls there were.
+        buffer_indices: index in the plan of each buffer of a call, inputs and outputs; None for a
+            buffer that the plan does not use.
+        n_executions: number of calls so far.
 
     Example:
         >>> from svod_runtime import Lending
@@ -36,101 +36,105 @@ class Lending:
         0
     """
 
-    places: tuple[int | None, ...]
+    buffer_indices: tuple[int | None, ...]
     n_executions: int = 0
 
 
 class DirectPlan(ChangingPlan):
-    """A plan that can be executed on what a caller lends, without being changed by it."""
+    """Plan that can be executed on lent buffers without being changed by the call."""
 
-    _is_at_work = False
+    _is_executing = False
     _is_checked = False
-    """Whether something looks at each execution, so that none goes directly."""
+    """Whether a guard or a watch inspects each execution, which rules out direct ones."""
 
     _direct_runs: Sequence[Callable[[], None]] = ()
-    # For each place, where kernels take its address or that of a part, and the address that is
-    # there now.
+    # For each slot, the address words of the buffer and of its views, and the address that they
+    # hold now.
     _direct_words: Sequence[Sequence[tuple[array[int], int, int]]] = ()
-    _direct_starts: list[int | None]
+    _direct_addresses: list[int | None]
 
     def execute_direct(self, lending: Lending, buffers: Sequence[Buffer]) -> bool:
-        """Run on buffers of the caller's, of which the plan keeps none.
+        """Run on buffers of the caller; the plan keeps no reference to them.
 
         Args:
-            lending: the places of all buffers that are others at each call; the same object as long
-                as the caller is the same.
-            buffers: one for each place, equal in size, dtype and device to what is there. Those
-                that the plan writes have storages of their own, which nobody else has.
+            lending: slots of the buffers that change at each call; pass the same object at each
+                call.
+            buffers: a buffer per slot, equal in size, dtype and device to the buffer in the plan.
+                Written buffers must have their own storage, which no other buffer shares.
 
         Returns:
-            False if nothing was done: another thread is at work with the plan, or the call must go
-                by `execute_on`, which says
-            what is wrong if something is.
+            False if the plan did not run: another thread uses it, or the call requires
+            `execute_on`, which reports errors.
         """
-        # See `execute_on`.
-        if self._is_at_work:
+        # Read without the lock on purpose; see `execute_on`.
+        if self._is_executing:
             return False
         with self._lock:
             if (self._direct is not lending and not self._enter(lending)) or self._donated:
                 return False
-            self._is_at_work = True
+            self._is_executing = True
             try:
-                starts = self._direct_starts
-                for number, words in enumerate(self._direct_words):
-                    buffer = buffers[number]
+                addresses = self._direct_addresses
+                for slot, words in enumerate(self._direct_words):
+                    buffer = buffers[slot]
                     start = buffer.start
                     if start is None:
                         start = buffer.locate()
-                    # What is given again, and a block that is freed and given again, is there
-                    # already.
-                    if start != starts[number]:
-                        starts[number] = None  # an interrupt may come in between
-                        for words_of_op, position, offset in words:
-                            words_of_op[position] = start + offset
-                        starts[number] = start
+                    # Reused buffers, and freed blocks that were allocated again, keep their
+                    # address: nothing to write then.
+                    if start != addresses[slot]:
+                        addresses[slot] = None  # invalid if an interrupt comes in between
+                        for address_array, position, offset in words:
+                            address_array[position] = start + offset
+                        addresses[slot] = start
                 for run in self._direct_runs:
                     run()
                 lending.n_executions += 1
             finally:
-                self._is_at_work = False
+                self._is_executing = False
         return True
 
     @property
     def can_execute_direct(self) -> bool:
-        """Whether `execute_direct` can do anything."""
+        """True if the plan supports `execute_direct`."""
         form = self._template
+        # Views, variables, donations and delayed writes need work at each call, which only
+        # `execute_on` does.
         is_plain = not (form.views or form.writes_inputs or form.bounds or form.donated_indices)
         return (
             is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)
         )
 
     def _enter(self, lending: Lending) -> bool:
-        """Have blanks in these places, which share memory with nothing, and the steps for that;
-        False if it cannot be.
+        """Put placeholders, which share no memory, into the lent slots, and select their steps.
+
+        Returns:
+            False if the plan cannot be executed directly.
         """
         if not self.can_execute_direct:
             return False
-        lent = frozenset(index for index in lending.places if index is not None)
+        lent = frozenset(index for index in lending.buffer_indices if index is not None)
         if not lent.issuperset(self._lent):
-            self._take_back()
+            self._restore_lent()
         if self._is_stale:
-            self._renew()
-        blanks = {index: make_blank(self._buffers[index]) for index in lent}
+            self._rebuild()
+        placeholders = {index: make_placeholder(self._buffers[index]) for index in lent}
+        # Set before the first change: after an interrupt, `_rebuild` repairs the plan.
         self._is_stale = True
-        pattern = self._follow(blanks)
-        for index, blank in blanks.items():
-            self._buffers[index] = blank
-        self._lent, self._blanks = lent, blanks
+        pattern = self._follow(placeholders)
+        for index, placeholder in placeholders.items():
+            self._buffers[index] = placeholder
+        self._lent, self._placeholders = lent, placeholders
         if pattern is not None:
             self._rearrange(pattern)
         self._is_stale = False
         if not self.can_execute_direct:
-            # With other levels there may be other steps.
+            # The steps of the new levels may not support it.
             return False
         self._direct_words = [
-            () if index is None else self._words[index] for index in lending.places
+            () if index is None else self._words[index] for index in lending.buffer_indices
         ]
-        self._direct_starts = [None] * len(lending.places)
+        self._direct_addresses = [None] * len(lending.buffer_indices)
         self._direct_runs = [step.run for step in self._steps]
         self._direct = lending
         return True

@@ -1,7 +1,4 @@
-"""Steps: what a plan runs, call by call, and what changes about its kernels between executions.
-
-A step is made when the plan is built and only run afterwards.
-"""
+"""Steps of a plan: one per call, built with the plan and run at each execution."""
 
 from __future__ import annotations
 
@@ -36,12 +33,12 @@ __all__ = ["HostLoop", "Step", "check_view", "make_steps"]
 
 
 class Step(Protocol):
-    """One call of the plan.
+    """Call of the plan.
 
     Attributes:
-        is_whole: whether nothing of Python runs between what it writes, so that no Ctrl-C comes in
-            the middle.
-        takes_addresses: whether it finds all memory by the addresses in the states of kernels.
+        is_whole: whether no Python code runs between its writes, so that Ctrl-C cannot interrupt
+            them.
+        takes_addresses: whether it finds all memory through the addresses in kernel states.
     """
 
     is_whole: bool
@@ -52,11 +49,11 @@ class Step(Protocol):
     def run(self) -> None: ...
 
     def run_profiled(self) -> Iterable[KernelProfile]:
-        """Run with nothing else going on, and time each kernel."""
+        """Run with no concurrent work, and measure each kernel."""
         ...
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
-        """Run with nothing else going on, and each kernel by `run`."""
+        """Run with no concurrent work, and launch each kernel through `run`."""
         ...
 
 
@@ -68,16 +65,17 @@ class _Batch:
     def __init__(
         self, launcher: BatchLauncher, groups: Sequence[Sequence[KernelState] | LoopState]
     ) -> None:
+        # Launches with the same group index may run concurrently; groups run in order.
         items: list[BatchItem] = []
-        for number, group in enumerate(groups):
+        for index, group in enumerate(groups):
             if isinstance(group, LoopState):
-                items.append(make_repeat(group, number))
+                items.append(make_repeat(group, index))
             else:
-                items += [make_launch(state, number) for state in group]
+                items += [make_launch(state, index) for state in group]
         self._groups = groups
         self.is_whole = not any(isinstance(group, LoopState) for group in groups)
         self._units: list[KernelState | HostLoop] = []
-        # Only a launcher that says that it runs loops gets any.
+        # `arrange` passes loops only to launchers that run loops, so the cast is safe.
         self._table = cast("Callable[[Sequence[BatchItem]], object]", launcher.make_table)(items)
         self._run = launcher.run
 
@@ -116,7 +114,7 @@ class _Batch:
                 run(unit)
 
     def _list_units(self) -> Sequence[KernelState | HostLoop]:
-        """What runs one after the other where each kernel runs by itself."""
+        """Kernels and loops to run sequentially when each kernel is launched on its own."""
         if not self._units:
             for group in self._groups:
                 self._units += [HostLoop(group)] if isinstance(group, LoopState) else group
@@ -124,7 +122,7 @@ class _Batch:
 
 
 class _Parallel:
-    """Independent kernels without a batch launcher, each called from a thread of its own."""
+    """Independent kernels without a batch launcher, each called from its own thread."""
 
     __slots__ = ("_states",)
     is_whole, takes_addresses = False, True
@@ -136,6 +134,7 @@ class _Parallel:
         futures: list[Future[None]] = []
         try:
             futures.extend(_get_pool().submit(state.run) for state in self._states[1:])
+            # The calling thread would only wait, so it runs one kernel itself.
             self._states[0].run()
         finally:
             errors = _wait_for_all(futures)
@@ -152,8 +151,9 @@ class _Parallel:
 
 
 def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]:
-    """The error of each future, when all are done: also if Ctrl-C interrupts the wait, since they
-    write to the plan's buffers.
+    """Wait for all futures and return their errors.
+
+    Ctrl-C is raised only after all are done, since they write to the plan's buffers.
     """
     interrupt: KeyboardInterrupt | None = None
     while True:
@@ -168,7 +168,7 @@ def _wait_for_all(futures: Sequence[Future[None]]) -> list[BaseException | None]
 
 
 class _Single:
-    """One kernel, called by itself."""
+    """Single kernel launch."""
 
     __slots__ = ("_state",)
     is_whole, takes_addresses = True, True
@@ -187,7 +187,7 @@ class _Single:
 
 
 class _Copy:
-    """A copy between two buffers."""
+    """Copy between two buffers."""
 
     __slots__ = ("_buffers", "_op")
     is_whole, takes_addresses = True, False
@@ -213,7 +213,7 @@ class _Copy:
 
 
 class _Custom:
-    """A call of a registered Python function."""
+    """Call of a registered Python function."""
 
     __slots__ = ("_buffers", "_op", "_variables")
     is_whole, takes_addresses = False, False
@@ -231,7 +231,7 @@ class _Custom:
         except UnsupportedError:
             raise
         except Exception as error:
-            # The caller's own error: it passes as it is.
+            # User code raised this error, so it keeps its type.
             error.add_note(f"raised by {describe_op(self._op)}")
             raise
 
@@ -244,22 +244,22 @@ class _Custom:
 
 
 def check_view(op: PreparedBufferView, buffers: Sequence[Buffer]) -> None:
-    """Check that a view's buffer is the part of its base that it must be.
+    """Check that a view lies at its declared offset in its base.
 
     Raises:
-        ExecutionError: if it is not; the message shows both sides.
+        ExecutionError: if it does not; the message shows both intervals.
     """
     out, base = buffers[op.buffer_indices[0]], buffers[op.buffer_indices[1]]
     expected = (base.storage_id, base.offset + op.byte_offset, op.byte_size)
-    found = (out.storage_id, out.offset, out.nbytes)
-    if found != expected:
+    actual = (out.storage_id, out.offset, out.nbytes)
+    if actual != expected:
         show = "storage {}, offset {}, {} bytes"
-        problem = f"the view is [{show.format(*found)}], its base gives [{show.format(*expected)}]"
+        problem = f"view is [{show.format(*actual)}], expected [{show.format(*expected)}]"
         raise ExecutionError(op=describe_op(op), problem=problem)
 
 
 class HostLoop:
-    """A loop that Python runs, iteration by iteration."""
+    """Loop whose iterations Python runs."""
 
     __slots__ = ("_state", "_steps")
     is_whole, takes_addresses = False, False
@@ -277,9 +277,7 @@ class HostLoop:
                 step.run()
 
     def run_profiled(self) -> Iterable[KernelProfile]:
-        """One profile for each kernel, with all of its launches, as if these had come one after the
-        other.
-        """
+        """Return one profile per kernel with all of its launches, as if they were contiguous."""
         sums = LaunchSums(time.perf_counter_ns())
         for _ in iterate(self._state):
             for step in self._steps:
@@ -288,12 +286,12 @@ class HostLoop:
         return sums.list_profiles()
 
     def run_each(self, run: Callable[[KernelState], None]) -> None:
-        for number in iterate(self._state):
+        for iteration in iterate(self._state):
             try:
                 for step in self._steps:
                     step.run_each(run)
             except NonFiniteError as error:
-                error.add_note(f"in iteration {number} of {describe_op(self._state.form.op)}")
+                error.add_note(f"in iteration {iteration} of {describe_op(self._state.form.op)}")
                 raise
 
 
@@ -304,9 +302,9 @@ def make_steps(
     buffers: Sequence[Buffer],
     variables: Mapping[str, int],
 ) -> list[Step]:
-    """The steps of a plan, in order.
+    """Build the steps of a plan, in order.
 
-    They see what `buffers`, `variables` and the states hold when they run.
+    Steps read `buffers`, `variables` and the states when they run.
     """
     steps: list[Step] = []
     for call in arrangement:
@@ -317,7 +315,7 @@ def make_steps(
                 steps.append(_Custom(call, buffers, variables))
             case _:
                 groups = [
-                    loops[u.number] if isinstance(u, LoopUnit) else [states[n] for n in u.numbers]
+                    loops[u.index] if isinstance(u, LoopUnit) else [states[n] for n in u.indices]
                     for u in call
                 ]
                 steps.extend(_make_batches(call[0].launcher, groups))
@@ -327,13 +325,15 @@ def make_steps(
 def _make_batches(
     launcher: BatchLauncher | None, groups: Sequence[Sequence[KernelState] | LoopState]
 ) -> Iterable[Step]:
-    """One batch, or more steps if the launcher refuses it: what it takes by itself, and what nobody
-    launches in a batch.
+    """One batch, or several steps if the launcher rejects it.
+
+    Units that the launcher accepts on their own remain batches.
     """
     if launcher is not None:
         try:
             return [_Batch(launcher, groups)]
         except ValueError:
+            # The launcher does not say which group it rejects, so each is tried on its own.
             if len(groups) > 1:
                 return [step for group in groups for step in _make_batches(launcher, [group])]
     group = groups[0]
@@ -346,9 +346,10 @@ def _make_batches(
 def _get_pool() -> ThreadPoolExecutor:
     from concurrent.futures import ThreadPoolExecutor
 
+    # Created on first use: plans with batch launchers need no threads.
     return ThreadPoolExecutor(max_workers=os.cpu_count() or 1, thread_name_prefix="svod-runtime")
 
 
 if hasattr(os, "register_at_fork"):
-    # The executor's threads stay behind in the parent: the child would wait for them forever.
+    # Threads do not survive a fork: the child would wait for the parent's workers forever.
     os.register_at_fork(after_in_child=_get_pool.cache_clear)

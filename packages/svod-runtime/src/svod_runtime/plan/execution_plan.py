@@ -1,29 +1,30 @@
-"""`ExecutionPlan`: everything that one computation needs, prepared once and executed many times.
+"""`ExecutionPlan`: a computation that is prepared once and executed many times.
 
     builder = ExecutionPlanBuilder("CPU")
     out = builder.add_buffer(ast_id, buffer)              # -> index of the buffer in the plan
     builder.add_op(PreparedKernel(...))                   # in schedule order
     builder.add_op(op, instance_dependencies=(0, 3))      # which must run after ops 0 and 3 of the plan
     builder.set_output_buffers([out])
-    builder.add_alias_ids([...])                          # ids to hand to release_*'s callback as well
+    builder.add_alias_ids([...])                          # additional ids for the callback of release_*
     plan = builder.build()
 
     plan.execute()
     plan.execute_with_vars({"n": 7})
     for profile in plan.execute_profiled(): ...
-    print(plan.profile())                                 # a table: time, rates, limits, lines of the program
+    print(plan.profile())                                 # a table: time, rates, limits, source lines
     plan.output_buffer                                    # or output_buffer_at(1), output_buffers, num_outputs
-    plan.buffer(ast_id).copyin(data)                      # new input data, in place
+    plan.buffer(ast_id).copyin(data)                      # new input data, same buffer
     plan.replace_buffer(index, buffer)                    # another buffer of equal size, dtype and device
     plan.execute_on({index: buffer}, {"n": 7})            # both at once, for several threads
-    plan.execute_direct(Lending((0, 1)), buffers)         # on buffers that are others at each call, and are not kept
+    plan.execute_direct(Lending((0, 1)), buffers)         # on lent buffers, which the plan does not keep
     plan.memory_report                                    # how intermediates share memory
     plan.kernels()                                        # name, source, device, sizes, buffers of each kernel
     plan.release_intermediate_buffers(registry.remove)
 
-Ops need to declare only dependencies that their buffers do not show: two ops that touch the same
-bytes keep their order in any case. Executing allocates nothing, and a run of kernels on a device
-with a batch launcher is one foreign call. A plan keeps its buffers, and so their addresses, alive.
+Ops declare only dependencies that do not follow from their buffers: two ops that access the same
+bytes keep their order in any case. An execution allocates nothing, and a sequence of kernels on a
+device with a batch launcher is one foreign call. A plan keeps its buffers, and so their addresses,
+alive.
 """
 
 from __future__ import annotations
@@ -50,15 +51,14 @@ if TYPE_CHECKING:
 __all__ = ["ExecutionPlan", "Guard"]
 
 Guard: TypeAlias = Callable[[Sequence[Buffer], Mapping[str, int]], None]
-"""Looks at buffers that a plan filled, with the values of its variables, and raises if something is
-wrong.
+"""Check of guarded buffers and variable values after each execution; raises if results are invalid.
 """
 
 
 class ExecutionPlan(DirectPlan):
-    """Prepared ops and their buffers; made by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
+    """Prepared ops and their buffers; built by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
 
-    Any thread may execute a plan; two that execute the same plan do so one after the other.
+    Any thread may execute a plan; concurrent executions of one plan are serialized.
     """
 
     def __init__(
@@ -88,29 +88,31 @@ class ExecutionPlan(DirectPlan):
     def execute(self) -> None:
         """Run every op.
 
-        Of a plan that writes memory that was there before, Ctrl-C is raised when all is written (a
-        second one at once). Reading an output afterwards gives its result; a device that works
-        asynchronously may still be busy when this returns.
+        If a plan writes memory that existed before, Ctrl-C is raised after all writes (a second
+        Ctrl-C immediately). Reading an output afterwards returns its result; an asynchronous device
+        may still be busy when this method returns.
 
         Raises:
-            ExecutionError: if an op fails or a view is not what it must be.
-            DeviceLostError: if a device is lost, or one of the buffers is of a device that was lost
-                or closed.
-            UnsupportedError: if a custom function has a kind that nothing implements.
+            ExecutionError: if an op fails, or a view does not lie in its base as declared.
+            DeviceLostError: if a device is lost, or a buffer belongs to a device that was lost or
+                closed.
+            UnsupportedError: if a custom function has an unregistered kind.
             DonatedBufferError: if an input was donated, to this plan or elsewhere, and not replaced
                 since.
-            NonFiniteError: if the plan is watched, and a kernel makes a NaN of arguments without
-                any.
+            NonFiniteError: if the plan is watched, and a kernel with finite inputs produces a NaN.
         """
         with self._lock:
-            self._take_back()
+            self._restore_lent()
             self._run()
 
     def _run(self) -> None:
-        was_at_work, self._is_at_work = self._is_at_work, True
+        # Restored rather than cleared afterwards: `profile` holds the plan over several runs.
+        was_executing, self._is_executing = self._is_executing, True
         try:
             if self._is_watched or self._donated or self._is_stale:
                 self._check()
+            # Only writes to memory that outlives the execution are delayed: intermediates are
+            # computed again.
             if not self._template.writes_inputs or self._is_one_call():
                 self._run_steps()
             else:
@@ -119,10 +121,10 @@ class ExecutionPlan(DirectPlan):
             if self._guard is not None:
                 self._call_guard(self._guard)
         finally:
-            self._is_at_work = was_at_work
+            self._is_executing = was_executing
 
     def _is_one_call(self) -> bool:
-        """Whether Ctrl-C comes before all that is written, or after it, in any case."""
+        """True if all writes happen in one call, which Ctrl-C cannot interrupt."""
         return len(self._steps) == 1 and self._steps[0].is_whole and self._watched is None
 
     def _run_steps(self) -> None:
@@ -144,15 +146,15 @@ class ExecutionPlan(DirectPlan):
     def execute_with_vars(self, values: Mapping[str, int]) -> None:
         """Set variables and run.
 
-        Variables that are not named keep their last value; those that the schedule fixed, and
-        `core_id`, are never touched. Names that no op uses have no effect.
+        Omitted variables keep their last value; variables fixed by the schedule, and `core_id`,
+        never change. Names that no op uses have no effect.
 
         Raises:
-            VariableBoundsError: if a value is outside its variable's bounds. Nothing has run or
-                changed then.
+            VariableBoundsError: if a value is outside its variable's bounds. The plan is then
+                unchanged and did not run.
         """
         with self._lock:
-            self._take_back()
+            self._restore_lent()
             self._set_variables(values)
             self._run()
 
@@ -164,28 +166,28 @@ class ExecutionPlan(DirectPlan):
         may_wait: bool = True,
         lent: Collection[int] = (),
     ) -> bool:
-        """`replace_buffers`, then `execute_with_vars`; what other threads do with the plan comes
-        before or after both.
+        """Run `replace_buffers` and `execute_with_vars` as one atomic operation on the plan.
 
         Args:
             replacements: buffers by index.
             values: of variables.
-            may_wait: whether to wait for another thread that is at work with the plan.
-            lent: those of `replacements` that are the caller's alone afterwards. The plan forgets
-                the results among them, and what is large; whatever it does next without getting
-                others happens in memory of its own, filled with zeros.
+            may_wait: whether to wait for another thread that uses the plan.
+            lent: indices in `replacements` of buffers that remain the caller's. The plan drops
+                results and large buffers among them; later operations without replacements use
+                zero-filled memory of its own.
 
         Returns:
-            False if another thread is at work with the plan and `may_wait` does not hold: nothing
-                was done then.
+            False if another thread uses the plan and `may_wait` is false: the plan is then
+            unchanged and did not run.
 
         Raises:
             PlanError: if a buffer cannot be replaced.
             VariableBoundsError: if a value is outside its variable's bounds.
         """
-        # An interrupt may come between any two steps, so that only `with` gives a lock back for
-        # certain. Who comes after this question and before the answer changes waits for a turn.
-        if self._is_at_work and not may_wait:
+        # An interrupt may come between any two statements, so only `with` releases a lock reliably,
+        # and a non-blocking acquire is not an option. A thread that passes this test just before
+        # another one starts waits for its turn instead, which is correct, only slower.
+        if self._is_executing and not may_wait:
             return False
         with self._lock:
             if lent is not self._lent:
@@ -197,31 +199,32 @@ class ExecutionPlan(DirectPlan):
                 self._run()
             finally:
                 if lent:
-                    self._let_go()
+                    self._drop_lent()
         return True
 
     @property
     def is_special(self) -> bool:
-        """Whether it has something that other plans of its template may not have: a guard, values
-        of variables, origins.
+        """True if the plan has a guard, a watch, variable values, origins or forks of its own,
+        which other plans of its template may lack.
         """
-        return bool(self._guard or self._watched or self._given or self._origins or self._forks)
+        return bool(
+            self._guard or self._watched or self._caller_values or self._origins or self._forks
+        )
 
-    def retire(self) -> None:
-        """Let the template use this plan, which nobody else has any more, for one that is bound
-        later.
+    def recycle(self) -> None:
+        """Return this plan to its template for reuse by a later `bind`; the caller must hold the
+        only reference.
         """
-        self._template.retire(self)
+        self._template.recycle(self)
 
     def fork(self) -> ExecutionPlan:
-        """Another plan on the same inputs, with memory of its own for everything else: both can run
-        at once.
+        """Return another plan on the same inputs with its own memory for all other buffers.
 
-        Nobody waits: a fork that is made while another thread changes this plan has some inputs
-        from before and some from after.
+        Both plans can run concurrently. A fork takes no lock: if another thread changes this plan
+        meanwhile, the fork may have some inputs from before and some from after the change.
 
         Raises:
-            OutOfMemoryError: if there is no memory for it.
+            OutOfMemoryError: if a buffer cannot be allocated.
         """
         template = self._template
         buffers = template.copy_buffers(
@@ -230,68 +233,70 @@ class ExecutionPlan(DirectPlan):
         fork = ExecutionPlan(
             template,
             buffers,
-            dict(self._given),
+            dict(self._caller_values),
             self._input_ids,
             self._origins,
             self._guard,
             self._watched,
         )
+        # Replaced inputs may share memory in ways that the template did not see.
         levels = template.dependencies.get_levels(buffers)
         if levels != fork._levels:
             fork._levels = levels
             fork._make_steps()
         fork._donated.update(
-            dict.fromkeys(template.donated_indices, "the plan that it was forked from took it")
+            dict.fromkeys(template.donated_indices, "taken by the plan that it was forked from")
         )
-        # A thread that takes content marks this plan first and its forks then, so that no mark is
-        # lost on the way.
+        # Order matters: `mark_donated` marks the plan first and its forks second. Registering the
+        # fork before copying the marks means that no mark is lost.
         self._forks.append(weakref.ref(fork, self._forks.remove))
         fork._donated.update(self._donated)
         return fork
 
     def execute_profiled(self) -> list[KernelProfile]:
-        """Run every op, each kernel by itself, and return one profile for each kernel in the order
-        of execution.
+        """Run every op, each kernel on its own, and return one profile per kernel in execution
+        order.
         """
         return self._run_profiled([])
 
     def _run_profiled(self, transfer_times: list[int]) -> list[KernelProfile]:
-        """`execute_profiled`, with the nanoseconds that each copy and custom function took appended
-        to a list.
+        """Run `execute_profiled`, and append the nanoseconds of each copy and custom function to
+        `transfer_times`.
         """
         with self._lock:
-            self._take_back()
-            was_at_work, self._is_at_work = self._is_at_work, True
+            self._restore_lent()
+            was_executing, self._is_executing = self._is_executing, True
             try:
                 self._check()
                 profiles: list[KernelProfile] = []
                 with InterruptDelay() if self._template.writes_inputs else nullcontext():
                     for step in self._steps:
                         started = time.perf_counter_ns()
-                        found = list(step.run_profiled())
-                        if not found:
+                        kernel_profiles = list(step.run_profiled())
+                        if not kernel_profiles:
                             transfer_times.append(time.perf_counter_ns() - started)
-                        profiles += found
+                        profiles += kernel_profiles
                 if self._guard is not None:
                     self._call_guard(self._guard)
                 return profiles
             finally:
-                self._is_at_work = was_at_work
+                self._is_executing = was_executing
 
     def execute_with_vars_profiled(self, values: Mapping[str, int]) -> list[KernelProfile]:
-        """`execute_with_vars` with profiles."""
+        """Set variables, run, and return one profile per kernel."""
         with self._lock:
             self._set_variables(values)
             return self.execute_profiled()
 
     def profile(self, values: Mapping[str, int] | None = None, *, n_runs: int = 5) -> ProfileReport:
-        """Run once to warm up, then `n_runs` times with profiles, and report what each kernel took
-        on average.
+        """Run once to warm up, then `n_runs` times with profiles, and report average times per
+        kernel.
 
-        Copies and custom functions are reported together.
+        Copies and custom functions share one row.
 
         Args:
-            values: of variables, set before.
+            values: of variables, set before the first run.
+            n_runs: number of profiled runs.
 
         Raises:
             ProfileError: if `n_runs` is less than 1.
@@ -302,35 +307,39 @@ class ExecutionPlan(DirectPlan):
             raise ProfileError(n_runs=n_runs)
         transfer_times: list[int] = []
         with self._lock:
-            self._is_at_work = True
+            self._is_executing = True
             try:
                 self.execute_with_vars(values or {})
                 profiles = [
                     profile for _ in range(n_runs) for profile in self._run_profiled(transfer_times)
                 ]
             finally:
-                self._is_at_work = False
+                self._is_executing = False
         return ProfileReport(profiles, n_runs=n_runs, transfer_times=transfer_times)
 
     def _check(self) -> None:
         for index, taker in self._donated.items():
             raise DonatedBufferError(index=index, buffer=self._buffers[index], taker=taker)
         if self._is_stale:
-            self._renew()
+            self._rebuild()
         for view in self._template.views:
             check_view(view, self._buffers)
+        # Marked before the run: an execution that fails may have overwritten its inputs.
         for index in self._template.donated_indices:
-            self._donated[index] = "the last execution took it"
+            self._donated[index] = "taken by the last execution"
 
-    def forget_content(self, buffer: Buffer, taker: str) -> None:
-        """Refuse to run until everything on the memory of `buffer` is replaced, as all forks do;
-        `taker` says who took it.
+    def mark_donated(self, buffer: Buffer, taker: str) -> None:
+        """Refuse to run, in this plan and its forks, until every buffer on the storage of `buffer`
+        is replaced.
+
+        `taker` names the recipient, for the error message.
         """
         with self._lock:
             for index, own in enumerate(self._buffers):
                 if own.storage_id == buffer.storage_id:
                     self._donated[index] = taker
+        # Outside of the lock: locks of a plan and of its forks are never held together.
         for ref in list(self._forks):
             fork = ref()
             if fork is not None:
-                fork.forget_content(buffer, taker)
+                fork.mark_donated(buffer, taker)

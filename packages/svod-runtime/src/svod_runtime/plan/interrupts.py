@@ -1,6 +1,4 @@
-"""Ctrl-C while memory is written that outlives an execution: it waits until all of it is
-written.
-"""
+"""Delay of Ctrl-C while a plan writes memory that outlives the execution."""
 
 from __future__ import annotations
 
@@ -15,23 +13,22 @@ __all__ = ["InterruptDelay"]
 
 Handler = Callable[[int, FrameType | None], object]
 
-# Those of `signal` make enumerations of what they return, which takes longer than a small plan.
+# The functions of `signal` convert their results to enumerations, which takes longer than a small
+# plan. `_signal` has the same functions without the conversion.
 _get_handler = cast("Callable[[int], object]", _signal.getsignal)  # pyright: ignore[reportUnknownMemberType]
 _set_handler = cast("Callable[[int, Handler], object]", _signal.signal)  # pyright: ignore[reportUnknownMemberType]
 
-_NOTE: Final = (
-    "raised by the second Ctrl-C, in the middle of a plan: what it writes is of no whole execution"
-)
+_NOTE: Final = "raised by the second Ctrl-C, while a plan was running: its outputs are incomplete"
 
 
 class InterruptDelay:
-    """A context in which Ctrl-C waits for the end, so that what is written inside is written as a
-    whole or not at all.
+    """Context manager that delays Ctrl-C until its end, so that the writes inside are all or
+    nothing.
 
-    The first Ctrl-C is raised when the context is left; a second one is raised at once, and says
-    so. The handler is the program's own in both cases: one that raises nothing goes on as it does
-    elsewhere. Other threads than the main one are never interrupted, and inside another delay there
-    is nothing to do.
+    The first Ctrl-C is raised when the context exits; a second one is raised immediately, with a
+    note. In both cases the program's own handler is called; if it raises nothing, execution
+    continues as usual. Only the main thread is interrupted, so other threads and nested delays
+    install no handler.
 
     Example:
         >>> from signal import raise_signal, signal
@@ -53,8 +50,8 @@ class InterruptDelay:
         if threading.get_ident() != threading.main_thread().ident:
             return
         handler = _get_handler(SIGINT)
-        # None is a handler that Python knows nothing of; SIG_DFL ends the process, and SIG_IGN does
-        # nothing.
+        # None means a handler that was not installed from Python. SIG_DFL ends the process and
+        # SIG_IGN ignores the signal, so neither needs a delay.
         if callable(handler) and not isinstance(handler, _Waiting):
             self._handler = _Waiting(handler)
             _set_handler(SIGINT, self._handler)
@@ -63,39 +60,40 @@ class InterruptDelay:
         waiting = self._handler
         if waiting is None:
             return
-        # What ran inside may have set a handler of its own.
+        # Code inside the context may have set its own handler, which stays.
         if _get_handler(SIGINT) is waiting:
             _set_handler(SIGINT, waiting.handler)
         waiting.finish()
 
 
 class _Waiting:
-    """The handler of a delay.
+    """Signal handler of a delay.
 
     Attributes:
-        handler: the program's own.
+        handler: the program's own handler.
     """
 
-    __slots__ = ("_came", "_frame", "handler")
+    __slots__ = ("_frame", "_is_pending", "handler")
 
     def __init__(self, handler: Handler) -> None:
         self.handler = handler
-        self._came = False
+        self._is_pending = False
         self._frame: FrameType | None = None
 
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self._came:
-            self._came, self._frame = True, frame
+    def __call__(self, signal_number: int, frame: FrameType | None) -> None:
+        if not self._is_pending:
+            self._is_pending, self._frame = True, frame
             return
-        self._came = False
+        # Reset first, so that `finish` does not raise the same interrupt again.
+        self._is_pending = False
         try:
-            self.handler(number, frame)
+            self.handler(signal_number, frame)
         except BaseException as error:
             error.add_note(_NOTE)
             raise
 
     def finish(self) -> None:
-        """Call the program's handler if Ctrl-C came and was not raised."""
-        if self._came:
-            self._came, frame, self._frame = False, self._frame, None
+        """Call the program's handler if Ctrl-C was received and not raised."""
+        if self._is_pending:
+            self._is_pending, frame, self._frame = False, self._frame, None
             self.handler(SIGINT, frame)

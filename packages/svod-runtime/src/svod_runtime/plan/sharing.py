@@ -1,10 +1,10 @@
-"""Buffers of a plan that share bytes: of all that a replaced buffer changes, the part that levels
-and batches depend on.
+"""Sharing patterns: overlaps between the buffers of a plan, on which levels and batches depend.
 
-Two ops keep their order if both touch a byte that one of them writes. Whether they do follows from
-which of the buffers that they take overlap, wherever these lie. So what was arranged for a pattern
-of overlaps is right whenever the pattern comes again, and nothing needs arranging while each buffer
-has a storage of its own, as in nearly all calls."""
+Two ops keep their order if both access a byte that one of them writes. This depends only on which
+buffers overlap, and not on their addresses. Levels and steps of a pattern are therefore valid
+whenever the pattern recurs. While each buffer has its own storage, as in nearly all calls, no
+pattern needs to be computed.
+"""
 
 from __future__ import annotations
 
@@ -17,52 +17,49 @@ if TYPE_CHECKING:
 __all__ = ["Pattern", "Sharing"]
 
 Pattern: TypeAlias = frozenset[tuple[tuple[int, int, int], ...]]
-"""Groups of buffers that overlap, one or more of which move.
+"""Groups of overlapping buffers, each with at least one replaceable buffer.
 
-Each is an index, and where the buffer starts and ends among the starts and ends of its group.
+A member is the buffer index, and the ranks of its start and end among the bounds of its group.
 """
 
-_NOTHING: Pattern = frozenset()
+_NO_OVERLAPS: Pattern = frozenset()
 
 
 class Sharing:
-    """How the buffers of a plan that move, since they are replaced, share bytes with each other and
-    with those that stay.
+    """Overlaps of the replaceable buffers of a plan with each other and with all fixed buffers.
 
     Attributes:
-        moving: their indices.
-        pattern: what they share now.
+        moving: indices of the replaceable buffers.
+        pattern: current overlaps.
     """
 
-    __slots__ = ("_is_apart", "_resting", "_storages", "_taken", "moving", "pattern")
+    __slots__ = ("_fixed", "_is_disjoint", "_storages", "_used_storages", "moving", "pattern")
 
     def __init__(self, buffers: Sequence[Buffer], moving: Iterable[int]) -> None:
         self.moving = frozenset(moving)
-        self._resting: dict[int, list[int]] = {}
+        self._fixed: dict[int, list[int]] = {}
         for index, buffer in enumerate(buffers):
             if index not in self.moving:
-                self._resting.setdefault(buffer.storage_id, []).append(index)
-        # The storages that are in use, and those of buffers that move, as long as none of them
-        # holds another buffer too.
-        self._taken: set[int] = set()
+                self._fixed.setdefault(buffer.storage_id, []).append(index)
+        # All storages in use, and the storage of each replaceable buffer. Both are valid only
+        # while no storage of a replaceable buffer holds a second buffer.
+        self._used_storages: set[int] = set()
         self._storages: dict[int, int] = {}
-        self._is_apart = False
+        self._is_disjoint = False
         self.pattern = self._make_pattern(buffers, {})
 
     def follow(self, buffers: Sequence[Buffer], changes: Mapping[int, Buffer]) -> Pattern:
-        """The pattern when `changes`, which are among those that move, are in the place of
-        `buffers`.
-        """
-        if self._is_apart:
-            # What is new may be what another one was before: that goes first.
-            taken, storages = self._taken, self._storages
+        """Return the pattern after `changes`, whose indices are all in `moving`."""
+        if self._is_disjoint:
+            # Remove all old storages first: buffers may be permuted among the changed slots.
+            used, storages = self._used_storages, self._storages
             for index in changes:
-                taken.discard(storages[index])
+                used.discard(storages[index])
             for index, buffer in changes.items():
                 storage = storages[index] = buffer.storage_id
-                if storage in taken:
+                if storage in used:
                     break
-                taken.add(storage)
+                used.add(storage)
             else:
                 return self.pattern
         self.pattern = self._make_pattern(buffers, changes)
@@ -73,38 +70,40 @@ class Sharing:
         on_storage: dict[int, list[int]] = {}
         for index, buffer in now.items():
             on_storage.setdefault(buffer.storage_id, []).append(index)
-        self._is_apart = len(on_storage) == len(now) and self._resting.keys().isdisjoint(on_storage)
-        if self._is_apart:
+        self._is_disjoint = len(on_storage) == len(now) and self._fixed.keys().isdisjoint(
+            on_storage
+        )
+        if self._is_disjoint:
             self._storages = {indices[0]: storage for storage, indices in on_storage.items()}
-            self._taken = {*on_storage, *self._resting}
-            return _NOTHING
+            self._used_storages = {*on_storage, *self._fixed}
+            return _NO_OVERLAPS
         groups: list[tuple[tuple[int, int, int], ...]] = []
         for storage, indices in on_storage.items():
-            beside = self._resting.get(storage, ())
-            if len(indices) + len(beside) > 1:
-                parts = [
+            fixed = self._fixed.get(storage, ())
+            if len(indices) + len(fixed) > 1:
+                intervals = [
                     (b.offset, b.offset + b.nbytes, i) for i in indices if (b := now[i]).nbytes
                 ]
-                parts += [
-                    (b.offset, b.offset + b.nbytes, i) for i in beside if (b := buffers[i]).nbytes
+                intervals += [
+                    (b.offset, b.offset + b.nbytes, i) for i in fixed if (b := buffers[i]).nbytes
                 ]
-                groups += _list_groups(sorted(parts), self.moving)
+                groups += _list_groups(sorted(intervals), self.moving)
         return frozenset(groups)
 
 
 def _list_groups(
-    parts: Sequence[tuple[int, int, int]], moving: Set[int]
+    intervals: Sequence[tuple[int, int, int]], moving: Set[int]
 ) -> list[tuple[tuple[int, int, int], ...]]:
-    """The groups of overlapping parts of one storage: (start, end, index) in order."""
+    """Groups of overlapping intervals of one storage: (start, end, index) in order."""
     groups: list[list[tuple[int, int, int]]] = []
     group_end = 0
-    for part in parts:
-        start, end, _ = part
+    for interval in intervals:
+        start, end, _ = interval
         if groups and start < group_end:
-            groups[-1].append(part)
+            groups[-1].append(interval)
             group_end = max(group_end, end)
         else:
-            groups.append([part])
+            groups.append([interval])
             group_end = end
     return [
         _rank(group)
@@ -114,6 +113,7 @@ def _list_groups(
 
 
 def _rank(group: Sequence[tuple[int, int, int]]) -> tuple[tuple[int, int, int], ...]:
+    # Ranks instead of offsets: equal overlaps at other offsets give the same pattern.
     bounds = sorted({bound for start, end, _ in group for bound in (start, end)})
     rank_of = {bound: rank for rank, bound in enumerate(bounds)}
     return tuple(sorted([(index, rank_of[start], rank_of[end]) for start, end, index in group]))

@@ -1,11 +1,10 @@
-"""`PlanTemplate`: a plan without memory. Plans that differ in nothing but their buffers and
-variables share one.
+"""`PlanTemplate`: a plan without memory, shared by plans that differ only in buffers and variables.
 
     template = builder.build_template(inputs=[x, y])      # checked and ordered once
     plan = template.bind([x2, y2], {"n": 7})              # other inputs, new memory for everything else
 
-What a template knows holds for every plan made from it: the ops and their levels, which kernel
-takes which buffer, the bounds of variables, and how much memory there must be besides the inputs.
+A template holds the properties of all its plans: the ops and their levels, the users of each
+buffer, the bounds of variables, and the memory layout.
 """
 
 from __future__ import annotations
@@ -27,19 +26,19 @@ if TYPE_CHECKING:
 
 __all__ = ["PlanTemplate"]
 
-_MAX_RETIRED: Final = 2
-"""How many plans a template keeps to use them again: as many as threads are likely to execute equal
-graphs at once.
+_MAX_RECYCLED: Final = 2
+"""Maximum number of plans that a template keeps for reuse: the number of threads that are likely to
+execute equal graphs at once.
 """
 
 
-class _Renewal(NamedTuple):
-    """What a plan needs to be used again.
+class _Rebinding(NamedTuple):
+    """Slots to fill when a plan is reused.
 
     Attributes:
-        inputs: the index of each input among its buffers.
-        outputs: the index of each output that is memory of its own, and how that is made.
-        indices: of both.
+        inputs: buffer index of each input.
+        outputs: index of each output with its own memory, and the factory of that memory.
+        indices: indices of both.
     """
 
     inputs: tuple[int | None, ...]
@@ -48,7 +47,7 @@ class _Renewal(NamedTuple):
 
 
 class PlanTemplate(PlanForm):
-    """A form that makes plans; made by `ExecutionPlanBuilder`.
+    """Form that builds plans; created by `ExecutionPlanBuilder`.
 
     Example:
         >>> from svod_device import get_allocator
@@ -68,12 +67,12 @@ class PlanTemplate(PlanForm):
     """
 
     @cached_property
-    def _retired(self) -> list[ExecutionPlan]:
+    def _recycled(self) -> list[ExecutionPlan]:
         return []
 
     @cached_property
-    def _renewal(self) -> _Renewal | None:
-        """How plans are used again; None where they hold more than a little memory, or not only
+    def _rebinding(self) -> _Rebinding | None:
+        """Slots to fill for reuse; None for plans with large intermediates or with ops other than
         kernels and copies.
         """
         is_plain = all(isinstance(op, (PreparedKernel, PreparedCopy)) for op in self.ops)
@@ -85,52 +84,50 @@ class PlanTemplate(PlanForm):
             or self._sharing is not None
         ):
             return None
-        n_inputs, n_parts = len(self._forms), Counter(place.base for place in self._places)
+        n_inputs, n_users = len(self._specs), Counter(location.base for location in self._locations)
         outputs: dict[int, int] = {}
-        for index, (base, part) in enumerate(self._places):
+        for index, (base, view) in enumerate(self._locations):
             is_own = base >= n_inputs and index in self.output_indices
-            if (base < n_inputs or is_own) and (part is not None or n_parts[base] > 1):
+            if (base < n_inputs or is_own) and (view is not None or n_users[base] > 1):
                 return None
             if is_own:
                 outputs[index] = base - n_inputs
-        others = set(range(len(self._makers))) - set(outputs.values())
-        if sum(self._makers[number]().nbytes for number in others) >= LARGE:
+        intermediates = set(range(len(self._factories))) - set(outputs.values())
+        if sum(self._factories[index]().nbytes for index in intermediates) >= LARGE:
             return None
-        made = [(index, self._makers[number]) for index, number in outputs.items()]
+        output_factories = [(index, self._factories[i]) for index, i in outputs.items()]
         indices = frozenset([i for i in (*self._input_indices, *outputs) if i is not None])
-        return _Renewal(tuple(self._input_indices), tuple(made), indices)
+        return _Rebinding(tuple(self._input_indices), tuple(output_factories), indices)
 
-    def retire(self, plan: object) -> None:
-        """Use a plan of this template that nobody else has any more for one that is bound later, on
-        other memory.
-        """
-        renewal = self._renewal
+    def recycle(self, plan: object) -> None:
+        """Keep a plan without other references for reuse by a later `bind`."""
+        rebinding = self._rebinding
         if (
-            renewal is None
+            rebinding is None
             or not isinstance(plan, ExecutionPlan)
-            or len(self._retired) >= _MAX_RETIRED
+            or len(self._recycled) >= _MAX_RECYCLED
         ):
             return
         if not plan.is_special:
-            plan.lend(renewal.indices)
-            self._retired.append(plan)
+            plan.lend(rebinding.indices)
+            self._recycled.append(plan)
 
-    def _use_again(
+    def _reuse_plan(
         self, inputs: Sequence[Buffer], ids: Sequence[int] | None
     ) -> ExecutionPlan | None:
         try:
-            plan = self._retired.pop()
+            plan = self._recycled.pop()
         except IndexError:
-            # Another thread has it.
+            # Another thread took the last one between the test and this call.
             return None
-        renewal = self._renewal
-        assert renewal is not None
+        rebinding = self._rebinding
+        assert rebinding is not None
         self._check_inputs(inputs)
         buffers = {
-            i: buffer for i, buffer in zip(renewal.inputs, inputs, strict=True) if i is not None
+            i: buffer for i, buffer in zip(rebinding.inputs, inputs, strict=True) if i is not None
         }
-        buffers.update((index, make()) for index, make in renewal.outputs)
-        plan.renew(buffers, ids)
+        buffers.update((index, make()) for index, make in rebinding.outputs)
+        plan.rebind(buffers, ids)
         return plan
 
     def bind(
@@ -143,32 +140,37 @@ class PlanTemplate(PlanForm):
         watched: Watched | None = None,
         output_sizes: Sequence[int] | None = None,
     ) -> ExecutionPlan:
-        """A plan on these inputs, and on new memory for everything else.
+        """Return a plan on these inputs, with new memory for all other buffers.
 
         Args:
-            inputs: as many as the template was built with, each like the one that it replaces.
-            values: of variables; those that are not named start with the values in the ops.
-            ids: the AST id of each input, where they are not those that the template was built
-                with.
-            origins: by the id of an op, the lines of the program that it comes from.
-            guard: gets the guarded buffers and the values of the variables after each execution,
-                and raises if it finds there that the results mean nothing.
-            watched: what no kernel may make of arguments without it; kernels then run one by one.
-            output_sizes: the elements of each output where the values of variables say that it has
-                fewer than the template has room for, and inputs may be smaller, too; for templates
-                with `spare_bytes`.
+            inputs: inputs in the template's order, each equal in size, dtype and device.
+            values: of variables; omitted variables start with the values in the ops.
+            ids: AST id of each input, if they differ from the template's.
+            origins: op id -> source lines of the op.
+            guard: called with the guarded buffers and the variable values after each execution;
+                raises if the results are invalid.
+            watched: kind of values that no kernel may produce from inputs without them; kernels
+                then run sequentially.
+            output_sizes: number of elements of each output, if variable values make it smaller than
+                the template's; inputs may be smaller, too. Only for templates with `spare_bytes`.
 
         Raises:
             PlanError: if an input has another size, dtype or device, is written but read-only, or
-                if inputs share memory with each other in another way than those that the template
-                was built with.
+                if inputs share memory with each other differently than the template's inputs.
             VariableBoundsError: if a value is outside its variable's bounds.
-            OutOfMemoryError: if a buffer gets no memory.
+            OutOfMemoryError: if a buffer cannot be allocated.
         """
-        if self._retired and not (values or origins or guard or watched):
-            again = self._use_again(inputs, ids)
-            if again is not None:
-                return again
+        # Recycled plans have no values, origins, guard or watch, so neither may the new plan.
+        if self._recycled and not (values or origins or guard or watched):
+            recycled = self._reuse_plan(inputs, ids)
+            if recycled is not None:
+                return recycled
         return ExecutionPlan(
-            self, self.place(inputs, output_sizes), values or {}, ids, origins or {}, guard, watched
+            self,
+            self.allocate_buffers(inputs, output_sizes),
+            values or {},
+            ids,
+            origins or {},
+            guard,
+            watched,
         )

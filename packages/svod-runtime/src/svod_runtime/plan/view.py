@@ -1,4 +1,4 @@
-"""Inspection of a plan: outputs, buffers by name, levels and kernels."""
+"""Inspection of a plan: outputs, buffers by id, levels and kernels."""
 
 from __future__ import annotations
 
@@ -23,17 +23,16 @@ __all__ = ["PlanView", "PlannedKernel"]
 
 @dataclass(frozen=True, slots=True)
 class PlannedKernel:
-    """A kernel of a plan as it would be launched now, for inspection.
+    """Kernel of a plan with its current launch arguments, for inspection.
 
     Attributes:
         op: the launch.
-        buffers: its buffers; of a kernel in a loop those of the first iteration, or those that it
-            had last.
+        buffers: its arguments; in a loop, the arguments of the first or the latest iteration.
         values: of its variables.
         global_size: the grid.
         local_size: items in a workgroup, or None.
-        origins: the lines of the program that it comes from.
-        n_runs: how often one execution launches it, or None if only the execution finds out.
+        origins: source lines of the kernel.
+        n_runs: number of launches per execution; None if it is known only at run time.
     """
 
     op: PreparedKernel
@@ -62,7 +61,7 @@ class PlannedKernel:
 
 
 class PlanView:
-    """All of an `ExecutionPlan` that neither runs nor changes it."""
+    """Read-only part of an `ExecutionPlan`."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class PlanView:
 
     @property
     def template(self) -> PlanForm:
-        """What this plan shares with others that differ in memory and variables."""
+        """Template that this plan shares with plans of other buffers and variables."""
         return self._template
 
     @property
@@ -104,7 +103,7 @@ class PlanView:
 
     @property
     def variables(self) -> Mapping[str, int]:
-        """The value that each variable has, always as of now."""
+        """Current value of each variable, as a live view."""
         return self._variables
 
     @property
@@ -113,21 +112,21 @@ class PlanView:
 
     @property
     def output_indices(self) -> tuple[int, ...]:
-        """The index of each output in `buffers`."""
+        """Index of each output in `buffers`."""
         return self._template.output_indices
 
     @property
     def donated_indices(self) -> tuple[int, ...]:
-        """The inputs that an execution may overwrite, by their index in `buffers`."""
+        """Indices in `buffers` of the inputs that an execution may overwrite."""
         return self._template.donated_indices
 
     @property
     def output_buffer(self) -> Buffer | None:
-        """The first output, or None if the plan has none."""
+        """First output, or None if the plan has none."""
         return self.output_buffer_at(0)
 
     def output_buffer_at(self, position: int) -> Buffer | None:
-        """The output at a position, in the order of the SINK, or None if there is none."""
+        """Return the output at a position, in the order of the SINK; None if it is out of range."""
         indices = self._template.output_indices
         return self._buffers[indices[position]] if 0 <= position < len(indices) else None
 
@@ -136,7 +135,9 @@ class PlanView:
         return tuple(self._buffers[index] for index in self._template.output_indices)
 
     def buffer(self, ast_id: int) -> Buffer | None:
-        """The buffer of an AST id, for reading it or copying new data in, or None."""
+        """Return the buffer of an AST id, to read it or to copy new data in; None for an unknown
+        id.
+        """
         index = self.ast_to_buffer.get(ast_id)
         return None if index is None else self._buffers[index]
 
@@ -146,10 +147,12 @@ class PlanView:
         return self._template.map_ids(self._input_ids)
 
     def release_intermediate_buffers(self, remove: Callable[[int], None]) -> None:
-        """Call `remove` with each AST id whose buffer is no output, and with each alias id.
+        """Call `remove` with the AST id of each buffer that is not an output, and with each alias
+        id.
 
-        The plan itself keeps its buffers: it can be executed again.
+        The plan keeps its buffers: it can be executed again.
         """
+        # Compared by storage: an id may belong to a view of an output.
         self._release(remove, {self._buffers[index].storage_id for index in self.output_indices})
 
     def release_all_buffers(self, remove: Callable[[int], None]) -> None:
@@ -165,7 +168,7 @@ class PlanView:
 
     @property
     def memory_report(self) -> MemoryReport:
-        """How much memory the intermediates take, and would take by themselves."""
+        """Memory of the intermediates with and without sharing."""
         return self._template.memory_report
 
     @property
@@ -175,26 +178,26 @@ class PlanView:
 
     @property
     def levels(self) -> tuple[tuple[int, ...], ...]:
-        """Indices into `prepared_ops` by level: ops of one level do not depend on each other."""
+        """Indices into `prepared_ops` by level: ops of one level are independent."""
         return tuple(map(tuple, self._levels))
 
     @property
     def num_kernels(self) -> int:
-        """How many kernels there are; one in a loop counts once."""
+        """Number of kernels; a kernel in a loop counts once."""
         return len(self._states) + len(self._states_in_loops)
 
     @property
     def num_calls(self) -> int:
-        """How many calls one execution makes: a batch of kernels is one."""
+        """Number of calls per execution: a batch of kernels is one call."""
         return len(self._steps)
 
     def kernels(self) -> list[PlannedKernel]:
-        """Every kernel in schedule order, first those that are in no loop."""
+        """Return every kernel in schedule order, kernels outside of loops first."""
         with self._lock:
-            found = [_describe(state, 1) for state in self._states]
+            kernels = [_describe(state, 1) for state in self._states]
             for loop in self._loops:
-                found += _describe_loop(loop, 1)
-            return found
+                kernels += _describe_loop(loop, 1)
+            return kernels
 
 
 def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
@@ -210,10 +213,11 @@ def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
 
 
 def _describe_loop(loop: LoopState, n_runs: int | None) -> list[PlannedKernel]:
+    # Outside of a run, local buffers have no memory to show.
     loop.begin()
     known = loop.known_count
     n_inside = None if n_runs is None or known is None else n_runs * known
-    found = [_describe(state, n_inside) for state in loop.kernels]
-    found += [kernel for inner in loop.loops for kernel in _describe_loop(inner, n_inside)]
+    kernels = [_describe(state, n_inside) for state in loop.kernels]
+    kernels += [kernel for inner in loop.loops for kernel in _describe_loop(inner, n_inside)]
     loop.end()
-    return found
+    return kernels

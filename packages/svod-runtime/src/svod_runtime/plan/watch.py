@@ -1,9 +1,10 @@
-"""Watched plans: kernels run one by one, and the first that makes a NaN (or an infinity) of
-arguments without any is an error.
+"""Watched plans: kernels run sequentially, and the first kernel that produces a NaN (or an
+infinity) from finite inputs raises an error.
 
-What a kernel reads tells whether it may write one. What lay in the memory of its results before
-tells whether it did: where the same bits are there afterwards, it is asked again, with zeros in
-their place."""
+The inputs decide whether an output may be non-finite. A kernel may leave parts of an output
+unwritten, so old non-finite values in that memory are not evidence. If the bits did not change, the
+kernel runs again with zeros in these elements.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 __all__ = ["Watched", "run_watched"]
 
 Watched: TypeAlias = Literal["nan", "inf"]
-"""What must not arise: NaNs, or NaNs and infinities."""
+"""Values that must not arise: NaNs, or NaNs and infinities."""
 
 
 def run_watched(state: KernelState, watched: Watched) -> None:
-    """Run one kernel by itself.
+    """Run one kernel on its own.
 
     Raises:
-        NonFiniteError: if it reads no such value, and writes one.
+        NonFiniteError: if it reads no such value and writes one.
     """
     spec = state.op.kernel.spec
     floats = [
@@ -46,13 +47,13 @@ def run_watched(state: KernelState, watched: Watched) -> None:
     state.run()
     for (position, buffer), old in zip(results, before, strict=True):
         new = _read(buffer)
-        found = _find(new, watched)
-        unclear = found & _find(old, watched) & _have_equal_bits(old, new)
-        found &= ~unclear
-        if unclear.any() and not found.any():
-            found = _get_written(state, buffer, new, unclear, watched)
-        if found.any():
-            raise _make_error(state, position, new, found)
+        mask = _find(new, watched)
+        unclear = mask & _find(old, watched) & _have_equal_bits(old, new)
+        mask &= ~unclear
+        if unclear.any() and not mask.any():
+            mask = _get_written(state, buffer, new, unclear, watched)
+        if mask.any():
+            raise _make_error(state, position, new, mask)
 
 
 def _get_written(
@@ -62,17 +63,18 @@ def _get_written(
     where: NDArray[np.bool_],
     watched: Watched,
 ) -> NDArray[np.bool_]:
-    """Which of these places the kernel, which does not read them, writes; the others get their old
-    values again.
+    """Mask of the elements in `where` that the kernel writes; it must not read the buffer.
+
+    If it writes none, the old values are restored.
     """
     cleared = values.copy()
     cleared[where] = 0
     buffer.copyin(cleared.tobytes())
     state.run()
-    found = _find(_read(buffer), watched)
-    if not found.any():
+    mask = _find(_read(buffer), watched)
+    if not mask.any():
         buffer.copyin(values.tobytes())
-    return found
+    return mask
 
 
 def _read(buffer: Buffer) -> NDArray[np.generic]:
@@ -82,7 +84,7 @@ def _read(buffer: Buffer) -> NDArray[np.generic]:
 def _find(values: NDArray[np.generic], watched: Watched) -> NDArray[np.bool_]:
     import numpy as np
 
-    # numpy asks no such question of the narrow floats of ml_dtypes.
+    # numpy has no isnan or isfinite for the narrow float dtypes of ml_dtypes.
     wide = values.astype(np.float32) if values.itemsize < 4 else values
     return np.isnan(wide) if watched == "nan" else ~np.isfinite(wide)
 
@@ -93,15 +95,15 @@ def _have_equal_bits(old: NDArray[np.generic], new: NDArray[np.generic]) -> NDAr
 
 
 def _make_error(
-    state: KernelState, position: int, values: NDArray[np.generic], found: NDArray[np.bool_]
+    state: KernelState, position: int, values: NDArray[np.generic], mask: NDArray[np.bool_]
 ) -> NonFiniteError:
-    first = int(found.argmax())
+    first = int(mask.argmax())
     return NonFiniteError(
         kernel=state.op.kernel.name,
         op_id=state.op.id,
         buffer=position,
         element=first,
         value=float(values[first]),
-        count=int(found.sum()),
+        count=int(mask.sum()),
         origins=state.origins,
     )

@@ -1,5 +1,4 @@
-"""Measurements of executions: profiles of launches, their summaries, reports and tables, and the
-limits of a device.
+"""Measurements of executions: launch profiles, summaries, reports, tables, and device limits.
 
 Imports `ops`.
 """

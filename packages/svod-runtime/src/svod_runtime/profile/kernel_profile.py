@@ -1,4 +1,4 @@
-"""Measurements of one launch in a profiled execution."""
+"""Profile events: measurements of a launch in a profiled execution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["KernelProfile", "LaunchSums", "Measured"]
 
 
 class Measured:
-    """Rates of something that took a time, did operations and moved bytes."""
+    """Rates of an event with a duration, an operation count and a byte count."""
 
     __slots__ = ()
 
@@ -25,7 +25,7 @@ class Measured:
 
     @property
     def gflops(self) -> float:
-        """10^9 operations a second."""
+        """Operations per second, in units of 10^9."""
         return self.n_operations / max(self.elapsed_ns, 1)
 
     @property
@@ -35,15 +35,16 @@ class Measured:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class KernelProfile(Measured):
-    """One launch of a kernel, from the call until its results were there; without the way to a
-    device that keeps time.
+    """Profile event of a kernel launch, from the call until its results are available.
 
-    All launches of a kernel in a loop are one profile: times, operations and bytes are then those
-    of all `n_launches`, of which the fastest took `fastest_ns`.
+    On devices with timers, the transfer of the call to the device is excluded. All launches of a
+    kernel in a loop are one event: time, operations and bytes are the sums over `n_launches`, and
+    `fastest_ns` is the shortest launch.
 
-    `n_operations` is 0 where nothing estimated it; `n_bytes` is then the size of all buffers.
-    `start_ns` is on the clock of `time.perf_counter_ns`. `origins` are the lines of the program
-    that the kernel comes from, where they were tracked."""
+    `n_operations` is 0 without an estimate; `n_bytes` is then the size of all buffers. `start_ns`
+    is on the clock of `time.perf_counter_ns`. `origins` are the source lines of the kernel, if they
+    were tracked.
+    """
 
     kernel: CachedKernel
     device: str
@@ -62,7 +63,7 @@ class KernelProfile(Measured):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why the kernel has its opts."""
+        """Reasons for the kernel's opts."""
         return self.kernel.spec.reasons
 
     def __repr__(self) -> str:
@@ -85,10 +86,10 @@ class KernelProfile(Measured):
 
 
 class LaunchSums:
-    """The launches of a loop's kernels, added up kernel by kernel while it runs.
+    """Running sums over the launches of a loop's kernels.
 
     Args:
-        started: when the loop began, on the clock of `time.perf_counter_ns`.
+        started: start of the loop on the clock of `time.perf_counter_ns`.
     """
 
     def __init__(self, started: int) -> None:
@@ -96,7 +97,8 @@ class LaunchSums:
         self._sums: dict[tuple[int, str, tuple[Origin, ...]], KernelProfile] = {}
 
     def add(self, profile: KernelProfile) -> None:
-        """Count one more launch, or those of a loop in the loop."""
+        """Add a launch, or the launches of an inner loop."""
+        # By identity: kernels of equal names may have different sources.
         key = id(profile.kernel), profile.device, profile.origins
         known = self._sums.get(key)
         fastest = profile.elapsed_ns if profile.fastest_ns is None else profile.fastest_ns
@@ -114,12 +116,12 @@ class LaunchSums:
         )
 
     def list_profiles(self) -> list[KernelProfile]:
-        """One profile for each kernel, in the order in which they first ran, and as if all of its
-        launches were in a row.
+        """Return one profile per kernel, in order of first launch, as if the launches of each were
+        contiguous.
         """
         start = self._started
-        found: list[KernelProfile] = []
+        profiles: list[KernelProfile] = []
         for profile in self._sums.values():
-            found.append(replace(profile, start_ns=start))
+            profiles.append(replace(profile, start_ns=start))
             start += profile.elapsed_ns
-        return found
+        return profiles

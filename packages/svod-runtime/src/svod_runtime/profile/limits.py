@@ -1,4 +1,4 @@
-"""Peak rates of a device, which measured rates are compared with."""
+"""Peak rates of a device, as references for measured rates."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Limits", "get_limits"]
 
 
 class Limits(NamedTuple):
-    """What a device could do at best.
+    """Peak rates of a device.
 
     Attributes:
-        operations: a second.
-        levels: of its memory, the nearest first: up to how many bytes it holds, and how many it
-            moves a second.
+        operations: operations per second.
+        levels: memory levels, the nearest first: capacity in bytes, and bandwidth in bytes per
+            second.
 
     Example:
         >>> near, far = (32e6, 1e12), (inf, 1e11)
@@ -37,34 +37,35 @@ class Limits(NamedTuple):
 
     @staticmethod
     def of(target: Target) -> Limits:
-        """The estimates of a target, with all its cores at work."""
+        """Return the estimates of a target with all its cores busy."""
         rates, cores = target.rates, target.cores
         near = [
             (target.l2_bytes * cores, rates.l2_bytes * rates.clock * cores),
             (target.l3_bytes, rates.l3_bytes * rates.clock * cores),
         ]
+        # A target may lack a cache level, or rate it below main memory: skip it then.
         levels = [(size, speed) for size, speed in near if size and speed > target.memory_bandwidth]
         return Limits(target.peak_flops * cores, (*levels, (inf, target.memory_bandwidth)))
 
     def get_bandwidth(self, n_bytes: int) -> float:
-        """Bytes a second of the nearest memory that holds so many."""
+        """Return the bandwidth of the nearest memory level that holds `n_bytes`."""
         return next(speed for size, speed in self.levels if n_bytes <= size)
 
     def get_bound(
         self, n_operations: int, n_bytes: int
     ) -> tuple[float, Literal["compute", "memory"]]:
-        """The least time in seconds for one launch, and what takes it."""
+        """Return the minimum time of a launch in seconds, and the limiting resource."""
         compute, memory = n_operations / self.operations, n_bytes / self.get_bandwidth(n_bytes)
         return (compute, "compute") if compute > memory else (memory, "memory")
 
 
 def get_limits(devices: Iterable[str]) -> dict[str, Limits]:
-    """The limits of those devices that exist here and say what they are."""
-    found: dict[str, Limits] = {}
+    """Return the limits of the devices that exist on this machine and have a target."""
+    limits: dict[str, Limits] = {}
     for name in devices:
         try:
-            found[name] = Limits.of(get_device(name).target)
+            limits[name] = Limits.of(get_device(name).target)
         except SvodError:
-            # A report of another machine has no limits here.
+            # A saved report may name devices of another machine.
             continue
-    return found
+    return limits

@@ -1,5 +1,4 @@
-"""Reports of profiled executions: a table, JSON, and a trace for chrome://tracing or
-ui.perfetto.dev.
+"""Reports of profiled executions: table, JSON, and a trace for chrome://tracing or ui.perfetto.dev.
 
 report = plan.profile()                              # or ProfileReport(plan.execute_profiled())
 print(report)
@@ -30,13 +29,12 @@ __all__ = ["KernelSummary", "ProfileReport", "ScopeSummary"]
 
 
 class ProfileReport:
-    """Launches of kernels, one after the other, and what they add up to.
+    """Profile events of kernel launches in order, and their sums.
 
     Args:
         profiles: of one or more executions, in order.
-        limits: for each device what it could do at best; by default the estimates of the devices'
-            targets.
-        n_runs: how many executions these are; tables then show the average one.
+        limits: peak rates of each device; by default the estimates of the devices' targets.
+        n_runs: number of executions; tables show their average.
         transfer_times: nanoseconds of each copy and custom function of these executions.
     """
 
@@ -70,46 +68,48 @@ class ProfileReport:
 
     @property
     def elapsed_ns(self) -> int:
-        """The time of all kernels, copies and custom functions together."""
+        """Total time of all kernels, copies and custom functions."""
         return sum(p.elapsed_ns for p in self.profiles) + sum(self.transfer_times)
 
     @property
     def n_launches(self) -> int:
-        """How often kernels ran, all of them together."""
+        """Total number of kernel launches."""
         return _count(self.profiles)
 
     def summaries(self) -> list[KernelSummary]:
-        """One for each kernel of each device; the one that took longest first."""
+        """Return a summary per kernel and device, the slowest first."""
         groups: dict[tuple[int, str], list[KernelProfile]] = {}
         for profile in self.profiles:
             groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
-        found = [_summarize(group, self.limits.get(group[0].device)) for group in groups.values()]
-        return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
+        summaries = [
+            _summarize(group, self.limits.get(group[0].device)) for group in groups.values()
+        ]
+        return sorted(summaries, key=lambda s: s.elapsed_ns, reverse=True)
 
     def scopes(self) -> list[ScopeSummary]:
-        """One for each scope; the one that took longest first.
+        """Return a summary per scope, the slowest first.
 
-        A kernel that joins several belongs to what they are part of.
+        A kernel from several scopes belongs to their common scope.
         """
         groups: dict[str, list[KernelProfile]] = {}
         for profile in self.profiles:
             groups.setdefault(get_scope(profile.origins), []).append(profile)
-        found = [
+        summaries = [
             ScopeSummary(name, _count(group), *_add_up(group)) for name, group in groups.items()
         ]
-        return sorted(found, key=lambda s: s.elapsed_ns, reverse=True)
+        return sorted(summaries, key=lambda s: s.elapsed_ns, reverse=True)
 
     def table(self, *, max_rows: int = 40) -> str:
-        """Kernels as a table of text, with a last row for all of them."""
+        """Format the kernels as a text table with a final row of totals."""
         return align_rows(make_rows(self, max_rows))
 
     def explain(self, *, max_rows: int = 40) -> str:
-        """Why the kernels of the table have their opts; nothing where that is not known."""
-        found = (s for s in self.summaries()[:max_rows] if s.reasons)
-        return "\n".join("\n    ".join([s.name, *s.reasons]) for s in found)
+        """Reasons for the opts of the kernels in the table; empty if unknown."""
+        summaries = (s for s in self.summaries()[:max_rows] if s.reasons)
+        return "\n".join("\n    ".join([s.name, *s.reasons]) for s in summaries)
 
     def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
-        """Print the table, by the package `rich` where that is installed, and the explanations."""
+        """Print the table, with the package `rich` if it is installed, and the explanations."""
         out = file or sys.stdout
         if find_spec("rich") is None:
             print(self.table(max_rows=max_rows), file=out)
@@ -121,7 +121,7 @@ class ProfileReport:
             print(f"\n{why}", file=out)
 
     def to_json(self) -> str:
-        """Every launch, and every kernel's summary, as JSON."""
+        """Serialize every launch, and every kernel's summary, as JSON."""
         launches = [
             {
                 "name": p.name,
@@ -155,25 +155,26 @@ class ProfileReport:
             }
             for s in self.summaries()
         ]
-        whole = {
+        report = {
             "elapsed_ns": self.elapsed_ns,
             "runs": self.n_runs,
             "transfers_ns": sum(self.transfer_times),
             "kernels": kernels,
             "launches": launches,
         }
-        return json.dumps(whole, indent=1)
+        return json.dumps(report, indent=1)
 
     def to_trace(self) -> str:
-        """Every launch as an event of the Trace Event Format, one row for each device.
+        """Serialize every launch as an event of the Trace Event Format, one row per device.
 
         Source: Trace Event Format (Google, 2016), section "Duration Events", phase X; times in
-        microseconds."""
+        microseconds.
+        """
         devices = self.devices
         begin = min((p.start_ns for p in self.profiles), default=0)
         titles = [
-            {"name": "thread_name", "ph": "M", "pid": 0, "tid": number, "args": {"name": device}}
-            for number, device in enumerate(devices)
+            {"name": "thread_name", "ph": "M", "pid": 0, "tid": index, "args": {"name": device}}
+            for index, device in enumerate(devices)
         ]
         launches = [
             {
@@ -199,7 +200,7 @@ class ProfileReport:
         return json.dumps({"traceEvents": [*titles, *launches], "displayTimeUnit": "ns"})
 
     def save_trace(self, path: str | PathLike[str]) -> None:
-        """Write `to_trace` to a file, to be opened in chrome://tracing or ui.perfetto.dev."""
+        """Write `to_trace` to a file for chrome://tracing or ui.perfetto.dev."""
         Path(path).write_text(self.to_trace())
 
     def save_json(self, path: str | PathLike[str]) -> None:
@@ -229,8 +230,9 @@ def _count(group: Iterable[KernelProfile]) -> int:
 
 
 def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
-    """The seconds that launches take at best, and what takes them; where bytes lie depends on those
-    of one launch.
+    """Minimum time in seconds of a profile's launches, and the limiting resource.
+
+    The memory level depends on the bytes of one launch.
     """
     n = profile.n_launches
     seconds, bound = limits.get_bound(profile.n_operations // n, profile.n_bytes // n)
@@ -250,7 +252,7 @@ def _to_dicts(origins: Iterable[Origin]) -> list[dict[str, object]]:
 
 
 def _name_lines(origins: Sequence[Origin]) -> dict[str, object]:
-    """What a trace says of where a kernel comes from."""
+    """Source lines and scope of a kernel in a trace."""
     if not origins:
         return {}
     scope = get_scope(origins)

@@ -1,4 +1,4 @@
-"""The table of a profile report, as text and for the package `rich`."""
+"""Table of a profile report, as text and for the package `rich`."""
 
 from __future__ import annotations
 
@@ -31,11 +31,13 @@ _HEADER: Final = (
 _FOLDED: Final = frozenset({"kernel", "scope", "from"})
 _TEXT: Final = _FOLDED | {"device"}
 _SCOPE_WIDTH: Final = 60
-"""Of the text table: the names of nodes in imported models may have hundreds of characters."""
+"""Maximum width of scopes in the text table: node names of imported models may have hundreds of
+characters.
+"""
 
 
 class Summarized(Protocol):
-    """What the table says of a report."""
+    """Properties of a report that the table shows."""
 
     @property
     def n_runs(self) -> int: ...
@@ -56,23 +58,20 @@ class Summarized(Protocol):
 
 
 def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
-    """The cells: a header, the kernels of an average run, what was cut, what is no kernel, and the
-    sum.
+    """Cells of the table: header, kernels of an average run, omitted kernels, transfers, and total.
 
-    Empty columns are left out.
-
-    `limit` is the time that the work takes at best over the time that it took.
+    Empty columns are omitted. `limit` is the minimum time of the work divided by the measured time.
     """
     summaries = report.summaries()
     rows: list[Sequence[str]] = [_HEADER, *(_make_row(report, s) for s in summaries[:max_rows])]
     if len(summaries) > max_rows:
-        rest = summaries[max_rows:]
+        omitted = summaries[max_rows:]
         rows.append(
             _make_sum(
                 report,
-                f"{len(rest)} more",
-                sum(s.n_launches for s in rest),
-                sum(s.elapsed_ns for s in rest),
+                f"{len(omitted)} more",
+                sum(s.n_launches for s in omitted),
+                sum(s.elapsed_ns for s in omitted),
                 "",
                 "",
             )
@@ -97,9 +96,7 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
 
 
 def align_rows(rows: Sequence[Sequence[str]]) -> str:
-    """Columns under each other: names to the left, numbers to the right, of long scopes the
-    beginning.
-    """
+    """Align the columns: names left, numbers right, long scopes truncated."""
     columns = [
         [_cut(cell) for cell in c] if c[0] == "scope" else c for c in zip(*rows, strict=True)
     ]
@@ -116,7 +113,7 @@ def _cut(scope: str) -> str:
 
 
 def make_rich_table(report: Summarized, max_rows: int) -> Table:
-    """The same table for a terminal."""
+    """Table for a terminal, with the same cells."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -124,7 +121,7 @@ def make_rich_table(report: Summarized, max_rows: int) -> Table:
     header, *body, total = make_rows(report, max_rows)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=0)
     for title in header:
-        # Names are folded where a terminal is narrow, and numbers never.
+        # Narrow terminals fold names; a folded number would be misread.
         if title in _FOLDED:
             table.add_column(title, overflow="fold", min_width=8)
         else:
@@ -175,13 +172,13 @@ def _rate(amount: int, elapsed_ns: int) -> str:
     return f"{amount / max(elapsed_ns, 1):.2f}"
 
 
-def _count(number: float) -> str:
-    return f"{number:g}"
+def _count(average: float) -> str:
+    return f"{average:g}"
 
 
 def _us(elapsed_ns: float) -> str:
     return f"{elapsed_ns / 1e3:.2f}"
 
 
-def _percent(part: int, whole: int) -> str:
-    return f"{100 * part / max(whole, 1):.1f} %"
+def _percent(amount: int, total: int) -> str:
+    return f"{100 * amount / max(total, 1):.1f} %"

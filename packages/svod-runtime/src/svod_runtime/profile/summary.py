@@ -1,4 +1,4 @@
-"""Launches of a profile put together: by kernel, and by scope."""
+"""Summaries of launches, by kernel and by scope."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ __all__ = ["KernelSummary", "ScopeSummary", "get_scope"]
 
 
 def get_scope(origins: Iterable[Origin]) -> str:
-    """The innermost scope that all origins are part of."""
+    """Return the innermost scope that contains all origins."""
     names = [o.scope.split(".") if o.scope else [] for o in origins]
     common: list[str] = []
-    for parts in zip(*names, strict=False):
-        if len(set(parts)) > 1:
+    for level in zip(*names, strict=False):
+        if len(set(level)) > 1:
             break
-        common.append(parts[0])
+        common.append(level[0])
     return ".".join(common)
 
 
 @dataclass(frozen=True, slots=True)
 class KernelSummary(Measured):
-    """All launches of one kernel together; rates are those of the average launch.
+    """Sums over all launches of a kernel; rates are averages.
 
     Attributes:
-        origins: the lines of the program that its launches come from.
-        best_ns: what all launches take at best, None where that is not known.
-        bound: what takes that time, `compute` or `memory`.
-        reasons: why the kernel has its opts.
+        origins: source lines of its launches.
+        best_ns: minimum time of all launches, None if unknown.
+        bound: limiting resource of that minimum, `compute` or `memory`.
+        reasons: reasons for the kernel's opts.
     """
 
     name: str
@@ -50,7 +50,7 @@ class KernelSummary(Measured):
 
     @property
     def share_of_limit(self) -> float | None:
-        """The time that the work takes at best over the time that it took."""
+        """Minimum time of the work divided by the measured time."""
         return None if self.best_ns is None else self.best_ns / max(self.elapsed_ns, 1)
 
     @property
@@ -60,7 +60,7 @@ class KernelSummary(Measured):
 
 @dataclass(frozen=True, slots=True)
 class ScopeSummary(Measured):
-    """All launches that come from one scope."""
+    """Sums over all launches of one scope."""
 
     scope: str
     n_launches: int

@@ -36,8 +36,7 @@ Example:
     What is out before it is measured:
 
     >>> check_length(kernel.toposort(), max_uops=10)
-    Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2
-    INDEX, 1 RANGE, 1 MUL')
+    Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2 INDEX, 1 RANGE, 1 MUL')
 """
 
 from __future__ import annotations

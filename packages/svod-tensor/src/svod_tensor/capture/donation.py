@@ -186,7 +186,7 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
             memory_nodes.remove_buffer(given.memory)
     for plan in registry.iter_plans():
         for given in donated:
-            plan.forget_content(given.buffer, f"{taker} took it as {given.argument}")
+            plan.mark_donated(given.buffer, f"{taker} took it as {given.argument}")
 
 
 def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, Buffer]) -> None:

@@ -117,11 +117,7 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
 
     Only the second plan of a form is kept: what is computed once leaves nothing.
     """
-    if (
-        not (plan.is_used_again and can_be_known(config))
-        or plan.is_special
-        or plan.num_outputs != 1
-    ):
+    if not (plan.is_reused and can_be_known(config)) or plan.is_special or plan.num_outputs != 1:
         return False
     form = find_form(root)
     if form is None or not plan.can_execute_direct:

@@ -13,8 +13,7 @@ Example:
     Had one failed, `found` would hold what is known of it:
 
     >>> Found("wrong", seed=1, mode="batch", message="result 0 (x4): ...", program="x4 = ...")
-    Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[],
-    program='x4 = ...')
+    Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[], program='x4 = ...')
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long each buffer is needed, and which may share memory at all."""
+"""Live ranges of buffers, and buffers that may not share memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from svod_device import Buffer
 from svod_ir import UOp
 from svod_runtime import PreparedBufferView, PreparedCopy, PreparedCustomFunction, PreparedOp, Whole
-from svod_runtime.memory.lives import is_fresh, list_lives
+from svod_runtime.memory.live_ranges import is_fresh, list_live_ranges
 
 if TYPE_CHECKING:
     from conftest import Plans
@@ -25,17 +25,18 @@ def lives_of(
     plans: Plans, ops: list[PreparedOp], fixed: Iterable[int] = ()
 ) -> list[tuple[int, list[int]]]:
     return [
-        (life.index, life.users) for life in list_lives(ops, range(len(ops)), plans.buffers, fixed)
+        (life.index, life.users)
+        for life in list_live_ranges(ops, range(len(ops)), plans.buffers, fixed)
     ]
 
 
-def test_a_life_has_every_op_that_touches_a_buffer(plans: Plans) -> None:
+def test_a_live_range_has_every_user_of_a_buffer(plans: Plans) -> None:
     a, b, c, d = (plans.intermediate() for _ in range(4))
     ops = [run(plans, a), run(plans, b, a), run(plans, c), run(plans, d, c, b), run(plans, a, d)]
     assert lives_of(plans, ops, [b]) == [(a, [0, 1, 4]), (c, [2, 3]), (d, [3, 4])]
 
 
-def test_what_is_read_before_it_is_written_is_not_shared(plans: Plans) -> None:
+def test_buffers_read_before_written_are_not_shared(plans: Plans) -> None:
     a, b, c = (plans.intermediate() for _ in range(3))
     assert lives_of(plans, [run(plans, a, b), run(plans, b, a), run(plans, c, a)]) == [
         (a, [0, 1, 2]),
@@ -45,14 +46,14 @@ def test_what_is_read_before_it_is_written_is_not_shared(plans: Plans) -> None:
 
 def test_the_first_use_follows_the_order_and_not_the_list(plans: Plans) -> None:
     a, b = plans.intermediate(), plans.intermediate()
-    lives = list_lives([run(plans, b, a), run(plans, a)], [1, 0], plans.buffers, ())
+    lives = list_live_ranges([run(plans, b, a), run(plans, a)], [1, 0], plans.buffers, ())
     assert [life.index for life in lives] == [a, b]
 
 
 @pytest.mark.parametrize("kind", ["copy", "view", "custom function", "store under a condition"])
-def test_what_is_no_whole_store_of_a_kernel_keeps_its_memory(plans: Plans, kind: str) -> None:
-    """A copy may end after its call does, a view has no memory of its own, a custom function may
-    keep what it got, and a store under a condition leaves what was there before."""
+def test_buffers_without_a_full_store_are_not_shared(plans: Plans, kind: str) -> None:
+    """A copy may end after its call, a view has no memory of its own, a custom function may keep
+    its arguments, and a conditional store keeps old data."""
     a, b, c = (plans.intermediate() for _ in range(3))
     step: dict[str, PreparedOp] = {
         "copy": PreparedCopy(2, (b, a)),
@@ -74,7 +75,7 @@ def test_what_is_no_whole_store_of_a_kernel_keeps_its_memory(plans: Plans, kind:
         (None, False),
     ],
 )
-def test_what_a_loop_fills_is_shared_only_if_it_surely_runs(
+def test_results_of_loops_are_shared_only_if_the_loop_always_runs(
     plans: Plans, count: UOp | int | None, is_filled: bool
 ) -> None:
     a, b = plans.intermediate(), plans.intermediate()
@@ -86,7 +87,7 @@ def test_what_a_loop_fills_is_shared_only_if_it_surely_runs(
     assert lives_of(plans, [loop, run(plans, b, a)]) == lives
 
 
-def test_a_buffer_is_fresh_as_long_as_it_is_whole_and_has_no_memory(plans: Plans) -> None:
+def test_a_fresh_buffer_covers_its_storage_and_has_no_memory(plans: Plans) -> None:
     buffer = plans.buffers[plans.intermediate()]
     assert is_fresh(buffer)
     assert not is_fresh(buffer.view(0, 8))

@@ -1,4 +1,4 @@
-"""`PlanParts`: what an `ExecutionPlanBuilder` collects, and a `PlanTemplate` is made of."""
+"""`PlanDraft`: data that an `ExecutionPlanBuilder` collects for a `PlanTemplate`."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from svod_device import Buffer
 from svod_runtime.memory.memory_report import MemoryReport
 from svod_runtime.ops.prepared import PreparedOp
 
-__all__ = ["PlanParts"]
+__all__ = ["PlanDraft"]
 
 
 @dataclass(slots=True)
-class PlanParts:
-    """Ops and buffers of a plan, and what is known about them.
+class PlanDraft:
+    """Ops and buffers of a plan with their properties.
 
     Attributes:
-        device: the plan's own.
+        device: device of the plan.
         ops: in schedule order.
-        buffers: every buffer, the inputs included.
+        buffers: every buffer, including the inputs.
         ast_to_buffer: AST id -> index of the buffer.
-        output_indices: the index of each output among the buffers.
-        alias_ids: ids that releasing reports besides the buffers' own.
-        memory_report: what the memory planner made of the intermediates.
-        donated_indices: the inputs that an execution may overwrite.
-        guarded_indices: the buffers that a plan's guard looks at.
-        owners: the donated input that an output is in the memory of, for each such output.
+        output_indices: buffer index of each output.
+        alias_ids: additional ids that `release_*` reports.
+        memory_report: result of memory planning.
+        donated_indices: inputs that an execution may overwrite.
+        guarded_indices: buffers that the guard of a plan reads.
+        owners: output index -> index of the donated input whose memory the output takes.
     """
 
     device: str
