@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from svod_onnx._registry import operator
 from svod_onnx._trace import Call
@@ -88,9 +88,8 @@ def roi_align(
             else _get_bucketed_max(node, f"samples along axis {axis}", count)
         )
         counts.append(count)
-        axes.append(
-            _sample_axis(corners[:, column], bin_size, count, n_bins, max_count, x.shape[2 + axis])
-        )  # pyright: ignore[reportArgumentType]
+        size: Any = x.shape[2 + axis]
+        axes.append(_sample_axis(corners[:, column], bin_size, count, n_bins, max_count, size))
     rows, columns = axes
     # Axes: regions, bins and samples along the height, bins and samples along the width, channels.
     elements = _gather_elements(wide, batch_indices, rows.indices, columns.indices)
