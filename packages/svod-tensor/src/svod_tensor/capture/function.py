@@ -30,6 +30,7 @@ happen during the capture only.
 from __future__ import annotations
 
 import functools
+import sys
 import types
 import warnings
 import weakref
@@ -41,6 +42,7 @@ from svod_device import DeviceLostError
 from svod_dtype import default_float
 from svod_ir import IROptions, UOp, get_logger
 from svod_ir.forks import make_lock
+from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.checking import check_result
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
@@ -50,6 +52,7 @@ from svod_tensor.capture.nested import Objects, has_objects
 from svod_tensor.capture.quick import UNUSUAL, find_quick
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
+from svod_tensor.errors import CaptureError
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
 
@@ -65,6 +68,12 @@ R = TypeVar("R")
 
 MAX_CAPTURES: Final = 64
 """Number of plans that a function keeps; the least recently used one is dropped first."""
+
+MAX_NETWORKS: Final = 4
+"""Number of captures for other networks, or other objects of observed classes, after which such
+objects are trees: a plan that serves all networks of one structure costs each call the time to
+flatten one, 1 to 2 ms for a hundred parameters, and saves a capture for each network.
+"""
 
 MANY_CAPTURES: Final = 32
 """Number of captures of a function after which a warning says what each of them is for."""
@@ -147,6 +156,7 @@ class JitFunction(Generic[P, R]):
         self._quick: QuickWay | None = None
         self._quick_kind = default_float()
         self._objects = Objects.UNOBSERVED
+        self._n_networks = 0
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
         self._is_changing = self._has_lost = False
@@ -181,6 +191,8 @@ class JitFunction(Generic[P, R]):
             with self._capturing:
                 captured = self._find(key)
                 if captured is None:
+                    if self._has_many_networks(key):
+                        return self._call_with_trees(*args, **kwargs)
                     captured = self._capture(key, inputs, args, kwargs)
                 self._keep(key, captured)
         self._count_call(captured)
@@ -188,7 +200,7 @@ class JitFunction(Generic[P, R]):
             self._note_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(
-                map(has_objects, (*args, *kwargs.values()))
+                has_objects(value, self._objects) for value in (*args, *kwargs.values())
             ):
                 # The function holds a tensor of an object that it gets too, as an optimizer does
                 # that of a network: objects are known by their identity from now on, and their
@@ -205,6 +217,26 @@ class JitFunction(Generic[P, R]):
         if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
         return cast("R", result)
+
+    def _has_many_networks(self, key: tuple[object, ...]) -> bool:
+        """Whether a new network is one too many for a plan of its own."""
+        return (
+            self._n_networks >= MAX_NETWORKS
+            and self._objects is Objects.UNOBSERVED
+            and any(map(is_observed, list_weak_objects(key)))
+        )
+
+    def _call_with_trees(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function with networks as trees from now on, unless it cannot be captured so."""
+        self._objects = Objects.ALL
+        self.clear()
+        try:
+            return self(*args, **kwargs)
+        except CaptureError:
+            # It sets an attribute of a network, for example.
+            self._objects, self._n_networks = Objects.UNOBSERVED, -sys.maxsize
+            self.clear()
+            return self(*args, **kwargs)
 
     def _count_call(self, captured: Captured) -> None:
         with self._lock:
@@ -223,7 +255,7 @@ class JitFunction(Generic[P, R]):
     ) -> None:
         """Take the quick way in calls that are like one with these arguments."""
         if captured.quick is None:
-            captured.quick = find_quick(captured, args)
+            captured.quick = find_quick(captured, args, self._objects)
         with self._lock:
             # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):
@@ -375,6 +407,7 @@ class JitFunction(Generic[P, R]):
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
         weak = list_weak_objects(key)
+        self._n_networks += self._objects is Objects.UNOBSERVED and any(map(is_observed, weak))
         captured = None
         while captured is None:
             captured = make_captured(

@@ -70,7 +70,8 @@ class Objects(IntEnum):
 
     A captured function takes objects of observed classes, such as networks, as they are: to check
     all their attributes takes one comparison, and to flatten a network of a hundred parameters in
-    each call would take longer than many a network."""
+    each call would take longer than many a network. Where it gets ever other networks, they are
+    trees too, so that one plan serves those of equal structure."""
 
     NONE = 0
     UNOBSERVED = 1
@@ -169,7 +170,7 @@ def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None
     return Parts(
         tuple(f".{name}" for name in names),
         tuple(split.items.values()),
-        _get_object_kind(kind, split),
+        _get_object_kind(kind, split, objects),
         _get_object_build(kind, names, split.static),
         is_object=True,
     )
@@ -188,13 +189,15 @@ def list_items(
     if _is_dict(value):
         return (dict, tuple(value)), value.values()
     split = _split(value, (), objects)
-    return None if split is None else (_get_object_kind(kind, split), split.items.values())
+    return None if split is None else (_get_object_kind(kind, split, objects), split.items.values())
 
 
-def has_objects(value: object) -> bool:
+def has_objects(value: object, objects: Objects) -> bool:
     """Whether an argument of a captured function is, or holds, an object that is a tree."""
-    parts = take_apart(value, objects=Objects.UNOBSERVED)
-    return parts is not None and (parts.is_object or any(map(has_objects, parts.items)))
+    parts = take_apart(value, objects=objects)
+    return parts is not None and (
+        parts.is_object or any(has_objects(item, objects) for item in parts.items)
+    )
 
 
 def list_attributes(value: object) -> dict[str, object]:
@@ -263,7 +266,7 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
         if content & _HAS_OPAQUE and not is_always_tree:
             return None
         (items if content & _HAS_INPUTS else static)[name] = attribute
-    return _Split(items, static) if items or static else None
+    return _Split(items, static) if items or static or is_always_tree else None
 
 
 def _get_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
@@ -293,24 +296,24 @@ def _join_contents(values: Iterable[object], above: tuple[object, ...], objects:
     return content
 
 
-def _get_object_kind(kind: type, split: _Split) -> tuple[object, ...]:
+def _get_object_kind(kind: type, split: _Split, objects: Objects) -> tuple[object, ...]:
     return (
         kind,
         tuple(split.items),
-        tuple([(name, _make_key(value)) for name, value in split.static.items()]),
+        tuple([(name, _make_key(value, objects)) for name, value in split.static.items()]),
     )
 
 
-def _make_key(value: object) -> object:
+def _make_key(value: object, objects: Objects) -> object:
     """Return the key of a value without tensors."""
     if _is_sequence(value):
-        return (type(value), *map(_make_key, value))
+        return (type(value), *[_make_key(item, objects) for item in value])
     if _is_dict(value):
-        return (dict, *((key, _make_key(item)) for key, item in value.items()))
+        return (dict, *((key, _make_key(item, objects)) for key, item in value.items()))
     if is_plain(value):
         return key_of(value)
-    split = _split(value, (), Objects.UNOBSERVED)
-    return Identity(value) if split is None else _get_object_kind(type(value), split)
+    split = _split(value, (), objects)
+    return Identity(value) if split is None else _get_object_kind(type(value), split, objects)
 
 
 def _get_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], object]:

@@ -158,12 +158,12 @@ class QuickCall:
         return self._build(iter(made))
 
 
-def find_quick(captured: Captured, args: Sequence[object]) -> QuickCall | None:
+def find_quick(captured: Captured, args: Sequence[object], objects: Objects) -> QuickCall | None:
     """How calls go that are like one with these arguments; None if none of them can."""
     direct, plan = captured.direct, captured.plan
     if direct is None or plan is None or direct.takes_memory or not plan.can_execute_direct:
         return None
-    if not all(isinstance(value, Tensor) or _is_identified(value) for value in args):
+    if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
         return None
     place_of = {read.position: read.place for read in direct.reads}
     tensors = [value for value in args if isinstance(value, Tensor)]
@@ -188,8 +188,10 @@ def _hold(value: object) -> object:
     return ref(value) if isinstance(identity, Identity) and identity.is_weak else value
 
 
-def _is_identified(value: object) -> bool:
+def _is_identified(value: object, objects: Objects) -> bool:
     """Whether an argument that is no tensor is the same whenever it is the same object."""
     if is_plain(value):
         return True
-    return list_items(value, objects=Objects.UNOBSERVED) is None and not is_array(value)
+    return list_items(value, objects=max(objects, Objects.UNOBSERVED)) is None and not is_array(
+        value
+    )
