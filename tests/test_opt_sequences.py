@@ -3,8 +3,7 @@ without any.
 
 Any device of the registry can be held to this, with as many sequences as there is time for:
 
-    SVOD_TEST_OPTS_DEVICE=OPENCL SVOD_TEST_OPTS_SEQUENCES=2000
-    SVOD_OPENCL_BUILD_OPTIONS=-cl-opt-disable
+    SVOD_TEST_OPTS_DEVICE=OPENCL SVOD_TEST_OPTS_SEQUENCES=2000 SVOD_OPENCL_BUILD_OPTIONS=-cl-opt-disable
 """
 
 from __future__ import annotations

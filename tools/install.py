@@ -7,8 +7,7 @@ environments, and the wheel of an editable distribution, which says no more than
 are, is kept until its `pyproject.toml` or README changes. Python compiles the modules that are
 imported, and not all that a package has.
 
-    python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e
-    ./packages/svod-ir[test]
+    python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e ./packages/svod-ir[test]
 
 With `--oldest` every other package comes in the oldest version that the distributions allow.
 """

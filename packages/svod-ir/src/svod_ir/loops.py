@@ -1,7 +1,8 @@
 """Loops and choices in graphs of tensors: LOOP, SWITCH, and the RESULTs of both.
 
-    LOOP[body, n_carried, n_sliced, counter, is_reversed, is_conditional] count, carried...,
-    sliced..., constants... SWITCH[bodies] index, operands... RESULT[position] loop
+    LOOP[body, n_carried, n_sliced, counter, is_reversed, is_conditional] count, carried..., sliced..., constants...
+    SWITCH[bodies] index, operands...
+    RESULT[position] loop
 
 A body is a graph of its own, closed: a SINK of values made of PARAMs, which stand for the operands
 in their order, and of variables. A PARAM is flat, and is seen in the shape of its operand as memory

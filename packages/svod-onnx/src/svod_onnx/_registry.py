@@ -2,11 +2,12 @@
 attributes.
 
     @operator("Gemm")
-    def gemm(a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0)
-    -> Tensor: ...
+    def gemm(
+        a: Tensor, b: Tensor, c: Tensor | None = None, *, alpha: float = 1.0, transA: int = 0
+    ) -> Tensor: ...
 
-Positional parameters are the operands in ONNX's order; an optional operand has a default or `|
-None`. Keyword parameters are the attributes. An operator with many attributes may take them as a
+Positional parameters are the operands in ONNX's order; an optional operand has a default or
+`| None`. Keyword parameters are the attributes. An operator with many attributes may take them as a
 dataclass, the type of a parameter `attributes`. The annotation of an operand declares its
 conversion:
 

@@ -1,8 +1,7 @@
 r"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file
 in memory.
 
-    call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8
-    0, i8 2, i8 3)
+    call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8 0, i8 2, i8 3)
 
 The functions do what the manual defines, for tiles of 16 rows of 64 bytes:
 

@@ -1,8 +1,7 @@
 """The derivatives of LOOP.
 
     forward: one loop that carries values and tangents
-    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes
-        back and carries cotangents
+    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes back and carries cotangents
 
 The first of the two has the operands and values of the loop itself, and takes its place where
 graphs are computed."""

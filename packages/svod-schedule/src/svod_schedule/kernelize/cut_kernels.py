@@ -3,8 +3,7 @@
 before → after:
 
     BUFFERIZE(ADD(INDEX(x, r0), 1), r0)
-    AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER,
-    x))
+    AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER, x))
 
 Inside a kernel, memory is PARAM 0 (what it writes, first of all where it writes several buffers),
 PARAM 1, ... in the order of the CALL's arguments; ranges are numbered from 0 and bound variables

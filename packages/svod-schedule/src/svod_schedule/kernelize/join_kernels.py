@@ -6,8 +6,7 @@ before → after, for two results of one array:
     CALL(SINK(END(STORE(INDEX(PARAM 0, r0), b(INDEX(PARAM 1, r0))), r0)), BUFFER -2, x)
 
     CALL(SINK(END(GROUP(STORE(INDEX(PARAM 0, r0), a(INDEX(PARAM 2, r0))),
-                        STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER
-                        -2, x)
+                        STORE(INDEX(PARAM 1, r0), b(INDEX(PARAM 2, r0)))), r0)), BUFFER -1, BUFFER -2, x)
 
 What one kernel reads of another's result, where that is stored, it takes from the register; a
 result that nothing else reads is not stored. So the step of an optimizer, which assigns a weight

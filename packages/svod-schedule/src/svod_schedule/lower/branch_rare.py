@@ -4,8 +4,8 @@ before → after, for the sine of a vector, whose huge arguments take several ti
 
     SIN %x      any = REDUCE(|x| > limit; MAX)
                 y = DEFINE_REG; STORE(y, the sine of moderate arguments)
-                loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge
-                arguments, LOAD(y))) LOAD(AFTER(y, END))
+                loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge arguments, LOAD(y)))
+                LOAD(AFTER(y, END))
 
 FMOD is a loop likewise (`float_remainder`). The argument goes through a register too: read in the
 loop, it keeps what depends on it there. For a target with `shared_ops` the sine of huge arguments

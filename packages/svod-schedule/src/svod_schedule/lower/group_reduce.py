@@ -4,8 +4,8 @@ before → after, for GROUP_REDUCE g of 16:
 
     REDUCE(x, r, g; ADD)    partial = REDUCE(x, r; ADD)
                             STORE(INDEX(local0, g), partial), BARRIER
-                            part = REDUCE(INDEX(AFTER(local0, BARRIER), p * 4 + g % 4), p; ADD), for
-                            p of 4 STORE(INDEX(local1, g) if g < 4, part), BARRIER
+                            part = REDUCE(INDEX(AFTER(local0, BARRIER), p * 4 + g % 4), p; ADD), for p of 4
+                            STORE(INDEX(local1, g) if g < 4, part), BARRIER
                             REDUCE(INDEX(AFTER(local1, BARRIER), q), q; ADD), for q of 4
 
 So a work-item reads 2 * sqrt(n) elements, not n; few work-items read all at once. Every work-item

@@ -4,8 +4,7 @@ before → after, for the rows of a window at row y of an image of 32 rows, with
 above it and one below:
 
     REDUCE(WHERE(0 < y + k & y + k < 33, x, 0), c, k; ADD)      REDUCE(x[k := k + f], c, k := RANGE [n]; ADD)
-                                                                with f = MAX(1 - y, 0), n = MIN(33 -
-                                                                y, 3) - f
+                                                                with f = MAX(1 - y, 0), n = MIN(33 - y, 3) - f
 
 Terms must be 0 by choice, never by multiplication of floats: 0 times NaN is NaN. The bounds are
 those of the loops around, so a condition on what is taken in lanes or copies stays, and so does one

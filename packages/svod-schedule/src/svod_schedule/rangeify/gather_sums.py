@@ -4,8 +4,7 @@ result gathers what is added to it.
 before → after, for windows of three elements that overlap, positions[o, k] = o + k:
 
     SCATTER_ADD(value, positions)       REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), places), (1,)), with
-                                        places[x, k] = (x - k) * 3 + k, which is outside where no
-                                        window begins at x - k
+                                        places[x, k] = (x - k) * 3 + k, which is outside where no window begins at x - k
 
 So the windows of a pooling or of a convolution are no loop in order, and what is made of the sums
 is part of their kernel.

@@ -1,8 +1,7 @@
 """Which values the variables of a graph have.
 
 BIND(DEFINE_VAR n, CONST 3)         n is 3
-BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its
-outputs, or what each call of
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs, or what each call of
                                     a captured function says, while that is captured
 """
 

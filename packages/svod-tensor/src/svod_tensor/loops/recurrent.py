@@ -26,8 +26,8 @@ def lstm(
 ) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Long short-term memory: for each step and layer, with the sigmoid s,
 
-        i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T +
-        bias_hh c = f * c + i * g;  h = o * tanh(c)
+        i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh
+        c = f * c + i * g;  h = o * tanh(c)
 
     Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
 

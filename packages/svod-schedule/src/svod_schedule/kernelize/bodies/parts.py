@@ -3,11 +3,9 @@ with what computes the parts.
 
 before → after, for two rows in one buffer of 2 x 8:
 
-    END(STORE(INDEX(PARAM 0, r0 * 8 + r1), INDEX(PARAM 1, r1, gate=r0 < 1) + INDEX(PARAM 2, r1,
-    gate=NOT(r0 < 1))), r0, r1)
+    END(STORE(INDEX(PARAM 0, r0 * 8 + r1), INDEX(PARAM 1, r1, gate=r0 < 1) + INDEX(PARAM 2, r1, gate=NOT(r0 < 1))), r0, r1)
 
-    END(GROUP(STORE(INDEX(PARAM 0, r0), INDEX(PARAM 1, r0) + 0), STORE(INDEX(PARAM 0, r0 + 8), 0 +
-    INDEX(PARAM 2, r0))), r0)
+    END(GROUP(STORE(INDEX(PARAM 0, r0), INDEX(PARAM 1, r0) + 0), STORE(INDEX(PARAM 0, r0 + 8), 0 + INDEX(PARAM 2, r0))), r0)
 """
 
 from __future__ import annotations

@@ -9,11 +9,9 @@ whole axis. An Opt whose precondition does not hold raises `OptError` and change
     OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
                     end at the end, so a few outputs are computed twice
     UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
-    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again
-    and again in the loops
-                    inside to private memory, in the order in which a reduction takes it; where
-                    work-items take the results, copy what they read alike in one iteration of the
-                    reduced loop a to the memory that they share
+    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again and again in the loops
+                    inside to private memory, in the order in which a reduction takes it; where work-items take the
+                    results, copy what they read alike in one iteration of the reduced loop a to the memory that they share
     SPLIT(a, n)     n iterations of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
     PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
     THREAD(a, n)    n parts for the CPU's threads

@@ -6,8 +6,8 @@ before → after, for work-items i and j, 16 each, and 16 iterations k of 8 elem
     REDUCE(a[i * 128 + k * 8 + u] * b[(k * 8 + u) * 16 + j], k, u; ADD)
 
     BARRIER k, so that nobody overwrites what another one still reads from the iteration before
-    work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory;
-    BARRIER REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
+    work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory; BARRIER
+    REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
 
 Work-items with neighbouring numbers copy neighbouring elements, as vectors where the tile's rows
 are. A tile lies in the order in which it is read: what one iteration takes is outermost, what one

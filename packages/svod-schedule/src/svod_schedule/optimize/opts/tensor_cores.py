@@ -4,8 +4,7 @@ before → after, for a core that multiplies 1 x 4 by 4 x 16:
 
     out[m * 32 + n] = REDUCE(CAST(x[m * 64 + k]) * CAST(w[k * 32 + n]), k; ADD)
 
-    out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n'
-    * 16 + c]), k', j; ADD)
+    out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n' * 16 + c]), k', j; ADD)
 
 where c is a TILE_N and j a TILE_K axis. The graph means the same as before: only
 `lower/vectors/tiles.py` makes a WMMA of the reduction. So all that is done to the other axes works

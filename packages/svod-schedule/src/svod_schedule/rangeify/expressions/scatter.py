@@ -5,9 +5,8 @@ before → after, for rows of x that are added to those of a result of the shape
 
     SCATTER_ADD(x, positions)       m = BUFFERIZE(0, i, j), with a number that no other memory of zeros has
                                     p = INDEX(positions, r), with r a loop in order
-                                    s = a loop in order of one iteration where 0 <= p < 6, of none
-                                    elsewhere AFTER(m, END(STORE(INDEX(m, p, j), ADD(INDEX(AFTER(m,
-                                    r, s), p, j), INDEX(x, r, j))), r, s, j))
+                                    s = a loop in order of one iteration where 0 <= p < 6, of none elsewhere
+                                    AFTER(m, END(STORE(INDEX(m, p, j), ADD(INDEX(AFTER(m, r, s), p, j), INDEX(x, r, j))), r, s, j))
 
 The rows are independent along j, so that these are lanes and threads; along r they are not: two may
 have one position."""

@@ -3,8 +3,8 @@
     @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
     def exp(x: Tensor, /) -> Tensor: ...
 
-    @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True,
-    methods=("lshift",)) def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor: ...
+    @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True, methods=("lshift",))
+    def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor: ...
 
 The decorator states what the function cannot. From its registry, `OPERATIONS`, derive the names of
 the package (`sv.exp`, which takes numbers, lists and arrays too), the methods of `Tensor`
