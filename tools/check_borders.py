@@ -24,16 +24,6 @@ OUTSIDE = ("plugins/*/src/*", "plugins/*/tests", "examples")
 EXCEPTIONS: dict[str, tuple[str, ...]] = {}
 """Imports that break the rule, by file; to be empty."""
 
-INDEXED_OPERANDS = (
-    "packages/svod-tensor/src/svod_tensor/_checks.py",
-    "packages/svod-tensor/src/svod_tensor/_memory_views.py",
-    "packages/svod-tensor/src/svod_tensor/explain.py",
-    "packages/svod-tensor/src/svod_tensor/ops/indexing/index_items.py",
-    "packages/svod-tensor/src/svod_tensor/ops/interface/formatting.py",
-    "packages/svod-tensor/src/svod_tensor/tuning/serve.py",
-)
-"""Files that take an operand by its index; to be empty."""
-
 
 def main(arguments: list[str]) -> int:
     distributions = get_distributions()
@@ -42,17 +32,10 @@ def main(arguments: list[str]) -> int:
     for path, package in iter_files(distributions):
         name = str(path.relative_to(ROOT))
         if package != "svod_ir":
-            lines = [*iter_indexed_operands(read_tree(path))]
-            if name in INDEXED_OPERANDS and not lines:
-                problems.append(
-                    f"{name}: no operand is taken by its index any more; remove it from"
-                    " INDEXED_OPERANDS"
-                )
-            elif name not in INDEXED_OPERANDS:
-                problems += [
-                    f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it"
-                    for line in lines
-                ]
+            problems += [
+                f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it"
+                for line in iter_indexed_operands(read_tree(path))
+            ]
         for node in ast.walk(read_tree(path)):
             for line, module, imported in iter_imports(node):
                 owner = distributions.get(module.split(".")[0])

@@ -18,8 +18,6 @@ ROWS = [(pipeline, row.name) for pipeline, rows in PIPELINES.items() for row in 
 BESIDE_PASSES = {
     # Public, so that their paths stay.
     "optimize": {"beam", "candidates", "result"},
-    # `svod_testing` sets a limit of this step of simplify-loops by the path of the module.
-    "rangeify": {"write_out_loops"},
 }
 
 

@@ -98,7 +98,10 @@ def _is_wrong(x: UOp, check: UOp) -> UOp:
 
 
 def _size_of(check: UOp) -> SInt:
-    return check.src[1] if check.arg.size is None else check.arg.size
+    if check.arg.size is not None:
+        return check.arg.size
+    _, size = check.src
+    return size
 
 
 def _make_guard(checks: Sequence[UOp]) -> Guard:

@@ -62,5 +62,5 @@ def _get_part(node: UOp) -> tuple[UOp | None, int]:
                 return None, 0
             begin += first * row
         node = source
-    is_memory = node.op is Op.BUFFER or (node.op is Op.AFTER and node.src[1].op is Op.ASSIGN)
+    is_memory = node.op is Op.BUFFER or (node.op is Op.AFTER and node.dependency.op is Op.ASSIGN)
     return (node, begin) if is_memory else (None, 0)

@@ -192,7 +192,7 @@ _SHOW: Final[Mapping[str, Callable[[Any], str]]] = {
     "instantiate": _show_schedule,
     "optimize": _show_optimized,
     "lower": _show_graph,
-    "linearize": lambda program: _show_graph(program.src[1]),
+    "linearize": lambda program: _show_graph(program.linear),
     "render": lambda source: source.source,
     "compile": _show_code,
     "load": _show_kernel,

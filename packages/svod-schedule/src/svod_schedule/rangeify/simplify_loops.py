@@ -32,7 +32,7 @@ from svod_schedule.rangeify.loops.loop_draft import (
 from svod_schedule.rangeify.loops.share_stacks import add_shared, share_stacks
 from svod_schedule.rangeify.loops.simplify_choice import simplify_choice
 from svod_schedule.rangeify.loops.widen_slices import cut_results, widen_slices
-from svod_schedule.rangeify.write_out_loops import is_short, write_out
+from svod_schedule.rangeify.loops.write_out_loops import is_short, write_out
 
 __all__ = ["simplify_loops"]
 

@@ -52,9 +52,9 @@ def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
     from svod_schedule.steps import OptimizedKernel, lower
 
     context = Context(target=device.target, device=device.name, options=IROptions())
-    linear = linearize(lower(OptimizedKernel(kernel), context), device.name)
-    dropped = check_length(linear.src[1].src, max_uops)
-    return render(linear, device.renderer) if dropped is None else dropped.detail
+    program = linearize(lower(OptimizedKernel(kernel), context), device.name)
+    dropped = check_length(program.linear.src, max_uops)
+    return render(program, device.renderer) if dropped is None else dropped.detail
 
 
 def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, CompiledSpec]:

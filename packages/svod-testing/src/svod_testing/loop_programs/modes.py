@@ -38,7 +38,11 @@ _REFUSALS: Final = (ShardError, DeviceMismatchError, BranchError, CarriedValueEr
 
 Setting = tuple[str, str, object]
 _IN_KERNELS: Final[Setting] = ("svod_schedule.rangeify.fuse_loops", "MAX_INSTRUCTIONS", -1)
-_WRITTEN_OUT: Final[Setting] = ("svod_schedule.rangeify.write_out_loops", "MAX_UNROLLED_NODES", 0)
+_WRITTEN_OUT: Final[Setting] = (
+    "svod_schedule.rangeify.loops.write_out_loops",
+    "MAX_UNROLLED_NODES",
+    0,
+)
 _IN_LAUNCHER: Final[Setting] = ("svod_codegen.launcher.batch", "CpuBatchLauncher.runs_loops", False)
 """What keeps a loop from being part of a kernel, a flat list of kernels, or a loop of the
 launcher.

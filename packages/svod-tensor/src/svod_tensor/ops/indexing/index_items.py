@@ -150,7 +150,7 @@ def _find_counted(number: TensorBase) -> UOp | None:
         elif node.op is Op.DEFINE_VAR or node.op is Op.BIND:
             made = node
         elif node.op is Op.CAST:
-            made = done[node.src[0]]
+            made = done[node.source]
         elif node.op in _COUNTED:
             made = UOp(node.op, index_dtype, tuple([done[s] for s in node.src]))
         else:

@@ -22,7 +22,7 @@ def _name_root(node: UOp) -> str:
     while node.op in MARKS:
         if isinstance(node.arg, GradientArg):
             return node.arg.rule.name
-        node = node.src[0]
+        node = node.source
     return node.op.name
 
 
