@@ -97,7 +97,7 @@ EXAMPLES: dict[Op, UOp] = {
         (MEMORY, F),
         GradientArg(GradientRule("softmax"), (-1, (2, "same"), float32, None, 0.5), 2),
     ),
-    Op.LATER: UOp(Op.LATER, float32, (MEMORY, F, MEMORY)),
+    Op.CONTROL_DEPENDENCY: UOp(Op.CONTROL_DEPENDENCY, float32, (MEMORY, F, MEMORY)),
     Op.MULTI: UOp(Op.MULTI, float32, (MEMORY,), 0),
     Op.REDUCE_AXIS: UOp(Op.REDUCE_AXIS, float32, (MEMORY,), (Op.MAX, (0,))),
     Op.SCAN_AXIS: UOp(Op.SCAN_AXIS, float32, (MEMORY,), (Op.ADD, 0)),

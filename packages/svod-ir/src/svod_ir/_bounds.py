@@ -423,7 +423,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.MSELECT: _first,
     Op.MSTACK: _any_operand,
     Op.AFTER: _first,
-    Op.LATER: _first,
+    Op.CONTROL_DEPENDENCY: _first,
     Op.VECTORIZE: _any_operand,
     Op.CAT: _any_operand,
     Op.BROADCAST: _first,

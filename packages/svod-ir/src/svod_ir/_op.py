@@ -40,7 +40,7 @@ class Op(Enum):
     # structure
     SINK = auto(); GROUP = auto(); CALL = auto(); PROGRAM = auto(); LINEAR = auto(); SOURCE = auto()  # noqa: E702
     PROGRAM_BINARY = auto(); CUSTOM = auto(); CUSTOM_FUNCTION = auto(); ASSIGN = auto(); DETACH = auto()  # noqa: E702
-    TRACED = auto(); GRADIENT = auto(); LATER = auto()  # noqa: E702
+    TRACED = auto(); GRADIENT = auto(); CONTROL_DEPENDENCY = auto()  # noqa: E702
     CHECK = auto(); CONTIGUOUS = auto(); BUFFERIZE = auto()  # noqa: E702
     # vectors
     VECTORIZE = auto(); BROADCAST = auto(); GEP = auto(); CAT = auto(); WMMA = auto()  # noqa: E702

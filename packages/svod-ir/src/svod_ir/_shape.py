@@ -45,7 +45,7 @@ _LIKE_FIRST = (
             Op.ALLREDUCE,
             Op.SCAN_AXIS,
             Op.AFTER,
-            Op.LATER,
+            Op.CONTROL_DEPENDENCY,
             Op.ASSIGN,
             Op.CHECK,
             Op.CONTIGUOUS,

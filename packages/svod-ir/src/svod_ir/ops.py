@@ -300,7 +300,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.DETACH: OpRow("source", "None", "source's", _G),
     Op.TRACED: OpRow("source", "Mark: a number that no other has", "source's", _G),
     Op.GRADIENT: OpRow("source operand*", args.GradientArg, "source's", _G),
-    Op.LATER: OpRow("source event*", "None", "source's", _G),
+    Op.CONTROL_DEPENDENCY: OpRow("source event*", "None", "source's", _G),
     Op.CHECK: OpRow("source size?", args.CheckArg, "source's", _G),
     Op.CONTIGUOUS: OpRow("source", "None", "source's", _G),
     Op.BUFFERIZE: OpRow("source loops*", args.BufferizeArg, "source's", "ranged kernel"),

@@ -153,7 +153,7 @@ def lay_out(node: UOp) -> Partition:
         (True, True)
     """
     found = [None if is_file(p := s.placement) else p for s in node.src]
-    if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.LATER):
+    if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.CONTROL_DEPENDENCY):
         # What comes behind the first operand is an effect, no tensor, or not computed with.
         found[1:] = [None] * (len(found) - 1)
     first = _get_first(found)
@@ -275,7 +275,8 @@ def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
     **dict.fromkeys(
-        (Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.LATER, Op.AS_REAL, *MARKS), _lay_out_first
+        (Op.CONTIGUOUS, Op.CHECK, Op.AFTER, Op.CONTROL_DEPENDENCY, Op.AS_REAL, *MARKS),
+        _lay_out_first,
     ),
     **dict.fromkeys((Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP), _lay_out_move),
     Op.AS_COMPLEX: _lay_out_pairs,

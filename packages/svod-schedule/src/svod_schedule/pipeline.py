@@ -230,7 +230,7 @@ _RANGEIFY: Final = (
     Pass(
         "release-events",
         lambda g, _: release_events(g),
-        "makes a LATER node wait only for values that are computed anyway",
+        "removes control dependencies on values that nothing else reads",
         "graph",
         after=("split-complex",),
     ),

@@ -29,7 +29,7 @@ from svod_ir.derivatives.forward import make_tangents
 from svod_ir.derivatives.given import make_given_gradients, make_placeholder_like
 from svod_ir.derivatives.inputs import list_sources, sort_nodes
 from svod_ir.derivatives.joint import list_operands, list_values, make_gradients, split_parts
-from svod_ir.derivatives.marks import drop_marks, make_gradient, make_later, make_traced
+from svod_ir.derivatives.marks import add_control_dependency, drop_marks, make_gradient, make_traced
 from svod_ir.derivatives.recomputing import RECOMPUTED
 from svod_ir.derivatives.reverse import make_cotangents
 from svod_ir.derivatives.rule import Derivative, scale_guarded
@@ -39,6 +39,7 @@ __all__ = [
     "DERIVATIVES",
     "RECOMPUTED",
     "Derivative",
+    "add_control_dependency",
     "drop_marks",
     "list_operands",
     "list_sources",
@@ -47,7 +48,6 @@ __all__ = [
     "make_given_gradients",
     "make_gradient",
     "make_gradients",
-    "make_later",
     "make_placeholder_like",
     "make_tangents",
     "make_traced",

@@ -371,14 +371,16 @@ class _Reverse:
 
 
 def _list_read(node: UOp) -> tuple[UOp, ...]:
-    """What a node reads; not what a LATER waits for, since another loop has computed it."""
-    return node.src[:1] if node.op is Op.LATER else node.src
+    """Operands that a node reads. Events of a control dependency are not read: another loop computed them."""
+    return node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src
 
 
 def _drop_events(sink: UOp) -> UOp:
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
-        done[node] = done[node.source] if node.op is Op.LATER else node.with_images(done)
+        done[node] = (
+            done[node.source] if node.op is Op.CONTROL_DEPENDENCY else node.with_images(done)
+        )
     return done[sink]
 
 

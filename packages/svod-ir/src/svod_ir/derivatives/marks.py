@@ -1,10 +1,10 @@
-"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and LATER, and what says
+"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and CONTROL_DEPENDENCY, and what says
 so of loops.
 
 Example:
     >>> from svod_ir import UOp, make_constant_like
     >>> from svod_ir.args import GradientRule
-    >>> from svod_ir.derivatives import drop_marks, make_cotangents, make_gradient, make_later, make_traced
+    >>> from svod_ir.derivatives import drop_marks, make_cotangents, make_gradient, add_control_dependency, make_traced
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.nodes import assign, buffer
     >>> x = buffer(1, 2)
@@ -13,8 +13,8 @@ Example:
     >>> (gradient,) = make_cotangents([y], [make_constant_like(x, 1)], [x])
     >>> evaluate(gradient).tolist()
     [0.5, 0.5]
-    >>> make_traced(x) is make_traced(x), make_later(x, (assign(buffer(2, 2), x),)).op
-    (False, LATER)
+    >>> make_traced(x) is make_traced(x), add_control_dependency(x, (assign(buffer(2, 2), x),)).op
+    (False, CONTROL_DEPENDENCY)
     >>> from svod_ir.loops import make_loop, make_parameter
     >>> start = make_parameter(x, 0)
     >>> (end,) = make_loop(UOp.sink(make_traced(start) * 2.0), 3, (x,), n_carried=1)
@@ -35,7 +35,7 @@ from svod_ir.loops import get_bodies, map_bodies
 from svod_ir.ops import MARKS, Op
 from svod_ir.uop import UOp
 
-__all__ = ["drop_marks", "make_gradient", "make_later", "make_traced"]
+__all__ = ["add_control_dependency", "drop_marks", "make_gradient", "make_traced"]
 
 _numbers: Final = itertools.count(1)
 
@@ -62,11 +62,12 @@ def make_gradient(
     )
 
 
-def make_later(x: UOp, events: Sequence[UOp]) -> UOp:
-    """The same values, told apart from `x`, and read once `events` are computed, as far as these
-    are needed for something else.
+def add_control_dependency(x: UOp, events: Sequence[UOp]) -> UOp:
+    """Return a node with the value of `x`, distinct from it, that is read only after `events`.
+
+    Events that no other node reads are not computed (pass `release-events`).
     """
-    return UOp(Op.LATER, x.dtype, (x, *events))
+    return UOp(Op.CONTROL_DEPENDENCY, x.dtype, (x, *events))
 
 
 def drop_marks(node: UOp) -> UOp:

@@ -12,7 +12,7 @@ from svod_ir.derivatives.rule import Derivative, Parts, Wanted
 from svod_ir.ops import MOVEMENT, Op
 from svod_ir.uop import UOp
 
-__all__ = ["AFTER", "LATER", "TRACED", "update_values"]
+__all__ = ["AFTER", "CONTROL_DEPENDENCY", "TRACED", "update_values"]
 
 
 def _reverse_traced(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
@@ -23,11 +23,11 @@ TRACED: Final = Derivative(_reverse_traced, forward_first)
 """What was computed meanwhile has the derivative of what it was computed from."""
 
 
-def _list_later(node: UOp) -> Sequence[UOp]:
+def _list_control_dependency(node: UOp) -> Sequence[UOp]:
     return (node.source,)
 
 
-LATER: Final = Derivative(_reverse_traced, forward_first, _list_later)
+CONTROL_DEPENDENCY: Final = Derivative(_reverse_traced, forward_first, _list_control_dependency)
 
 
 def _list_after(node: UOp) -> Sequence[UOp]:

@@ -2,7 +2,8 @@
 it is kept.
 
     value = GRADIENT(f(x, w), x, w; RECOMPUTED)         backward, with the cotangent c:
-    again = f(LATER(x, c, value), LATER(w, c, value))   the cotangents of the LATERs, from those nodes
+    x', w' = CONTROL_DEPENDENCY(x, c, value), CONTROL_DEPENDENCY(w, c, value)
+    again = f(x', w')   the cotangents of x' and w', from those nodes
 
 The nodes of `again` are others than those of the value, and run when the cotangent is there.
 """
@@ -15,7 +16,7 @@ from typing import Final
 from svod_ir.args import GradientRule
 from svod_ir.derivatives.inputs import list_sources, map_marks, sort_nodes
 from svod_ir.derivatives.joint import list_operands, split_parts
-from svod_ir.derivatives.marks import make_later
+from svod_ir.derivatives.marks import add_control_dependency
 from svod_ir.derivatives.reverse import make_cotangents
 from svod_ir.derivatives.rule import Wanted
 from svod_ir.origins import make_images
@@ -32,7 +33,7 @@ def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ..
         if c is not None
     ]
     events = [event for part in parts for event in part]
-    again = {operand: make_later(operand, events) for operand in operands}
+    again = {operand: add_control_dependency(operand, events) for operand in operands}
     rebuilt = _rebuild([value for value, _ in parts], again)
     found = make_cotangents(rebuilt, [c for _, c in parts], list(again.values()))
     # The values in front of the operands have derivatives by these, and none of their own.

@@ -13,7 +13,7 @@ from svod_ir.derivatives.complex_parts import COMPLEX_PARTS
 from svod_ir.derivatives.elementwise import CAST, FUNCTIONS, OPERATORS, WHERE, ZERO
 from svod_ir.derivatives.gradient import GRADIENT
 from svod_ir.derivatives.loops import LOOP
-from svod_ir.derivatives.memory import AFTER, LATER, TRACED
+from svod_ir.derivatives.memory import AFTER, CONTROL_DEPENDENCY, TRACED
 from svod_ir.derivatives.movement import LINEAR, forward_same_op
 from svod_ir.derivatives.reductions import REDUCE_AXIS, SCAN_AXIS
 from svod_ir.derivatives.rule import Derivative, MultipleDerivative, Parts, Wanted
@@ -66,7 +66,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.ALLREDUCE: _INSIDE,
     Op.BUFFER_VIEW: _INSIDE,
     Op.TRACED: TRACED,
-    Op.LATER: LATER,
+    Op.CONTROL_DEPENDENCY: CONTROL_DEPENDENCY,
     Op.GRADIENT: GRADIENT,
     Op.AFTER: AFTER,
     Op.ASSIGN: _PART,

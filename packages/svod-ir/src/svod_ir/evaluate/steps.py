@@ -103,7 +103,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda value: value
         case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.TRACED:
             return lambda x: x
-        case Op.GRADIENT | Op.LATER:
+        case Op.GRADIENT | Op.CONTROL_DEPENDENCY:
             return lambda x, *_others: x
         case Op.CHECK:
             return lambda x, *_size: x

@@ -186,7 +186,7 @@ def _rule_result(node: UOp) -> str | None:
 
 TENSOR_RULES: Final[dict[Op, Rule]] = {
     **dict.fromkeys(MOVEMENT, _rule_movement),
-    **dict.fromkeys((Op.CONTIGUOUS, Op.LATER, *MARKS), check_same_as_first),
+    **dict.fromkeys((Op.CONTIGUOUS, Op.CONTROL_DEPENDENCY, *MARKS), check_same_as_first),
     Op.IOTA: _rule_iota,
     Op.CHECK: _rule_check,
     Op.COPY: _rule_copy,

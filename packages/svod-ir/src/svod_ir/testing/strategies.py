@@ -26,7 +26,7 @@ from svod_ir.build import (
     make_scatter_add,
     make_shrink,
 )
-from svod_ir.derivatives import make_gradient, make_later, make_traced
+from svod_ir.derivatives import add_control_dependency, make_gradient, make_traced
 from svod_ir.ops import BINARY, COMPARISON, FUNCTIONS, REDUCTIONS, UNARY, Op, takes
 from svod_ir.testing.nodes import alu, buffer
 from svod_ir.uop import UOp
@@ -511,7 +511,7 @@ class _Builder:
                 Op.DETACH,
                 Op.TRACED,
                 Op.GRADIENT,
-                Op.LATER,
+                Op.CONTROL_DEPENDENCY,
                 *((Op.CHECK,) if x.node.dtype.is_int else ()),
             )
         )
@@ -520,8 +520,8 @@ class _Builder:
                 node = make_check(x.node, "divide")
             case Op.TRACED:
                 node = make_traced(x.node)
-            case Op.LATER:
-                node = make_later(x.node, (x.node,))
+            case Op.CONTROL_DEPENDENCY:
+                node = add_control_dependency(x.node, (x.node,))
             case Op.GRADIENT:
                 node = make_gradient(x.node, (x.node,), GradientRule("any"), (0, "axis"))
             case _:

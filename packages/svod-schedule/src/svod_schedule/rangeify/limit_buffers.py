@@ -51,7 +51,7 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
             continue
         found = {
             operand: inputs[operand]
-            for operand in (node.src[:1] if node.op is Op.LATER else node.src)
+            for operand in (node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
         }
         while len(read := frozenset[UOp]().union(*found.values())) > max_inputs:
             largest = max(found, key=lambda operand: len(found[operand]))

@@ -7,9 +7,9 @@ before → after:
 Each operand of the SINK becomes a CONTIGUOUS node, which is always stored, and every other reader
 of the same value reads the stored one. So does what is copied to another device and has no memory
 of its own. A result that is a RESHAPE is stored below it, where its elements stand in the same
-order. A LATER is one of what is stored:
+order. A control dependency is attached to a stored value:
 
-    LATER(RESHAPE(ADD(x, y)), z)      RESHAPE(LATER(CONTIGUOUS(ADD(x, y)), z))
+    CONTROL_DEPENDENCY(RESHAPE(ADD(x, y)), z)      RESHAPE(CONTROL_DEPENDENCY(CONTIGUOUS(ADD(x, y)), z))
 
 A result that is computed from constants and variables only is stored for the SINK, and its other
 readers keep the expression: it may be a size, a trip count or a number of a custom function, which
@@ -47,7 +47,7 @@ def mark_results(sink: UOp) -> UOp:
     wanted = (
         _choose_values(sink)
         | set(map(_value_of, _iter_copied(order)))
-        | set(_iter_read_later(order))
+        | set(_iter_control_dependent(order))
     )
     done = make_images()
     unmarked: dict[UOp, UOp] = {}
@@ -73,7 +73,11 @@ def mark_results(sink: UOp) -> UOp:
             operands = tuple(
                 _store_number(_without(_SAME_ORDER, operand), numbers) for operand in operands
             )
-        new = _wait(operands[0], operands[1:]) if node.op is Op.LATER else node.with_src(operands)
+        new = (
+            _wait(operands[0], operands[1:])
+            if node.op is Op.CONTROL_DEPENDENCY
+            else node.with_src(operands)
+        )
         done[node] = new
         if node in wanted and not _is_stored(new):
             if _is_number(new):
@@ -130,13 +134,13 @@ def _iter_copied(order: list[UOp]) -> Iterator[UOp]:
                 yield source
 
 
-def _iter_read_later(order: list[UOp]) -> Iterator[UOp]:
+def _iter_control_dependent(order: list[UOp]) -> Iterator[UOp]:
     """What is read again later, and so is stored, unless it comes from no memory and is
     made again.
     """
     for node in order:
-        if node.op is Op.LATER:
-            base = _without(_TRANSPARENT | MOVEMENT | {Op.LATER}, node.source)
+        if node.op is Op.CONTROL_DEPENDENCY:
+            base = _without(_TRANSPARENT | MOVEMENT | {Op.CONTROL_DEPENDENCY}, node.source)
             if base.placement is not None and base.op not in MEMORY and base.op is not Op.AFTER:
                 yield base
 
@@ -147,8 +151,13 @@ def _wait(view: UOp, events: tuple[UOp, ...]) -> UOp:
     while view.op in MOVEMENT:
         chain.append(view)
         view = view.source
-    is_memory = view.op in MEMORY or view.op is Op.AFTER or view.op is Op.LATER or _is_stored(view)
-    new = UOp(Op.LATER, view.dtype, (view, *events)) if is_memory else view
+    is_memory = (
+        view.op in MEMORY
+        or view.op is Op.AFTER
+        or view.op is Op.CONTROL_DEPENDENCY
+        or _is_stored(view)
+    )
+    new = UOp(Op.CONTROL_DEPENDENCY, view.dtype, (view, *events)) if is_memory else view
     for node in reversed(chain):
         new = node.with_src((new, *node.src[1:]))
     return new

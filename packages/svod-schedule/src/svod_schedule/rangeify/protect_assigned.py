@@ -221,7 +221,7 @@ def _get_read(
 
 def _list_read(node: UOp) -> tuple[UOp, ...]:
     """The operands of a node without what it only waits for."""
-    return node.src[:1] if node.op is Op.LATER else node.src
+    return node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src
 
 
 def _break_circles(sink: UOp) -> UOp:

@@ -1,10 +1,10 @@
-"""release-events: a LATER waits only for what is computed anyway.
+"""release-events: remove control dependencies on values that nothing else reads.
 
-before → after, where nothing but the LATER reads y:
+before → after, where no other node reads y:
 
-    LATER(x, y, z)      LATER(x, z)
+    CONTROL_DEPENDENCY(x, y, z)      CONTROL_DEPENDENCY(x, z)
 
-A LATER orders kernels, and computes nothing for that.
+A control dependency orders kernels, and does not cause its events to be computed.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ __all__ = ["release_events"]
 
 
 def release_events(sink: UOp) -> UOp:
-    """`sink` whose LATERs have no events that nothing else reads."""
-    if not any(True for _ in sink.iter_ops(Op.LATER)):
+    """Remove the events of control dependencies that no other node reads from `sink`."""
+    if not any(True for _ in sink.iter_ops(Op.CONTROL_DEPENDENCY)):
         return sink
     needed = _list_needed(sink)
     done = make_images()
     for node in sink.toposort():
-        if node.op is Op.LATER and node in needed:
+        if node.op is Op.CONTROL_DEPENDENCY and node in needed:
             events = dict.fromkeys(done[event] for event in node.src[1:] if event in needed)
             done[node] = node.with_src((done[node.source], *events))
         else:
@@ -38,5 +38,5 @@ def _list_needed(sink: UOp) -> set[UOp]:
         node = stack.pop()
         if node not in needed:
             needed.add(node)
-            stack.extend(node.src[:1] if node.op is Op.LATER else node.src)
+            stack.extend(node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
     return needed

@@ -91,8 +91,8 @@ class _Writer:
             self.plain[node] = self._write_bodies(node)
         elif node.op is Op.RESULT:
             self._write_result(node, placement)
-        elif node.op is Op.LATER:
-            self._write_later(node)
+        elif node.op is Op.CONTROL_DEPENDENCY:
+            self._write_control_dependency(node)
         elif node.op is Op.GRADIENT and node.source in self.shards:
             # The operands say only by what derivatives were taken.
             self.shards[node] = self.shards[node.source]
@@ -246,8 +246,8 @@ class _Writer:
         else:
             self.shards[node] = tuple(make_copy(results[0], device) for device in placement.devices)
 
-    def _write_later(self, node: UOp) -> None:
-        """A LATER of each shard, behind all shards of the events."""
+    def _write_control_dependency(self, node: UOp) -> None:
+        """Make each shard depend on all shards of the events."""
         events = tuple(shard for event in node.src[1:] for shard in self._expand(event))
         made = tuple(node.with_src((shard, *events)) for shard in self._expand(node.source))
         if node.source in self.shards:

@@ -14,7 +14,9 @@ def count_readers(order: Iterable[UOp]) -> dict[UOp, int]:
     n_readers: dict[UOp, int] = {}
     for node in order:
         n_readers.setdefault(node, 0)
-        # What comes behind the source of a LATER is waited for, not read.
-        for operand in dict.fromkeys(node.src[:1] if node.op is Op.LATER else node.src):
+        # The trailing operands of a control dependency are waited for, not read.
+        for operand in dict.fromkeys(
+            node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src
+        ):
             n_readers[operand] = n_readers.get(operand, 0) + 1
     return n_readers

@@ -108,7 +108,7 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.SINK,
     Op.GATHER,
     Op.AFTER,
-    Op.LATER,
+    Op.CONTROL_DEPENDENCY,
 }
 _IN_ORDER = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
@@ -362,7 +362,7 @@ class _StorageChooser:
         at, scope = use.at, use.scope
         if node.op in MOVEMENT:
             return [(node.source, _Use(use.kernel, move(node, at), scope))]
-        if node.op is Op.LATER:
+        if node.op is Op.CONTROL_DEPENDENCY:
             return [(node.source, use)]
         if is_transfer(node):
             return [
@@ -426,7 +426,7 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
     for node in order:
         # Sizes that depend on variables are computed once, and not for each element.
         operands = dict.fromkeys(
-            node.src[:1] if node.op is Op.LATER or node.op in MOVEMENT else node.src
+            node.src[:1] if node.op is Op.CONTROL_DEPENDENCY or node.op in MOVEMENT else node.src
         )
         is_stored = is_always_stored(node)
         if is_stored or node.op is Op.REDUCE_AXIS:

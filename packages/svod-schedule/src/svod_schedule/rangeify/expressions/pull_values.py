@@ -79,7 +79,7 @@ class Puller:
         yield from (
             n
             for n, _ in self.values
-            if n not in self.bufferized and n.op not in (Op.AFTER, Op.LATER)
+            if n not in self.bufferized and n.op not in (Op.AFTER, Op.CONTROL_DEPENDENCY)
         )
 
     def _fill(self, node: UOp) -> None:
@@ -171,7 +171,7 @@ class Puller:
             view, at = view.source, move(view, at)
         if view.op is Op.AFTER:
             return self._after(view), at
-        if view.op is Op.LATER:
+        if view.op is Op.CONTROL_DEPENDENCY:
             is_stored = view.source in self.bufferized
             memory, at = (
                 (self._stored(view.source), at) if is_stored else self._locate(view.source, at)
@@ -192,7 +192,7 @@ class Puller:
         return node.source.after(*effects)
 
     def _list_events(self, node: UOp) -> list[UOp]:
-        """The memory that a LATER waits for: where its events are stored, or what they are computed
+        """The memory that a control dependency waits for: where its events are stored, or what they are computed
         from.
         """
         found: dict[UOp, None] = {}
@@ -222,7 +222,7 @@ class Puller:
             return self.bufferized[node]
         if node.op is Op.AFTER:
             return self._after(node)
-        if node.op is Op.LATER:
+        if node.op is Op.CONTROL_DEPENDENCY:
             return self._whole(node.source).after(*self._list_events(node))
         if node.op in MEMORY:
             return node
@@ -253,7 +253,7 @@ class Puller:
         return answer
 
     def _read(self, node: UOp, at: Coordinates) -> Pulling:
-        if node.op is Op.ASSIGN or node.op is Op.AFTER or node.op is Op.LATER:
+        if node.op is Op.ASSIGN or node.op is Op.AFTER or node.op is Op.CONTROL_DEPENDENCY:
             memory, at = self._locate(node, at)
             return memory.index(*at.indices, gate=at.valid)
         if node in self.bufferized:
