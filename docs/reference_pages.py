@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 from pathlib import Path
 
@@ -265,6 +266,10 @@ def _commands_page() -> str:
             " another name."
         ),
     ]
+    # pipeline prints its table, and takes no arguments.
+    with_help = [command for command in COMMANDS if command != "svod_schedule.pipeline"]
+    with ThreadPoolExecutor() as executor:
+        help_texts = dict(zip(with_help, executor.map(_get_help, with_help), strict=True))
     for command in COMMANDS:
         distribution = get_distributions()[command.split(".")[0]]
         lines += [
@@ -273,8 +278,8 @@ def _commands_page() -> str:
             "",
             f"From {distribution.name}. {_get_summary(distribution, command)}",
         ]
-        if command != "svod_schedule.pipeline":  # prints its table, and takes no arguments
-            lines += ["", "```text", _get_help(command), "```"]
+        if command in help_texts:
+            lines += ["", "```text", help_texts[command], "```"]
     return "\n".join(lines)
 
 
