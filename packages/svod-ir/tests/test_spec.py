@@ -90,10 +90,10 @@ def test_the_error_names_the_pass_the_stage_the_rule_and_the_node() -> None:
     error = caught.value
     assert isinstance(error, GraphError)
     assert (error.pass_name, error.stage) == ("rangeify:pull", "kernel")
-    assert error.rule == "BUFFER stands in no graph of this stage"
+    assert error.rule == "BUFFER is not allowed in this stage"
     assert error.node is BUFFER
     assert str(error).startswith(
-        "after rangeify:pull: stage kernel: BUFFER stands in no graph of this stage: BUFFER"
+        "after rangeify:pull: stage kernel: BUFFER is not allowed in this stage: BUFFER"
     )
 
 
@@ -143,7 +143,7 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("BITCAST index %f", "graph", "BITCAST keeps the size"),
         ("CONST f32x4 [1.0]", "lowered", "CONST has a scalar dtype"),
         ("VCONST f32x4 [1.0]", "lowered", "VCONST holds one value for each lane"),
-        ("VCONST f32x4 [1.0, 1.0, 1.0, 1.0]", "graph", "VCONST stands in no graph"),
+        ("VCONST f32x4 [1.0, 1.0, 1.0, 1.0]", "graph", "VCONST is not allowed"),
         ('DEFINE_VAR index ["n", 3, 1]', "graph", "DEFINE_VAR holds"),
         ('DEFINE_VAR f32 ["n", 1, 3]', "graph", "DEFINE_VAR is an integer"),
         ("BIND index index(1), index(1)", "graph", "BIND gives a DEFINE_VAR a value"),
@@ -159,19 +159,19 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("SHRINK f32 %tensor [0, 3, 0, 3]", "graph", "SHRINK stays inside"),
         ("FLIP f32 %tensor [true]", "graph", "FLIP of 2 axes holds 2 values"),
         ("RESHAPE f32 %tensor [none]", "graph", "an operand for each symbolic size"),
-        ("GATHER f32 %tensor, %tensor [0]", "graph", "GATHER takes integer positions"),
-        ("GATHER f32 %tensor, %i [2]", "graph", "GATHER takes integer positions along an axis"),
+        ("GATHER f32 %tensor, %tensor [0]", "graph", "GATHER takes integer indices"),
+        ("GATHER f32 %tensor, %i [2]", "graph", "GATHER takes integer indices along an axis"),
         ("SCATTER_ADD f32 %tensor, %i [0, none]", "graph", "SCATTER_ADD has a size"),
         ("SCATTER_ADD f32 %tensor, %i [0, -1]", "graph", "SCATTER_ADD has a size"),
-        ("SCATTER_ADD f32 %tensor, %tensor [0, 4]", "graph", "SCATTER_ADD takes integer positions"),
-        ("SCATTER_ADD f32 %tensor, %i [3, 4]", "graph", "SCATTER_ADD takes integer positions"),
+        ("SCATTER_ADD f32 %tensor, %tensor [0, 4]", "graph", "SCATTER_ADD takes integer indices"),
+        ("SCATTER_ADD f32 %tensor, %i [3, 4]", "graph", "SCATTER_ADD takes integer indices"),
         ('CHECK f32 %tensor ["divide", none, none]', "graph", "CHECK is about integers"),
-        ('CHECK i32 %i ["take", 1, none]', "graph", "CHECK of positions has a size"),
+        ('CHECK i32 %i ["take", 1, none]', "graph", "CHECK of indices has a size"),
         ("REDUCE_AXIS f32 %tensor [SUB, (0,)]", "graph", "REDUCE_AXIS holds"),
         ("REDUCE_AXIS f32 %tensor [ADD, (2,)]", "graph", "REDUCE_AXIS holds"),
         ("SCAN_AXIS f32 %tensor [ADD, 2]", "graph", "SCAN_AXIS holds"),
         ("ASSIGN f32 %tensor, %i", "graph", "ASSIGN writes a value of the target's dtype"),
-        ("INDEX f32 %memory, %f", "kernel", "the positions of an INDEX are integers"),
+        ("INDEX f32 %memory, %f", "kernel", "the indices of an INDEX are integers"),
         ("INDEX i32 %memory, %range", "kernel", "INDEX has the dtype of the elements"),
         ("LOAD f32 %f", "kernel", "LOAD reads a location"),
         ("LOAD i32 %memory[%range]", "kernel", "LOAD has the dtype of its location"),
@@ -284,7 +284,7 @@ def test_one_node_can_be_asked_about() -> None:
     assert find_violation(F, "graph") is None
     assert (
         find_violation(UOp(Op.LOAD, float32, (MEMORY.index(RANGE),)), "graph")
-        == "LOAD stands in no graph of this stage"
+        == "LOAD is not allowed in this stage"
     )
 
 

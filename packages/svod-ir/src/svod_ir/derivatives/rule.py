@@ -139,9 +139,8 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
     """Product with a factor that may be infinite or NaN; a cotangent of 0 stays 0.
 
     The derivative by a cotangent of 0 is the factor if the factor is finite, else 0. A plain
-    `where`
-    would have the derivative 0 for any factor: the second derivative of x exp(x) at 0 would lack a
-    term.
+    `where` would have the derivative 0 for any factor: the second derivative of x exp(x) at 0 would
+    lack a term.
 
     Example:
         >>> import numpy as np

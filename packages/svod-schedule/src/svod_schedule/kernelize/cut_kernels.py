@@ -199,7 +199,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         )
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     if value.op is Op.CUSTOM_FUNCTION:
-        read = read_signature(value).read
+        read = read_signature(value).arrays
         arguments = tuple(get_argument(s, filled) for s in read)
         body = UOp(
             Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg
