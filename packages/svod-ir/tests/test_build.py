@@ -250,7 +250,7 @@ def test_scatter_add_puts_an_axis_in_place_of_those_of_the_positions() -> None:
     with pytest.raises(AxisError, match="axis 4 is out of range for 4 dimensions"):
         make_scatter_add(x, positions, 3, 3)
     with pytest.raises(
-        ShapeError, match=r"has sizes \(2, 5\) from axis 1 on, but the indices have shape \(5, 6\)"
+        ShapeError, match=r"has sizes \(2, 5\) from axis 0 on, but the indices have shape \(5, 6\)"
     ):
         make_scatter_add(x, positions, 0, 3)
     with pytest.raises(ShapeError, match="has a negative size"):

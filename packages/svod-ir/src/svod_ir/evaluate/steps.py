@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from svod_ir._arithmetic import Values, apply_elementwise, choose, constant, join_parts
-from svod_ir.errors import UnknownMeaningError
+from svod_ir.errors import UnsupportedOpError
 from svod_ir.evaluate.access import (
     is_effect,
     make_assign,
@@ -147,7 +147,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.WMMA:
             return lambda *tiles: find_poison(tiles) or multiply_tiles(node.arg, *tiles)
         case _:
-            raise UnknownMeaningError(
+            raise UnsupportedOpError(
                 problem=f"{node.op.name} has no reference semantics", node=node
             )
 
@@ -198,7 +198,7 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
             else:
                 inputs[slot] = value
         if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):
-            raise UnknownMeaningError(
+            raise UnsupportedOpError(
                 problem=f"a CALL of {body.op.name} has no reference semantics", node=node
             )
         value = environment.run_body(body, inputs)
