@@ -46,6 +46,6 @@ def test_people_may_write_opts_as_they_like() -> None:
     ],
 )
 def test_what_is_no_opt_is_an_error_that_shows_it(text: str) -> None:
-    with pytest.raises(ParseError, match="this is no Opt") as raised:
+    with pytest.raises(ParseError, match="not an Opt") as raised:
         parse_opts(text)
     assert "UPCAST, UNROLL" in str(raised.value)

@@ -173,7 +173,7 @@ def test_expand_repeats_axes_of_size_one_alone() -> None:
     x = _tensor(2, 1)
     assert make_expand(x, (2, 5)).shape == (2, 5)
     assert make_expand(x, (2, 1)) is x
-    with pytest.raises(ShapeError, match="has size 2 on axis 0, which does not become 3"):
+    with pytest.raises(ShapeError, match="has size 2 on axis 0, which cannot be expanded to 3"):
         make_expand(x, (3, 5))
     with pytest.raises(ShapeError, match="has 2 axes"):
         make_expand(x, (2, 5, 1))
@@ -186,7 +186,7 @@ def test_permute_wants_each_axis_once() -> None:
     assert make_permute(x, (0, 1, 2)) is x
     assert make_permute(make_permute(x, (2, 0, 1)), (1, 2, 0)) is x
     for axes in ((0, 0, 1), (0, 1), (0, 1, 3), (0, 1, -1)):
-        with pytest.raises(ShapeError, match="no permutation"):
+        with pytest.raises(ShapeError, match="not a permutation"):
             make_permute(x, axes)
 
 
@@ -217,7 +217,7 @@ def test_shrink_stays_inside() -> None:
     assert make_shrink(x, [(0, 2), (0, 3)]) is x
     assert make_shrink(x, [(1, 1), (0, 3)]).shape == (0, 3)
     for bounds in ([(0, 3), (0, 3)], [(-1, 2), (0, 3)], [(2, 1), (0, 3)]):
-        with pytest.raises(ShapeError, match="does not hold"):
+        with pytest.raises(ShapeError, match="cannot be sliced"):
             make_shrink(x, bounds)
     with pytest.raises(ShapeError, match="needs 2 pairs"):
         make_shrink(x, [(0, 2)])
@@ -234,7 +234,7 @@ def test_flip_takes_a_flag_for_each_axis() -> None:
 def test_gather_replaces_an_axis_by_those_of_the_positions() -> None:
     x, positions = _tensor(2, 3, 4), _tensor(5, 6, dtype=int32)
     assert make_gather(x, positions, 1).shape == (2, 5, 6, 4)
-    with pytest.raises(OperandError, match="integer positions"):
+    with pytest.raises(OperandError, match="integer indices"):
         make_gather(x, _tensor(5), 1)
     with pytest.raises(AxisError, match="axis 3 is out of range for 3 dimensions"):
         make_gather(x, positions, 3)
@@ -245,11 +245,13 @@ def test_scatter_add_puts_an_axis_in_place_of_those_of_the_positions() -> None:
     assert make_scatter_add(x, positions, 1, 3).shape == (2, 3, 4)
     assert make_scatter_add(x, positions, 1, n).shape == (2, n, 4)
     assert make_scatter_add(x, _tensor(dtype=int32), 4, 3).shape == (2, 5, 6, 4, 3)
-    with pytest.raises(OperandError, match="integer positions"):
+    with pytest.raises(OperandError, match="integer indices"):
         make_scatter_add(x, _tensor(5, 6), 1, 3)
     with pytest.raises(AxisError, match="axis 4 is out of range for 4 dimensions"):
         make_scatter_add(x, positions, 3, 3)
-    with pytest.raises(ShapeError, match=r"has \(2, 5\) in place of \(5, 6\)"):
+    with pytest.raises(
+        ShapeError, match=r"has sizes \(2, 5\) from axis 0 on, but the indices have shape \(5, 6\)"
+    ):
         make_scatter_add(x, positions, 0, 3)
     with pytest.raises(ShapeError, match="has a negative size"):
         make_scatter_add(x, positions, 1, -1)

@@ -11,7 +11,7 @@ from svod_ir import (
     DeviceMismatchError,
     EvaluationError,
     GraphError,
-    MeaningError,
+    MiscompilationError,
     OperandError,
     OptionError,
     ParseError,
@@ -63,7 +63,7 @@ ONE = UOp.const(float32, 1)
             DeviceMismatchError(left=("CPU", "CPU:1"), right="CPU"),
             ValueError,
             (
-                "operands are on CPU + CPU:1 and CPU\n  hint: spread the other one too, as in"
+                "operands are on CPU + CPU:1 and CPU\n  hint: shard the other one too, as in"
                 " x.shard(('CPU', 'CPU:1'))"
             ),
         ),
@@ -76,7 +76,7 @@ ONE = UOp.const(float32, 1)
             UndecidedError(left="n", sign="<", right=3),
             TypeError,
             (
-                "n < 3 holds for some values of its variables, and Python asks for one answer\n "
+                "n < 3 holds for some values of its variables, so it is neither true nor false\n "
                 " hint: choose between values with condition.where(a, b), or declare variables with"
                 " bounds that decide it"
             ),
@@ -153,7 +153,7 @@ def test_messages_for_users(error: SvodError, builtin: type[Exception], message:
             ),
         ),
         (
-            MeaningError(
+            MiscompilationError(
                 pass_name="lower:masks",
                 rule="r of R",
                 node="(i % 8)",
@@ -163,7 +163,7 @@ def test_messages_for_users(error: SvodError, builtin: type[Exception], message:
             "in lower:masks, the rewrite rule r of R changes (i % 8): 1 became 0 at i = 9",
         ),
         (
-            MeaningError(
+            MiscompilationError(
                 pass_name="lower:masks", rule=None, node="p0", problem="element 0 is 1, expected 2"
             ),
             "in lower:masks, the pass changes p0: element 0 is 1, expected 2",

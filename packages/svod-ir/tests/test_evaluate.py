@@ -640,7 +640,7 @@ def test_a_variable_without_a_value_is_an_error() -> None:
 
 
 def test_what_has_no_meaning_of_its_own_is_an_error() -> None:
-    with pytest.raises(EvaluationError, match="CUSTOM has no reference meaning"):
+    with pytest.raises(EvaluationError, match="CUSTOM has no reference semantics"):
         evaluate(parse_graph('CUSTOM f32 1 ["text"]'))
 
 

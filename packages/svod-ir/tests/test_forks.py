@@ -214,12 +214,12 @@ def test_locks_that_are_gone_are_forgotten():
     import threading
 
     gc.collect()
-    before = len(forks._renewed), len(forks._held)
+    before = len(forks._reinitialized), len(forks._held)
     locks = (
         [forks.make_lock() for _ in range(5)],
         [forks.hold_across_fork(threading.Lock()) for _ in range(5)],
     )
-    assert (len(forks._renewed), len(forks._held)) == (before[0] + 5, before[1] + 5)
+    assert (len(forks._reinitialized), len(forks._held)) == (before[0] + 5, before[1] + 5)
     del locks
     gc.collect()
-    assert (len(forks._renewed), len(forks._held)) == before
+    assert (len(forks._reinitialized), len(forks._held)) == before

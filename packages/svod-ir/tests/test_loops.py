@@ -118,7 +118,7 @@ def test_a_sharded_operand_takes_a_slot_for_each_shard() -> None:
     (doubled,) = make_loop(UOp.sink(row * 2.0), 4, (x, y), n_carried=0, n_sliced=1)
     assert doubled.placement == x.placement
     verify(UOp.sink(doubled), "graph")
-    with pytest.raises(GraphError, match="not split along its first axis"):
+    with pytest.raises(GraphError, match="must not be sharded along its first axis"):
         make_parameter(sharded(1, 0, (2, 4), (2, 4)), 0, is_slice=True)
 
 
@@ -221,7 +221,7 @@ def test_a_body_writes_only_what_is_carried() -> None:
     written = memory.after(assign(memory, other))
     make_loop(UOp.sink(written), 4, (x, y), n_carried=1)
     read = other.after(assign(other, memory))
-    with pytest.raises(GraphError, match="the body of a LOOP writes only what is carried"):
+    with pytest.raises(GraphError, match="the body of a LOOP writes only the memory of carries"):
         make_loop(UOp.sink(read), 4, (x, y), n_carried=1)
     make_switch(UOp.const(int32, 0), [UOp.sink(read)], (x, y))
 
@@ -240,7 +240,7 @@ def test_what_starts_from_no_memory_does_not_become_shards() -> None:
         make_expand(make_reshape(UOp.const(float32, 0), (1,)), (4,)),
     )
     start, other = make_parameter(zeros, 0), make_parameter(x, 1)
-    with pytest.raises(GraphError, match="the value carried at 0 keeps its placement, None"):
+    with pytest.raises(GraphError, match="carry 0 keeps its placement, None"):
         make_loop(UOp.sink(start + other), 3, (zeros, x), n_carried=1)
     make_loop(UOp.sink(make_parameter(zeros, 1)), 3, (buffer(1, 4), zeros), n_carried=1)
 
@@ -298,7 +298,7 @@ def test_a_loop_around_another_one_with_its_counter_renames_the_inner_one() -> N
     assert evaluate(last, {x.source: np.ones(1, np.float32)}).item() == expected
     clash = last.source.with_arg(last.source.arg._replace(body=UOp.sink(inner)))
     assert find_loop_fault(clash) == (
-        "the loops in the body of a LOOP that counts by loop_counter_0 count by other variables"
+        "loops nested in a LOOP with the counter loop_counter_0 need other counters"
     )
 
 
@@ -345,10 +345,10 @@ def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:
         (lambda inside: UOp.sink(inside + buffer(5, 3)), "a body has no BUFFER"),
         (
             lambda inside: UOp.sink(inside + make_parameter(buffer(5, 3), 1)),
-            "PARAMs for its 1 slots",
+            "slot is below 1, the number of slots",
         ),
         (lambda inside: UOp.sink(make_parameter(buffer(5, 3, dtype=int32), 0)), "keeps its dtype"),
-        (lambda inside: UOp.sink(), "a next value for all that is carried"),
+        (lambda inside: UOp.sink(), "a next value for each carry"),
         (lambda inside: UOp.sink(inside, inside), "a bool scalar"),
     ],
 )

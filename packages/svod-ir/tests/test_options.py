@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from svod_ir import IROptions, OptionError
-from svod_ir.environment import read_integer, read_switch, remember
+from svod_ir.environment import cache_by_environment, read_integer, read_switch
 from svod_ir.options import PassSelector
 
 
@@ -50,8 +50,8 @@ def test_options_take_the_text_that_the_variables_take() -> None:
     "options", [IROptions(check=True), IROptions(dump="*"), IROptions(stop_after="lower")]
 )
 def test_whoever_checks_dumps_or_stops_looks_at_passes(options: IROptions) -> None:
-    assert options.looks_at_passes
-    assert not IROptions().looks_at_passes
+    assert options.needs_passes
+    assert not IROptions().needs_passes
 
 
 @pytest.mark.parametrize("value", ["0", "", "false", "No", "off"])
@@ -129,11 +129,11 @@ def test_what_is_derived_from_the_environment_is_derived_again_when_that_changes
         n_reads[0] += 1
         return os.environ.get("SVOD_SOMETHING")
 
-    remembered = remember(read, os.environ)
-    assert [remembered(), remembered()] == [None, None]
+    cached_read = cache_by_environment(read, os.environ)
+    assert [cached_read(), cached_read()] == [None, None]
     monkeypatch.setenv("SVOD_SOMETHING", "1")
-    assert [remembered(), remembered()] == ["1", "1"]
+    assert [cached_read(), cached_read()] == ["1", "1"]
     monkeypatch.setenv("SVOD_SOMETHING", "2")
-    assert remembered() == "2"
+    assert cached_read() == "2"
     monkeypatch.delenv("SVOD_SOMETHING")
-    assert [remembered(), n_reads[0]] == [None, 4]
+    assert [cached_read(), n_reads[0]] == [None, 4]

@@ -19,10 +19,10 @@ from svod_ir.origins import (
     format_origins,
     get_labels,
     get_origins,
-    hand_on,
     has_origins,
     make_images,
     needs_origin,
+    propagate_labels,
     record_labels,
 )
 
@@ -114,12 +114,12 @@ def test_what_is_made_from_several_nodes_gets_the_labels_of_all():
     labels: dict[UOp, frozenset[Hashable]] = {node: frozenset((i,)) for i, node in enumerate(nodes)}
     made, bare = nodes[0] + nodes[1], buffer(9) * 2
     with record_labels(labels):
-        hand_on(made, nodes)
-        hand_on(made, nodes[:1])
-        hand_on(bare, (buffer(8),))
+        propagate_labels(made, nodes)
+        propagate_labels(made, nodes[:1])
+        propagate_labels(bare, (buffer(8),))
         assert get_labels(made) == {0, 1, 2}
         assert bare not in labels
-    hand_on(bare, nodes)
+    propagate_labels(bare, nodes)
     assert needs_origin(bare)
 
 

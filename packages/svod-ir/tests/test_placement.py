@@ -163,10 +163,10 @@ def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
         (UOp(Op.MULTI, float32, (buffer(1, 4),), 0), "takes an MSTACK"),
         (
             UOp(Op.MULTI, float32, (stacked((2, 3), (2, 4)),), 0),
-            "differ in no size but that of its axis",
+            "equal sizes except along its axis",
         ),
         (stack(NUMBER), "is on a device"),
-        (select(stacked((2,), (2,)), 2), "holds a position"),
+        (select(stacked((2,), (2,)), 2), "holds the index"),
         (UOp(Op.ALLREDUCE, float32, (stacked((2,), (2,)),), (Op.SUB, "CPU")), "holds a reduction"),
     ],
 )

@@ -8,7 +8,7 @@ from svod_dtype import index
 from svod_ir.errors import RewriteError, RuleError
 from svod_ir.ops import Op
 from svod_ir.pattern import const, node, var
-from svod_ir.rewrite import Match, clear_remembered, count_matches, graph_rewrite, watch_matches
+from svod_ir.rewrite import Match, clear_rewrite_cache, count_matches, graph_rewrite, watch_matches
 from svod_ir.ruleset import Rule, RuleSet, rule
 from svod_ir.testing.nodes import alu
 from svod_ir.uop import UOp
@@ -154,7 +154,7 @@ def test_what_a_rule_makes_is_rewritten_too(bottom_up: bool) -> None:
 def test_rules_that_do_not_end_are_named(
     rules: tuple[Rule, ...], start: UOp, named: set[str], bottom_up: bool
 ) -> None:
-    with pytest.raises(RewriteError, match="rewriting with endless does not end") as raised:
+    with pytest.raises(RewriteError, match="rewriting with endless does not terminate") as raised:
         graph_rewrite(RuleSet("endless", rules), start, bottom_up=bottom_up)
     assert set(raised.value.rules) == named
 
@@ -221,14 +221,14 @@ def test_a_rule_that_makes_no_node_is_an_error_that_names_it() -> None:
     def forgetful(x: UOp) -> UOp:
         return 3  # type: ignore[return-value]
 
-    with pytest.raises(RuleError, match="rule forgetful made 3 of ADD"):
+    with pytest.raises(RuleError, match="rule forgetful returned 3 for ADD"):
         graph_rewrite(RuleSet("mine", (forgetful,)), add(V, number(0)))
 
 
 class TestRemembering:
     @pytest.fixture
     def calls(self) -> list[UOp]:
-        clear_remembered()
+        clear_rewrite_cache()
         return []
 
     def make(self, calls: list[UOp], *, is_pure: bool) -> RuleSet:

@@ -173,7 +173,7 @@ def test_a_size_that_varies_is_no_number():
     n = UOp.variable("n", 1, 8)
     with pytest.raises(
         OperandError,
-        match=r"^int takes a number, not the size 2\*n \+ 1\n  hint: compute with a size as it is",
+        match=r"^int takes a constant, not the size 2\*n \+ 1\n  hint: use the size without int",
     ):
         int(n * 2 + 1)
     assert int(UOp.const(n.dtype, 3)) == 3

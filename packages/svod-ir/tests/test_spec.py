@@ -90,10 +90,10 @@ def test_the_error_names_the_pass_the_stage_the_rule_and_the_node() -> None:
     error = caught.value
     assert isinstance(error, GraphError)
     assert (error.pass_name, error.stage) == ("rangeify:pull", "kernel")
-    assert error.rule == "BUFFER stands in no graph of this stage"
+    assert error.rule == "BUFFER is not allowed in this stage"
     assert error.node is BUFFER
     assert str(error).startswith(
-        "after rangeify:pull: stage kernel: BUFFER stands in no graph of this stage: BUFFER"
+        "after rangeify:pull: stage kernel: BUFFER is not allowed in this stage: BUFFER"
     )
 
 
@@ -137,16 +137,16 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("AND f32 %f, %f", "graph", "AND takes bool or integers"),
         ("SHL i32 %i, %f", "graph", "SHL shifts by integers"),
         ("WHERE f32 %f, %f, %f", "graph", "WHERE has a condition of bool"),
-        ("WHERE f32 %true, %f, %i", "graph", "WHERE has the one dtype"),
-        ("CAST %f", "graph", "CAST takes and gives values"),
+        ("WHERE f32 %true, %f, %i", "graph", "WHERE and its values have one dtype"),
+        ("CAST %f", "graph", "CAST takes and returns values"),
         ("CAST f32x4 %f", "lowered", "CAST keeps the lanes"),
         ("BITCAST index %f", "graph", "BITCAST keeps the size"),
         ("CONST f32x4 [1.0]", "lowered", "CONST has a scalar dtype"),
         ("VCONST f32x4 [1.0]", "lowered", "VCONST holds one value for each lane"),
-        ("VCONST f32x4 [1.0, 1.0, 1.0, 1.0]", "graph", "VCONST stands in no graph"),
+        ("VCONST f32x4 [1.0, 1.0, 1.0, 1.0]", "graph", "VCONST is not allowed"),
         ('DEFINE_VAR index ["n", 3, 1]', "graph", "DEFINE_VAR holds"),
         ('DEFINE_VAR f32 ["n", 1, 3]', "graph", "DEFINE_VAR is an integer"),
-        ("BIND index index(1), index(1)", "graph", "BIND gives a DEFINE_VAR a value"),
+        ("BIND index index(1), index(1)", "graph", "BIND binds a DEFINE_VAR"),
         ("IOTA i32", "graph", "IOTA has a size"),
         ('BUFFER f32 [1, -6, "CPU"]', "graph", "BUFFER has no negative size"),
         ("PARAM f32x4 [1, 6]", "kernel", "PARAM has the dtype of its elements"),
@@ -156,22 +156,22 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("PERMUTE f32 %tensor [0, 0]", "graph", "PERMUTE holds each axis once"),
         ("PAD f32 %tensor [0, 1]", "graph", "PAD of 2 axes holds 4 values"),
         ("PAD f32 %tensor [0, 1, -1, 0]", "graph", "PAD adds elements"),
-        ("SHRINK f32 %tensor [0, 3, 0, 3]", "graph", "SHRINK stays inside"),
+        ("SHRINK f32 %tensor [0, 3, 0, 3]", "graph", "SHRINK is within the bounds"),
         ("FLIP f32 %tensor [true]", "graph", "FLIP of 2 axes holds 2 values"),
         ("RESHAPE f32 %tensor [none]", "graph", "an operand for each symbolic size"),
-        ("GATHER f32 %tensor, %tensor [0]", "graph", "GATHER takes integer positions"),
-        ("GATHER f32 %tensor, %i [2]", "graph", "GATHER takes integer positions along an axis"),
+        ("GATHER f32 %tensor, %tensor [0]", "graph", "GATHER takes integer indices"),
+        ("GATHER f32 %tensor, %i [2]", "graph", "GATHER takes integer indices along an axis"),
         ("SCATTER_ADD f32 %tensor, %i [0, none]", "graph", "SCATTER_ADD has a size"),
         ("SCATTER_ADD f32 %tensor, %i [0, -1]", "graph", "SCATTER_ADD has a size"),
-        ("SCATTER_ADD f32 %tensor, %tensor [0, 4]", "graph", "SCATTER_ADD takes integer positions"),
-        ("SCATTER_ADD f32 %tensor, %i [3, 4]", "graph", "SCATTER_ADD takes integer positions"),
-        ('CHECK f32 %tensor ["divide", none, none]', "graph", "CHECK is about integers"),
-        ('CHECK i32 %i ["take", 1, none]', "graph", "CHECK of positions has a size"),
+        ("SCATTER_ADD f32 %tensor, %tensor [0, 4]", "graph", "SCATTER_ADD takes integer indices"),
+        ("SCATTER_ADD f32 %tensor, %i [3, 4]", "graph", "SCATTER_ADD takes integer indices"),
+        ('CHECK f32 %tensor ["divide", none, none]', "graph", "CHECK takes integers"),
+        ('CHECK i32 %i ["take", 1, none]', "graph", "CHECK of indices has a size"),
         ("REDUCE_AXIS f32 %tensor [SUB, (0,)]", "graph", "REDUCE_AXIS holds"),
         ("REDUCE_AXIS f32 %tensor [ADD, (2,)]", "graph", "REDUCE_AXIS holds"),
         ("SCAN_AXIS f32 %tensor [ADD, 2]", "graph", "SCAN_AXIS holds"),
         ("ASSIGN f32 %tensor, %i", "graph", "ASSIGN writes a value of the target's dtype"),
-        ("INDEX f32 %memory, %f", "kernel", "the positions of an INDEX are integers"),
+        ("INDEX f32 %memory, %f", "kernel", "the indices of an INDEX are integers"),
         ("INDEX i32 %memory, %range", "kernel", "INDEX has the dtype of the elements"),
         ("LOAD f32 %f", "kernel", "LOAD reads a location"),
         ("LOAD i32 %memory[%range]", "kernel", "LOAD has the dtype of its location"),
@@ -183,13 +183,13 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("REDUCE i32 %v [ADD]", "lowered", "REDUCE has its operand's scalar"),
         ("SCAN f32 %f, %f [ADD]", "kernel", "SCAN holds a reduction and takes a RANGE"),
         ("LEAVE %f, %range", "kernel", "LEAVE takes a bool scalar"),
-        ("LEAVE %true, %range, %f", "kernel", "what is done before a LEAVE is effects"),
+        ("LEAVE %true, %range, %f", "kernel", "the other operands of a LEAVE are effects"),
         ("CARRY f32 %i [0]", "kernel", "the dtype of its first operand"),
-        ("CARRY f32 %f, %f [0]", "kernel", "what tells the elements of a CARRY apart are integers"),
+        ("CARRY f32 %f, %f [0]", "kernel", "the element indices of a CARRY are integers"),
         ("ADVANCE %f, %f", "kernel", "ADVANCE takes CARRYs"),
         ("%carry = CARRY f32 %f [0]\nADVANCE %carry, %i", "kernel", "a next value has the dtype"),
         ("RANGE index %f [0, LOOP]", "kernel", "a RANGE has an integer end"),
-        ("RANGE i32 %i [0, UPCAST]", "lowered", "no loops any more"),
+        ("RANGE i32 %i [0, UPCAST]", "lowered", "are lowered, not loops"),
         ("END %f, %range", "kernel", "END closes an effect"),
         (
             "%c = CARRY f32 %f [0]\n%a = ADVANCE %c, %f\nEND %a, %range, %range",
@@ -201,7 +201,7 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
         ("VECTORIZE f32x2 %f", "lowered", "VECTORIZE takes one scalar for each lane"),
         ("BROADCAST i32x2 %f", "lowered", "BROADCAST repeats its operand"),
         ("GEP f32 %v [4]", "lowered", "GEP takes lanes of its operand"),
-        ("GEP f32x2 %v [1]", "lowered", "GEP has as many lanes as it takes"),
+        ("GEP f32x2 %v [1]", "lowered", "GEP has one lane for each selected lane"),
         ("CAT f32x6 %v, %v", "lowered", "CAT joins the lanes"),
         (
             "WMMA f32x4 %v, %v, %v [(4, 1, 2), 2, (f32, f32, f32)]",
@@ -209,8 +209,8 @@ def test_roots(root: UOp, stage: str, rule: str) -> None:
             "tiles of its tensor core: f32x2, f32x8, f32x4",
         ),
         ("MULACC f32 %f, %f, %i", "lowered", "MULACC has operands of its dtype"),
-        ("ADD f32 %memory[%i], %f", "lowered", "the content of a location is read by a LOAD"),
-        ("STORE %memory[%i], %memory[%i]", "lowered", "read by a LOAD"),
+        ("ADD f32 %memory[%i], %f", "lowered", "a LOAD reads the value of a location"),
+        ("STORE %memory[%i], %memory[%i]", "lowered", "a LOAD reads"),
         ("LOAD f32 %memory[%i if %true]", "lowered", "a gated LOAD has an alternative"),
         ("INDEX f32 %memory, i32x4(1), boolx2(true)", "lowered", "has one lane"),
         ("%sink = SINK\nNEG %sink", "graph", "NEG takes values"),
@@ -251,9 +251,9 @@ def test_a_broken_node_breaks_its_rule(line: str, stage: str, rule: str) -> None
         (
             UOp(Op.RANGE, index, (UOp.const(index, 3),), (AxisType.LOOP, 0)),
             "kernel",
-            "a number and an AxisType",
+            "an id and an AxisType",
         ),
-        (UOp(Op.SINK, void, (), "k"), "kernel", "SINK holds KernelInfo or nothing"),
+        (UOp(Op.SINK, void, (), "k"), "kernel", "SINK holds KernelInfo or None"),
         (UOp(Op.BUFFERIZE, float32, (F, RANGE), ("CPU", "GLOBAL")), "ranged", "BUFFERIZE holds"),
         (UOp(Op.WMMA, float32, (F, F, F), "core"), "lowered", "WMMA holds a tensor core"),
     ],
@@ -284,7 +284,7 @@ def test_one_node_can_be_asked_about() -> None:
     assert find_violation(F, "graph") is None
     assert (
         find_violation(UOp(Op.LOAD, float32, (MEMORY.index(RANGE),)), "graph")
-        == "LOAD stands in no graph of this stage"
+        == "LOAD is not allowed in this stage"
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from svod_dtype import float32, int32
 from svod_ir import (
     IROptions,
-    MeaningError,
+    MiscompilationError,
     Op,
     RuleSet,
     SpecError,
@@ -87,7 +87,7 @@ def compile_all(graph: UOp, context: Context) -> None:
 @pytest.mark.parametrize(("pipeline", "name"), ROWS, ids=[":".join(r) for r in ROWS])
 def test_a_wrong_rule_is_named_with_its_node_and_values(pipeline: str, name: str) -> None:
     table = plant(pipeline, name, lambda graph: graph_rewrite(WRONG, graph, enter_calls=True))
-    with pytest.raises(MeaningError) as caught:
+    with pytest.raises(MiscompilationError) as caught:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     error = caught.value
     assert (error.pass_name, error.rule) == (f"{pipeline}:planted", "add_one_more of wrong")
@@ -99,7 +99,7 @@ def test_a_wrong_rule_is_named_with_its_node_and_values(pipeline: str, name: str
 @pytest.mark.parametrize(("pipeline", "name"), ROWS, ids=[":".join(r) for r in ROWS])
 def test_a_wrong_pass_is_named_with_the_result_and_values(pipeline: str, name: str) -> None:
     table = plant(pipeline, name, use_wrong_constant)
-    with pytest.raises(MeaningError) as caught:
+    with pytest.raises(MiscompilationError) as caught:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     error = caught.value
     assert (error.pass_name, error.rule) == (f"{pipeline}:planted", None)
@@ -211,7 +211,7 @@ def read_one_further(graph: UOp) -> UOp:
 
 def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
     table = plant("optimize", "merge-loops", read_one_further)
-    with pytest.raises(MeaningError) as caught:
+    with pytest.raises(MiscompilationError) as caught:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     assert caught.value.pass_name == "optimize:planted"
     assert (
@@ -239,7 +239,7 @@ def test_a_wrong_rule_is_named_where_the_graph_is_too_large_to_evaluate() -> Non
     x = make_reshape(buffer(1, 1 << 24), (1 << 12, 1 << 12))
     sink = UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
     table = plant("lower", "expand", lambda graph: graph_rewrite(WRONG, graph))
-    with pytest.raises(MeaningError, match="the rewrite rule add_one_more of wrong changes"):
+    with pytest.raises(MiscompilationError, match="the rewrite rule add_one_more of wrong changes"):
         compile_all(sink, Context(passes=table, options=IROptions(check="values")))
 
 
@@ -255,7 +255,7 @@ def test_what_has_no_reference_meaning_is_said_to_be_skipped(
     compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     said = capsys.readouterr().err.splitlines()
     assert any(
-        "optimize:custom" in line and "CUSTOM has no reference meaning" in line for line in said
+        "optimize:custom" in line and "CUSTOM has no reference semantics" in line for line in said
     )
 
 
@@ -281,7 +281,7 @@ def test_variables_that_belong_together_are_tried_at_their_smallest(
         kernel, Context(options=IROptions(check="values"), target=Target.generic(cores=2))
     )
     assert capsys.readouterr().err == ""
-    with pytest.raises(MeaningError, match=r"element 0 is .*4 of 10 differ"):
+    with pytest.raises(MiscompilationError, match=r"element 0 is .*4 of 10 differ"):
         compile_kernel(
             kernel,
             Context(
@@ -342,7 +342,7 @@ def test_where_an_expression_is_too_large_for_its_rule_the_pass_is_named() -> No
     for n in range(250):
         value = value + float(n % 3 - 1)
     table = plant("rangeify", "mark-results", lambda graph: graph_rewrite(WRONG, graph))
-    with pytest.raises(MeaningError) as caught:
+    with pytest.raises(MiscompilationError) as caught:
         run_pipeline(
             "rangeify",
             UOp.sink(value + 3.0),
@@ -360,5 +360,5 @@ def test_a_graph_that_is_one_result_is_compared_as_such() -> None:
         SpecError, match="a pass keeps the dtype of results, float32, which became int32"
     ):
         check.run("cast", "graph", lambda graph: graph.cast(int32), value)
-    with pytest.raises(MeaningError, match="in mine:negated, the pass changes"):
+    with pytest.raises(MiscompilationError, match="in mine:negated, the pass changes"):
         check.run("negated", "graph", lambda graph: -graph, value)

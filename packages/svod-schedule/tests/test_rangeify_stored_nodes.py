@@ -17,13 +17,13 @@ from svod_ir import (
     Target,
     UOp,
     make_alu,
+    make_broadcasted_iota,
     make_cast,
     make_expand,
     make_flip,
     make_gather,
     make_pad,
     make_permute,
-    make_positions,
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
@@ -349,7 +349,7 @@ def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_
     None
 ):
     assert count_kernels(multiply_rows(make_gather(X, tensor(5, 1, dtype=int32), 0), 96)) == 1
-    counted = make_positions((32,), 0, int32) * 2
+    counted = make_broadcasted_iota((32,), 0, int32) * 2
     assert count_kernels(multiply_rows(make_gather(X, counted, 0), 96)) == 1
 
 
@@ -360,7 +360,7 @@ def make_keys(values: UOp) -> UOp:
 
 
 def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up() -> None:
-    edges = make_cast(make_positions((16,), 0, int32), float32) * 0.25 + 1.0
+    edges = make_cast(make_broadcasted_iota((16,), 0, int32), float32) * 0.25 + 1.0
     found = make_gather(make_keys(edges / 3.0), tensor(5, 50_000, dtype=int32), 0)
     kernels = compile_graph(found)
     assert count_kernels(found) == 2
@@ -374,7 +374,7 @@ def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up
 def test_integers_that_are_made_of_counted_numbers_alone_are_computed_where_they_are_looked_up() -> (
     None
 ):
-    numbers = (make_positions((16,), 0, int32) * 3 + 1) ^ 5
+    numbers = (make_broadcasted_iota((16,), 0, int32) * 3 + 1) ^ 5
     assert count_kernels(make_gather(numbers, tensor(5, 50_000, dtype=int32), 0)) == 1
 
 

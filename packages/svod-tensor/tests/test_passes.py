@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from svod_codegen.kernel_store import get_kernel_store
-from svod_ir import MeaningError, Op, RuleSet, UOp, count_matches, graph_rewrite, rule
+from svod_ir import MiscompilationError, Op, RuleSet, UOp, count_matches, graph_rewrite, rule
 from svod_ir.pattern import FLOAT, const, node, splat, var
 from svod_schedule import ConfigError, OptimizerConfig
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable
@@ -78,7 +78,7 @@ def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
     pipeline: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("SVOD_CHECK", "values")
-    with pytest.raises(MeaningError) as caught:
+    with pytest.raises(MiscompilationError) as caught:
         compute(plant(pipeline))
     assert (caught.value.pass_name, caught.value.rule) == (
         f"{pipeline}:wrong",

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from svod_ir.rewrite import clear_remembered
+from svod_ir.rewrite import clear_rewrite_cache
 from svod_ir.testing import run_in_threads
 from svod_tensor import Tensor, jit, scope, track_origins
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
@@ -56,7 +56,7 @@ def test_threads_do_different_things_at_once() -> None:
     def forget(number: int, n: int) -> None:
         SCHEDULES.clear()
         KERNELS.clear()
-        clear_remembered()
+        clear_rewrite_cache()
 
     def track(number: int, n: int) -> None:
         with track_origins(), scope(f"thread{number}"):

@@ -1,7 +1,7 @@
-"""The IR of svod: a graph of hash-consed nodes, its text form, its meaning, and rewriting.
+"""The IR of svod: a graph of hash-consed nodes, its text form, its semantics, and rewriting.
 
-`svod_ir.evaluate` (the reference meaning) and `svod_ir.testing` are modules of their own, since
-they need numpy.
+`svod_ir.evaluate` (the reference semantics) and `svod_ir.testing` must be imported separately,
+since they need numpy.
 
 Example:
     >>> import numpy as np
@@ -19,13 +19,13 @@ Example:
     ...     'x * 1 -> x.'
     ...     return x
     >>> i = UOp.variable("i", 0, 9)
-    >>> one = UOp(Op.MUL, i.dtype, (i, UOp.const(i.dtype, 1)))
-    >>> graph_rewrite(RuleSet("ones", (times_one,)), one) is i
+    >>> product = UOp(Op.MUL, i.dtype, (i, UOp.const(i.dtype, 1)))
+    >>> graph_rewrite(RuleSet("ones", (times_one,)), product) is i
     True
     >>> from svod_ir import watch_matches
     >>> seen = []
     >>> with watch_matches(seen.append):
-    ...     _ = graph_rewrite(RuleSet("ones", (times_one,)), one)
+    ...     _ = graph_rewrite(RuleSet("ones", (times_one,)), product)
     >>> [match.rule for match in seen]
     ['times_one']
     >>> from svod_ir import dtype_bounds, format_expression, format_shape, format_size
@@ -35,11 +35,11 @@ Example:
 
 from __future__ import annotations
 
-# Each defines what a node derives.
+# Importing these modules registers the derived properties of nodes.
 from svod_ir import _bounds, _scope, _shape, origins  # noqa: F401  # pyright: ignore[reportUnusedImport]
 from svod_ir._bounds import dtype_bounds
 from svod_ir._cache_counts import CacheCounts, HitCounter
-from svod_ir._concat import index_dtype_for, make_concat, make_empty, make_positions
+from svod_ir._concat import index_dtype_for, make_broadcasted_iota, make_concat, make_empty
 from svod_ir._constant import evaluate_scalar
 from svod_ir._dependency_order import sort_by_dependencies
 from svod_ir._fresh_ids import FreshIds
@@ -87,7 +87,7 @@ from svod_ir.errors import (
     DeviceMismatchError,
     EvaluationError,
     GraphError,
-    MeaningError,
+    MiscompilationError,
     NotDifferentiableError,
     OperandError,
     OptionError,
@@ -98,7 +98,7 @@ from svod_ir.errors import (
     SpecError,
     TargetError,
     UndecidedError,
-    UnknownMeaningError,
+    UnsupportedOpError,
 )
 from svod_ir.log import get_logger
 from svod_ir.ops import AxisType, Op
@@ -128,7 +128,7 @@ __all__ = [
     "IROptions",
     "KernelInfo",
     "Match",
-    "MeaningError",
+    "MiscompilationError",
     "NotDifferentiableError",
     "Op",
     "OperandError",
@@ -153,7 +153,7 @@ __all__ = [
     "TensorCore",
     "UOp",
     "UndecidedError",
-    "UnknownMeaningError",
+    "UnsupportedOpError",
     "compare_nodes",
     "count_matches",
     "dtype_bounds",
@@ -169,6 +169,7 @@ __all__ = [
     "make_alu",
     "make_as_complex",
     "make_as_real",
+    "make_broadcasted_iota",
     "make_cast",
     "make_check",
     "make_complex",
@@ -182,7 +183,6 @@ __all__ = [
     "make_iota",
     "make_pad",
     "make_permute",
-    "make_positions",
     "make_real",
     "make_reduce_axis",
     "make_reshape",

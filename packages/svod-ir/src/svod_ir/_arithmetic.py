@@ -1,10 +1,11 @@
-"""The meaning of every elementwise op on numpy values: scalars, vectors of lanes, or whole tensors.
+"""The semantics of every elementwise op on numpy values: scalars, vectors of lanes, or whole
+tensors.
 
-A value of a dtype is held in `dtype.numpy`.  Integers wrap; narrow floats are computed in a wider
-format and rounded once.  Callers switch numpy's warnings off with `quiet()`.
+A value of a dtype is stored as `dtype.numpy`. Integers wrap; narrow floats are computed in a wider
+dtype and rounded once. Callers disable numpy's warnings with `quiet()`.
 """
 
-# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# Numpy arrays of any dtype and shape leave lambdas without declared types.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
@@ -43,14 +44,14 @@ __all__ = [
 
 
 def quiet() -> np.errstate:
-    """A context without numpy's warnings: overflow, NaN and division by zero have defined results
+    """Context without numpy's warnings: overflow, NaN and division by zero have defined results
     here.
     """
     return np.errstate(all="ignore")
 
 
 def constant(value: object, dtype: DType) -> Values:
-    """A scalar, or for a tuple a vector, of `dtype` from Python values that already fit it."""
+    """A scalar, or for a tuple a vector, of `dtype`, from Python values in its range."""
     return (
         np.asarray(value, dtype=dtype.numpy)
         if isinstance(value, tuple)
@@ -59,14 +60,14 @@ def constant(value: object, dtype: DType) -> Values:
 
 
 def identity_value(op: Op, dtype: DType) -> Values:
-    """The value that a reduction of nothing gives."""
+    """The result of an empty reduction."""
     scalar = dtype.scalar.numpy.type(get_identity(op, dtype))
     return scalar if dtype.lanes == 1 else np.full(dtype.lanes, scalar)
 
 
 def combine(op: Op, x: Values, y: Values) -> Values:
-    """One step of a reduction, in the format of the operands (which is wider than the dtype for
-    narrow floats).
+    """One step of a reduction, in the operands' dtype, which is wider than the result's for narrow
+    floats.
     """
     if x.dtype.kind == "b":
         return x | y if op in (Op.ADD, Op.MAX) else x & y
@@ -82,13 +83,13 @@ def combine(op: Op, x: Values, y: Values) -> Values:
 
 
 def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Values, ...]) -> Values:
-    """`op` on operands of dtype `source` (the values', not a WHERE's condition) giving dtype
+    """Apply `op` to operands of dtype `source` (for WHERE, the dtype of the values); return dtype
     `result`.
     """
     if op is Op.CAST:
         return convert(operands[0], source, result)
     if op is Op.BITCAST:
-        # A loop's number is counted in 64 bits, whatever its dtype.
+        # Loop counters are evaluated in 64 bits, whatever their dtype.
         return reinterpret(operands[0].astype(source.scalar.numpy, copy=False), result)
     if op is Op.WHERE:
         return choose(*operands)
@@ -108,16 +109,20 @@ def apply_elementwise(op: Op, source: DType, result: DType, operands: tuple[Valu
 
 
 def choose(condition: Values, x: Values, y: Values) -> Values:
-    """WHERE: `x` where the condition holds, else `y`, which broadcast to one shape."""
+    """WHERE: `x` where the condition holds, else `y`, broadcast to one shape."""
     if np.ndim(condition):
         return np.where(condition, x, y)
-    chosen, other = (x, y) if condition else (y, x)
-    return chosen if np.shape(chosen) == np.shape(other) else np.broadcast_arrays(chosen, other)[0]
+    chosen, rejected = (x, y) if condition else (y, x)
+    return (
+        chosen
+        if np.shape(chosen) == np.shape(rejected)
+        else np.broadcast_arrays(chosen, rejected)[0]
+    )
 
 
 def convert(x: Values, source: DType, target: DType) -> Values:
-    """CAST: integers wrap, floats round to nearest even, a float outside an integer type's range
-    gives the nearest one, NaN 0.
+    """CAST: integers wrap, floats round to nearest even; float to integer saturates, and NaN
+    becomes 0.
     """
     if target.kind == "bool":
         return x != 0
@@ -145,10 +150,10 @@ def convert(x: Values, source: DType, target: DType) -> Values:
 
 
 def join_parts(real: Values, imag: Values, dtype: DType) -> Values:
-    """Complex numbers from their parts, which broadcast; signs of zeros and NaNs stay."""
-    found = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype.numpy)
-    found.real, found.imag = real, imag
-    return found
+    """Join complex numbers from broadcast parts; signs of zeros and NaNs are preserved."""
+    joined = np.empty(np.broadcast_shapes(np.shape(real), np.shape(imag)), dtype.numpy)
+    joined.real, joined.imag = real, imag
+    return joined
 
 
 def reinterpret(x: Values, target: DType) -> Values:
@@ -162,7 +167,7 @@ def reinterpret(x: Values, target: DType) -> Values:
 
 
 def _round(x: Values, dtype: DType) -> Values:
-    """Float64 values rounded once to the float type `dtype`."""
+    """Round float64 values once to the float type `dtype`."""
     scalar = dtype.scalar
     if scalar is float64:
         return x
@@ -185,8 +190,8 @@ def _to_single_odd(x: Values) -> Values:
 
 
 def _to_double_odd(x: Values) -> Values:
-    # An integer beyond 53 bits keeps its top bits and a sticky last one, so that rounding the
-    # result again is exact.
+    # An integer above 53 bits keeps its top bits and a sticky last bit (round to odd), so that
+    # rounding the result again is exact.
     whole = np.asarray(x)
     is_negative = whole < 0
     bits = whole.astype(np.uint64)
@@ -209,19 +214,19 @@ def _fused(operands: tuple[Values, ...], dtype: DType) -> Values:
             [_fused_scalar(*values) for values in zip(x.flat, y.flat, z.flat, strict=True)]
         )
     else:
-        # In float64 the product of two narrower floats is exact.
+        # The product of two narrower floats is exact in float64.
         result = _add_odd(x * y, z)
     rounded = _round(result.reshape(x.shape), dtype)
     return rounded if x.shape else rounded[()]
 
 
 def _add_odd(x: Values, y: Values) -> Values:
-    # What is lost in the sum (Knuth, TAOCP 2, 4.2.2, theorem B) says to which side of it the exact
-    # one lies: the odd one of the two neighbours keeps that, so that rounding it to half as many
-    # bits is exact.
+    # The rounding error of the sum (Knuth, TAOCP 2, 4.2.2, theorem B) shows on which side of it the
+    # exact sum is. Of the two neighbors, the odd one preserves that (round to odd), so that
+    # rounding it to half as many bits is exact.
     total = np.asarray(x + y)
-    part = total - x
-    lost = (x - (total - part)) + (y - part)
+    addend = total - x
+    lost = (x - (total - addend)) + (y - addend)
     is_even = (total.view(np.int64) & 1) == 0
     towards = np.where(lost > 0, math.inf, -math.inf)
     return np.where((lost != 0) & np.isfinite(total) & is_even, np.nextafter(total, towards), total)
@@ -240,15 +245,15 @@ def _fused_scalar(x: float, y: float, z: float) -> float:
 
 
 def _extreme(x: Values, y: Values, choose: Callable[[Values, Values], Values]) -> Values:
-    found = choose(x, y)
-    if found.dtype.kind in "iub":
-        return found
-    # numpy leaves the sign of the larger of -0.0 and 0.0 open; here 0.0 is larger.
+    extreme = choose(x, y)
+    if extreme.dtype.kind in "iub":
+        return extreme
+    # numpy does not specify the sign of max(-0.0, 0.0); here 0.0 is larger.
     zeros = (x == 0) & (y == 0)
     if not np.any(zeros):
-        return found
+        return extreme
     exact = x + y if choose is np.maximum else -(-x + -y)
-    return np.where(zeros, exact, found) if np.ndim(found) else exact
+    return np.where(zeros, exact, extreme) if np.ndim(extreme) else exact
 
 
 def _truncating_division(x: Values, y: Values) -> Values:
@@ -267,9 +272,10 @@ def _integer_power(x: Values, y: Values) -> Values:
 
 
 def _float_power(x: Values, y: Values) -> Values:
-    """The power as C has it:
+    """The power as in C:
 
-    `np.power` takes the root where the only exponent is 0.5, also of -0.0 and of -inf.
+    unlike `np.power`, which takes the square root for the scalar exponent 0.5, also of -0.0 and
+    -inf.
     """
     return np.float_power(x, y).astype(x.dtype)
 
@@ -290,7 +296,7 @@ def _threefry(x: Values, key: Values) -> Values:
 
 
 _EXACT: Final = frozenset({Op.NEG, Op.ABS})
-"""Float ops that need no wider format: they only touch the sign bit."""
+"""Float ops that need no wider dtype: they only change the sign bit."""
 
 _COMPARE: Final[dict[Op, Callable[..., Values]]] = {
     Op.LT: np.less,

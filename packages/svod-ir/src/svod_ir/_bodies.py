@@ -1,6 +1,4 @@
-"""The bodies of LOOPs and SWITCHes: graphs of their own, which walks of the graph around them do
-not enter.
-"""
+"""Bodies of LOOPs and SWITCHes: graphs of their own, which `toposort` does not enter."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ def get_bodies(node: UOp) -> tuple[UOp, ...]:
 
 
 def iter_nodes(root: UOp) -> Iterator[UOp]:
-    """The nodes of a graph, and of all bodies in it, each graph's operands first."""
+    """Iterate over the nodes of a graph and of all bodies in it, operands first in each graph."""
     for node in root.toposort():
         for body in get_bodies(node):
             yield from iter_nodes(body)
@@ -32,7 +30,7 @@ def iter_nodes(root: UOp) -> Iterator[UOp]:
 
 
 def map_bodies(node: UOp, change: Callable[[UOp], UOp]) -> UOp:
-    """A LOOP or SWITCH with other bodies."""
+    """Copy of a LOOP or SWITCH with `change` applied to its bodies."""
     if node.op is Op.SWITCH:
         return node.with_arg(SwitchArg(tuple(map(change, node.arg.bodies))))
     return node.with_arg(node.arg._replace(body=change(node.arg.body)))

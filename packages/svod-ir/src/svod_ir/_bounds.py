@@ -1,7 +1,8 @@
-"""The smallest and largest value that a node can have.
+"""Bounds of the values of nodes (interval analysis).
 
 `UOp.bounds` calls `infer_bounds` once for each node, after its operands. The interval is sound: no
-execution gives a value outside it. A vector's interval holds every lane, a tensor's every element.
+execution yields a value outside it. The interval of a vector contains every lane, that of a tensor
+every element.
 
 - An integer result that may wrap has the whole range of its dtype.
 - Arithmetic of dtype `index` is assumed not to overflow 64 bits: it counts elements of memory.
@@ -35,24 +36,24 @@ _full: dict[DType, Bounds] = {}
 
 @defines("_bounds")
 def infer_bounds(node: UOp) -> Bounds:
-    """The interval of `node`, whose operands' intervals are known."""
+    """The interval of `node`, from the intervals of its operands."""
     rule = _RULES.get(node.op)
     return dtype_bounds(node.dtype) if rule is None else rule(node)
 
 
 def dtype_bounds(dtype: DType) -> Bounds:
     """The interval of all values of `dtype`."""
-    found = _full.get(dtype)
-    if found is None:
-        found = (
+    bounds = _full.get(dtype)
+    if bounds is None:
+        bounds = (
             _UNKNOWN_FLOAT if dtype.kind in ("float", "complex", "void") else (dtype.min, dtype.max)
         )
-        _full[dtype] = found
-    return found
+        _full[dtype] = bounds
+    return bounds
 
 
 def _fit(dtype: DType, low: int, high: int) -> Bounds:
-    """The interval of an integer result whose value before wrapping is in low..high."""
+    """The interval of an integer result whose value before wrapping is between low and high."""
     full = dtype_bounds(dtype)
     if full[0] <= low and high <= full[1]:
         return low, high
@@ -85,8 +86,8 @@ def _variable(node: UOp) -> Bounds:
 
 
 def _counter(node: UOp) -> Bounds:
-    # Where the end is 0 the loop has no iteration, so any interval holds; a proper one is least
-    # trouble.
+    # A loop without iterations has no values, so any interval is sound; a nonempty one spares
+    # callers a special case.
     return 0, max(0, node.src[0].bounds[1] - 1)
 
 
@@ -100,19 +101,19 @@ def _first(node: UOp) -> Bounds:
 
 
 def _first_or_zero(node: UOp) -> Bounds:
-    found = node.src[0].bounds
+    bounds = node.src[0].bounds
     return (
-        found
-        if found == _UNKNOWN_FLOAT
-        else _union(found, (False, False) if node.dtype.kind == "bool" else (0, 0))
+        bounds
+        if bounds == _UNKNOWN_FLOAT
+        else _union(bounds, (False, False) if node.dtype.kind == "bool" else (0, 0))
     )
 
 
 def _any_operand(node: UOp) -> Bounds:
-    found = node.src[0].bounds
+    bounds = node.src[0].bounds
     for operand in node.src[1:]:
-        found = _union(found, operand.bounds)
-    return found
+        bounds = _union(bounds, operand.bounds)
+    return bounds
 
 
 def _add(node: UOp) -> Bounds:
@@ -155,16 +156,16 @@ def _mulacc(node: UOp) -> Bounds:
 
 
 def _signed_parts(low: int, high: int) -> list[tuple[int, int]]:
-    """The negative and the positive part of an interval of divisors."""
-    parts = [(low, min(high, -1))] if low < 0 else []
-    return [*parts, (max(low, 1), high)] if high > 0 else parts
+    """The negative and the positive subinterval of an interval of divisors."""
+    intervals = [(low, min(high, -1))] if low < 0 else []
+    return [*intervals, (max(low, 1), high)] if high > 0 else intervals
 
 
 def _divide(node: UOp, quotient: Callable[[int, int], int]) -> Bounds:
     # A quotient is monotonic in each operand while the divisor keeps its sign. Division by zero
     # gives 0.
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
-    corners = [quotient(x, y) for part in _signed_parts(c, d) for y in part for x in (a, b)]
+    corners = [quotient(x, y) for interval in _signed_parts(c, d) for y in interval for x in (a, b)]
     if c <= 0 <= d:
         corners.append(0)
     return _fit(node.dtype, min(corners), max(corners))
@@ -188,12 +189,12 @@ def _floor_mod(node: UOp) -> Bounds:
         return a % c, b % c
     if a >= 0 and b < c:
         return a, b
-    found: Bounds = (0, 0)
+    bounds: Bounds = (0, 0)
     if d > 0:
-        found = 0, min(b, d - 1) if a >= 0 else d - 1
+        bounds = 0, min(b, d - 1) if a >= 0 else d - 1
     if c < 0:
-        found = max(a, c + 1) if b <= 0 else c + 1, found[1]
-    return found
+        bounds = max(a, c + 1) if b <= 0 else c + 1, bounds[1]
+    return bounds
 
 
 def _truncated_mod(node: UOp) -> Bounds:
@@ -380,11 +381,11 @@ def _scattered(node: UOp) -> Bounds:
 def _result(node: UOp) -> Bounds:
     owner = node.src[0]
     position: int = node.arg
-    first, *others = (body.src[position].bounds for body in get_bodies(owner))
+    first, *remaining = (body.src[position].bounds for body in get_bodies(owner))
     if owner.op is Op.LOOP and position < owner.arg.n_carried:
-        others.append(owner.src[1 + position].bounds)
-    for other in others:
-        first = _union(first, other)
+        remaining.append(owner.src[1 + position].bounds)
+    for bounds in remaining:
+        first = _union(first, bounds)
     return first
 
 

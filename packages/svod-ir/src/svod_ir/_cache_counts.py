@@ -1,5 +1,5 @@
-"""How full a cache is and how often it helped: what every bounded cache counts, in memory and on
-disk.
+"""Statistics of a bounded cache, in memory or on disk: its size, hits and misses.
+
 
 Example:
     >>> from svod_ir import CacheCounts, HitCounter
@@ -22,11 +22,12 @@ __all__ = ["CacheCounts", "HitCounter"]
 
 
 class CacheCounts(NamedTuple):
-    """How full a cache is, and how often a look-up found (`hits`) or did not find (`misses`) what
-    it wanted.
+    """Size of a cache, and its numbers of hits and misses.
 
-    A cache in memory holds at most `max_entries`, one on disk at most `max_bytes`; the other bound
-    is 0."""
+
+    A cache in memory is bounded by `max_entries`, a cache on disk by `max_bytes`; the other bound
+    is 0.
+    """
 
     entries: int
     hits: int
@@ -37,7 +38,7 @@ class CacheCounts(NamedTuple):
 
 
 class HitCounter:
-    """Counts look-ups; every method may be called from several threads."""
+    """Thread-safe counter of cache hits and misses."""
 
     __slots__ = ("_lock", "hits", "misses")
 
@@ -52,12 +53,12 @@ class HitCounter:
             self.misses += not is_hit
 
     def withdraw_hit(self) -> None:
-        """Count a hit as a miss after all."""
+        """Turn the last hit into a miss."""
         with self._lock:
             self.hits -= 1
             self.misses += 1
 
     def reset(self) -> None:
-        """Start again at 0."""
+        """Reset both counts to 0."""
         with self._lock:
             self.hits = self.misses = 0

@@ -1,7 +1,7 @@
-"""The meaning of each elementwise op on Python scalars: what constant folding computes.
+"""The semantics of each elementwise op on Python scalars, for constant folding.
 
-`evaluate_scalar` returns None where it does not define a result to the last bit (transcendental
-functions, whose rounding is the target's), so that folding never changes what a kernel would give.
+`evaluate_scalar` returns None if the result is not defined to the last bit (transcendental
+functions round as the target does), so that folding never changes the result of a kernel.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Value = bool | int | float
 
 
 def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
-    """The value of `op` with result type `dtype` on constants that already have their own types.
+    """The value of `op` with result type `dtype` on constants of their own types.
 
     Example:
         >>> from svod_dtype import float32, int8
@@ -43,8 +43,8 @@ def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value 
 
 
 def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
-    x, *rest = operands
-    y = rest[0] if rest else 0
+    x, *remaining = operands
+    y = remaining[0] if remaining else 0
     assert not isinstance(x, float) and not isinstance(y, float)
     match op:
         case Op.ADD:
@@ -84,7 +84,7 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
         case Op.SIGN:
             return (x > 0) - (x < 0)
         case Op.MULACC:
-            return x * y + rest[1]
+            return x * y + remaining[1]
         case Op.POW:
             return pow(x, y, 1 << dtype.bits) if y >= 0 else None
         case _:
@@ -116,9 +116,9 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
             if math.isnan(x) or math.isnan(y):
                 return math.nan
             if x == y == 0.0:
-                negative = math.copysign(1.0, x) < 0 or math.copysign(1.0, y) < 0
-                both = math.copysign(1.0, x) < 0 and math.copysign(1.0, y) < 0
-                return -0.0 if (both if op is Op.MAX else negative) else 0.0
+                is_negative = math.copysign(1.0, x) < 0 or math.copysign(1.0, y) < 0
+                are_negative = math.copysign(1.0, x) < 0 and math.copysign(1.0, y) < 0
+                return -0.0 if (are_negative if op is Op.MAX else is_negative) else 0.0
             return max(x, y) if op is Op.MAX else min(x, y)
         case Op.NEG:
             return -x

@@ -1,8 +1,8 @@
-"""Variables of loop bodies: free variables, and the counters that LOOPs bind.
+"""Variables of loop bodies: free variables, and counters that LOOPs bind.
 
-A graph that moves into a body, or out of it, keeps its meaning if no other loop captures one of its
-variables. So a LOOP inside of a LOOP binds a variable of another name, and a new counter gets a
-name that its body does not contain."""
+A graph keeps its semantics when it moves into or out of a body only if no loop captures its
+variables. Nested LOOPs therefore bind different names, and the name of a new counter does not occur
+in its body."""
 
 from __future__ import annotations
 
@@ -25,19 +25,17 @@ __all__ = [
 ]
 
 COUNTER_PREFIX: Final = "loop_counter_"
-"""The names of the variables that count iterations begin with this, and no other variable's name
-does.
-"""
+"""Prefix of the names of all loop counters, and of no other variable."""
 
 
 def choose_counter(body: UOp, first: int = 0, scope: Collection[str] = ()) -> str:
-    """A name for the counter of a loop with this body: no variable in the body has it, neither free
-    nor bound.
+    """Choose the name of a counter for a loop with this body: one that no variable in the body has,
+    free or bound.
 
     Args:
-        body: the graph that the counter is to be bound in.
-        first: the lowest number that the name may end in.
-        scope: other names that it must not be.
+        body: the graph that binds the counter.
+        first: the smallest suffix of the name.
+        scope: other names to avoid.
 
     Example:
         >>> from svod_dtype import int32
@@ -52,8 +50,9 @@ def choose_counter(body: UOp, first: int = 0, scope: Collection[str] = ()) -> st
 
 
 def rename_inner_counters(body: UOp, counter: str | None) -> UOp:
-    """`body` with other names for the counters of its loops that are called `counter`, so that a
-    loop can bind this name.
+    """Rename the counters called `counter` of loops in `body`, so that an outer loop can bind the
+    name.
+
 
     Example:
         >>> from svod_dtype import int32
@@ -89,8 +88,8 @@ def _rename_loops(graph: UOp, counter: str, name: str) -> UOp:
 
 
 def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
-    """`root` with `value` for a variable that is free in it, in the bodies of loops and choices
-    too.
+    """Substitute `value` for a free variable of `root`, also in the bodies of loops and switches.
+
 
     Example:
         >>> from svod_dtype import int32
@@ -118,7 +117,7 @@ def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
 
 
 def list_free_variables(root: UOp) -> list[UOp]:
-    """The variables in the bodies of a graph, nested ones too, that no loop there counts by.
+    """The free variables of the bodies in a graph, also nested ones: variables that no loop binds.
 
     Example:
         >>> from svod_dtype import int32
@@ -130,12 +129,12 @@ def list_free_variables(root: UOp) -> list[UOp]:
         >>> list_free_variables(total) == [n], i.bounds
         (True, (0, 9))
     """
-    found: dict[UOp, None] = {}
+    free: dict[UOp, None] = {}
     for node in root.toposort():
         counter = node.arg.counter if node.op is Op.LOOP else None
         for body in get_bodies(node):
-            found.update(dict.fromkeys(n for n in _list_free(body) if n.arg.name != counter))
-    return list(found)
+            free.update(dict.fromkeys(n for n in _list_free(body) if n.arg.name != counter))
+    return list(free)
 
 
 def _list_free(graph: UOp) -> tuple[UOp, ...]:
@@ -143,24 +142,24 @@ def _list_free(graph: UOp) -> tuple[UOp, ...]:
 
 
 def list_bound_names(graph: UOp) -> set[str]:
-    """The names of the counters of the loops in a graph, and in their bodies."""
-    found: set[str] = set()
+    """The names of the counters of all loops in a graph, also nested ones."""
+    names: set[str] = set()
     for node in graph.iter_ops(Op.LOOP, Op.SWITCH):
         if node.op is Op.LOOP and node.arg.counter is not None:
-            found.add(node.arg.counter)
+            names.add(node.arg.counter)
         for body in get_bodies(node):
-            found |= list_bound_names(body)
-    return found
+            names |= list_bound_names(body)
+    return names
 
 
 def _list_names(graph: UOp) -> set[str]:
-    """The names of all variables in a graph, bound ones too."""
-    found: set[str] = set()
+    """The names of all variables in a graph, free and bound."""
+    names: set[str] = set()
     for node in graph.iter_ops(Op.LOOP, Op.SWITCH, Op.DEFINE_VAR):
         if node.op is Op.DEFINE_VAR:
-            found.add(node.arg.name)
+            names.add(node.arg.name)
         elif node.op is Op.LOOP and node.arg.counter is not None:
-            found.add(node.arg.counter)
+            names.add(node.arg.counter)
         for body in get_bodies(node):
-            found |= _list_names(body)
-    return found
+            names |= _list_names(body)
+    return names

@@ -1,6 +1,4 @@
-"""The order in which things run that wait for each other: kernels of a schedule, and ops of
-a plan.
-"""
+"""Topological sorting by dependencies: of the kernels of a schedule, and of the ops of a plan."""
 
 from __future__ import annotations
 
@@ -15,18 +13,18 @@ Rank: TypeAlias = int | tuple[int, int]
 
 def sort_by_dependencies(
     predecessors: Sequence[Collection[int]],
-    rank: Callable[[int], Rank] = lambda position: position,
-    finish: Callable[[int], Iterable[int]] = lambda position: (),
+    rank: Callable[[int], Rank] = lambda index: index,
+    finish: Callable[[int], Iterable[int]] = lambda index: (),
 ) -> list[int]:
-    """Positions in a topological order, the lowest rank first where there is a choice.
+    """Sort indices topologically; of several candidates, the one of lowest rank comes first.
 
     Args:
-        predecessors: for each position, the different positions that must come before it.
-        rank: of a position that can come next; itself by default.
-        finish: called with each position that is taken; it gives those whose ranks have changed.
+        predecessors: for each index, the distinct indices that must come before it.
+        rank: the rank of a candidate; its index by default.
+        finish: called with each index that is placed; returns the indices whose ranks have changed.
 
     Returns:
-        All positions, less those that wait for a cycle.
+        All indices, without the ones that depend on a cycle.
 
     Example:
         >>> sort_by_dependencies([{2}, set(), set()])
@@ -34,23 +32,23 @@ def sort_by_dependencies(
     """
     n_missing = [len(earlier) for earlier in predecessors]
     followers: list[list[int]] = [[] for _ in predecessors]
-    for position, earlier in enumerate(predecessors):
+    for index, earlier in enumerate(predecessors):
         for p in earlier:
-            followers[p].append(position)
-    ready = [(rank(position), position) for position, n in enumerate(n_missing) if n == 0]
+            followers[p].append(index)
+    ready = [(rank(index), index) for index, n in enumerate(n_missing) if n == 0]
     heapq.heapify(ready)
     order: dict[int, None] = {}
     while ready:
-        _, position = heapq.heappop(ready)
-        if position in order:
-            # It was there under another rank too.
+        _, index = heapq.heappop(ready)
+        if index in order:
+            # A stale entry of another rank.
             continue
-        order[position] = None
-        changed = {p for p in finish(position) if n_missing[p] == 0 and p not in order}
-        for follower in followers[position]:
+        order[index] = None
+        changed = {p for p in finish(index) if n_missing[p] == 0 and p not in order}
+        for follower in followers[index]:
             n_missing[follower] -= 1
             if n_missing[follower] == 0:
                 changed.add(follower)
-        for other in sorted(changed):
-            heapq.heappush(ready, (rank(other), other))
+        for candidate in sorted(changed):
+            heapq.heappush(ready, (rank(candidate), candidate))
     return list(order)

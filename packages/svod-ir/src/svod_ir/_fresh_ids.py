@@ -1,4 +1,4 @@
-"""Loops and memory of a kernel under numbers that nothing else in it has."""
+"""Allocation of unique ids for the loops and memory of a kernel."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from svod_ir.uop import SInt, UOp
 
 __all__ = ["FreshIds"]
 
-_NUMBERED: Final = (Op.RANGE, Op.DEFINE_REG, Op.DEFINE_LOCAL, Op.CARRY)
+_OPS_WITH_ID: Final = (Op.RANGE, Op.DEFINE_REG, Op.DEFINE_LOCAL, Op.CARRY)
 
 
 class FreshIds:
-    """Makes nodes with the next number of their op, which begins after the largest one in `kernel`.
+    """Makes nodes with the next id of their op, starting after the largest id in `kernel`.
 
     Example:
         >>> fresh = FreshIds(UOp.sink())
@@ -24,16 +24,16 @@ class FreshIds:
     """
 
     def __init__(self, kernel: UOp | None = None) -> None:
-        self._next: dict[Op, int] = dict.fromkeys(_NUMBERED, 0)
-        for node in () if kernel is None else kernel.iter_ops(*_NUMBERED):
-            number: int = node.arg if node.op is Op.CARRY else node.arg.id
-            self._next[node.op] = max(self._next[node.op], number + 1)
+        self._next: dict[Op, int] = dict.fromkeys(_OPS_WITH_ID, 0)
+        for node in () if kernel is None else kernel.iter_ops(*_OPS_WITH_ID):
+            node_id: int = node.arg if node.op is Op.CARRY else node.arg.id
+            self._next[node.op] = max(self._next[node.op], node_id + 1)
 
     def make_range(self, end: SInt, kind: AxisType) -> UOp:
         return UOp.range(end, self._take(Op.RANGE), kind)
 
     def make_register(self, dtype: DType, size: int = 1) -> UOp:
-        """Memory of a work-item for `size` elements."""
+        """Registers of a work-item for `size` elements."""
         return UOp(Op.DEFINE_REG, dtype, (), ScratchArg(self._take(Op.DEFINE_REG), size))
 
     def make_local(self, dtype: DType, size: int) -> UOp:
@@ -41,9 +41,7 @@ class FreshIds:
         return UOp(Op.DEFINE_LOCAL, dtype, (), ScratchArg(self._take(Op.DEFINE_LOCAL), size))
 
     def make_carry(self, initial: UOp, *elements: UOp) -> UOp:
-        """A value of its own for each combination of `elements` that a loop carries on from
-        iteration to iteration.
-        """
+        """A loop-carried value for each combination of `elements`."""
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self._take(Op.CARRY))
 
     def _take(self, op: Op) -> int:

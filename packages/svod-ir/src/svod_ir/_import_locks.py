@@ -1,10 +1,10 @@
-"""Imports that other threads are in the middle of: in the child of a fork, nobody would ever finish
-them.
+"""Imports in progress in other threads, which would never finish in the child of a fork.
 
-Who imports a module holds a lock of that module, and in the child everyone who imports it too waits
-for that lock. Modules are imported where they are first needed, also by threads that compute for
-the first time. Python frees none of these locks in the child, and there is nothing but its own
-tables to look at: where they are not what they were in CPython 3.11 to 3.14, no import is found.
+A thread that imports a module holds the lock of that module. In the child, every import of that
+module would wait for the lock, and modules are imported where they are first needed, also during
+the first computation of a thread. Python does not free these locks in the child, and offers no API:
+this module reads Python's own tables. If they are not as in CPython 3.11 to 3.14, no import is
+found.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _ModuleLock(Protocol):
 
 
 class _ImportSystem(Protocol):
-    """`importlib._bootstrap`, as far as it is used here."""
+    """The part of `importlib._bootstrap` that is used here."""
 
     _module_locks: Mapping[str, Callable[[], _ModuleLock | None]]
 
@@ -43,10 +43,11 @@ _PACKAGES: Final = sys.stdlib_module_names | {
 
 
 def find_import() -> str | None:
-    """A module that another thread is importing, of those that svod consists of or uses; None if
-    there is none.
+    """A module of svod, or of its dependencies, that another thread is importing; None if there is
+    none.
 
-    Others may take forever: a program may run inside an import.
+
+    Other modules are ignored, since a program may run inside of an import, and never return.
     """
     me = threading.get_ident()
     for name, ref in list(getattr(_system, "_module_locks", {}).items()):
@@ -59,5 +60,7 @@ def find_import() -> str | None:
 
 
 def wait_for_import(name: str) -> None:
-    """Return when the module is imported, or when the thread that imports it waits for this one."""
+    """Wait until the module is imported, or its importing thread waits for this thread (a
+    deadlock).
+    """
     _system._lock_unlock_module(name)  # pyright: ignore[reportPrivateUsage]

@@ -1,4 +1,4 @@
-"""A pattern compiled to closures over numbered registers."""
+"""Compilation of patterns to closures over registers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svod_ir.uop import UOp
 __all__ = ["Matcher", "RuleFunction", "compile_pattern"]
 
 Matcher = Callable[[UOp, object], UOp | None]
-"""Gives the replacement of a node in a context, or None where the pattern does not match or the
+"""Returns the replacement of a node in a context; None if the pattern does not match or the
 function declines.
 """
 
@@ -22,7 +22,7 @@ Step = Callable[[Registers, object], UOp | None]
 
 
 class RuleFunction(Protocol):
-    """Makes the replacement of captured nodes, or None to decline."""
+    """Returns the replacement of captured nodes, or None to decline."""
 
     __code__: CodeType
 
@@ -30,18 +30,18 @@ class RuleFunction(Protocol):
 
 
 def compile_pattern(pattern: Pattern, fn: RuleFunction) -> Matcher:
-    """What calls `fn` with the nodes that `pattern` captures, for nodes that its `accepts_ops`
-    accepts.
+    """Compile a pattern to a function that calls `fn` with the captured nodes, for nodes that its
+    `accepts_ops` accepts.
     """
     return _Compiler(fn).compile(pattern)
 
 
 class _Compiler:
-    """Turns a pattern into a chain of closures.
+    """Compiler of a pattern to a chain of closures.
 
-    Each place of the pattern has a register. A step checks the node in its register, fills the
-    registers of the node's operands, and calls the next step, so that a failure anywhere later
-    makes a commutative step try its other order; the last step calls the rule's function."""
+    Each subpattern has a register. A step checks the node in its register, fills the registers of
+    the node's operands, and calls the next step. A later failure thus makes a commutative step try
+    its other order. The last step calls the rule's function."""
 
     def __init__(self, fn: RuleFunction) -> None:
         self.fn = fn
@@ -52,8 +52,8 @@ class _Compiler:
         first = self._chain([(0, pattern)])
         spare: Registers = [None] * (self.n_registers - 1)  # pyright: ignore[reportAssignmentType]
 
-        def match(found: UOp, ctx: object) -> UOp | None:
-            return first([found, *spare], ctx)
+        def match(node: UOp, ctx: object) -> UOp | None:
+            return first([node, *spare], ctx)
 
         return match
 
@@ -61,15 +61,15 @@ class _Compiler:
         # Breadth first: every operand's op is checked before any operand's operands.
         if not work:
             return self._call()
-        (register, pattern), rest = work[0], work[1:]
+        (register, pattern), remaining = work[0], work[1:]
         if pattern.name is not None and pattern.name in self.captured:
-            return _same(register, self.captured[pattern.name], self._chain(rest))
+            return _same(register, self.captured[pattern.name], self._chain(remaining))
         if pattern.name is not None:
             self.captured[pattern.name] = register
         first = self.n_registers
         operands = pattern.src or ()
         self.n_registers += len(operands)
-        step = self._chain([*rest, *((first + i, p) for i, p in enumerate(operands))])
+        step = self._chain([*remaining, *((first + i, p) for i, p in enumerate(operands))])
         if operands:
             step = _operands(register, first, pattern, step)
         return _check(register, pattern, step, is_root=register == 0)
@@ -92,9 +92,9 @@ class _Compiler:
                 return lambda registers, _: fn(*[registers[s] for s in slots])
 
 
-def _same(register: int, other: int, step: Step) -> Step:
+def _same(register: int, earlier: int, step: Step) -> Step:
     def check(registers: Registers, ctx: object) -> UOp | None:
-        return step(registers, ctx) if registers[register] is registers[other] else None
+        return step(registers, ctx) if registers[register] is registers[earlier] else None
 
     return check
 
@@ -108,9 +108,9 @@ def _operands(register: int, first: int, pattern: Pattern, step: Step) -> Step:
         def swap(registers: Registers, ctx: object) -> UOp | None:
             src = registers[register].src
             registers[first], registers[second] = src
-            found = step(registers, ctx)
-            if found is not None or src[0] is src[1]:
-                return found
+            replacement = step(registers, ctx)
+            if replacement is not None or src[0] is src[1]:
+                return replacement
             registers[second], registers[first] = src
             return step(registers, ctx)
 
@@ -129,7 +129,7 @@ def _operands(register: int, first: int, pattern: Pattern, step: Step) -> Step:
 
 
 def _check(register: int, pattern: Pattern, step: Step, *, is_root: bool) -> Step:
-    # The order is from cheap to expensive: this function wraps the step from the inside out.
+    # The checks run from cheap to expensive: this function wraps the step from the inside out.
     if pattern.when is not None:
         step = _check_when(register, pattern.when, step)
     if pattern.arg is not ANYTHING:

@@ -1,7 +1,7 @@
 """A total order of nodes that is the same in every process.
 
-Nodes are compared by op, dtype, arg, and then operands. Since nodes are hash-consed, comparing two
-of them follows one path: the first operands that differ."""
+Nodes are compared by op, dtype, arg, and then operands. Since nodes are hash-consed, a comparison
+follows one path: the first operands that differ."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["compare_nodes", "node_key"]
 
 
 def compare_nodes(x: UOp, y: UOp) -> int:
-    """Negative where `x` comes before `y`, positive where after; 0 for the same node. Constants
-    come last.
+    """Compare two nodes: negative if `x` comes before `y`, positive if after, 0 for the same node;
+    constants come last.
 
     Example:
         >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
@@ -35,7 +35,7 @@ def compare_nodes(x: UOp, y: UOp) -> int:
             return len(x.src) - len(y.src)
         differing = next(((a, b) for a, b in zip(x.src, y.src, strict=True) if a is not b), None)
         if differing is None:
-            # The args are equal to Python alone: constants such as 0.0 and -0.0.
+            # The args are equal only in Python: constants such as 0.0 and -0.0.
             return -1 if repr(x.arg) < repr(y.arg) else 1
         x, y = differing
     return 0
@@ -45,14 +45,14 @@ node_key = cmp_to_key(compare_nodes)
 
 
 def _rank(op: Op) -> int:
-    # Constants last, as normal forms have them; of the rest the names and counters first.
+    # Constants come last, as in normal forms; variables and counters come first.
     if op is Op.CONST or op is Op.VCONST:
         return _LAST + op.value
     return 2 * Op.SPECIAL.value + 1 if op is Op.RANGE else 2 * op.value
 
 
 def _compare_args(x: object, y: object) -> int:
-    # Tuples are compared entry by entry, so that RANGEs are ordered by the numbers of their axes.
+    # Tuples are compared lexicographically, so that RANGEs are ordered by their ids.
     if isinstance(x, tuple) and isinstance(y, tuple):
         left, right = cast("tuple[object, ...]", x), cast("tuple[object, ...]", y)
         for a, b in zip(left, right, strict=False):

@@ -1,4 +1,4 @@
-"""The kinds of nodes, and of loops."""
+"""Kinds of nodes and of loops."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Op(Enum):
 
 
 class AxisType(Enum):
-    """What a RANGE becomes. The value is (letter, rank in the loop nest: outer first).
+    """The kind of a RANGE. The value is (letter, rank in the loop nest: outer first).
 
     Example:
         >>> from svod_ir import UOp
@@ -65,17 +65,17 @@ class AxisType(Enum):
     """
 
     GLOBAL = ("g", 0)  # a grid dimension of the launch
-    THREAD = ("t", 0)  # one part for each CPU thread
+    THREAD = ("t", 0)  # a dimension distributed over CPU threads
     LOOP = ("L", 1)  # an ordinary loop over outputs; rangeify makes these
     SCAN = ("s", 2)  # a loop whose order matters: iteration i reads the result of i - 1
     WARP = ("w", 3)
     LOCAL = ("l", 4)  # a workgroup dimension
-    GROUP_REDUCE = ("G", 4)  # a reduction split over a workgroup, met at a barrier
-    UPCAST = ("u", 5)  # output elements of one thread at a time: vector lanes or register copies
+    GROUP_REDUCE = ("G", 4)  # a reduction split over a workgroup, joined at a barrier
+    UPCAST = ("u", 5)  # output elements per thread: vector lanes or register copies
     REDUCE = ("R", 6)  # a loop over reduced elements
-    UNROLL = ("r", 7)  # reduced elements taken at a time: vector lanes or register copies
-    # The tile of a tensor core: its columns are vector lanes, and it takes all of its reduced
-    # elements in one step.
+    UNROLL = ("r", 7)  # reduced elements per step: vector lanes or register copies
+    # The tile of a tensor core: its columns are vector lanes, and one step consumes all of its
+    # reduced elements.
     TILE_N = ("n", 5)
     TILE_M = ("m", 5)
     TILE_K = ("k", 7)

@@ -1,4 +1,4 @@
-"""The shape rule of every op."""
+"""Shape inference of every op."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _LIKE_FIRST = (
 
 @defines("_shape")
 def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
-    """The shape of `node`, whose operands' shapes are known; None for effects and structure."""
+    """The shape of `node`, from the shapes of its operands; None for effects and structure."""
     op = node.op
     if op in _SCALAR:
         return ()
@@ -120,16 +120,16 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
 def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
     shape: tuple[SInt, ...] = ()
     for operand in node.src:
-        found = operand.find_shape()
-        if found is None:
+        operand_shape = operand.find_shape()
+        if operand_shape is None:
             return None
-        if found and shape and found != shape:
+        if operand_shape and shape and operand_shape != shape:
             raise GraphError(
                 rule="elementwise operands have one shape or none",
                 node=node,
-                notes=(f"{format_shape(shape)} and {format_shape(found)}",),
+                notes=(f"{format_shape(shape)} and {format_shape(operand_shape)}",),
             )
-        shape = shape or found
+        shape = shape or operand_shape
     return shape
 
 

@@ -1,4 +1,4 @@
-"""On which devices a tensor is, and how it is split between them."""
+"""Sharding of tensors over devices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ __all__ = ["Placement", "Sharding"]
 
 
 class Sharding(NamedTuple):
-    """One tensor on several devices: split along `axis` in parts of `sizes`, or, where `axis` is
-    None, whole on each.
+    """One tensor on several devices: sharded along `axis` in parts of `sizes`, or, if `axis` is
+    None, replicated.
 
     Example:
         >>> rows = Sharding(("CPU", "CPU:1"), axis=0, sizes=(4, 3))
@@ -21,14 +21,14 @@ class Sharding(NamedTuple):
     axis: int | None = None
     sizes: tuple[int, ...] = ()
 
-    def bounds(self, position: int) -> tuple[int, int]:
-        """Where the shard at `position` begins and ends along the axis."""
-        end = sum(self.sizes[: position + 1])
-        return end - self.sizes[position], end
+    def bounds(self, index: int) -> tuple[int, int]:
+        """Begin and end of shard `index` along the axis."""
+        end = sum(self.sizes[: index + 1])
+        return end - self.sizes[index], end
 
     @property
     def replicated(self) -> Sharding:
-        """The whole tensor on each of the same devices."""
+        """The replicated sharding on the same devices."""
         return Sharding(self.devices)
 
 

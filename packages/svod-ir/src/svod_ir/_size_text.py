@@ -1,4 +1,4 @@
-"""Sizes and shapes as text; `svod_ir.sizes` says how a size that is a node is written."""
+"""Sizes and shapes as text; `svod_ir.sizes` registers the format of symbolic sizes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ __all__ = ["format_shape", "format_size"]
 
 @singledispatch
 def format_size(size: object) -> str:
-    """A size as it is written in Python, with the names of its variables; anything else as `str`
-    shows it.
-    """
+    """Format a size as a Python expression of its variables; anything else with `str`."""
     return str(size)
 
 
 def format_shape(shape: Sequence[object]) -> str:
-    """A shape, with `format_size` for each size."""
+    """Format a shape, with `format_size` for each size."""
     return f"({', '.join(map(format_size, shape))}{',' if len(shape) == 1 else ''})"

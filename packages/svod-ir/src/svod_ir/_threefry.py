@@ -1,7 +1,7 @@
-"""Threefry2x32 with 20 rounds: 64 random bits for each counter, by a key. The value of the op
+"""Threefry2x32 with 20 rounds: 64 random bits for each counter and key; the semantics of the op
 THREEFRY.
 
-For one key, it maps the counters to all numbers of 64 bits, each once.
+For a fixed key, it is a bijection of the 64-bit integers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def threefry(counter: Words, key: Words) -> Words:
-    """The bits for `counter` under `key`: ints from 0 up to but without 2^64, or uint64 arrays.
+    """Random bits for `counter` under `key`: ints in [0, 2^64), or uint64 arrays.
 
     The low half of each 64-bit word is the first of its two 32-bit words.
 

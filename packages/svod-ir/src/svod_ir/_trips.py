@@ -1,4 +1,4 @@
-"""How many iterations loops have.
+"""Trip counts of loops.
 
 Example:
     >>> from svod_ir import AxisType, UOp, exact_trips, max_trips, typical_trips
@@ -19,20 +19,18 @@ __all__ = ["exact_trips", "max_trips", "typical_trips"]
 
 
 def exact_trips(loop: UOp) -> SInt:
-    """The iterations of a RANGE: an int where they are constant, its end otherwise."""
+    """The trip count of a RANGE: an int if it is constant, else its end."""
     end = loop.stop
     return int(end.arg) if end.op is Op.CONST else end
 
 
 def max_trips(*loops: UOp) -> int:
-    """The most iterations of nested loops; an index or a number of a launch counts as the loop that
-    it stands for.
-    """
+    """Maximum number of iterations of nested loops; a SPECIAL or an index counts as its loop."""
     return prod([int(loop.vmax) + 1 for loop in loops])
 
 
 def typical_trips(*loops: UOp) -> int:
-    """The iterations of nested loops, where each that varies has as many as lie in the middle of
-    its bounds.
+    """Number of iterations of nested loops, with the midpoint of the bounds of each varying trip
+    count.
     """
     return prod([max((int(loop.stop.vmin) + int(loop.stop.vmax)) // 2, 1) for loop in loops])

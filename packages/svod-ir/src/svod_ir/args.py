@@ -1,4 +1,4 @@
-"""The structured `arg`s of nodes: frozen values with a text form.
+"""Structured `arg`s of nodes: frozen values with a text form.
 
 Example:
     >>> from svod_dtype import float32
@@ -67,7 +67,7 @@ _OPT: Final = re.compile(
 
 
 class VariableArg(NamedTuple):
-    """A runtime value: its name, and the smallest and largest value that it takes.
+    """A runtime value: its name, and its inclusive bounds.
 
     Example:
         >>> from svod_ir import UOp
@@ -81,7 +81,7 @@ class VariableArg(NamedTuple):
 
 
 class RangeArg(NamedTuple):
-    """A loop: a number that no other of its kernel has, and what becomes of it.
+    """A loop: an id that is unique in its kernel, and the axis type.
 
     Example:
         >>> from svod_ir import AxisType, UOp
@@ -95,8 +95,8 @@ class RangeArg(NamedTuple):
 
 
 class ScratchArg(NamedTuple):
-    """Memory of a running kernel, a workgroup's (DEFINE_LOCAL) or a work-item's (DEFINE_REG): a
-    number for each op, elements.
+    """Memory of a running kernel, per workgroup (DEFINE_LOCAL) or per work-item (DEFINE_REG): an id
+    that is unique for each op, and the number of elements.
     """
 
     id: int
@@ -104,14 +104,14 @@ class ScratchArg(NamedTuple):
 
 
 class ViewArg(NamedTuple):
-    """A part of a buffer: where it begins, in bytes, and its elements."""
+    """A view of a buffer: its offset in bytes, and its number of elements."""
 
     offset: int
     size: int
 
 
 class ReduceArg(NamedTuple):
-    """A reduction over axes, which stay with size 1.
+    """A reduction over axes, which keep size 1.
 
     Example:
         >>> from svod_dtype import int32
@@ -139,10 +139,9 @@ class ScanArg(NamedTuple):
 
 
 class ScatterArg(NamedTuple):
-    """Where the axes of the positions begin in what is added up, and the size of the axis in their
-    place; None: an operand.
+    """Axis of the summed operand where the axes of the indices begin, and the size of the axis that
+    replaces them; None if an operand holds that size.
 
-    Example:
         >>> from svod_dtype import int32
         >>> from svod_ir import make_iota, make_scatter_add
         >>> rows = make_iota(5, int32)
@@ -155,7 +154,7 @@ class ScatterArg(NamedTuple):
 
 
 class AllReduceArg(NamedTuple):
-    """A reduction over shards, and the device that gets the result.
+    """A reduction over shards, and the device of the result.
 
     Example:
         >>> from svod_dtype import float32
@@ -171,8 +170,8 @@ class AllReduceArg(NamedTuple):
 
 
 class BufferArg(NamedTuple):
-    """A buffer: a process-unique `id` (negative: numbered within one schedule), elements,
-    device.
+    """A buffer: an `id`, unique in the process (negative: within one schedule), the number of
+    elements, and the device.
     """
 
     id: int
@@ -181,7 +180,7 @@ class BufferArg(NamedTuple):
 
 
 class ParamArg(NamedTuple):
-    """A numbered argument of a kernel (device None) or of a normalised graph."""
+    """A positional argument of a kernel (device None) or of a normalised graph."""
 
     slot: int
     size: int
@@ -189,8 +188,8 @@ class ParamArg(NamedTuple):
 
 
 class BufferizeArg(NamedTuple):
-    """How a BUFFERIZE stores its value; a number tells memory that is written to afterwards from
-    other memory of the same value.
+    """Device and address space of the memory of a BUFFERIZE. `number` distinguishes memory that is
+    written later from other memory of the same value.
 
     Example:
         >>> from svod_ir import AxisType, Op, UOp
@@ -205,10 +204,10 @@ class BufferizeArg(NamedTuple):
 
 
 class CheckArg(NamedTuple):
-    """What an operation expects of an integer operand, and computes without asking.
+    """An operation's precondition on an integer operand, which the operation itself does not check.
 
-    Positions on `axis` are from -size to size - 1, where `size` None stands for the operand of the
-    CHECK; without an axis, nothing is 0.
+    Indices on `axis` are from -size to size - 1; `size` None means that an operand of the CHECK
+    holds the size. Without an axis, the operand is a divisor, which must not be 0.
 
     Example:
         >>> from svod_dtype import int32
@@ -223,22 +222,23 @@ class CheckArg(NamedTuple):
 
 
 class LoopArg(NamedTuple):
-    """What a LOOP repeats: a graph of its own, of the PARAMs that stand for its operands.
+    """The body and layout of a LOOP. PARAMs of the body, a graph of its own, read the operands.
 
     Attributes:
-        body: a SINK of the next values of what is carried, of what is stacked, and at last, if
-            `is_conditional`, of whether to go on.
-        n_carried: how many of the operands, the first ones, are carried from one iteration to the
-            next.
-        n_sliced: how many of those after them are read one slice along their first axis in each
-            iteration.
-        counter: the name of the body's variable that is the number of the iteration, from 0 in the
-            order of execution.
-        is_reversed: whether the first iteration takes the last slices, and fills the last of what
-            is stacked.
-        is_conditional: whether the loop ends after an iteration whose last source is false.
-        is_recomputed: whether derivatives keep only what is carried into each iteration, and
-            compute the rest of it again.
+        body: a SINK of the next values of the carries, the values to stack and, if
+        `is_conditional`,
+            the condition to continue.
+        n_carried: the number of leading operands that are carried from one iteration to the next.
+        n_sliced: the number of operands after these that each iteration reads one slice of, along
+            their first axis.
+        counter: the name of the body's variable that counts iterations, from 0 in the order of
+            execution.
+        is_reversed: whether to run from the last slice to the first, stacking values in the same
+            order.
+        is_conditional: whether the loop ends after an iteration in which the body's last source is
+        false.
+        is_recomputed: whether derivatives store only the carries of each iteration, and recompute
+            the other residuals.
 
     Example:
         >>> from svod_dtype import int32
@@ -250,7 +250,7 @@ class LoopArg(NamedTuple):
         (True, 1, MUL)
     """
 
-    body: Any  # a UOp, of which this module knows nothing
+    body: Any  # a UOp; importing its class here would be a cycle
     n_carried: int
     n_sliced: int = 0
     counter: str | None = None
@@ -260,9 +260,7 @@ class LoopArg(NamedTuple):
 
 
 class SwitchArg(NamedTuple):
-    """Of what a SWITCH computes one: SINKs of as many values each, of the PARAMs that stand for its
-    operands.
-
+    """The branches of a SWITCH: SINKs of equally many values. PARAMs of a body read the operands.
     Example:
         >>> from svod_dtype import int32
         >>> from svod_ir import UOp
@@ -279,13 +277,13 @@ class SwitchArg(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What tells a TRACED from all others. Equal for equal numbers.
+    """The identity of a TRACED node. Marks are equal if their numbers are equal.
 
     Attributes:
-        number: of the mark, which no other of the process has.
-        computed_from: gives the graph whose values were computed into the memory that is marked, to
-            which the derivative goes then, of memory as it is now; None where it goes to the
-            operand.
+        number: a number that is unique in the process.
+        computed_from: returns the graph, on memory as it is now, whose value was computed into the
+            marked memory; the derivative flows to that graph. Without it, the derivative flows to
+            the operand.
 
     Example:
         >>> from svod_ir.derivatives import make_traced
@@ -301,18 +299,18 @@ class Mark:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class GradientRule:
-    """How the derivatives of a GRADIENT by its operands are found. Equal for equal names.
+    """The rule for the derivatives of a GRADIENT by its operands. Equal if the names are equal.
 
     Attributes:
-        name: which no other rule of the process has.
-        backward: from a GRADIENT, the cotangent of its value, and of which operands the cotangents
-            are asked for, to these; an operand that the value does not depend on gets None. Without
-            it, the rule is known by its name alone.
-        forward: from a GRADIENT and the tangents of its operands, of which None is zero, to the
-            tangent of the value. Without it, forward mode transposes `backward`, which is linear in
-            the cotangent.
-        differentiates_value: whether forward mode differentiates the nodes of the value instead:
-            for rules that change when something is computed, and not what.
+        name: a name that is unique in the process.
+        backward: maps a GRADIENT, the cotangent of its value, and flags for the operands whose
+            cotangents are needed, to these cotangents; None for an operand that the value does not
+            depend on. A rule without it is known only by name.
+        forward: maps a GRADIENT and the tangents of its operands (None means zero) to the tangent
+            of the value. Without it, forward mode transposes `backward`, which is linear in the
+            cotangent.
+        differentiates_value: whether forward mode differentiates the value's nodes instead: for
+            rules that change when a value is computed, not the value.
 
     Example:
         >>> from svod_ir.derivatives import make_gradient
@@ -333,8 +331,8 @@ class GradientRule:
 
 
 class GradientArg(NamedTuple):
-    """Whose rule gives the derivatives of values, what it takes besides the operands, and how many
-    values there are.
+    """A rule for the derivatives of values, its parameters besides the operands, and the number of
+    values.
 
     Example:
         >>> rule = GradientRule("along an axis")
@@ -348,24 +346,24 @@ class GradientArg(NamedTuple):
 
 
 class RepeatArg(NamedTuple):
-    """How a CALL of a kernel graph is repeated; the END around it closes a RANGE of as many
-    iterations.
+    """Repetition of a CALL of a kernel graph; the END around it closes a RANGE with that trip
+    count.
 
-    Its arguments are the results (of what is carried, then stacked), a spare buffer for each of
-    `spares`, the operands, which are the PARAMs of the body in order (of what is carried, sliced,
-    constant), and where a computed count lies. The body's sources are the next values of what is
-    carried, what is stacked, and whether to go on. A next value that is in the memory of its PARAM
-    has no spare.
+    The arguments of the CALL are the results (carries, then stacked values), a spare buffer for
+    each of `spares`, the operands in the order of the body's PARAMs (carried, sliced, constant),
+    and the memory of a computed trip count. The body's sources are the next values of the carries,
+    the values to stack, and the condition to continue. A next value that overwrites the memory of
+    its PARAM has no spare.
 
     Attributes:
-        spares: the carried values that are written to memory other than they are read from.
-        counter: the DEFINE_VAR in the body that is the number of the iteration.
-        is_reversed: slices are taken and stacked from the last to the first.
-        is_conditional: the loop ends after an iteration whose last source is false.
-        is_count_read: the number of iterations, or of the branch, is the int64 in the last
+        spares: the indices of the carries whose next value is written to different memory.
+        counter: the name of the DEFINE_VAR in the body that counts iterations.
+        is_reversed: whether slices are read and stacked from the last to the first.
+        is_conditional: whether the loop ends after an iteration in which the last source is false.
+        is_count_read: whether the trip count, or the index of the branch, is the int64 in the last
             argument.
-        branch: of a choice: it is done once if the number read, clipped to 0 to `n_branches - 1`,
-            is this.
+        branch: for a branch of a SWITCH, its index: the CALL runs once if the index read, clipped
+            to 0 to `n_branches - 1`, equals it.
 
     Example:
         >>> repeat = RepeatArg(n_carried=2, n_sliced=0, n_stacked=1, spares=(0,), counter="i")
@@ -386,31 +384,30 @@ class RepeatArg(NamedTuple):
 
 
 class GridIndex(NamedTuple):
-    """What the name of a SPECIAL says: which numbers of a launch it is one of, and on which axis, 0
-    to 2.
+    """The launch index that the name of a SPECIAL denotes: its kind and its axis, 0 to 2.
 
-    The numbers are `gidx` of a workgroup, `lidx` of a work-item in its workgroup, `idx` of an item
-    where there are no workgroups.
+    The kinds are `gidx`, a workgroup's index; `lidx`, a work-item's index in its workgroup; and
+    `idx`, a global index where there are no workgroups.
 
     Example:
         >>> find_grid_index("gidx0") == GridIndex("gidx", 0)
         True
     """
 
-    numbers: str
+    kind: str
     axis: int
 
 
 def find_grid_index(name: object) -> GridIndex | None:
-    """The parts of a SPECIAL's name, None where it is none.
+    """Parse a SPECIAL's name; None if it is not one.
 
     Example:
         >>> find_grid_index("lidx1")
-        GridIndex(numbers='lidx', axis=1)
+        GridIndex(kind='lidx', axis=1)
         >>> find_grid_index("gidx10")
     """
-    found = re.fullmatch("(gidx|lidx|idx)([012])", name) if isinstance(name, str) else None
-    return GridIndex(found[1], int(found[2])) if found else None
+    match = re.fullmatch("(gidx|lidx|idx)([012])", name) if isinstance(name, str) else None
+    return GridIndex(match[1], int(match[2])) if match else None
 
 
 class OptOp(Enum):
@@ -432,28 +429,27 @@ class OptOp(Enum):
 
 
 class Opt(NamedTuple):
-    """One transformation: its kind, the axis it takes, and an amount (0: the whole axis)."""
+    """One transformation: its kind, its axis, and an amount (0 means the whole axis)."""
 
     op: OptOp
     axis: int | None = None
     amount: int | None = None
 
     def __str__(self) -> str:
-        numbers = ", ".join(str(n) for n in (self.axis, self.amount) if n is not None)
-        return f"{self.op.value}({numbers})"
+        arguments = ", ".join(str(n) for n in (self.axis, self.amount) if n is not None)
+        return f"{self.op.value}({arguments})"
 
 
 def format_opts(opts: Iterable[Opt]) -> str:
-    """Opts as a line of text, which `parse_opts` reads: `UPCAST(0, 4) THREAD(0, 2)`."""
+    """Format opts as one line of text, which `parse_opts` reads: `UPCAST(0, 4) THREAD(0, 2)`."""
     return " ".join(map(str, opts))
 
 
 def parse_opts(text: str) -> tuple[Opt, ...]:
-    """The opts that a text lists, separated by blanks or commas: `UPCAST(0,4) THREAD(0,2)
-    NOLOCALS`.
+    """Parse opts separated by blanks or commas: `UPCAST(0,4) THREAD(0,2) NOLOCALS`.
 
     Raises:
-        ParseError: if it is no such list.
+        ParseError: if the text is not such a list.
 
     Example:
         >>> format_opts(parse_opts("UPCAST(0,4), PACK(1)"))
@@ -462,25 +458,23 @@ def parse_opts(text: str) -> tuple[Opt, ...]:
     opts: list[Opt] = []
     position = 0
     while text[position:].strip():
-        found = _OPT.match(text, position)
-        if found is None or found[1] not in OptOp.__members__:
+        match = _OPT.match(text, position)
+        if match is None or match[1] not in OptOp.__members__:
             names = ", ".join(OptOp.__members__)
             raise ParseError(
                 line=0,
                 text=text[position:],
-                problem="this is no Opt",
-                hint=f"an Opt is one of {names}, as UPCAST(0, 4)",
+                problem="not an Opt",
+                hint=f"the kinds are {names}; write for example UPCAST(0, 4)",
             )
-        axis, amount = (None if number is None else int(number) for number in found.group(2, 3))
-        opts.append(Opt(OptOp[found[1]], axis, amount))
-        position = found.end()
+        axis, amount = (None if digits is None else int(digits) for digits in match.group(2, 3))
+        opts.append(Opt(OptOp[match[1]], axis, amount))
+        position = match.end()
     return tuple(opts)
 
 
 class KernelInfo(NamedTuple):
-    """What a kernel's SINK carries: its name and the opts that made it (None: not optimised
-    yet).
-    """
+    """Name of a kernel, and the opts applied to it (None: not optimised yet); the arg of its SINK."""
 
     name: str = "kernel"
     applied_opts: tuple[Opt, ...] | None = None

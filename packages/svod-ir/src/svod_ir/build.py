@@ -1,7 +1,7 @@
-"""Checked constructors: each raises where the mistake is made, and folds what is cheap to fold.
+"""Checked constructors of nodes, which fold what is cheap to fold.
 
-Folding here is limited to integer constants and identities that a graph would otherwise be full
-of; simplification proper lives in `svod_schedule.symbolic`.
+Folding here is limited to integer constants and to identities that graphs would otherwise be full
+of; simplification proper is in `svod_schedule.symbolic`.
 
 Example:
     >>> from svod_dtype import complex64, float32, int32
@@ -69,7 +69,7 @@ __all__ = [
     "with_sizes",
 ]
 
-# Of ops that take any dtype, nothing need be asked.
+# Ops that accept any dtype need no check.
 _RESTRICTED = {op: row.takes for op, row in TABLE.items() if row.takes != "any"}
 _EXPECTED = {
     "float": "floating-point numbers",
@@ -80,7 +80,7 @@ _EXPECTED = {
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 _UNEVEN = _SHIFTS | {Op.WHERE}
 _REGROUPED = frozenset({Op.ADD, Op.MUL})
-# A member of an enum costs more than the rest of a comparison.
+# Cached: reading a member from the enum takes longer than the comparison.
 _CONST, _WHERE = Op.CONST, Op.WHERE
 
 
@@ -94,7 +94,7 @@ def make_cast(x: UOp, dtype: DType) -> UOp:
         raise OperandError(
             operation="cast",
             found=x.dtype,
-            expected=f"numbers without an imaginary part, to become {target}",
+            expected=f"real numbers, to be cast to {target}",
             hint="take a part: x.real or x.imag, or x.abs()",
         )
     if x.op is Op.CONST and target.is_complex:
@@ -121,15 +121,15 @@ def make_alu(op: Op, *operands: UOp) -> UOp:
 
 
 def _check_operands(op: Op, operands: Sequence[UOp]) -> DType:
-    """The one dtype of the operands, a condition and an amount to shift by apart."""
+    """The common dtype of the operands, apart from a condition and a shift amount."""
     values = operands
     if op in _UNEVEN:
         values = operands[1:] if op is _WHERE else operands[:1]
     dtype = values[0].dtype
     for value in values:
         if value.dtype is not dtype:
-            found = " and ".join(str(v.dtype) for v in values)
-            raise OperandError(operation=op.name, found=found, expected="operands of one dtype")
+            dtypes = " and ".join(str(v.dtype) for v in values)
+            raise OperandError(operation=op.name, found=dtypes, expected="operands of one dtype")
     if op is _WHERE and operands[0].dtype.kind != "bool":
         raise OperandError(operation="WHERE", found=operands[0].dtype, expected="a bool condition")
     _check_dtype(op, dtype)
@@ -188,9 +188,7 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
 
 
 def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
-    """A movement node of these sizes, in normal form, those that are symbolic as operands; the
-    caller knows that they are right.
-    """
+    """A movement node with sizes in normal form, symbolic sizes as operands; sizes are not checked."""
     sizes = tuple(map(normalize_size, sizes))
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(
@@ -199,16 +197,16 @@ def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
 
 
 def make_complex(real: UOp, imag: UOp) -> UOp:
-    """The complex numbers with these parts, floats of 32 or of 64 bits.
+    """Complex numbers from their real and imaginary parts, both float32 or both float64.
 
     Raises:
-        OperandError: if the parts have no such dtype, or two.
+        OperandError: if the parts have other dtypes.
     """
     if real.dtype is not imag.dtype or real.dtype not in _COMPLEX_OF:
-        found = f"{real.dtype} and {imag.dtype}"
+        dtypes = f"{real.dtype} and {imag.dtype}"
         raise OperandError(
             operation="complex",
-            found=found,
+            found=dtypes,
             expected="parts that are both float32, or both float64",
         )
     return UOp(Op.COMPLEX, _COMPLEX_OF[real.dtype], (real, imag))
@@ -218,7 +216,7 @@ _COMPLEX_OF = {float32: complex64, float64: complex128}
 
 
 def make_real(x: UOp) -> UOp:
-    """The real part; of what is real, all of it."""
+    """The real part of `x`; `x` itself if it is real."""
     return UOp(Op.REAL, x.dtype.part, (x,)) if x.dtype.is_complex else x
 
 
@@ -228,35 +226,33 @@ def make_imag(x: UOp) -> UOp:
 
 
 def make_as_complex(x: UOp) -> UOp:
-    """The complex numbers whose parts lie along the last axis of `x`, of size 2.
+    """View pairs along the last axis of `x`, of size 2, as complex numbers.
 
     Raises:
-        OperandError: if `x` is of no float of 32 or 64 bits.
+        OperandError: if `x` is neither float32 nor float64.
         ShapeError: if the last axis has another size.
     """
     if x.dtype not in _COMPLEX_OF:
         raise OperandError(operation="as_complex", found=x.dtype, expected="float32 or float64")
     if x.shape[-1:] != (2,):
         raise ShapeError(
-            operation="as_complex", shape=x.shape, problem="has no last axis of size 2"
+            operation="as_complex", shape=x.shape, problem="needs a last axis of size 2"
         )
     return UOp(Op.AS_COMPLEX, _COMPLEX_OF[x.dtype], (x,))
 
 
 def make_as_real(x: UOp) -> UOp:
-    """The parts of complex numbers along a new last axis: the real part, then the imaginary one."""
+    """View complex numbers as pairs along a new last axis: the real part, then the imaginary one."""
     return UOp(Op.AS_REAL, x.dtype.part, (x,))
 
 
 def make_copy(x: UOp, device: str) -> UOp:
-    """`x` on one device: itself where it is there."""
+    """Copy `x` to a device; `x` itself if it is there."""
     return x if x.placement == device else UOp(Op.COPY, x.dtype, (x,), device)
 
 
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
-    """The same elements in row-major order with another shape (no -1 here: the caller
-    resolves it).
-    """
+    """Reshape in row-major order (no -1 here: the caller resolves it)."""
     shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
@@ -294,7 +290,7 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
                 operation="expand",
                 shape=x.shape,
                 problem=(
-                    f"has size {format_size(old)} on axis {axis}, which does not become"
+                    f"has size {format_size(old)} on axis {axis}, which cannot be expanded to"
                     f" {format_size(new)}"
                 ),
             )
@@ -308,7 +304,7 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
         raise ShapeError(
             operation="permute",
             shape=x.shape,
-            problem=f"has axes 0 to {len(x.shape) - 1}, of which {axes} is no permutation",
+            problem=f"has {len(x.shape)} axes, but {axes} is not a permutation of them",
         )
     if axes == tuple(range(len(axes))):
         return x
@@ -318,7 +314,7 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
 
 
 def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
-    """Zeros before and after each axis."""
+    """Pad each axis with zeros before and after."""
     flat = tuple(n for pair in padding for n in pair)
     if len(padding) != len(x.shape):
         raise ShapeError(
@@ -341,7 +337,7 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
 
 
 def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
-    """The part from `begin` up to `end` of each axis."""
+    """Slice each axis from `begin` up to `end`."""
     flat = tuple(n for pair in bounds for n in pair)
     if len(bounds) != len(x.shape):
         raise ShapeError(
@@ -357,7 +353,7 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
             and not 0 <= begin <= end <= size
         ):
             raise ShapeError(
-                operation="shrink", shape=x.shape, problem=f"does not hold {begin}:{end}"
+                operation="shrink", shape=x.shape, problem=f"cannot be sliced {begin}:{end}"
             )
     if all((b, e) == (0, s) for s, (b, e) in zip(x.shape, bounds, strict=True)):
         return x
@@ -373,53 +369,53 @@ def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
     return UOp(Op.FLIP, x.dtype, (x,), tuple(bool(f) for f in flags)) if any(flags) else x
 
 
-def make_gather(x: UOp, positions: UOp, axis: int) -> UOp:
-    """`x` with axis `axis` replaced by the axes of the integer tensor `positions`, whose values
-    select along it.
+def make_gather(x: UOp, indices: UOp, axis: int) -> UOp:
+    """Gather along an axis, which the axes of the integer tensor `indices` replace.
 
-    A position outside 0 to size - 1 gives 0.
+    An index outside of 0 to size - 1 gives 0.
     """
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="gather", axis=axis, ndim=len(x.shape))
-    if not positions.dtype.is_int:
-        raise OperandError(operation="gather", found=positions.dtype, expected="integer positions")
-    return UOp(Op.GATHER, x.dtype, (x, positions), axis)
+    if not indices.dtype.is_int:
+        raise OperandError(operation="gather", found=indices.dtype, expected="integer indices")
+    return UOp(Op.GATHER, x.dtype, (x, indices), axis)
 
 
-def make_scatter_add(x: UOp, positions: UOp, axis: int, size: SInt) -> UOp:
-    """The transpose of `make_gather`: an axis of `size` in place of those of the integer tensor
-    `positions`.
+def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
+    """Scatter-add, the transpose of `make_gather`: an axis of `size` replaces the axes of the
+    integer tensor `indices`.
 
-    Element i of it is the sum of what `x` has at the places where `positions` is i, 0 where there
-    is none; of bool, whether one is true. What has another position is left out. Narrow floats are
-    added up in float32 and rounded once.
+    Element i is the sum of the elements of `x` whose index is i, or 0; for bool, their logical or.
+    Elements with an index out of range are ignored. Narrow floats are summed in float32 and rounded
+    once.
 
     Args:
-        x: has the axes of `positions` from `axis` on.
+        x: the summed values; their shape contains the shape of `indices` from `axis` on.
 
     Raises:
         AxisError: if `x` has fewer axes.
-        OperandError: if the positions are no integers.
-        ShapeError: if `x` has other sizes than `positions`, or the size is negative.
+        OperandError: if the indices are not integers.
+        ShapeError: if the sizes of `x` and `indices` differ, or the size is negative.
 
     Example:
         >>> from svod_dtype import float32, int32
         >>> make_scatter_add(make_reshape(make_iota(6, float32), (3, 2)), make_iota(3, int32), 0, 10).shape
         (10, 2)
     """
-    n_axes = len(positions.shape)
+    n_axes = len(indices.shape)
     if not 0 <= axis <= len(x.shape) - n_axes:
         raise AxisError(operation="scatter_add", axis=axis + max(n_axes - 1, 0), ndim=len(x.shape))
-    if not positions.dtype.is_int:
-        raise OperandError(
-            operation="scatter_add", found=positions.dtype, expected="integer positions"
-        )
+    if not indices.dtype.is_int:
+        raise OperandError(operation="scatter_add", found=indices.dtype, expected="integer indices")
     named = x.shape[axis : axis + n_axes]
-    if named != positions.shape:
+    if named != indices.shape:
         raise ShapeError(
             operation="scatter_add",
             shape=x.shape,
-            problem=f"has {format_shape(named)} in place of {format_shape(positions.shape)}",
+            problem=(
+                f"has sizes {format_shape(named)} from axis {axis} on, but the indices have shape"
+                f" {format_shape(indices.shape)}"
+            ),
         )
     size = normalize_size(size)
     if isinstance(size, int) and size < 0:
@@ -427,17 +423,17 @@ def make_scatter_add(x: UOp, positions: UOp, axis: int, size: SInt) -> UOp:
     is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
     wide = make_cast(x, float32) if is_narrow else x
     operands, known = (
-        ((wide, positions, size), None) if isinstance(size, UOp) else ((wide, positions), size)
+        ((wide, indices, size), None) if isinstance(size, UOp) else ((wide, indices), size)
     )
     return make_cast(UOp(Op.SCATTER_ADD, wide.dtype, operands, ScatterArg(axis, known)), x.dtype)
 
 
 def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:
-    """The integers `x`, said to be positions on `axis`, which has `size` elements, or divisors
-    where there is no axis.
+    """Mark integers `x` to be checked as indices on `axis`, of `size`, or as divisors if `axis` is
+    None.
 
-    A position counts from 0, or from the end if it is negative; no divisor is 0. What is known to
-    hold is not said."""
+    An index counts from 0, or from the end if it is negative; a divisor must not be 0. Conditions
+    that provably hold are not marked."""
     low, high = x.bounds
     holds = (
         (low > 0 or high < 0)
@@ -456,7 +452,7 @@ def make_iota(size: SInt, dtype: DType) -> UOp:
 
 
 def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
-    """Reduce `axes` with ADD, MUL, MAX or MIN; they stay with size 1.
+    """Reduce `axes` with ADD, MUL, MAX or MIN; they keep size 1.
 
     Axes of size 1 need no work.
     """
@@ -487,9 +483,7 @@ def _check_reduced(operation: str, op: Op, dtype: DType) -> None:
 
 
 def make_constant_like(x: UOp, value: bool | int | float) -> UOp:
-    """A constant of the dtype and shape of `x`: what a rewrite rule makes where the whole of `x` is
-    one value.
-    """
+    """A constant of the dtype and shape of `x`, as rewrite rules need."""
     constant = UOp.const(x.dtype, value)
     shape = x.shape
     return make_expand(make_reshape(constant, (1,) * len(shape)), shape) if shape else constant

@@ -1,12 +1,13 @@
-"""CUSTOM_FUNCTION: a function that no kernel computes, with the arrays and numbers that it gets.
+"""CUSTOM_FUNCTION: a call of a host function, with its arrays and scalars.
 
-Its operands say how many arrays it writes and reads, each as a dtype (a constant of it), a rank and
-sizes; then come the arrays that it reads, and the numbers:
+The operands encode how many arrays it writes and reads, each as a dtype (a constant of it), a rank
+and sizes; the arrays that it reads and the scalars follow:
 
-    CUSTOM_FUNCTION[kind] memory, n_outputs, outputs..., n_inputs, inputs..., read..., numbers...
+    CUSTOM_FUNCTION[kind] memory, n_outputs, outputs..., n_inputs, inputs..., arrays..., scalars...
 
-In a graph it stands for the memory that it fills: of its output, or of bytes that hold all of them.
-Inside a CALL it is an effect on the arguments of the CALL, and has no arrays among its operands.
+In a graph the node is the memory that the function fills: its output, or bytes that hold all
+outputs. Inside a CALL it is an effect on the arguments of the CALL, and has no arrays among its
+operands.
 
 Example:
     >>> from svod_dtype import float32, int32
@@ -17,7 +18,7 @@ Example:
     >>> outputs = [ArraySpec(float32, (4,)), ArraySpec(int32, (4,))]
     >>> best = make_custom_function("argmax", outputs, [x], [UOp.const(int32, 1)])
     >>> signature = read_signature(best)
-    >>> isinstance(signature, CustomSignature), signature.outputs == tuple(outputs), signature.read == (x,)
+    >>> isinstance(signature, CustomSignature), signature.outputs == tuple(outputs), signature.arrays == (x,)
     (True, True, True)
     >>> signature.memory, signature.offsets
     (ArraySpec(dtype=uint8, shape=(80,)), (0, 64))
@@ -36,7 +37,7 @@ from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = ["ArraySpec", "CustomSignature", "make_custom_function", "read_signature"]
 
-_ALIGNMENT = 64
+_ALIGNMENT = 64  # bytes
 
 
 class ArraySpec(NamedTuple):
@@ -47,7 +48,7 @@ class ArraySpec(NamedTuple):
 
     @property
     def n_elements(self) -> int:
-        """How many elements there is room for, whatever the variables in the shape are."""
+        """Maximum number of elements, over all values of the variables in the shape."""
         return math.prod(map(max_size, self.shape))
 
     @property
@@ -56,17 +57,17 @@ class ArraySpec(NamedTuple):
 
 
 class CustomSignature(NamedTuple):
-    """What a custom function gets. `read` is empty inside a CALL."""
+    """The operands of a custom function, decoded. `arrays` is empty inside a CALL."""
 
     memory: ArraySpec
     outputs: tuple[ArraySpec, ...]
     inputs: tuple[ArraySpec, ...]
-    read: tuple[UOp, ...]
-    numbers: tuple[UOp, ...]
+    arrays: tuple[UOp, ...]
+    scalars: tuple[UOp, ...]
 
     @property
     def offsets(self) -> tuple[int, ...]:
-        """Where each output begins in the memory, in bytes."""
+        """Offset of each output in the memory, in bytes."""
         ends = [0]
         for spec in self.outputs:
             ends.append(-(-(ends[-1] + spec.nbytes) // _ALIGNMENT) * _ALIGNMENT)
@@ -74,20 +75,20 @@ class CustomSignature(NamedTuple):
 
 
 def make_custom_function(
-    kind: str, outputs: Sequence[ArraySpec], inputs: Sequence[UOp], numbers: Sequence[UOp] = ()
+    kind: str, outputs: Sequence[ArraySpec], inputs: Sequence[UOp], scalars: Sequence[UOp] = ()
 ) -> UOp:
-    """The memory that the function of this kind fills; `inputs` are read whole."""
+    """The memory that a custom function fills; the function reads all elements of `inputs`."""
     signature = CustomSignature(outputs[0], tuple(outputs), (), (), ())
     if len(outputs) > 1:
         n_bytes = signature.offsets[-1] + outputs[-1].nbytes
         signature = signature._replace(memory=ArraySpec(uint8, (n_bytes,)))
     read = [ArraySpec(x.dtype, x.shape) for x in inputs]
-    src = [*_encode(signature.memory), *_encode_all(outputs), *_encode_all(read), *inputs, *numbers]
+    src = [*_encode(signature.memory), *_encode_all(outputs), *_encode_all(read), *inputs, *scalars]
     return UOp(Op.CUSTOM_FUNCTION, signature.memory.dtype, tuple(src), kind)
 
 
 def read_signature(node: UOp) -> CustomSignature:
-    """What a CUSTOM_FUNCTION with a signature gets."""
+    """Decode the operands of a CUSTOM_FUNCTION."""
     operands = list(node.src)
     (memory,), operands = _decode(1, operands)
     outputs, operands = _decode(int(operands[0].arg), operands[1:])

@@ -1,4 +1,4 @@
-"""Reading single environment variables; what the options of every distribution are parsed with.
+"""Parsing of environment variables, for the options of all distributions.
 
 Example:
     >>> from svod_ir.environment import read_integer, read_number, read_switch
@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 
 from svod_ir.errors import OptionError
 
-__all__ = ["read_integer", "read_number", "read_switch", "remember"]
+__all__ = ["cache_by_environment", "read_integer", "read_number", "read_switch"]
 
 T = TypeVar("T")
 
@@ -22,10 +22,10 @@ _FALSE, _TRUE = ("0", "false", "no", "off"), ("1", "true", "yes", "on")
 
 
 def read_switch(environment: Mapping[str, str], variable: str, *, default: bool) -> bool:
-    """The value of a variable that is 0 or 1; `default` where it is unset or empty.
+    """Read a variable that is 0 or 1; `default` if it is unset or empty.
 
     Raises:
-        OptionError: if it is something else.
+        OptionError: if it has another value.
     """
     value = environment.get(variable, "").strip().lower()
     if value and value not in _TRUE + _FALSE:
@@ -36,11 +36,11 @@ def read_switch(environment: Mapping[str, str], variable: str, *, default: bool)
 def read_integer(
     environment: Mapping[str, str], variable: str, default: int, *, minimum: int = 0
 ) -> int:
-    """The value of a variable that is an integer, at least `minimum`; `default` where it is unset
-    or empty.
+    """Read a variable that is an integer of at least `minimum`; `default` if it is unset or empty.
+
 
     Raises:
-        OptionError: if it is no such integer.
+        OptionError: if it is not such an integer.
     """
     value = environment.get(variable, "").strip()
     if not value:
@@ -55,41 +55,42 @@ def read_integer(
 def read_number(
     environment: Mapping[str, str], variable: str, default: float, *, minimum: float = 0.0
 ) -> float:
-    """The value of a variable that is a finite number, at least `minimum`; `default` where it is
-    unset or empty.
+    """Read a variable that is a finite number of at least `minimum`; `default` if it is unset or
+    empty.
+
 
     Raises:
-        OptionError: if it is no such number.
+        OptionError: if it is not such a number.
     """
     value = environment.get(variable, "").strip()
     if not value:
         return default
     try:
-        number = float(value)
+        parsed = float(value)
     except ValueError:
-        number = nan
-    if not minimum <= number < inf:
+        parsed = nan
+    if not minimum <= parsed < inf:
         raise OptionError(
             variable=variable, value=value, expected=f"a number of at least {minimum:g}"
         )
-    return number
+    return parsed
 
 
-def remember(read: Callable[[], T], environment: Mapping[str, str]) -> Callable[[], T]:
-    """`read`, which derives something from the environment, called anew only when the environment
-    has changed.
+def cache_by_environment(read: Callable[[], T], environment: Mapping[str, str]) -> Callable[[], T]:
+    """Wrap `read`, which derives a value from the environment, so that it is called again only
+    after the environment changes.
 
     Args:
-        read: takes what it needs from `environment`.
-        environment: `os.environ`, where each look-up encodes a name and decodes a value, some 0.7
-            us; the table below it compares at once.
+        read: reads variables of `environment`.
+        environment: `os.environ`, whose look-ups encode and decode strings, about 0.7 us each;
+            comparing the underlying table is cheaper.
 
     Example:
         >>> environment, calls = {"N": "3"}, []
         >>> def read() -> int:
         ...     calls.append("read")
         ...     return int(environment["N"])
-        >>> read_n = remember(read, environment)
+        >>> read_n = cache_by_environment(read, environment)
         >>> read_n(), read_n(), len(calls)
         (3, 3, 1)
         >>> environment["N"] = "4"
@@ -103,7 +104,7 @@ def remember(read: Callable[[], T], environment: Mapping[str, str]) -> Callable[
         nonlocal last
         known = last
         if known is None or known[0] != table:
-            # The table is copied first: what changes meanwhile is seen by the next call.
+            # The table is copied before reading, so that the next call sees concurrent changes.
             known = last = dict(table), read()
         return known[1]
 

@@ -1,24 +1,24 @@
-"""The errors of svod-ir.
+"""Errors of svod-ir.
 
 UserError
 ├── ShapeError (ValueError)
 │   └── BroadcastError
 ├── AxisError (IndexError)
-├── OperandError (TypeError)      a dtype or operand that an op does not take
+├── OperandError (TypeError)      a dtype or operand that an op does not support
 ├── DeviceMismatchError (ValueError)
 ├── EvaluationError (ValueError)  a graph or inputs that `svod_ir.evaluate` cannot run
-│   └── UnknownMeaningError       one with a node that has no reference meaning
-├── NotDifferentiableError (TypeError)  a derivative of what has none
-├── ParseError (ValueError)       text that is no graph
-├── UndecidedError (TypeError)    a comparison in an `if` that holds for some values of its variables alone
-├── RuleError (TypeError)         a rule whose function does not fit its patterns, or that makes no node
-├── OptionError (ValueError)      an environment variable with a value that it does not take
+│   └── UnsupportedOpError        a graph with a node without reference semantics
+├── NotDifferentiableError (TypeError)  the derivative of an operation that has none
+├── ParseError (ValueError)       text that is not a graph
+├── UndecidedError (TypeError)    a comparison in an `if` that holds for only some values of its variables
+├── RuleError (TypeError)         a rule whose function does not match its patterns, or returns no node
+├── OptionError (ValueError)      an invalid value of an environment variable
 └── TargetError (ValueError)      a target whose fields contradict each other
 InternalError
 ├── GraphError (ValueError)       a node that breaks the rules of its op or stage
 │   └── SpecError                 the same, found after a pass
-├── MeaningError (ValueError)     a pass or a rule that changes what a graph computes
-└── RewriteError (RuntimeError)   rewriting that does not end
+├── MiscompilationError (ValueError)  a pass or a rule that changes the values of a graph
+└── RewriteError (RuntimeError)   rewriting that does not terminate
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
     "DeviceMismatchError",
     "EvaluationError",
     "GraphError",
-    "MeaningError",
+    "MiscompilationError",
     "NotDifferentiableError",
     "OperandError",
     "OptionError",
@@ -45,7 +45,7 @@ __all__ = [
     "SpecError",
     "TargetError",
     "UndecidedError",
-    "UnknownMeaningError",
+    "UnsupportedOpError",
 ]
 
 
@@ -65,7 +65,7 @@ class BroadcastError(ShapeError):
     def __init__(self, *, left: tuple[object, ...], right: tuple[object, ...], axis: int) -> None:
         self.left, self.right, self.axis = left, right, axis
         shown = format_size(left[axis]), format_size(right[axis])
-        sizes = " and ".join(shown) + (", which are bound apart" if shown[0] == shown[1] else "")
+        sizes = " and ".join(shown) + (", bound separately" if shown[0] == shown[1] else "")
         UserError.__init__(
             self,
             f"shapes {format_shape(left)} and {format_shape(right)} do not broadcast: axis {axis}"
@@ -87,7 +87,7 @@ class AxisError(UserError, IndexError):
 
 
 class OperandError(UserError, TypeError):
-    """An operand with a dtype or form that an op does not take."""
+    """An operand whose dtype or form an op does not support."""
 
     def __init__(
         self, *, operation: str, found: object, expected: str, hint: str | None = None
@@ -97,7 +97,7 @@ class OperandError(UserError, TypeError):
 
 
 class NotDifferentiableError(UserError, TypeError):
-    """A derivative of an operation that has none."""
+    """The derivative of an operation that has none."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class NotDifferentiableError(UserError, TypeError):
         operation: str,
         reason: str,
         lines: Sequence[str] = (),
-        hint: str = "leave it out with x.detach(), or say what its derivative is with custom_gradient",
+        hint: str = "leave it out with x.detach(), or define its derivative with custom_gradient",
     ) -> None:
         self.operation, self.reason, self.lines = operation, reason, tuple(lines)
         super().__init__(
@@ -116,15 +116,13 @@ class NotDifferentiableError(UserError, TypeError):
 
 
 class UndecidedError(UserError, TypeError):
-    """A comparison that Python takes for true or false, and that holds for some values of its
-    variables alone.
-    """
+    """The truth value of a comparison that holds for only some values of its variables."""
 
     def __init__(self, *, left: object, sign: str, right: object) -> None:
         self.left, self.sign, self.right = left, sign, right
         super().__init__(
             f"{format_size(left)} {sign} {format_size(right)} holds for some values of its"
-            " variables, and Python asks for one answer",
+            " variables, so it is neither true nor false",
             hint=(
                 "choose between values with condition.where(a, b), or declare variables with bounds"
                 " that decide it"
@@ -141,9 +139,7 @@ class GraphError(InternalError, ValueError):
 
 
 class SpecError(GraphError):
-    """A node that breaks a rule of its stage, with the pass that made it, and the rewrite rule
-    where one did.
-    """
+    """A node that breaks a rule of its stage, with the pass and the rewrite rule that made it."""
 
     def __init__(
         self,
@@ -164,11 +160,11 @@ class SpecError(GraphError):
         )
 
 
-class MeaningError(InternalError, ValueError):
-    """A pass or a rewrite rule that changes what a graph computes.
+class MiscompilationError(InternalError, ValueError):
+    """A pass or a rewrite rule that changes the values of a graph.
 
-    `rule` is None where no single rule does; `node` is what changed: the node that matched, or a
-    result or memory of the graph; `values` are those of its variables."""
+    `rule` is None if no single rule does. `node` is the changed node: the node that matched, or a
+    result or memory of the graph. `values` are the values of its variables."""
 
     def __init__(
         self,
@@ -190,17 +186,15 @@ class MeaningError(InternalError, ValueError):
 
 
 class DeviceMismatchError(UserError, ValueError):
-    """Operands on different devices; each side is a device, or those that a tensor is
-    sharded over.
-    """
+    """Operands on different devices; each side is a device, or the devices of a sharded tensor."""
 
     def __init__(self, *, left: str | Sequence[str], right: str | Sequence[str]) -> None:
         self.left = (left,) if isinstance(left, str) else tuple(left)
         self.right = (right,) if isinstance(right, str) else tuple(right)
         hint = f'move one, as in y.to("{self.left[0]}")'
         if len(self.left) > 1 or len(self.right) > 1:
-            several = max(self.left, self.right, key=len)
-            hint = f"spread the other one too, as in x.shard({several})"
+            devices = max(self.left, self.right, key=len)
+            hint = f"shard the other one too, as in x.shard({devices})"
         super().__init__(
             f"operands are on {' + '.join(self.left)} and {' + '.join(self.right)}", hint=hint
         )
@@ -214,12 +208,12 @@ class EvaluationError(UserError, ValueError):
         super().__init__(problem if node is None else f"{problem}: {node}", hint=hint)
 
 
-class UnknownMeaningError(EvaluationError):
+class UnsupportedOpError(EvaluationError):
     """A graph that the reference evaluation cannot run on any inputs."""
 
 
 class ParseError(UserError, ValueError):
-    """Text that is no graph; `line` counts from 1, and 0 stands for the text as a whole."""
+    """Text that is not a graph; `line` counts from 1, and 0 means the whole text."""
 
     def __init__(self, *, line: int, text: str, problem: str, hint: str | None = None) -> None:
         self.line, self.text, self.problem = line, text, problem
@@ -230,7 +224,7 @@ class ParseError(UserError, ValueError):
 
 
 class RuleError(UserError, TypeError):
-    """A rule whose function does not fit its patterns, or that makes something else than a node."""
+    """A rule whose function does not match its patterns, or returns something other than a node."""
 
     def __init__(self, *, rule: str, problem: str, hint: str | None = None) -> None:
         self.rule, self.problem = rule, problem
@@ -238,7 +232,7 @@ class RuleError(UserError, TypeError):
 
 
 class OptionError(UserError, ValueError):
-    """An environment variable with a value that it does not take."""
+    """An invalid value of an environment variable."""
 
     def __init__(self, *, variable: str, value: str, expected: str) -> None:
         self.variable, self.value, self.expected = variable, value, expected
@@ -256,9 +250,7 @@ class TargetError(UserError, ValueError):
 
 
 class RewriteError(InternalError, RuntimeError):
-    """Rules that undo each other, or that grow the graph without end; `rules` are those that fired
-    last.
-    """
+    """Rules that undo each other or grow the graph forever; `rules` are the rules that fired last."""
 
     def __init__(
         self, *, ruleset: str, rules: tuple[str, ...], node: object, result: object
@@ -266,6 +258,6 @@ class RewriteError(InternalError, RuntimeError):
         self.ruleset, self.rules, self.node, self.result = ruleset, rules, node, result
         loop = ", ".join(rules[:8]) + (", ..." if len(rules) > 8 else "")
         super().__init__(
-            f"rewriting with {ruleset} does not end: {loop}",
+            f"rewriting with {ruleset} does not terminate: {loop}",
             notes=(f"at {node}", f"which became {result}"),
         )

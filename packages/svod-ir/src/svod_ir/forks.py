@@ -1,13 +1,13 @@
-"""Locks and `os.fork`: the child has one thread, and would wait forever for a lock that another
-thread held.
+"""Locks that survive `os.fork`: the child has only the forking thread, and would deadlock on a lock
+that another thread held.
 
-Three ways out. A lock that is held for long, and guards what can be computed again, is made by
-`make_lock` and is free in the child. One that is held for moments, and guards a table that must not
-be seen half changed, is given to `hold_across_fork`: a fork waits until nobody holds it. Either is
-reentrant, since a finalizer may run in the middle of any step of a thread, and look into the same
-table. A call into native code that takes locks of its own, which nobody can renew, is made inside
-`delaying_forks`: a fork waits until it has returned. It also waits for imports of svod's modules
-and of those that these use (see `import_locks`).
+There are three remedies. `make_lock` is for a lock that is held for long and guards data that can
+be recomputed: it is free in the child. `hold_across_fork` is for a lock that is held briefly and
+guards a table that must not be seen half changed: a fork waits until the lock is free. Both kinds
+must be reentrant, since a finalizer may run at any step of a thread and use the same table.
+`delaying_forks` is for calls into native code with its own locks, which Python cannot reinitialize:
+a fork waits until such calls have returned. A fork also waits for imports of svod's modules and of
+modules that these import (see `_import_locks`).
 
 Example:
     >>> from svod_ir.forks import delaying_forks, hold_across_fork, make_lock
@@ -35,7 +35,7 @@ __all__ = ["Lock", "delaying_forks", "hold_across_fork", "make_lock"]
 
 
 class Lock(Protocol):
-    """What the locks of `threading` have.
+    """The interface of the locks of `threading`.
 
     Example:
         >>> def call_locked(lock: Lock, work):
@@ -57,43 +57,41 @@ class Lock(Protocol):
     ) -> None: ...
 
 
-class _Renewable(Lock, Protocol):
+class _ReinitializableLock(Lock, Protocol):
     def _at_fork_reinit(self) -> None: ...
     def _is_owned(self) -> bool: ...
 
 
 L = TypeVar("L", bound=Lock)
 
-_PATIENCE_SECONDS: Final = 1.0
+_MAX_WAIT_SECONDS: Final = 1.0
 
-_renewed: set[weakref.ref[Lock]] = set()
+_reinitialized: set[weakref.ref[Lock]] = set()
 _held: dict[int, weakref.ref[Lock]] = {}
 
 
 def make_lock() -> Lock:
-    """A reentrant lock that is free in the child of a fork, unless the thread that forks
-    holds it.
-    """
+    """A reentrant lock that is free in a forked child, unless the forking thread holds it."""
     lock: Lock = threading.RLock()
-    _renewed.add(weakref.ref(lock, _renewed.discard))
+    _reinitialized.add(weakref.ref(lock, _reinitialized.discard))
     return lock
 
 
 _adding: Final = threading.RLock()
-"""Held by a thread that forks, so that no lock comes to `_held` between its look at that and the
-fork.
+"""Held by a forking thread, so that no lock is added to `_held` between its acquiring all of them
+and the fork.
 """
 
 _forking: Final = set[int]()
-"""The threads that fork, or wait until they may."""
+"""Threads that are forking, or waiting to fork."""
 
 _may_enter = threading.Event()
-"""Set while there is none of them."""
+"""Set while `_forking` is empty."""
 _may_enter.set()
 
 
 def hold_across_fork(lock: L) -> L:
-    """Let forks wait until `lock` is free, and return it.
+    """Register `lock` so that forks wait until it is free, and return it.
 
     Example:
         >>> table, lock = {}, hold_across_fork(threading.RLock())
@@ -108,11 +106,11 @@ def hold_across_fork(lock: L) -> L:
 
 
 class _Own(threading.local):
-    """What belongs to one thread.
+    """State of one thread.
 
     Attributes:
-        taken: the locks that it holds while it forks.
-        delaying: held while it is inside `delaying_forks`, `depth` blocks deep.
+        taken: the locks that the thread holds while it forks.
+        delaying: held while the thread is inside `delaying_forks`, nested `depth` blocks deep.
     """
 
     def __init__(self) -> None:
@@ -126,13 +124,11 @@ _own: Final = _Own()
 
 @contextmanager
 def delaying_forks() -> Generator[None]:
-    """Let forks of other threads wait until this block ends; several threads may be in such blocks
-    at a time.
-    """
-    # Threads that enter in turn would keep a fork waiting forever, which therefore comes first. But
-    # the thread that forks may wait for what this one holds.
+    """Context in which other threads do not fork; several threads may be in such contexts at once."""
+    # Entering threads wait for pending forks first, since threads that enter in turn would starve a
+    # fork. The wait is bounded, since the forking thread may wait for a lock that this one holds.
     if not _own.depth:
-        _may_enter.wait(_PATIENCE_SECONDS)
+        _may_enter.wait(_MAX_WAIT_SECONDS)
     with _own.delaying:
         _own.depth += 1
         try:
@@ -145,26 +141,26 @@ def _acquire_held() -> None:
     _forking.add(threading.get_ident())
     _may_enter.clear()
     awaited: set[str] = set()
-    # Who holds one of them may wait for another, or for an import: what cannot be had at once is
-    # waited for with empty hands.
+    # A holder of one lock may wait for another lock, or for an import. To avoid a deadlock, release
+    # all locks before blocking on one that is not free.
     missing: Lock | None = _adding
     while missing is not None:
         _release_taken()
         missing.acquire()
         _own.taken.append(missing)
-        missing = _acquire_others(missing)
+        missing = _acquire_remaining(missing)
         if missing is None and (name := find_import()) is not None and name not in awaited:
             _release_taken()
-            # Once: what is still there afterwards is an import that waits for this thread.
+            # Wait once for each import: one that is still running may be waiting for this thread.
             awaited.add(name)
             wait_for_import(name)
             missing = _adding
 
 
-def _acquire_others(first: Lock) -> Lock | None:
-    """Take all locks but `first`, and return the one that somebody has."""
-    others = [_adding, *(lock for ref in list(_held.values()) if (lock := ref()) is not None)]
-    for lock in others:
+def _acquire_remaining(first: Lock) -> Lock | None:
+    """Acquire all locks but `first` without blocking; return the first one that is not free."""
+    locks = [_adding, *(lock for ref in list(_held.values()) if (lock := ref()) is not None)]
+    for lock in locks:
         if lock is not first:
             if not lock.acquire(blocking=False):
                 return lock
@@ -184,21 +180,23 @@ def _release_held() -> None:
         _may_enter.set()
 
 
-def _renew() -> None:
+def _reinitialize() -> None:
     global _may_enter
     _forking.clear()
-    _may_enter = threading.Event()  # another thread may have been about to change it
+    _may_enter = threading.Event()  # another thread may have been changing it during the fork
     _release_held()
-    for ref in list(_renewed):
-        lock = cast("_Renewable | None", ref())
-        # What this thread holds itself, it will release.
+    for ref in list(_reinitialized):
+        lock = cast("_ReinitializableLock | None", ref())
+        # Locks that this thread holds stay locked; this thread will release them.
         if lock is not None and not lock._is_owned():  # pyright: ignore[reportPrivateUsage]
             lock._at_fork_reinit()  # pyright: ignore[reportPrivateUsage]
 
 
 if hasattr(os, "register_at_fork"):
-    # These take a lock before a fork and release it after it. If another thread imported one of
-    # them while a fork waits for imports, a lock would be released that nobody took.
+    # These modules take a lock before a fork and release it afterwards. If another thread imported
+    # one while a fork waits for imports, the release would have no matching acquire.
     for _name in ("concurrent.futures.thread", "logging"):
         import_module(_name)
-    os.register_at_fork(before=_acquire_held, after_in_parent=_release_held, after_in_child=_renew)
+    os.register_at_fork(
+        before=_acquire_held, after_in_parent=_release_held, after_in_child=_reinitialize
+    )

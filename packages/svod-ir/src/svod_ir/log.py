@@ -1,5 +1,5 @@
-"""Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent until somebody
-configures them.
+"""Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent unless configured.
+
 
 Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
 
@@ -24,7 +24,7 @@ logging.getLogger("svod").addHandler(logging.NullHandler())
 
 
 class EventLogger(Protocol):
-    """What a caller may do with a logger: an event's name, and its data as keywords.
+    """The interface of a logger: an event's name, and its data as keywords.
 
     Example:
         >>> def say_done(logger: EventLogger, n_nodes: int) -> None:
@@ -40,7 +40,7 @@ class EventLogger(Protocol):
 
 
 class _LazyLogger:
-    """Checks the level first: structlog is imported, and an event built, only where it will be
+    """Logger that checks the level first, so that structlog is imported only if an event is
     written.
     """
 
@@ -63,7 +63,7 @@ class _LazyLogger:
 
 @cache
 def get_logger(name: str) -> EventLogger:
-    """The logger `svod.<name>`; one that begins with `svod` is taken as it is."""
+    """The logger `svod.<name>`; a name that begins with `svod` is used unchanged."""
     return _LazyLogger(name if name.split(".")[0] == "svod" else f"svod.{name}")
 
 
@@ -71,7 +71,7 @@ def get_logger(name: str) -> EventLogger:
 def _bind(name: str) -> EventLogger:
     import structlog
 
-    # The processors are given here, so that svod neither reads nor changes the application's
+    # The processors are passed here, so that svod neither reads nor changes the application's
     # structlog configuration.
     return structlog.wrap_logger(
         logging.getLogger(name),

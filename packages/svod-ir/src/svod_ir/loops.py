@@ -1,24 +1,21 @@
-"""Loops and choices in graphs of tensors: LOOP, SWITCH, and the RESULTs of both.
+"""Loops and branches in graphs of tensors: LOOP, SWITCH, and the RESULTs of both.
 
     LOOP[body, n_carried, n_sliced, counter, is_reversed, is_conditional] count, carried..., sliced..., constants...
     SWITCH[bodies] index, operands...
     RESULT[position] loop
 
-A body is a graph of its own, closed: a SINK of values made of PARAMs, which stand for the operands
-in their order, and of variables. A PARAM is flat, and is seen in the shape of its operand as memory
-is; of a sliced operand it is one slice, without the first axis. A sharded operand takes a PARAM for
-each of its shards (`make_parameter` makes these forms). Of complex operands, and values of a body,
-a LOOP or SWITCH has the parts, along a last axis (AS_REAL), and its results are complex again
-(AS_COMPLEX): what is repeated and chosen is real.
+A body is a closed graph of its own: a SINK of values computed from PARAMs, which read the operands
+in order, and from variables. A PARAM is flat, and is viewed in the shape of its operand; the PARAM
+of a sliced operand is one slice, without the first axis. A sharded operand has one PARAM for each
+shard (`make_parameter` makes these views). Complex operands and values of a body are split into
+their parts along a last axis (AS_REAL), and the results are joined again (AS_COMPLEX), so that a
+LOOP or SWITCH computes on real numbers only.
+A variable that a body reads and the surrounding graph binds is a constant operand, its BIND. The
+BIND takes a slot like any operand, but the body has no PARAM for it.
 
-A variable that a body reads and the graph around it binds stands among the constant operands, as
-its BIND: it takes a slot as any operand does, of which the body has no PARAM.
-
-A LOOP binds its counter in its body. No LOOP inside of the body binds a variable of the same name,
-so that a graph may move into a body, or out of it, without its variables changing their meaning.
-Derivatives put loops into loops that were made apart from them: `make_loop` renames the inner
-counters there.
-
+A LOOP binds its counter in its body. No nested LOOP may bind a variable of the same name, so that a
+graph can move into or out of a body without changing the meaning of its variables. Derivatives nest
+loops that were made separately: `make_loop` renames the inner counters then.
 Example:
     >>> import numpy as np
     >>> from svod_dtype import int32
@@ -30,7 +27,7 @@ Example:
     >>> state, row = make_parameter(start, slots[0]), make_parameter(x, slots[1], is_slice=True)
     >>> state.shape, row.shape
     ((2,), (2,))
-    >>> body = UOp.sink(state + row, state * 10)  # what is carried, and what is stacked
+    >>> body = UOp.sink(state + row, state * 10)  # the next carry, and the value to stack
     >>> total, seen = make_loop(body, 3, (start, x), n_carried=1, n_sliced=1)
     >>> evaluate(total).tolist(), evaluate(seen).tolist()
     ([6, 10], [[0, 10], [0, 20], [20, 50]])
@@ -49,7 +46,7 @@ Example:
     >>> evaluate(make_results(doubled)[0]).tolist()
     [16, 38]
     >>> find_loop_fault(loop.with_src(loop.src[:2]))
-    'a LOOP has an operand for all that is carried and sliced, and a next value for all that is carried'
+    'a LOOP needs an operand for each carry and slice, and a next value for each carry'
 """
 
 from __future__ import annotations
@@ -105,12 +102,12 @@ __all__ = [
 ]
 
 MAX_ITERATIONS: Final = (1 << 31) - 1
-"""A computed number of iterations is at most this."""
+"""Upper bound of a computed trip count."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopParts:
-    """The parts of a LOOP: its operands, and the values that its body gives.
+    """The operands of a LOOP and the results of its body, by name.
 
     Example:
         >>> from svod_dtype import int32
@@ -131,7 +128,7 @@ class LoopParts:
 
 
 def read_loop(loop: UOp) -> LoopParts:
-    """The parts of a LOOP by name."""
+    """Split a LOOP into its named operands and the results of its body."""
     arg: LoopArg = loop.arg
     operands, sources = loop.src[1:], arg.body.src
     end_sliced = arg.n_carried + arg.n_sliced
@@ -159,16 +156,16 @@ def make_loop(
     is_conditional: bool = False,
     is_recomputed: bool = False,
 ) -> tuple[UOp, ...]:
-    """The RESULTs of a LOOP: the carried values after the last iteration, then what is stacked (see
+    """Build a LOOP; return its RESULTs: the final carries, then the stacked values (see
     `svod_ir.args.LoopArg`).
 
     Args:
-        body: a SINK; its PARAMs are what `make_parameter` makes of the operands, in the slots of
+        body: a SINK; its PARAMs come from `make_parameter` for the operands, in the slots of
             `get_slots`.
-        count: the largest number of iterations: a size, or a 0-d integer tensor; below 0 means 0.
-        operands: what is carried, what is sliced, and what every iteration reads whole.
-        counter: the name of the body's variable that counts iterations; loops in the body that have
-            it get another one.
+        count: the maximum trip count: a size, or a 0-d integer tensor; a negative one means 0.
+        operands: the initial carries, the operands to slice, and the loop-invariant operands.
+        counter: the name of the body's variable that counts iterations; nested loops with this
+            counter are renamed.
 
     Raises:
         GraphError: if the body and the operands do not fit each other.
@@ -188,11 +185,12 @@ def make_loop(
 
 
 def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The RESULTs of a SWITCH: the values of `bodies[index]`; an index below 0 takes the first, one
-    beyond the last the last.
+    """Build a SWITCH; return its RESULTs: the values of `bodies[index]`, with the index clipped to
+    the valid range.
 
     Raises:
-        GraphError: if the bodies differ in what they give, or do not fit the operands.
+        GraphError: if the bodies return different numbers, shapes or dtypes of values, or do not
+            fit the operands.
 
     Example:
         >>> from svod_dtype import int32
@@ -221,7 +219,7 @@ def _with_real_values(body: UOp) -> UOp:
 
 
 def _with_dtypes(results: Sequence[UOp], body: UOp) -> tuple[UOp, ...]:
-    """Results that are pairs of parts as the complex numbers that the body gives."""
+    """Join results that are pairs of parts where the body returns complex values."""
     return tuple(
         [
             make_as_complex(r) if v.dtype.is_complex else r
@@ -231,18 +229,17 @@ def _with_dtypes(results: Sequence[UOp], body: UOp) -> tuple[UOp, ...]:
 
 
 def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
-    """What stands for an operand in a body: its PARAM, in the shape of the operand, or of one slice
-    of it.
+    """The PARAM that reads an operand in a body, viewed in the shape of the operand, or of one
+    slice of it.
 
-    A sharded operand has as many PARAMs as shards, in slots from `slot` on.
+    A sharded operand has one PARAM for each shard, in consecutive slots from `slot` on.
 
     Raises:
-        GraphError: if an operand that is sliced has no axis, or is split between devices along its
-            first one.
+        GraphError: if a sliced operand is 0-d, or is sharded along its first axis.
     """
     shape = tuple(map(_unbind_size, operand.shape))
     if is_slice and not shape:
-        raise GraphError(rule="a sliced operand has an axis", node=operand)
+        raise GraphError(rule="a sliced operand needs at least one axis", node=operand)
     shape = shape[1:] if is_slice else shape
     placement = operand.placement
     if not isinstance(placement, Sharding):
@@ -251,21 +248,21 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
     if is_slice and axis is not None:
         if axis == 0:
             raise GraphError(
-                rule="a sliced operand is not split along its first axis", node=operand
+                rule="a sliced operand must not be sharded along its first axis", node=operand
             )
         axis -= 1
     shapes = [shape] * len(placement.devices)
     if axis is not None:
         shapes = [(*shape[:axis], size, *shape[axis + 1 :]) for size in placement.sizes]
     shards = [
-        _make_shaped(operand, part, slot + i, device)
-        for i, (part, device) in enumerate(zip(shapes, placement.devices, strict=True))
+        _make_shaped(operand, shard_shape, slot + i, device)
+        for i, (shard_shape, device) in enumerate(zip(shapes, placement.devices, strict=True))
     ]
     return UOp(Op.MULTI, operand.dtype, (UOp(Op.MSTACK, operand.dtype, tuple(shards)),), axis)
 
 
 def make_counter(name: str, count: SInt) -> UOp:
-    """The variable of a body that is the number of the iteration, of at most `count`.
+    """The variable of a body that counts its iterations, of at most `count`.
 
     Example:
         >>> make_counter("i", 10).bounds, make_counter("i", UOp.variable("n", 1, 8)).bounds
@@ -281,13 +278,13 @@ def make_results(node: UOp) -> tuple[UOp, ...]:
 
 
 def count_results(node: UOp) -> int:
-    """How many results a LOOP or SWITCH has."""
+    """Number of results of a LOOP or SWITCH."""
     sources = get_bodies(node)[0].src
     return len(sources) - (node.op is Op.LOOP and node.arg.is_conditional)
 
 
 def count_slots(operand: UOp) -> int:
-    """How many slots an operand takes: one for each of its shards.
+    """Number of slots of an operand: one for each of its shards.
 
     Example:
         >>> from svod_ir.testing.nodes import buffer, stack
@@ -307,9 +304,9 @@ def get_slots(operands: Sequence[UOp]) -> tuple[int, ...]:
 
 
 def find_count(loop: UOp) -> SInt | None:
-    """The number of iterations of a LOOP as a size, or None where it is computed.
+    """The trip count of a LOOP as a size, or None if it is computed at run time.
 
-    A conditional loop may have fewer.
+    A conditional loop may run fewer iterations.
     """
     count = loop.src[0]
     if count.op is Op.CONST:
@@ -323,7 +320,7 @@ def get_result_shape(result: UOp) -> tuple[SInt, ...]:
     position: int = result.arg
     shape = get_bodies(node)[0].src[position].shape
     if any(not isinstance(size, int) for size in shape):
-        # Variables of a body are bound around it.
+        # The surrounding graph binds the variables of a body.
         binds = {bind.symbol: bind for bind in _iter_binds(node)}
         shape = tuple(
             s if isinstance(s, int) else normalize_size(s.substitute(binds)) for s in shape
@@ -333,14 +330,14 @@ def get_result_shape(result: UOp) -> tuple[SInt, ...]:
     count = find_count(node)
     if count is None:
         raise GraphError(
-            rule="a loop that stacks values has a number of iterations that is a size", node=node
+            rule="a loop that stacks values needs a trip count that is a size", node=node
         )
     return (count, *shape)
 
 
 def get_result_placement(result: UOp) -> Placement:
-    """The placement of a RESULT: that of the value in the body, shifted by the axis that stacking
-    puts before the others.
+    """The placement of a RESULT: the placement of the value in the body. Stacking adds a leading
+    axis, so it shifts a sharded axis by one.
     """
     node = result.source
     position: int = result.arg
@@ -352,9 +349,9 @@ def get_result_placement(result: UOp) -> Placement:
     if is_carried and placement is None:
         placement = node.src[1 + position].placement
     if placement is None:
-        # What is made from no memory is stored where the others are.
-        found = next((p for s in node.src if (p := s.placement) is not None), None)
-        return found.replicated if isinstance(found, Sharding) else found
+        # A value computed from no memory is stored on the device of the operands.
+        known = next((p for s in node.src if (p := s.placement) is not None), None)
+        return known.replicated if isinstance(known, Sharding) else known
     if (
         is_loop
         and not is_carried
@@ -380,7 +377,7 @@ def _make_checked(node: UOp) -> tuple[UOp, ...]:
 def _make_count(count: SInt) -> UOp:
     if isinstance(count, int):
         return to_node(max(count, 0))
-    # What is computed is read from memory.
+    # A computed count is read from memory, as int64.
     return count if _is_size(count) else make_cast(count, int64)
 
 
@@ -417,30 +414,25 @@ def _find_loop_fault(loop: UOp) -> str | None:
     arg: LoopArg = loop.arg
     n_sources, n_operands = len(arg.body.src), len(loop.src) - 1
     if n_sources < arg.n_carried + arg.is_conditional or n_operands < arg.n_carried + arg.n_sliced:
-        return (
-            "a LOOP has an operand for all that is carried and sliced, and a next value for all"
-            " that is carried"
-        )
+        return "a LOOP needs an operand for each carry and slice, and a next value for each carry"
     parts = read_loop(loop)
     if not parts.count.dtype.is_int or parts.count.shape != ():
-        return "a LOOP is repeated a whole number of times, a scalar"
+        return "the trip count of a LOOP is an integer scalar"
     if (parts.sliced or parts.stacked) and find_count(loop) is None:
-        return "a LOOP that slices or stacks has a number of iterations that is a size"
+        return "a LOOP that slices or stacks needs a trip count that is a size"
     for k, operand in enumerate(parts.sliced):
         if operand.shape[:1] != (find_count(loop),):
-            return f"the operand sliced at {k} has as many slices as there are iterations"
+            return f"the first axis of sliced operand {k} has the size of the trip count"
     if parts.go_on is not None and parts.stacked:
-        return "a LOOP that may end early stacks nothing"
+        return "a conditional LOOP must not stack values"
     if parts.go_on is not None and (parts.go_on.dtype is not bool_ or parts.go_on.shape != ()):
-        return "what says whether a LOOP goes on is a bool scalar"
+        return "the condition of a LOOP is a bool scalar"
     for k, (operand, value) in enumerate(zip(parts.carried, parts.next_values, strict=True)):
-        fault = _find_difference(f"the value carried at {k}", operand, value)
+        fault = _find_difference(f"carry {k}", operand, value)
         if fault is not None:
             return fault
     if arg.counter is not None and arg.counter in list_bound_names(arg.body):
-        return (
-            f"the loops in the body of a LOOP that counts by {arg.counter} count by other variables"
-        )
+        return f"loops nested in a LOOP with the counter {arg.counter} need other counters"
     fault = _find_body_fault(arg.body, _list_slots(loop))
     end_carried = sum(map(count_slots, parts.carried))
     return _find_written_fault(arg.body, end_carried) if fault is None else fault
@@ -449,36 +441,36 @@ def _find_loop_fault(loop: UOp) -> str | None:
 def _find_switch_fault(switch: UOp) -> str | None:
     bodies: tuple[UOp, ...] = switch.arg.bodies
     if not switch.src[0].dtype.is_int or switch.src[0].shape != () or not bodies:
-        return "a SWITCH takes an integer scalar and has a body"
+        return "a SWITCH needs an integer scalar and at least one body"
     slots = _list_slots(switch)
     for body in bodies:
         fault = _find_body_fault(body, slots)
         if fault is not None:
             return fault
         if len(body.src) != len(bodies[0].src):
-            return "the bodies of a SWITCH give as many values"
-        for k, (first, other) in enumerate(zip(bodies[0].src, body.src, strict=True)):
-            first, other = (other, first) if first.placement is None else (first, other)
-            fault = _find_difference(f"the value at {k}", first, other)
+            return "the bodies of a SWITCH return equally many values"
+        for k, (first, second) in enumerate(zip(bodies[0].src, body.src, strict=True)):
+            first, second = (second, first) if first.placement is None else (first, second)
+            fault = _find_difference(f"result {k}", first, second)
             if fault is not None:
                 return fault
     return None
 
 
-def _find_difference(what: str, first: UOp, other: UOp) -> str | None:
-    if first.dtype is not other.dtype:
-        return f"{what} keeps its dtype, {first.dtype}, not {other.dtype}"
-    shapes = [tuple(map(_unbind_size, x.shape)) for x in (first, other)]
+def _find_difference(what: str, first: UOp, second: UOp) -> str | None:
+    if first.dtype is not second.dtype:
+        return f"{what} keeps its dtype, {first.dtype}, not {second.dtype}"
+    shapes = [tuple(map(_unbind_size, x.shape)) for x in (first, second)]
     if shapes[0] != shapes[1]:
         return f"{what} keeps its shape, {format_shape(shapes[0])}, not {format_shape(shapes[1])}"
-    first_place, place = first.placement, other.placement
-    # What comes from no memory is stored where the other one is, but for that its parameter would
-    # need to know the shards.
-    is_free = place is None or (first_place is None and not isinstance(place, Sharding))
+    first_placement, placement = first.placement, second.placement
+    # A value computed from no memory is stored with the other value, unless that one is sharded:
+    # its parameter would need to know the shards.
+    is_free = placement is None or (first_placement is None and not isinstance(placement, Sharding))
     return (
         None
-        if is_free or first_place == place
-        else f"{what} keeps its placement, {first_place}, not {place}"
+        if is_free or first_placement == placement
+        else f"{what} keeps its placement, {first_placement}, not {placement}"
     )
 
 
@@ -488,14 +480,14 @@ def _find_written_fault(body: UOp, end_carried: int) -> str | None:
         while memory.op is not Op.PARAM and memory.src:
             memory = memory.src[0]
         if memory.op is not Op.PARAM or memory.arg.slot >= end_carried:
-            return "the body of a LOOP writes only what is carried"
+            return "the body of a LOOP writes only the memory of carries"
     return None
 
 
 class _Slot(NamedTuple):
-    """What the PARAM of a slot is:
+    """The PARAM that a slot requires.
 
-    None for sizes that variables decide, and for places that are not known yet.
+    `n_elements` is None if variables decide it, `device` None if it is not known yet.
     """
 
     operand: UOp
@@ -517,10 +509,10 @@ def _list_slots(node: UOp) -> list[_Slot]:
             continue
         for i, device in enumerate(placement.devices):
             axis = placement.axis
-            part = (
+            shard_shape = (
                 shape if axis is None else (*shape[:axis], placement.sizes[i], *shape[axis + 1 :])
             )
-            slots.append(_Slot(operand, _divide(part, divisor), device))
+            slots.append(_Slot(operand, _divide(shard_shape, divisor), device))
     return slots
 
 
@@ -544,13 +536,13 @@ def _find_body_fault(body: UOp, slots: Sequence[_Slot]) -> str | None:
         param: ParamArg = node.arg
         slot, size, device = param
         if not 0 <= slot < len(slots):
-            return f"a body has PARAMs for its {len(slots)} slots, not {slot}"
-        operand, n_elements, place = slots[slot]
+            return f"a PARAM's slot is below {len(slots)}, the number of slots, not {slot}"
+        operand, n_elements, operand_device = slots[slot]
         if node.dtype is not operand.dtype or (n_elements is not None and size != n_elements):
             return (
-                f"the PARAM in slot {slot} is as its operand: {n_elements} elements of"
+                f"the PARAM in slot {slot} has the spec of its operand: {n_elements} elements of"
                 f" {operand.dtype}"
             )
-        if device is not None and place is not None and device != place:
-            return f"the PARAM in slot {slot} is where its operand is, on {place}"
+        if device is not None and operand_device is not None and device != operand_device:
+            return f"the PARAM in slot {slot} is on the device of its operand, {operand_device}"
     return None

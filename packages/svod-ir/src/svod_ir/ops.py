@@ -1,8 +1,8 @@
-"""The ops of the IR, on one screen.
+"""Table of the ops of the IR.
 
-`Op` (`op.py`) is the kind of a node.  `TABLE` says for each op which operands and which `arg` it
-takes, what its dtype is, and in which stages of the pipeline it may stand; the printer, the parser,
-the stage specifications and the documentation read it.
+`Op` (`_op.py`) is the kind of a node. For each op, `TABLE` lists its operands and `arg`, its dtype,
+and the stages of the pipeline in which it is allowed. The printer, the parser, the stage
+specifications and the documentation read it.
 
 Conventions that hold everywhere:
 
@@ -12,17 +12,17 @@ Conventions that hold everywhere:
 - `FMOD` is the exact remainder of a quotient rounded toward 0, with the sign of the left operand,
   as `fmod` of C.
 - `MAX` and `MIN` of floats give NaN where either side is NaN.
-- A 0-d operand of an elementwise op stands for that value at every element.
-- A complex dtype stands in graphs of tensors alone, and in no memory: its values lie there as pairs
-  of floats, the real part first, along a last axis of 2 (AS_COMPLEX and AS_REAL). The first pass
-  writes both parts of each complex node as nodes.
+- A 0-d operand of an elementwise op is broadcast to every element.
+- Complex dtypes exist only in graphs of tensors. Memory stores complex values as pairs of floats,
+  the real part first, along a last axis of 2 (AS_COMPLEX and AS_REAL). The first pass replaces each
+  complex node by one node for each part.
 - An `arg` that lists sizes holds `None` where the size is symbolic; the operands after the first
   fill the `None`s in order (`UOp.sizes` gives the filled tuple).
 - Memory objects carry the dtype of their elements. `INDEX(buffer, i..., gate?)` is a location; a
-  gate is a last operand of bool. Where a value is expected, a location means its content, until
-  the add-loads pass makes the LOAD explicit. A location whose dtype has n lanes and whose index is
-  a scalar is n consecutive elements; with an index of n lanes it is a gather or scatter.
-
+  gate is a last operand of bool. Where a value is expected, a location means the value stored
+  there, until the add-loads pass makes the LOAD explicit. A location whose dtype has n lanes and
+  whose index is a scalar is n consecutive elements; with an index of n lanes it is a gather or
+  scatter.
 Example:
     >>> from svod_dtype import float32, int32
     >>> from svod_ir.ops import TABLE, Op, OpRow, count_operands, get_identity, takes
@@ -69,7 +69,7 @@ __all__ = [
 
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP})
 MARKS: Final = frozenset({Op.DETACH, Op.TRACED, Op.GRADIENT})
-"""What is its first operand, and says only how derivatives are taken."""
+"""Ops that return their first operand, and only control how derivatives are taken."""
 MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
 STAGES: Final = {
     "graph": "graph",
@@ -80,58 +80,53 @@ STAGES: Final = {
     "lowered": "lowered",
     "program": "kernel lowered program",
 }
-"""The stages of a graph in their order, and in which of them an op may stand, by its row, to stand
-in that one.
+"""The stages of a graph in order; an op is allowed in a stage if its row lists one of these stages.
 
 graph: tensors. ranged: RANGE and INDEX instead of movement. kernel graph: the CALLs that kernelize
-makes, and what repeats them. kernel: the body of one CALL, before and while it is optimised.
-lowering: a kernel on its way, in which the forms of both may stand side by side. lowered: what
-renderers accept. program: CALLs and compile stages."""
+makes, and their repetition. kernel: the body of one CALL, before and during optimisation.
+lowering: a kernel during lowering, with ops of both stages. lowered: the input of renderers.
+program: CALLs and compile stages."""
 
 
 class OpRow(NamedTuple):
-    """All that is said of an op.
+    """The properties of an op.
 
     The columns from `takes` on are about elementwise ops and reductions.
     """
 
     operands: str
-    """Their names; `?` is optional, `*` any number."""
+    """Names of the operands; `?` marks an optional one, `*` any number."""
     arg: type[tuple[object, ...]] | str
-    """What it holds.
+    """Type or description of the node's `arg`.
 
-    An arg of several fields is a NamedTuple; a node that is made with a bare tuple gets its fields.
+    An arg with several fields is a NamedTuple; a bare tuple is converted to it.
     """
     dtype: str
     stages: str
     takes: str = "any"
-    """For which dtypes it is defined, a key of `DTYPE_CLASSES`."""
+    """Dtypes that the op is defined for, a key of `DTYPE_CLASSES`."""
     is_common: bool = False
-    """Every processor with ordinary arithmetic has it; a target that says nothing else has these
-    ops.
-    """
+    """Whether every processor with ordinary arithmetic has it: the default ops of a target."""
     is_function: bool = False
-    """A function of real numbers, of which targets may give other last bits."""
+    """Whether it is a function of real numbers, whose last bits may differ between targets."""
     is_commutative: bool = False
     is_associative: bool = False
     identity: str = ""
-    """What a reduction with it starts from, a key of `IDENTITIES`; empty for what is no
-    reduction.
-    """
+    """Identity of a reduction, a key of `IDENTITIES`; empty if the op does not reduce."""
     instructions: int = 1
-    """About how many plain instructions it takes the time of, as lowered."""
+    """Approximate time of the lowered op, in plain instructions."""
     recompute_cost: int = 1
-    """What computing an element again costs against keeping it, in additions: less than its time,
-    since it is beside others.
+    """Cost of recomputing an element rather than storing it, in additions; less than its time,
+    since it runs beside other instructions.
     """
     infix: str = ""
-    """How people write it between its operands."""
+    """Python operator, as displayed between the operands."""
     is_proved: bool = False
-    """The prover has its exact meaning, for integers and bool."""
+    """Whether the prover models its exact semantics, for integers and bool."""
 
     @property
     def arg_text(self) -> str:
-        """What `arg` holds, for people: `RangeArg(id, kind)`."""
+        """Type of `arg` for display: `RangeArg(id, kind)`."""
         return (
             self.arg
             if isinstance(self.arg, str)
@@ -318,7 +313,7 @@ TABLE: Final[dict[Op, OpRow]] = {
 
 
 def _select(*rows: OpRow) -> frozenset[Op]:
-    """The ops with the operands, the arg, the dtype and the stages of one of these rows."""
+    """The ops that share operands, arg, dtype and stages with one of these rows."""
     forms = {row[:4] for row in rows}
     return frozenset(op for op, row in TABLE.items() if row[:4] in forms)
 
@@ -328,14 +323,14 @@ COMPARISON: Final = _select(_COMPARE)
 BINARY: Final = _select(_BINARY, _COMPARE)
 TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
 COMPLEX_PARTS: Final = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
-"""Between complex numbers and their parts, element by element, in graphs of tensors alone."""
+"""Elementwise ops between complex numbers and their parts, in graphs of tensors only."""
 ELEMENTWISE: Final = UNARY | BINARY | TERNARY | {Op.CAST, Op.BITCAST}
 COMMUTATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_commutative)
 ASSOCIATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_associative)
 REDUCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.identity)
 FUNCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.is_function)
 ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(row.arg, str)}
-"""The NamedTuples that args of several fields are."""
+"""The NamedTuple types of args with several fields."""
 
 
 _COMPLEX: Final = frozenset(
@@ -354,23 +349,21 @@ _COMPLEX: Final = frozenset(
         Op.IMAG,
     }
 )
-"""What is computed of complex numbers; other functions of them are composed of functions of their
-parts.
-"""
+"""Ops on complex numbers; other complex functions are composed from functions of the parts."""
 
 
 def takes(op: Op, dtype: DType) -> bool:
-    """Whether an elementwise op is defined for operands of `dtype`."""
+    """True if an elementwise op is defined for operands of `dtype`."""
     if dtype.is_complex:
         return op in _COMPLEX
     return DTYPE_CLASSES[TABLE[op].takes](dtype)
 
 
 def count_operands(op: Op) -> int:
-    """How many operands an elementwise op has."""
+    """Number of operands of an elementwise op."""
     return len(TABLE[op].operands.split())
 
 
 def get_identity(op: Op, dtype: DType) -> bool | int | float:
-    """What a reduction with `op` starts from, in each lane."""
+    """Identity element of a reduction with `op`, in each lane."""
     return IDENTITIES[TABLE[op].identity](dtype)

@@ -26,9 +26,10 @@ __all__ = ["IROptions", "PassSelector", "make_child_environment"]
 
 @dataclass(frozen=True, slots=True)
 class PassSelector:
-    """Which passes are meant:
+    """A set of selected passes:
 
-    `*` for all, `lower` for a pipeline's, `lower:expand` for one; several with commas.
+    `*` for all, `lower` for a pipeline, `lower:expand` for one pass; several are separated by
+    commas.
     """
 
     entries: tuple[tuple[str, str], ...] = ()
@@ -38,11 +39,11 @@ class PassSelector:
         """Parse the value of `variable`.
 
         Raises:
-            OptionError: if a part is no name, `*`, or two names with a colon.
+            OptionError: if an entry is not `*`, a name, or two names with a colon.
         """
         entries: list[tuple[str, str]] = []
-        for part in text.split(",") if text.strip() else ():
-            pipeline, colon, name = (piece.strip() for piece in part.partition(":"))
+        for entry in text.split(",") if text.strip() else ():
+            pipeline, colon, name = (piece.strip() for piece in entry.partition(":"))
             if not _is_name(pipeline) or (colon and not _is_name(name)):
                 raise OptionError(
                     variable=variable,
@@ -53,16 +54,16 @@ class PassSelector:
         return PassSelector(tuple(entries))
 
     def matches(self, pipeline: str, name: str) -> bool:
-        """Whether pass `name` of `pipeline` is meant."""
+        """True if pass `name` of `pipeline` is selected."""
         return any(p in ("*", pipeline) and n in ("*", name) for p, n in self.entries)
 
     def find_unknown(self, passes: Iterable[tuple[str, str]]) -> str | None:
-        """The first entry that means none of these passes, given as pipeline and name."""
+        """The first entry that selects none of these passes, which are (pipeline, name) pairs."""
         known = list(passes)
         for entry in self.entries:
-            alone = PassSelector((entry,))
-            if not any(alone.matches(*names) for names in known):
-                return str(alone)
+            single = PassSelector((entry,))
+            if not any(single.matches(*names) for names in known):
+                return str(single)
         return None
 
     def __bool__(self) -> bool:
@@ -78,19 +79,19 @@ def _is_name(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True, init=False)
 class IROptions:
-    """What is checked and written between passes.
+    """Checks and dumps between passes.
 
     Attributes:
-        check: checks after each pass (`SVOD_CHECK`): `1`, the specification of its stage, the
-            shapes and dtypes of the results, and each call of a captured function that assigns
-            nothing, beside the plain function; `values`, also that each pass and each rewrite rule
-            preserves values, by evaluation before and after on random inputs; `0`, none.
+        check: checks after each pass (`SVOD_CHECK`): `1` verifies the stage's specification, the
+            shapes and dtypes of results, and each call of a captured function without assignments
+            against the plain function; `values` also verifies that each pass and rewrite rule
+            preserves values, by evaluation on random inputs; `0` disables checks.
         dump: the passes after which the graph is printed in text form (`SVOD_DUMP`): `*`, a
             pipeline, or `lower:expand`; several with commas.
         stop_after: the pass after which a pipeline ends (`SVOD_STOP_AFTER`), named as for `dump`.
 
     Raises:
-        OptionError: if a text names no check, or no passes.
+        OptionError: if a text does not name a check, or passes.
     """
 
     check: bool | Literal["values"] = False
@@ -116,7 +117,7 @@ class IROptions:
         """The options that the environment sets.
 
         Raises:
-            OptionError: if a variable has a value that it does not take.
+            OptionError: if a variable has an invalid value.
         """
         env = os.environ if environment is None else environment
         return IROptions(
@@ -124,8 +125,8 @@ class IROptions:
         )
 
     @property
-    def looks_at_passes(self) -> bool:
-        """Whether the passes must run, where an earlier process stored what they make."""
+    def needs_passes(self) -> bool:
+        """True if the passes must run even if their results are cached on disk."""
         return bool(self.check or self.dump or self.stop_after)
 
 
@@ -145,5 +146,5 @@ def _to_selector(value: PassSelector | str, variable: str) -> PassSelector:
 
 
 def make_child_environment(**changes: str) -> dict[str, str]:
-    """The environment of a process that works for this one."""
+    """The environment of a child process, with `changes`."""
     return {**os.environ, **changes}

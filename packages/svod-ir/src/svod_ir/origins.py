@@ -1,13 +1,12 @@
-"""Where nodes come from: the lines that built them, handed on while graphs are rewritten.
+"""Origins of nodes: the source lines that built them, propagated through rewrites.
 
-A node is hash-consed, so that what built it is no part of it. Labels are kept beside the graph: the
-process has one weak table, from nodes to the lines of a program that built them, and a compilation
-may `record` labels of its own instead (`svod_tensor` labels each node with its place in the graph,
-so that what is cached mentions no line).
+Nodes are hash-consed, so an origin is not part of a node. Labels are stored beside the graph: the
+process has one weak table from nodes to the source lines that built them, and a compilation may
+`record_labels` of its own instead (`svod_tensor` labels each node with its index in the graph, so
+that cached artifacts mention no line).
 
-A pass that rewrites a graph keeps a map from nodes to what they became. Where that map is made by
-`make_images`, labels follow by themselves: what has none below the image of a node was made for
-that node.
+A pass that rewrites a graph has a map from nodes to their images. If `make_images` made the map,
+labels propagate automatically: unlabeled nodes below an image get the labels of the node.
 
 Example:
     >>> from svod_dtype import float32
@@ -21,14 +20,14 @@ Example:
     >>> add_origin(y, Origin("/home/me/model.py", 3, "forward", "mul"))
     >>> needs_origin(y), has_origins(), format_origins(get_origins(y))
     (False, True, 'model.py:3 mul')
-    >>> from svod_ir.origins import add_gradient_origin, hand_on, make_images
+    >>> from svod_ir.origins import add_gradient_origin, make_images, propagate_labels
     >>> gradient, faster, joined = y * 3.0, y + 1.0, y - 1.0
     >>> add_gradient_origin(gradient, y)
     >>> format_origins(get_origins(gradient))
     'model.py:3 gradient of mul'
     >>> images = make_images()  # of a pass
     >>> images[y] = faster
-    >>> hand_on(joined, (y, gradient))
+    >>> propagate_labels(joined, (y, gradient))
     >>> format_origins(get_origins(faster)), len(get_origins(joined))
     ('model.py:3 mul', 2)
     >>> clear_origins()
@@ -61,10 +60,10 @@ __all__ = [
     "format_origins",
     "get_labels",
     "get_origins",
-    "hand_on",
     "has_origins",
     "make_images",
     "needs_origin",
+    "propagate_labels",
     "record_labels",
 ]
 
@@ -72,9 +71,7 @@ Labels: TypeAlias = "MutableMapping[UOp, frozenset[Hashable]]"
 
 
 class Origin(NamedTuple):
-    """A line of a program that built nodes, inside which scope, and the operation that it called
-    there.
-    """
+    """A source line that built nodes, its scope, and the operation that it called."""
 
     file: str
     line: int
@@ -87,7 +84,7 @@ class Origin(NamedTuple):
 
 
 def format_origins(origins: Collection[Origin], *, max_shown: int = 1) -> str:
-    """The first of some origins, and how many more there are."""
+    """Format the first origins, and the number of others."""
     texts = list(dict.fromkeys(map(str, origins)))
     more = f" (+{len(texts) - max_shown} more)" if len(texts) > max_shown else ""
     return ", ".join(texts[:max_shown]) + more
@@ -98,24 +95,22 @@ _recorded: ContextVar[Labels | None] = ContextVar("recorded", default=None)
 
 
 def has_origins() -> bool:
-    """Whether any node has an origin."""
+    """True if any node has an origin."""
     return bool(_origins)
 
 
 def add_origin(root: UOp, origin: Origin | None) -> None:
-    """Say that `origin` built all below `root` that has no origin yet; None for what is not
-    known.
-    """
+    """Set the origin of each node below `root` that has none; None marks it as unknown."""
     _label(_origins, root, frozenset() if origin is None else frozenset((origin,)))
 
 
 def add_gradient_origin(root: UOp, node: UOp) -> None:
-    """Say that what is below `root`, and has no origin yet, is part of the derivative of `node`."""
+    """Mark nodes below `root` that have no origin as part of the derivative of `node`."""
     if _origins and (label := _origins.get(node)):
         _label(
             _origins,
             root,
-            frozenset(_differentiate(one) if isinstance(one, Origin) else one for one in label),
+            frozenset(_differentiate(item) if isinstance(item, Origin) else item for item in label),
         )
 
 
@@ -129,23 +124,23 @@ def _differentiate(origin: Origin) -> Origin:
 
 
 def get_origins(node: UOp) -> frozenset[Origin]:
-    """The lines that built a node."""
+    """The source lines that built a node."""
     return frozenset(label for label in _origins.get(node, ()) if isinstance(label, Origin))
 
 
 def needs_origin(node: UOp) -> bool:
-    """Whether a line may be said to have built a node, and none was yet."""
+    """True if a node can have an origin, and has none yet."""
     return node not in _origins and not _is_memory(node)
 
 
 def clear_origins() -> None:
-    """Forget what built which node, for tests."""
+    """Forget all origins, for tests."""
     _origins.clear()
 
 
 @contextmanager
 def record_labels(labels: Labels) -> Generator[None]:
-    """Hand on `labels`, and not the origins of nodes, in what this context rewrites."""
+    """Propagate `labels`, instead of the origins of nodes, in the rewrites of this context."""
     token = _recorded.set(labels)
     try:
         yield
@@ -155,17 +150,13 @@ def record_labels(labels: Labels) -> Generator[None]:
 
 @defines("make_images")
 def make_images() -> dict[UOp, UOp]:
-    """An empty map from nodes to what they became; an entry that is set hands on the labels of its
-    key.
-    """
+    """An empty map from nodes to their images; setting an entry propagates the labels of its key."""
     labels = _find_recorded()
     return {} if labels is None else _Images(labels)
 
 
-def hand_on(image: UOp, nodes: Iterable[UOp]) -> None:
-    """Give `image`, and what has no labels below it, the labels of the nodes that it was
-    made from.
-    """
+def propagate_labels(image: UOp, nodes: Iterable[UOp]) -> None:
+    """Label `image`, and unlabeled nodes below it, with the labels of the nodes it was made from."""
     labels = _find_recorded()
     if labels is not None and image not in labels:
         none: frozenset[Hashable] = frozenset()
@@ -175,7 +166,7 @@ def hand_on(image: UOp, nodes: Iterable[UOp]) -> None:
 
 
 def get_labels(node: UOp) -> frozenset[Hashable]:
-    """The labels that are recorded for `node` in this context."""
+    """The labels recorded for `node` in this context."""
     labels = _recorded.get()
     return frozenset() if labels is None else labels.get(node, frozenset())
 
@@ -197,9 +188,9 @@ def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
 
 
 def _is_memory(node: UOp) -> bool:
-    """Whether nothing is computed: a leaf, or all of it in another shape.
+    """True if a node computes nothing: a leaf, or a reshaped leaf.
 
-    Lines that only read the same share such nodes.
+    Different source lines that read the same memory share such nodes.
     """
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source

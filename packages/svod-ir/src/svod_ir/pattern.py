@@ -1,10 +1,10 @@
-"""Patterns: what a node must look like, in one declarative expression.
+"""Patterns of nodes, as declarative expressions.
 
     x, c = var("x"), const("c")
     node(Op.REDUCE, x + 0, c)
 
-- A name captures the node that stands there; the same name twice stands for the same node.
-- A number matches a constant of that value: a CONST, or a VCONST with that value in every lane; 0
+- A name captures the matching node; a repeated name must match the same node.
+- A number matches a constant of that value: a CONST, or a VCONST with that value in each lane; 0
   does not match -0.0.
 - Commutative ops match in both orders.
 
@@ -54,16 +54,17 @@ NUMBER: Final[Kinds] = INT | FLOAT
 
 _CONSTANTS: Final = frozenset({Op.CONST, Op.VCONST})
 ANYTHING: Final = object()
-"""Stands for an arg that a pattern leaves open, where None is an arg."""
+"""Wildcard for the arg of a pattern, since None is an arg."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
-    """What a node must look like: `var`, `const`, `splat` and `node` make patterns, operators
-    combine them.
+    """A pattern of nodes; `var`, `const`, `splat` and `node` build patterns, operators combine
+    them.
 
-    `ops`, `src`, `kinds` and `when` are None where anything will do. With `has_more` the node may
-    have operands after those of `src`.
+
+    `ops`, `src`, `kinds` and `when` are None if anything matches. With `has_more` the node may have
+    more operands than `src`.
 
     Example:
         >>> twice = var("x") * 2
@@ -81,15 +82,15 @@ class Pattern:
     has_more: bool = False
 
     def named(self, name: str) -> Pattern:
-        """This pattern, capturing its node."""
+        """Copy of this pattern that captures its node as `name`."""
         return replace(self, name=name)
 
     def ordered(self) -> Pattern:
-        """This pattern with its operands in the written order only."""
+        """Copy of this pattern that matches its operands only in the written order."""
         return replace(self, is_ordered=True)
 
     def of(self, kinds: Kinds) -> Pattern:
-        """This pattern for nodes of these kinds of dtype."""
+        """Copy of this pattern for nodes of these kinds of dtype."""
         return replace(self, kinds=kinds)
 
     @property
@@ -99,7 +100,7 @@ class Pattern:
         return len(self.src) == 2 and self.ops <= COMMUTATIVE
 
     def accepts_ops(self, op: Op, kind: str, operands: tuple[Op, ...]) -> bool:
-        """False where no node with this op, kind of dtype and operands' ops matches."""
+        """False if no node with this op, kind of dtype and operands' ops can match."""
         if (self.ops is not None and op not in self.ops) or (
             self.kinds is not None and kind not in self.kinds
         ):
@@ -193,7 +194,7 @@ def const(
 
 
 def splat(name: str | None = None, kinds: Kinds | None = None, value: object = ANYTHING) -> Pattern:
-    """A constant with one value in all its lanes (`splat_value` gives it), or with the value given.
+    """A constant with one value in all lanes, any (`splat_value` returns it) or the given one.
 
     Example:
         >>> from svod_dtype import float32
@@ -221,14 +222,14 @@ def node(
     when: Callable[[UOp], bool] | None = None,
     has_more: bool = False,
 ) -> Pattern:
-    """A node of this op, or of one of these; without `src` its operands may be any."""
+    """A node of this op, or of one of several ops; without `src` any operands match."""
     ops = op if isinstance(op, frozenset) else frozenset({op})
     operands = tuple(s if isinstance(s, Pattern) else splat(value=s) for s in src)
     return Pattern(ops, operands or None, name, kinds, arg, when, has_more=has_more)
 
 
 def splat_value(constant: UOp) -> Number | None:
-    """The value that every lane of a CONST or VCONST has, or None.
+    """The common value of all lanes of a CONST or VCONST, or None.
 
     Example:
         >>> from svod_dtype import float32
@@ -239,7 +240,7 @@ def splat_value(constant: UOp) -> Number | None:
         return constant.arg
     if constant.op is Op.VCONST:
         first = constant.arg[0]
-        # The lanes of a float constant are compared with their signs; a NaN is equal to no lane.
+        # Lanes of float constants are compared with the signs of zeros; NaN equals no lane.
         if all(lane == first for lane in constant.arg) and (
             first != 0 or constant is UOp.const(constant.dtype, first)
         ):
@@ -251,11 +252,11 @@ def _is_value(value: Number) -> Callable[[UOp], bool]:
     is_negative = math.copysign(1.0, value) < 0
 
     def check(constant: UOp) -> bool:
-        found = splat_value(constant)
+        splat = splat_value(constant)
         return (
-            found is not None
-            and found == value
-            and (value != 0 or (math.copysign(1.0, found) < 0) == is_negative)
+            splat is not None
+            and splat == value
+            and (value != 0 or (math.copysign(1.0, splat) < 0) == is_negative)
         )
 
     return check

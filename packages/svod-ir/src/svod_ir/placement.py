@@ -1,20 +1,20 @@
-"""Where the values of a node are: on one device, on several (`Sharding`), or on none yet.
+"""Placement of nodes: on one device, sharded over several (`Sharding`), or on none yet.
 
 A placement is derived from the memory below a node, as a shape is:
 
-    BUFFER, PARAM, COPY         the device that they name
-    CONST, IOTA, ...            none: they are computed where they are read
+    BUFFER, PARAM, COPY         the device in their arg
+    CONST, IOTA, ...            none: they are computed on the device of their readers
     MULTI(MSTACK(x, y), axis)   the devices of the shards
-    RESULT                      that of the value in the body of the loop or switch
-    any other node              that of its operands, which must agree
+    RESULT                      the placement of the value in the body of the loop or switch
+    any other node              the placement of its operands, which must agree
 
-Several devices work on one tensor in the manner of one program on parts of the data. `lay_out` is
-the one place that knows, for each op, how its result is split when its operands are, and how each
-operand must be split for that. What an op cannot do on shards is done on the whole by every device,
-so that every op has a layout.
+Devices compute on a sharded tensor as SPMD: the same program on each shard. `lay_out` alone
+decides, for each op, how its result is sharded when its operands are, and how each operand must be
+sharded for that. Every device computes an op on the whole tensors if it cannot work on shards, so
+every op has a layout.
 
-DISK holds bytes and computes nothing: what is made from a file, other than the file under another
-shape, is on no device yet.
+DISK stores bytes and cannot compute: a value computed from a file has no device yet, except for a
+reshaped view of the file.
 
 Example:
     >>> from svod_dtype import float32
@@ -53,7 +53,7 @@ __all__ = [
 
 
 class Partition(NamedTuple):
-    """How a node is computed: where its result is, and where each operand must be (None: as it is).
+    """Layout of a node: the placement of its result, and of each operand (None: unchanged).
 
     Example:
         >>> from svod_dtype import float32
@@ -69,9 +69,7 @@ class Partition(NamedTuple):
 
 
 def split_evenly(size: int, n_parts: int) -> tuple[int, ...]:
-    """The sizes of `n_parts` parts, of which the first ones are larger by one where they
-    must be.
-    """
+    """Sizes of `n_parts` parts that differ by at most one, the larger ones first."""
     small, n_large = divmod(size, n_parts)
     return tuple(small + (position < n_large) for position in range(n_parts))
 
@@ -81,7 +79,7 @@ _COMMON: Final = (MOVEMENT - {Op.RESHAPE, Op.MULTI}) | {Op.CONST, Op.REDUCE_AXIS
 
 @defines("_placement")
 def infer_placement(node: UOp) -> Placement:
-    """The placement of `node`, whose operands' placements are known.
+    """The placement of `node`, from the placements of its operands.
 
     Raises:
         DeviceMismatchError: if operands are on different devices.
@@ -119,18 +117,18 @@ def infer_placement(node: UOp) -> Placement:
 
 
 def _common_placement(node: UOp) -> Placement:
-    found: Placement = None
+    common: Placement = None
     for operand in node.src:
-        other = operand.placement
-        if found is None:
-            found = other
-        elif other is not None and other != found:
+        placement = operand.placement
+        if common is None:
+            common = placement
+        elif placement is not None and placement != common:
             return lay_out(node).result
-    return lay_out(node).result if isinstance(found, Sharding) or is_file(found) else found
+    return lay_out(node).result if isinstance(common, Sharding) or is_file(common) else common
 
 
 def is_file(placement: Placement) -> bool:
-    """Whether a placement is a file, which kernels of other devices read."""
+    """True if a placement is a file, which kernels of other devices read."""
     return isinstance(placement, str) and placement.startswith("DISK:")
 
 
@@ -152,16 +150,16 @@ def lay_out(node: UOp) -> Partition:
         >>> isinstance(layout, Partition), layout.result == x.placement
         (True, True)
     """
-    found = [None if is_file(p := s.placement) else p for s in node.src]
+    placements = [None if is_file(p := s.placement) else p for s in node.src]
     if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.CONTROL_DEPENDENCY):
-        # What comes behind the first operand is an effect, no tensor, or not computed with.
-        found[1:] = [None] * (len(found) - 1)
-    first = _get_first(found)
+        # The other operands are effects, not tensors, or are not read by the computation.
+        placements[1:] = [None] * (len(placements) - 1)
+    first = _get_first(placements)
     if not isinstance(first, Sharding):
         return Partition(first, (None,) * len(node.src))
     rule = _RULES.get(node.op)
     if node.op in ELEMENTWISE or node.op in COMPLEX_PARTS:
-        return _lay_out_elementwise(node, [p for p in found if isinstance(p, Sharding)])
+        return _lay_out_elementwise(node, [p for p in placements if isinstance(p, Sharding)])
     return _lay_out_whole(node, first) if rule is None else rule(node, first)
 
 
@@ -176,9 +174,13 @@ def check_devices(*nodes: UOp) -> None:
 
 def _get_first(placements: Sequence[Placement]) -> Placement:
     first = next((p for p in placements if p is not None), None)
-    for other in placements:
-        if other is not None and other is not first and _devices(other) != _devices(first):
-            raise DeviceMismatchError(left=_devices(first), right=_devices(other))
+    for placement in placements:
+        if (
+            placement is not None
+            and placement is not first
+            and _devices(placement) != _devices(first)
+        ):
+            raise DeviceMismatchError(left=_devices(first), right=_devices(placement))
     return first
 
 
@@ -193,84 +195,88 @@ def _shard_sizes(stack: UOp, axis: int) -> tuple[int, ...]:
     return tuple(s for s in sizes if isinstance(s, int))
 
 
-def _lay_out_elementwise(node: UOp, found: Sequence[Sharding]) -> Partition:
-    """Operands are split as the first one that is split at all; a number is whole everywhere."""
-    split = next((p for p in found if p.axis is not None), found[0])
+def _lay_out_elementwise(node: UOp, shardings: Sequence[Sharding]) -> Partition:
+    """Shard the operands like the first one that has a sharded axis; replicate 0-d operands."""
+    split = next((p for p in shardings if p.axis is not None), shardings[0])
     return Partition(split, tuple(split if s.shape else split.replicated for s in node.src))
 
 
 def _lay_out_whole(node: UOp, first: Sharding) -> Partition:
-    """Every device computes everything."""
-    whole = first.replicated
-    return Partition(whole, tuple(whole if s.find_shape() is not None else None for s in node.src))
+    """Replicate the operands: every device computes the whole result."""
+    replicated = first.replicated
+    return Partition(
+        replicated, tuple(replicated if s.find_shape() is not None else None for s in node.src)
+    )
 
 
 def _lay_out_first(node: UOp, first: Sharding) -> Partition:
-    """The result is split as the first operand."""
+    """Shard the result like the first operand."""
     return Partition(first, (first, *(None,) * (len(node.src) - 1)))
 
 
 def _lay_out_move(node: UOp, first: Sharding) -> Partition:
-    """The axis that is split moves along; where it does not survive, the operand is gathered."""
+    """Map the sharded axis through the movement op; all-gather the operand if it has no image."""
     moved = first if first.axis is None else _MOVES[node.op](node, first, first.axis)
-    rest = (None,) * (len(node.src) - 1)
+    unchanged = (None,) * (len(node.src) - 1)
     return (
-        Partition(first.replicated, (first.replicated, *rest))
+        Partition(first.replicated, (first.replicated, *unchanged))
         if moved is None
-        else Partition(moved, (first, *rest))
+        else Partition(moved, (first, *unchanged))
     )
 
 
 def _lay_out_reduce(node: UOp, first: Sharding) -> Partition:
-    """A reduction over the split axis gives every device the whole result."""
+    """Replicate the result of a reduction over the sharded axis (an all-reduce)."""
     return Partition(first.replicated if first.axis in node.arg.axes else first, (first,))
 
 
 def _lay_out_scan(node: UOp, first: Sharding) -> Partition:
-    """A scan along the split axis needs all of it."""
+    """Replicate the operand of a scan along the sharded axis."""
     return (
         _lay_out_whole(node, first) if first.axis == node.arg.axis else Partition(first, (first,))
     )
 
 
 def _lay_out_pairs(node: UOp, first: Sharding) -> Partition:
-    """The parts of a complex number are on one device."""
+    """Keep the two parts of each complex number on one device."""
     return (
         _lay_out_whole(node, first) if first.axis == len(node.shape) else Partition(first, (first,))
     )
 
 
 def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
-    """Other axes of the source may be split, or the positions."""
-    source, positions = (s.placement for s in node.src)
+    """Shard along an axis of the source other than the gathered one, or along the indices."""
+    source, indices = (s.placement for s in node.src)
     axis, n_axes = node.arg, len(node.src[1].shape)
-    whole = first.replicated
+    replicated = first.replicated
     if isinstance(source, Sharding) and source.axis is not None and source.axis != axis:
         moved = source.axis if source.axis < axis else source.axis + n_axes - 1
-        return Partition(source._replace(axis=moved), (source, whole))
+        return Partition(source._replace(axis=moved), (source, replicated))
     source_axis = source.axis if isinstance(source, Sharding) else None
-    if source_axis is None and isinstance(positions, Sharding) and positions.axis is not None:
-        return Partition(positions._replace(axis=axis + positions.axis), (whole, positions))
-    return Partition(whole, (whole, whole))
+    if source_axis is None and isinstance(indices, Sharding) and indices.axis is not None:
+        return Partition(indices._replace(axis=axis + indices.axis), (replicated, indices))
+    return Partition(replicated, (replicated, replicated))
 
 
 def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
-    """Other axes of the value may be split, or those of the positions: then every device adds up
-    its part of the whole.
+    """Shard along an axis of the value other than the scattered one, or along the indices; with
+    sharded indices, each device sums its share of the whole result.
     """
-    value, positions = (s.placement for s in node.src[:2])
+    value, indices = (s.placement for s in node.src[:2])
     axis, n_axes = node.arg.axis, len(node.src[1].shape)
-    rest = (None,) * (len(node.src) - 2)
-    whole = first.replicated
+    unchanged = (None,) * (len(node.src) - 2)
+    replicated = first.replicated
     split = value.axis if isinstance(value, Sharding) else None
     if isinstance(value, Sharding) and split is not None and not axis <= split < axis + n_axes:
         moved = split if split < axis else split - n_axes + 1
-        return Partition(value._replace(axis=moved), (value, whole, *rest))
+        return Partition(value._replace(axis=moved), (value, replicated, *unchanged))
     if isinstance(value, Sharding) and split is not None:
-        return Partition(whole, (value, value._replace(axis=split - axis), *rest))
-    if isinstance(positions, Sharding) and positions.axis is not None:
-        return Partition(whole, (positions._replace(axis=axis + positions.axis), positions, *rest))
-    return Partition(whole, (whole, whole, *rest))
+        return Partition(replicated, (value, value._replace(axis=split - axis), *unchanged))
+    if isinstance(indices, Sharding) and indices.axis is not None:
+        return Partition(
+            replicated, (indices._replace(axis=axis + indices.axis), indices, *unchanged)
+        )
+    return Partition(replicated, (replicated, replicated, *unchanged))
 
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
@@ -300,7 +306,7 @@ def _flipped(node: UOp, first: Sharding, axis: int) -> Sharding:
 
 
 def _padded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """What is added belongs to the first and to the last shard."""
+    """Assign the padding to the first and the last shard."""
     before, after = node.sizes[2 * axis : 2 * axis + 2]
     if not (isinstance(before, int) and isinstance(after, int)):
         return None
@@ -311,7 +317,7 @@ def _padded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
 
 
 def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """What is left stays where it is; a shard may be left with nothing."""
+    """Keep the remaining elements on their devices; a shard may become empty."""
     begin, end = node.sizes[2 * axis : 2 * axis + 2]
     if not (isinstance(begin, int) and isinstance(end, int)):
         return None
@@ -321,8 +327,8 @@ def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
 
 
 def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """The split axis is the outermost of those that are joined, and of those that it is taken apart
-    into.
+    """Map the sharded axis if it is the outermost one of the merged axes; its image is the
+    outermost one of the split axes.
     """
     old, new = node.src[0].shape, node.shape
     kept = _unchanged_axis(old, new, axis)
@@ -332,23 +338,23 @@ def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
     if known_old is None or known_new is None or 0 in known_old:
         return None
     outer, inner = prod(known_old[:axis]), prod(known_old[axis + 1 :])
-    for place, size in enumerate(known_new):
-        if size == 1 or prod(known_new[:place]) != outer:
+    for new_axis, size in enumerate(known_new):
+        if size == 1 or prod(known_new[:new_axis]) != outer:
             continue
-        row = prod(known_new[place + 1 :])
+        row = prod(known_new[new_axis + 1 :])
         if all(s * inner % row == 0 for s in first.sizes):
-            return Sharding(first.devices, place, tuple(s * inner // row for s in first.sizes))
+            return Sharding(first.devices, new_axis, tuple(s * inner // row for s in first.sizes))
     return None
 
 
 def _unchanged_axis(old: Sequence[SInt], new: Sequence[SInt], axis: int) -> int | None:
-    """Where an axis is after a reshape that changes only axes on one side of it."""
+    """Index of an axis after a reshape that changes only axes on one side of it."""
     if tuple(old[: axis + 1]) == tuple(new[: axis + 1]):
         return axis
-    n_behind = len(old) - axis
+    n_trailing = len(old) - axis
     return (
-        len(new) - n_behind
-        if n_behind <= len(new) and tuple(old[axis:]) == tuple(new[-n_behind:])
+        len(new) - n_trailing
+        if n_trailing <= len(new) and tuple(old[axis:]) == tuple(new[-n_trailing:])
         else None
     )
 

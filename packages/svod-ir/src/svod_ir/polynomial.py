@@ -1,5 +1,4 @@
-"""Polynomials with integer coefficients over nodes: what sizes and index expressions are computed
-as.
+"""Polynomials with integer coefficients over nodes: the arithmetic of sizes and index expressions.
 
 n * (m + 2) - 3      {(m, n): 1, (n,): 2, (): -3}
 
@@ -40,33 +39,31 @@ Monomial: TypeAlias = tuple[UOp, ...]
 Terms: TypeAlias = dict[Monomial, int]
 """Coefficients by monomial.
 
-A monomial is a sorted tuple of atoms; `ONE` is that of the constant. No coefficient is 0.
+A monomial is a sorted tuple of atoms; `ONE` is the monomial of the constant. No coefficient is 0.
 """
 
 ONE: Final[Monomial] = ()
 MAX_TERMS: Final = 32
-"""An expression with more terms than this is not multiplied out."""
+"""Maximum number of terms of a product; larger products are not expanded."""
 
 
 def make_monomial(*atoms: UOp) -> Monomial:
-    """The product of atoms, in their order."""
+    """Product of atoms, sorted."""
     return tuple(sorted(atoms, key=node_key)) if len(atoms) > 1 else atoms
 
 
 def divide_monomial(monomial: Monomial, divisor: Monomial) -> Monomial | None:
-    """The product of what is left of `monomial` without the atoms of `divisor`, or None where it
-    has not all of them.
-    """
-    rest = list(monomial)
+    """Exact quotient of two monomials, or None if `divisor` does not divide `monomial`."""
+    remaining = list(monomial)
     for atom in divisor:
-        if atom not in rest:
+        if atom not in remaining:
             return None
-        rest.remove(atom)
-    return tuple(rest)
+        remaining.remove(atom)
+    return tuple(remaining)
 
 
 def add_monomial(terms: Terms, monomial: Monomial, coefficient: int) -> None:
-    """Add one product to `terms`, in place."""
+    """Add a monomial with a coefficient to `terms`, in place."""
     total = terms.get(monomial, 0) + coefficient
     if total:
         terms[monomial] = total
@@ -75,7 +72,7 @@ def add_monomial(terms: Terms, monomial: Monomial, coefficient: int) -> None:
 
 
 def add_scaled(terms: Terms, other: Mapping[Monomial, int], scale: int) -> Terms:
-    """Add `scale` times `other` to `terms`, in place; gives `terms`."""
+    """Add `scale` times `other` to `terms`, in place; return `terms`."""
     for monomial, coefficient in other.items():
         add_monomial(terms, monomial, coefficient * scale)
     return terms
@@ -91,9 +88,7 @@ def multiply_terms(x: Mapping[Monomial, int], y: Mapping[Monomial, int]) -> Term
 
 
 def get_interval(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """An interval that the value is in, as an integer that does not wrap: the sum of the intervals
-    of the products.
-    """
+    """Interval of the polynomial's value without wrapping: the sum of the monomials' intervals."""
     low = high = terms.get(ONE, 0)
     for monomial, coefficient in terms.items():
         if not monomial:

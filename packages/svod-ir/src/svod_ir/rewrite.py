@@ -1,9 +1,9 @@
-"""Rewriting a graph with a rule set until no rule matches any node of it.
+"""Rewriting of a graph with a rule set to a fixed point, where no rule matches any node.
 
 Example:
     >>> from svod_ir import Match, Op, RuleSet, UOp, count_matches, graph_rewrite, rule, watch_matches
     >>> from svod_ir.pattern import var
-    >>> from svod_ir.rewrite import clear_remembered, is_watched
+    >>> from svod_ir.rewrite import clear_rewrite_cache, is_watched
     >>> @rule(var("x") + 0)
     ... def add_zero(x: UOp) -> UOp:
     ...     'x + 0 -> x.'
@@ -21,7 +21,7 @@ Example:
     >>> with watch_matches(report):
     ...     _ = graph_rewrite(simplify, padded)
     add_zero ADD(DEFINE_VAR, CONST):index DEFINE_VAR():index[VariableArg(name='i', low=0, high=9)]
-    >>> clear_remembered()  # a test may want its rules to be called again
+    >>> clear_rewrite_cache()  # a test may want its rules to be called again
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ from svod_ir.uop import UOp
 
 __all__ = [
     "Match",
-    "clear_remembered",
+    "clear_rewrite_cache",
     "count_matches",
     "graph_rewrite",
     "is_watched",
     "watch_matches",
 ]
 
-# A member of an enum costs more than the rest of the comparison.
+# Cached: reading a member from the enum takes longer than the comparison.
 _CALL: Final = Op.CALL
 
 _NO_ATOMS: Final[frozenset[Op]] = frozenset()
 
 _MAX_GENERATION: Final = 4000
-"""How many rules may fire one on the result of the other before rewriting counts as endless, in a
-small graph.
+"""Maximum number of rules that fire each on the result of the previous one, in a small graph;
+beyond it, rewriting counts as endless.
 """
 
-# Stands for an unknown result, where None stands for the node itself. It is part of no graph.
+# Marks an unknown result; None means that the node is its own result. It is part of no graph.
 _UNKNOWN: Final = UOp(Op.NOOP, arg="unknown")
 
 _watchers: ContextVar[tuple[Callable[[Match], None], ...]] = ContextVar("watchers", default=())
 
-# Entries hold their key weakly; a node that no rule changes is its own result, stored as None,
-# since a value that refers to its key would keep it for ever.
+# Keys are weak. An unchanged node is stored as None, since a value that refers to its own key
+# would keep it alive forever.
 _Memory = WeakKeyDictionary[UOp, UOp | None]
-_remembered: Final[WeakKeyDictionary[RuleSet, dict[frozenset[Op], _Memory]]] = WeakKeyDictionary()
+_cache: Final[WeakKeyDictionary[RuleSet, dict[frozenset[Op], _Memory]]] = WeakKeyDictionary()
 
 
 def graph_rewrite(
@@ -76,29 +76,27 @@ def graph_rewrite(
     enter_calls: bool = False,
     atoms: frozenset[Op] = _NO_ATOMS,
 ) -> UOp:
-    """The graph of `root` with `ruleset` applied to every node, and to what it makes, until nothing
-    matches.
+    """Apply `ruleset` to every node of a graph, and to the replacements, until no rule matches.
+
 
     Each node is rewritten once, and every use of it gets the same result. Operands are rewritten
     before the nodes that use them, so that rules see rewritten operands; with `bottom_up` the rules
     see a node with its original operands first, and its result's operands are rewritten after it.
 
     Args:
-        ctx: what rules that have a parameter `ctx` get.
+        ctx: the value of the rules' parameter `ctx`.
         enter_calls: whether to rewrite the bodies of CALLs, which are graphs of their own.
-        atoms: nodes of these ops stay as they are, with all that is below them.
+        atoms: ops whose nodes stay unchanged, with everything below them.
 
     Raises:
-        RewriteError: if rules undo each other, or grow the graph without end.
-        RuleError: if a rule makes something else than a node.
+        RewriteError: if rules undo each other, or grow the graph forever.
+        RuleError: if a rule returns something other than a node.
     """
     return _Rewrite(ruleset, ctx, bottom_up, enter_calls, atoms).run(root)
 
 
 class Match(NamedTuple):
-    """A replacement: the rule set and the rule that made it, the node that matched, and what it
-    became.
-    """
+    """A replacement: the rule set and the rule, and the node before and after it."""
 
     ruleset: str
     rule: str
@@ -108,11 +106,11 @@ class Match(NamedTuple):
 
 @contextmanager
 def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
-    """Report each replacement that rewrites in this context make, those of remembered results too:
-    they are made anew.
+    """Report each replacement by rewrites in this context; cached results are recomputed.
 
-    Whatever keeps what a pass made, from an expression to a compiled kernel, asks `is_watched` and
-    makes it anew."""
+
+    Every cache of a pass's results, from expressions to compiled kernels, must check `is_watched`
+    and recompute."""
     token = _watchers.set((*_watchers.get(), report))
     try:
         yield
@@ -121,31 +119,29 @@ def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
 
 
 def is_watched() -> bool:
-    """Whether matches are watched or counted in this context, so that a remembered result would
-    hide some.
-    """
+    """True if matches are watched or counted in this context, so that caches must be bypassed."""
     return bool(_watchers.get())
 
 
 @contextmanager
 def count_matches() -> Generator[Counter[str]]:
-    """Count, by rule name, the replacements that rewrites in this context make."""
+    """Count the replacements by rewrites in this context, by rule name."""
     counts: Counter[str] = Counter()
     with watch_matches(lambda match: counts.update((match.rule,))):
         yield counts
 
 
-def clear_remembered() -> None:
-    """Forget the results of pure rule sets."""
-    _remembered.clear()
+def clear_rewrite_cache() -> None:
+    """Clear the cached results of pure rule sets."""
+    _cache.clear()
 
 
 class _Rewrite:
-    """One call of `graph_rewrite`.
+    """State of one call of `graph_rewrite`.
 
     `done` maps a node to its final form, which maps to itself. `became` maps a node that is not
-    done to the node whose final form will be its own: a rule's replacement, or the node with
-    rewritten operands. `generation` counts the rules that led to a node, where there were any."""
+    done to the node whose final form it shares: a replacement, or the node with rewritten operands.
+    `generation` counts the rules that led to a node, if any."""
 
     def __init__(
         self,
@@ -169,8 +165,7 @@ class _Rewrite:
         self.fired: dict[UOp, Rule] = {}
         self.is_settled: set[UOp] = set()
         self.watchers = _watchers.get()
-        # Results that are remembered would not be reported, and may differ bottom up or inside
-        # calls.
+        # Cached results would not be reported, and may differ bottom up or inside of calls.
         is_plain = ctx is None and not self.watchers and not is_bottom_up and not enters_calls
         self.memory = _get_memory(ruleset, atoms) if ruleset.is_pure and is_plain else None
 
@@ -192,9 +187,7 @@ class _Rewrite:
         return done[root]
 
     def _visit(self, current: UOp) -> list[UOp] | tuple[UOp, ...] | None:
-        """Finish `current` (None), or say which nodes must be finished before it is visited
-        again.
-        """
+        """Finish `current` and return None, or return the nodes that must be finished first."""
         done = self.done
         following = self.became.get(current)
         if following is not None:
@@ -210,9 +203,9 @@ class _Rewrite:
             done[current] = current
             return None
         if self.is_bottom_up and current not in self.is_settled:
-            found = self.ruleset.find_replacement(current, self.ctx)
-            if found is not None:
-                return self._replace(current, *found)
+            replacement = self.ruleset.find_replacement(current, self.ctx)
+            if replacement is not None:
+                return self._replace(current, *replacement)
             self.is_settled.add(current)
         if current.op is _CALL and not self.enters_calls:
             done.setdefault(src[0], src[0])
@@ -223,7 +216,7 @@ class _Rewrite:
         return self._settle(current, src)
 
     def _settle(self, current: UOp, src: tuple[UOp, ...]) -> tuple[UOp, ...] | None:
-        """The operands of `current` are done: rebuild it, or apply the rules to it."""
+        """Rebuild `current`, whose operands are done, or apply the rules to it."""
         done = self.done
         rebuilt = None
         for operand in src:
@@ -239,22 +232,24 @@ class _Rewrite:
             # The operands of the rebuilt node are final: its rules can be tried at once.
             if rebuilt in self.became:
                 raise self._endless(current, rebuilt)
-            found = self.ruleset.find_replacement(rebuilt, self.ctx)
-            if found is None:
+            replacement = self.ruleset.find_replacement(rebuilt, self.ctx)
+            if replacement is None:
                 self._finish(rebuilt, rebuilt)
                 self._finish(current, rebuilt)
                 return None
             self._become(current, rebuilt)
-            return (rebuilt, *self._replace(rebuilt, *found))
-        found = None if self.is_bottom_up else self.ruleset.find_replacement(current, self.ctx)
-        if found is None:
+            return (rebuilt, *self._replace(rebuilt, *replacement))
+        replacement = (
+            None if self.is_bottom_up else self.ruleset.find_replacement(current, self.ctx)
+        )
+        if replacement is None:
             self._finish(current, current)
             return None
-        return self._replace(current, *found)
+        return self._replace(current, *replacement)
 
     def _finish(self, current: UOp, result: UOp) -> None:
         self.done[current] = result
-        # A leaf is rewritten as fast as it is looked up.
+        # Rewriting a leaf is as fast as a look-up.
         if self.memory is not None and current.src:
             self.memory[current] = None if result is current else result
 
@@ -270,7 +265,7 @@ class _Rewrite:
     def _replace(self, current: UOp, result: UOp, rule: Rule) -> tuple[UOp]:
         if result.__class__ is not UOp:
             raise RuleError(
-                rule=rule.name, problem=f"made {result!r} of {current}, which is no node"
+                rule=rule.name, problem=f"returned {result!r} for {current}, which is not a node"
             )
         for report in self.watchers:
             report(Match(self.ruleset.name, rule.name, current, result))
@@ -285,13 +280,13 @@ class _Rewrite:
         return (result,)
 
     def _is_over_limit(self, generation: int) -> bool:
-        # A rule may fire once for each node of a long chain, each time on what it made of the last.
+        # A rule may fire once for each node of a long chain, each time on its previous result.
         self.limit = _MAX_GENERATION + 4 * len(self.root.toposort())
         return generation > self.limit
 
     def _check_progress(self, current: UOp, missing: list[UOp]) -> None:
-        """Raise where an operand waits for `current`; else hand the generation of `current`
-        down.
+        """Raise if an operand waits for `current`; else propagate the generation of `current` to
+        it.
         """
         generation = self.generation.get(current, 0)
         for operand in missing:
@@ -301,8 +296,7 @@ class _Rewrite:
                 self.generation[operand] = generation
 
     def _endless(self, current: UOp, result: UOp) -> RewriteError:
-        # The rules that fired last are those of the loop; a loop of a few rules names each more
-        # than once.
+        # The rules that fired last are the ones in the cycle; a short cycle repeats its rules.
         recent = [rule.name for rule in list(self.fired.values())[-64:]]
         return RewriteError(
             ruleset=self.ruleset.name,
@@ -313,7 +307,7 @@ class _Rewrite:
 
 
 def _get_memory(ruleset: RuleSet, atoms: frozenset[Op]) -> _Memory:
-    memories = _remembered.setdefault(ruleset, {})
+    memories = _cache.setdefault(ruleset, {})
     memory = memories.get(atoms)
     if memory is None:
         memory = memories[atoms] = WeakKeyDictionary()

@@ -1,18 +1,18 @@
-"""Rules and rule sets: patterns, and the functions that make the replacement.
+"""Rules and rule sets: patterns, and the functions that build the replacement.
 
     @rule(var("x") + 0)
     def add_zero(x: UOp) -> UOp:
         '''x + 0 -> x.'''
         return x
 
-- What a pattern captures is a parameter of the function. A parameter called `ctx` takes the context
-  of the rewrite.
-- Where the function declines one order of a commutative op, the other is tried.
-- A function that gives None declines: the node is left to the next rule.
+- The nodes that a pattern captures are parameters of the function. A parameter called `ctx`
+  receives the context of the rewrite.
+- If the function declines one order of a commutative op, the other order is tried.
+- A function that returns None declines: the next rule is tried.
 
-A pattern is compiled when a node that may match is first seen. A rule set looks up a node's
-candidates by its op, its kind of dtype and its operands' ops: a rule whose operands cannot match
-costs nothing."""
+A pattern is compiled when the first candidate node is seen. A rule set looks up the candidate rules
+of a node by its op, its kind of dtype and its operands' ops, so that a rule whose operands cannot
+match costs nothing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = ["Rule", "RuleSet", "rule"]
 
 
 class Rule:
-    """A named rewrite: patterns, and the function that makes the replacement.
+    """A named rewrite: patterns, and the function that builds the replacement.
 
     Example:
         >>> from svod_ir import rule
@@ -56,13 +56,13 @@ class Rule:
     def __repr__(self) -> str:
         return f"Rule({self.name}: {self.doc})"
 
-    def apply(self, found: UOp, ctx: object = None) -> UOp | None:
-        """The replacement of `found` by this rule alone, or None where it does not match."""
-        ops = tuple(s.op for s in found.src)
+    def apply(self, node: UOp, ctx: object = None) -> UOp | None:
+        """Apply only this rule to a node; return the replacement, or None if it does not match."""
+        ops = tuple(s.op for s in node.src)
         for pattern in self.patterns:
-            if pattern.accepts_ops(found.op, found.dtype.kind, ops):
-                result = self.get_matcher(pattern)(found, ctx)
-                if result is not None and result is not found:
+            if pattern.accepts_ops(node.op, node.dtype.kind, ops):
+                result = self.get_matcher(pattern)(node, ctx)
+                if result is not None and result is not node:
                     return result
         return None
 
@@ -75,11 +75,12 @@ class Rule:
 
 
 def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
-    """Make a `Rule` of a function whose docstring states the rule, for nodes that match one of the
-    patterns.
+    """Decorate a function as a `Rule` for nodes that match a pattern; its docstring states the
+    rule.
+
 
     Raises:
-        RuleError: if there is no pattern, or a parameter of the function is no name in one of them.
+        RuleError: if there is no pattern, or a parameter of the function is not captured by one.
     """
     if not patterns or not all(isinstance(p, Pattern) for p in patterns):  # pyright: ignore[reportUnnecessaryIsInstance]
         name = getattr(patterns[0], "__name__", "") if patterns else ""
@@ -124,10 +125,9 @@ Candidate = tuple[Matcher, Rule]
 
 
 class RuleSet:
-    """Rules in order of precedence; `+` puts the rules of the right side after those of the left.
+    """Rules in order of precedence; in a sum with `+`, the rules of the left side come first.
 
-    `is_pure` says that no rule reads a context or anything else but the node: results may be
-    remembered from one rewrite to the next."""
+    If `is_pure`, rules read nothing but the node, so results are cached between rewrites."""
 
     __slots__ = ("__weakref__", "_candidates", "is_pure", "name", "rules")
 
@@ -152,38 +152,38 @@ class RuleSet:
         """The same rules under another name."""
         return RuleSet(name, self.rules, is_pure=self.is_pure)
 
-    def find_replacement(self, found: UOp, ctx: object = None) -> tuple[UOp, Rule] | None:
-        """What the first matching rule makes of `found`, and that rule."""
-        src = found.src
+    def find_replacement(self, node: UOp, ctx: object = None) -> tuple[UOp, Rule] | None:
+        """Replacement of a node by the first matching rule, and that rule; None if no rule matches."""
+        src = node.src
         match len(src):
             case 2:
-                key = (found.op, found.dtype.kind, src[0].op, src[1].op)
+                key = (node.op, node.dtype.kind, src[0].op, src[1].op)
             case 1:
-                key = (found.op, found.dtype.kind, src[0].op)
+                key = (node.op, node.dtype.kind, src[0].op)
             case 0:
-                key = (found.op, found.dtype.kind)
+                key = (node.op, node.dtype.kind)
             case 3:
-                key = (found.op, found.dtype.kind, src[0].op, src[1].op, src[2].op)
+                key = (node.op, node.dtype.kind, src[0].op, src[1].op, src[2].op)
             case _:
-                key = (found.op, found.dtype.kind, *(s.op for s in src)) if len(src) < 6 else None
+                key = (node.op, node.dtype.kind, *(s.op for s in src)) if len(src) < 6 else None
         candidates = self._candidates.get(key)
         if candidates is None:
-            candidates = self._get_candidates(found, key)
+            candidates = self._get_candidates(node, key)
         for matcher, owner in candidates:
-            result = matcher(found, ctx)
-            if result is not None and result is not found:
+            result = matcher(node, ctx)
+            if result is not None and result is not node:
                 return result, owner
         return None
 
-    def _get_candidates(self, found: UOp, key: object) -> tuple[Candidate, ...]:
-        ops = tuple(s.op for s in found.src)
+    def _get_candidates(self, node: UOp, key: object) -> tuple[Candidate, ...]:
+        ops = tuple(s.op for s in node.src)
         candidates = tuple(
             (r.get_matcher(p), r)
             for r in self.rules
             for p in r.patterns
-            if p.accepts_ops(found.op, found.dtype.kind, ops)
+            if p.accepts_ops(node.op, node.dtype.kind, ops)
         )
-        # Nodes with many operands have too many combinations to remember.
+        # Nodes with many operands have too many combinations to cache.
         if key is not None:
             self._candidates[key] = candidates
         return candidates

@@ -1,7 +1,8 @@
-"""Sizes that depend on variables: their normal form, so that equal sizes are one node.
+"""Symbolic sizes and their normal form, so that equal sizes are one node.
 
-A size is a polynomial with integer coefficients over atoms: variables, and what is no polynomial of
-them (`n // 3`, `max(n, m)`, a bound variable). In normal form its terms are collected and ordered:
+A size is a polynomial with integer coefficients over atoms: variables, and expressions that are not
+polynomials of them (`n // 3`, `max(n, m)`, a bound variable). In normal form its terms are
+collected and ordered:
 
     (n + 1) * 2 - n        n + 2
     (2*n + 5) // 2         n + 2
@@ -55,14 +56,14 @@ __all__ = [
     "unbind",
 ]
 
-_MAX_CORNERS = 6
+_MAX_CORNERS = 6  # atoms; a polynomial is evaluated at 2 ** atoms corners
 
 _Polynomial: TypeAlias = Mapping[Monomial, int]
 _ZERO: _Polynomial = {}
 
 
 def normalize_size(size: SInt) -> SInt:
-    """The normal form of a size: an int where it does not depend on variables."""
+    """Normal form of a size: an int if it does not depend on variables."""
     return size if isinstance(size, int) else _to_size(_to_polynomial(size))
 
 
@@ -79,9 +80,7 @@ def product(sizes: Sequence[SInt]) -> SInt:
 
 
 def divide_size(size: SInt, divisor: SInt) -> SInt | None:
-    """The size that gives `size` when it is multiplied by `divisor`, or None if there is none that
-    is known.
-    """
+    """Exact quotient of two sizes, or None if none is known."""
     if isinstance(size, int) and isinstance(divisor, int):
         return None if divisor == 0 or size % divisor else size // divisor
     quotient = _divide(_to_polynomial(to_node(size)), _to_polynomial(to_node(divisor)))
@@ -89,12 +88,12 @@ def divide_size(size: SInt, divisor: SInt) -> SInt | None:
 
 
 def bounds_of_size(size: SInt) -> tuple[int, int]:
-    """An interval that a size is in, whatever the values of its variables."""
+    """An interval that contains a size for all values of its variables."""
     if isinstance(size, int):
         return size, size
     polynomial = _to_polynomial(size)
     low, high = _bounds(polynomial)
-    # Written as a choice, a size may show more than as a sum.
+    # The form with max and min may have tighter bounds than the sum.
     least, most = _to_choice(polynomial).bounds
     return max(low, int(least)), min(high, int(most))
 
@@ -105,25 +104,25 @@ def max_size(size: SInt) -> int:
 
 
 def is_known_at_most(size: SInt, limit: SInt) -> bool:
-    """Whether `size <= limit` for all values of the variables, as far as that can be proved."""
+    """True if `size <= limit` provably holds for all values of the variables."""
     if isinstance(size, int) and isinstance(limit, int):
         return size <= limit
-    return _is_known_positive(
+    return _is_known_nonnegative(
         _add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4
     )
 
 
 def unbind(node: UOp) -> UOp:
-    """The graph with each variable in the place of its binding."""
+    """Replace each BIND by its variable."""
     return node.substitute({bind: bind.symbol for bind in node.iter_ops(Op.BIND)})
 
 
 def describe_size(size: SInt, value: int | None = None) -> str:
-    """A size, and its value behind it where it depends on variables: `2*n=6`.
+    """Format a size, followed by its value if it depends on variables: `2*n=6`.
 
     Args:
         size: the size.
-        value: what it is now; by default what its BINDs give, if these bind constants.
+        value: the current value; by default the value under its BINDs, if these bind constants.
     """
     if isinstance(size, int):
         return str(size)
@@ -134,8 +133,8 @@ def describe_size(size: SInt, value: int | None = None) -> str:
 
 def _find_value(size: UOp) -> int | None:
     values = {bind: bind.value for bind in size.iter_ops(Op.BIND) if bind.value.op is Op.CONST}
-    found = normalize_size(size.substitute(values)) if values else size
-    return found if isinstance(found, int) else None
+    bound_size = normalize_size(size.substitute(values)) if values else size
+    return bound_size if isinstance(bound_size, int) else None
 
 
 _ARITHMETIC: Final = frozenset(
@@ -157,9 +156,7 @@ _ARITHMETIC: Final = frozenset(
 
 @defines("find_size_text")
 def _find_text(node: UOp) -> str | None:
-    """How a node of dtype index is shown if it is a size of a tensor: arithmetic of bound
-    variables.
-    """
+    """Text of a node of dtype index if it is a tensor's size: arithmetic of bound variables."""
     ops = {n.op for n in node.toposort()}
     is_size = Op.BIND in ops and ops <= _ARITHMETIC
     return describe_size(node) if is_size else None
@@ -249,28 +246,32 @@ def _floor_divide(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
     if divisor is None or divisor == 0:
         exact = _divide(left, right) if op is Op.IDIV and right else None
         return _make_atom(op, left, right) if exact is None else exact
-    quotient = {term: number // divisor for term, number in left.items() if number // divisor}
-    rest = {term: number % divisor for term, number in left.items() if number % divisor}
-    low, high = _bounds(rest)
+    quotient = {
+        term: coefficient // divisor for term, coefficient in left.items() if coefficient // divisor
+    }
+    leftover = {
+        term: coefficient % divisor for term, coefficient in left.items() if coefficient % divisor
+    }
+    low, high = _bounds(leftover)
     if low >= 0 and high < divisor:
-        remainder, carry = rest, _ZERO
+        remainder, carry = leftover, _ZERO
     else:
-        remainder, carry = _make_atom(Op.MOD, rest, right), _make_atom(Op.IDIV, rest, right)
+        remainder, carry = _make_atom(Op.MOD, leftover, right), _make_atom(Op.IDIV, leftover, right)
     return remainder if op is Op.MOD else _add(quotient, carry, 1)
 
 
 def _choose(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
     """`max(p, q) -> q + max(p - q, 0)`, and `min(p, q) -> p - max(p - q, 0)`."""
-    part = _positive_part(_add(left, right, -1))
-    return _add(right, part, 1) if op is Op.MAX else _add(left, part, -1)
+    excess = _positive_part(_add(left, right, -1))
+    return _add(right, excess, 1) if op is Op.MAX else _add(left, excess, -1)
 
 
 def _positive_part(polynomial: _Polynomial) -> _Polynomial:
-    """`max(p, 0)`, and `max(-p, 0) -> max(p, 0) - p` for one sign of each p."""
-    if _is_known_positive(polynomial, 4):
+    """`max(p, 0)`, and `max(-p, 0) -> max(p, 0) - p`, so that p and -p share one atom."""
+    if _is_known_nonnegative(polynomial, 4):
         return polynomial
     opposite = _add(_ZERO, polynomial, -1)
-    if _is_known_positive(opposite, 4):
+    if _is_known_nonnegative(opposite, 4):
         return _ZERO
     if polynomial[max(polynomial, key=_term_order)] > 0:
         return _make_atom(Op.MAX, polynomial, _ZERO)
@@ -293,24 +294,29 @@ def _to_size(polynomial: _Polynomial) -> SInt:
 
 
 def _to_choice(polynomial: _Polynomial) -> UOp:
-    """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, where that takes no
-    more terms.
+    """`r + max(p, 0) -> max(r + p, r)` and `r - max(p, 0) -> min(r - p, r)`, if that has no more
+    terms.
     """
-    for term, number in polynomial.items():
-        if len(polynomial) == 1 or len(term) != 1 or term[0].op is not Op.MAX or abs(number) != 1:
+    for term, coefficient in polynomial.items():
+        if (
+            len(polynomial) == 1
+            or len(term) != 1
+            or term[0].op is not Op.MAX
+            or abs(coefficient) != 1
+        ):
             continue
-        rest = {t: k for t, k in polynomial.items() if t != term}
-        part = _to_polynomial(term[0].left)
-        other = _add(rest, part, number)
-        if len(other) <= len(part):
-            operands = sorted((_to_choice(rest), _to_choice(other)), key=_atom_key)
-            return UOp(Op.MAX if number > 0 else Op.MIN, index, tuple(operands))
+        remaining = {t: k for t, k in polynomial.items() if t != term}
+        argument = _to_polynomial(term[0].left)
+        alternative = _add(remaining, argument, coefficient)
+        if len(alternative) <= len(argument):
+            operands = sorted((_to_choice(remaining), _to_choice(alternative)), key=_atom_key)
+            return UOp(Op.MAX if coefficient > 0 else Op.MIN, index, tuple(operands))
     return to_node(_to_size(polynomial))
 
 
 def _to_sum(polynomial: _Polynomial) -> UOp:
     total: UOp | None = None
-    # Positive terms come first: what is left after a subtraction reads as one.
+    # Positive terms come first, so that negative ones are written as subtractions.
     keys = {term: _term_order(term)[1] for term in polynomial}
     for term in sorted(polynomial, key=lambda t: (not t, polynomial[t] < 0, -len(t), keys[t])):
         node = UOp.const(index, 1)
@@ -328,20 +334,20 @@ def _atom_key(atom: UOp) -> tuple[str, str]:
 
 
 def _divide(left: _Polynomial, right: _Polynomial) -> _Polynomial | None:
-    """The exact quotient, by long division on the leading terms."""
+    """Exact quotient, by long division on the leading terms."""
     if not right:
         return None
     quotient: _Polynomial = {}
-    rest = left
+    remainder = left
     lead = max(right, key=_term_order)
-    while rest:
-        first = max(rest, key=_term_order)
+    while remainder:
+        first = max(remainder, key=_term_order)
         factor = divide_monomial(first, lead)
-        if factor is None or rest[first] % right[lead] or len(quotient) > MAX_TERMS:
+        if factor is None or remainder[first] % right[lead] or len(quotient) > MAX_TERMS:
             return None
-        step = {factor: rest[first] // right[lead]}
+        step = {factor: remainder[first] // right[lead]}
         quotient = _add(quotient, step, 1)
-        rest = _add(rest, _multiply(step, right), -1)
+        remainder = _add(remainder, _multiply(step, right), -1)
     return quotient
 
 
@@ -350,8 +356,8 @@ def _term_order(term: Monomial) -> tuple[int, list[tuple[str, str]]]:
 
 
 def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
-    """Exact at the corners where each atom stands in each term once; else the sum of the terms'
-    intervals.
+    """Bounds of a polynomial: exact, from the corners, if no term repeats an atom and there are few
+    atoms; else the sum of the terms' intervals.
     """
     atoms = list(dict.fromkeys(a for term in polynomial for a in term))
     is_linear = all(len(set(term)) == len(term) for term in polynomial)
@@ -366,37 +372,39 @@ def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
 
 
 def _value(polynomial: _Polynomial, values: Mapping[UOp, int]) -> int:
-    return sum(number * math.prod(values[a] for a in term) for term, number in polynomial.items())
+    return sum(
+        coefficient * math.prod(values[a] for a in term) for term, coefficient in polynomial.items()
+    )
 
 
-def _is_known_positive(polynomial: _Polynomial, depth: int) -> bool:
-    """Whether a polynomial is never below 0, each `//` and `max` in it replaced by what it cannot
-    exceed.
-    """
+def _is_known_nonnegative(polynomial: _Polynomial, depth: int) -> bool:
+    """True if a polynomial is provably nonnegative, by bounding each `//` and `max` in it."""
     if _bounds(polynomial)[0] >= 0:
         return True
     if depth == 0:
         return False
-    for term, number in polynomial.items():
+    for term, coefficient in polynomial.items():
         if len(term) != 1:
             continue
-        rest = {t: k for t, k in polynomial.items() if t != term}
-        for estimates in _lower_estimates(term[0], number, rest):
-            if all(_is_known_positive(p, depth - 1) for p in estimates):
+        remaining = {t: k for t, k in polynomial.items() if t != term}
+        for estimates in _lower_estimates(term[0], coefficient, remaining):
+            if all(_is_known_nonnegative(p, depth - 1) for p in estimates):
                 return True
     return False
 
 
-def _lower_estimates(atom: UOp, number: int, rest: _Polynomial) -> list[list[_Polynomial]]:
-    """Lists of polynomials: if none of a list is ever below 0, `number * atom + rest` is not
-    either.
+def _lower_estimates(
+    atom: UOp, coefficient: int, remaining: _Polynomial
+) -> list[list[_Polynomial]]:
+    """Lists of lower bounds: if all polynomials of one list are nonnegative, then so is
+    `coefficient * atom + remaining`.
     """
     if atom.op is Op.IDIV and atom.right.op is Op.CONST and atom.right.arg > 0:
         # x - c + 1 <= c * (x // c) <= x.
         divisor, x = atom.right.arg, _to_polynomial(atom.left)
-        scaled = _add(_add(_ZERO, rest, divisor), x, number)
-        return [[scaled if number < 0 else _add(scaled, {(): 1 - divisor}, number)]]
+        scaled = _add(_add(_ZERO, remaining, divisor), x, coefficient)
+        return [[scaled if coefficient < 0 else _add(scaled, {(): 1 - divisor}, coefficient)]]
     if atom.op is Op.MAX:
-        both = [rest, _add(rest, _to_polynomial(atom.left), number)]
-        return [both] if number < 0 else [[p] for p in both]
+        branches = [remaining, _add(remaining, _to_polynomial(atom.left), coefficient)]
+        return [branches] if coefficient < 0 else [[p] for p in branches]
     return []

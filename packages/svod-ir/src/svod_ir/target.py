@@ -1,7 +1,7 @@
-"""A machine as data: what the optimizer, the lowering and the renderers may ask about it.
+"""Description of a machine as data, for the optimizer, the lowering and the renderers.
 
-Nothing in the compiler asks for a device's name; a plugin that fills in a `Target` is optimised
-like the devices that ship with svod.
+The compiler never tests a device's name: a plugin that fills in a `Target` is optimised like the
+devices that ship with svod.
 
 Example:
     >>> from dataclasses import replace
@@ -43,7 +43,7 @@ from svod_ir.ops import TABLE, Op
 __all__ = ["COMMON_DTYPES", "COMMON_OPS", "Rates", "Target", "TensorCore"]
 
 COMMON_OPS: Final = frozenset(op for op, row in TABLE.items() if row.is_common)
-"""Ops that every processor with ordinary arithmetic has; the rest is decomposed into them."""
+"""Ops that every processor with ordinary arithmetic has; other ops are decomposed into them."""
 
 COMMON_DTYPES: Final = frozenset(
     {
@@ -61,27 +61,27 @@ COMMON_DTYPES: Final = frozenset(
         float64,
     }
 )
-"""Dtypes with arithmetic on every processor; the rest is only stored, and computed in a
-wider type.
+"""Dtypes with arithmetic on every processor; other dtypes are only stored, and computed in a wider
+one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class TensorCore:
-    """A matrix unit of one thread: a WMMA multiplies an m x k tile a by a k x n tile b and adds to
+    """A matrix unit of one thread: a WMMA multiplies an m x k tile `a` by a k x n tile `b` and adds
     an m x n accumulator.
 
     Attributes:
         dims: n, m and k. A unit with m = 1 is a dot product of `group` elements in each lane of an
             ordinary vector.
-        group: how many neighbours along k lie side by side in b, which divides k.
-        dtypes: of a, of b and of the accumulator.
-        cycles: from one WMMA to the next that does not wait for it.
-        tiles: how many registers of its own the unit has, for accumulators and operands; 0 where
-            they are vector registers.
+        group: the number of neighbors along k that are interleaved in b; it divides k.
+        dtypes: the dtypes of a, b and the accumulator.
+        cycles: the issue interval of independent WMMAs.
+        tiles: the number of dedicated registers for accumulators and operands; 0 if the unit uses
+            vector registers.
 
-    Lanes count through a and the accumulator row by row. Lane `((j // group) * n + c) * group + j %
-    group` of b is row j, column c."""
+    Lanes enumerate a and the accumulator in row-major order. Lane `((j // group) * n + c) * group +
+    j % group` of b is row j, column c."""
 
     dims: tuple[int, int, int]
     group: int
@@ -94,7 +94,7 @@ class TensorCore:
 
     @property
     def operand_dtypes(self) -> tuple[DType, DType, DType]:
-        """Of a, b and the accumulator, with all their lanes."""
+        """The vector dtypes of a, b and the accumulator."""
         n, m, k = self.dims
         a, b, accumulator = self.dtypes
         return a.vec(m * k), b.vec(k * n), accumulator.vec(m * n)
@@ -102,18 +102,18 @@ class TensorCore:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """How fast a core is, for cost models: what it does in a cycle, at most, and what things cost.
+    """Throughputs and latencies of one core, for cost models; rates are maxima per cycle.
 
     Attributes:
-        clock: cycles a second.
+        clock: cycles per second.
         issued: instructions of any kind.
         vector, loads, stores: instructions on a whole vector register.
         add_latency: cycles from the operands of a floating-point addition to its result.
-        window: instructions that the core looks ahead.
-        l2_bytes, l3_bytes: what comes from the second and third level of the cache.
-        scattered: how many times longer a byte takes that is read from page to page.
-        loop_entry: cycles for beginning and leaving a loop.
-        launch_seconds, fork_seconds: for starting a kernel, and for starting its other threads.
+        window: size of the out-of-order window, in instructions.
+        l2_bytes, l3_bytes: bandwidth of the second and third level of the cache.
+        scattered: slowdown of bytes that are read from a different page each.
+        loop_entry: cycles to enter and leave a loop.
+        launch_seconds, fork_seconds: time to start a kernel, and to start its other threads.
     """
 
     clock: float = 3e9
@@ -133,17 +133,18 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a kernel may use and how much of it there is; rates and sizes are those of one core.
+    """The features and resources of a machine for kernels; rates and sizes are per core.
 
-    `l3_bytes` is shared by all cores and 0 where there is none. `native_ops` and `native_dtypes`
-    are what the renderer accepts: everything else is rewritten into them. The exception are
-    `shared_ops`, of SIN, COS and TAN: for rare arguments they stay, and the renderer defines a
-    function for each with `define_rare` of svod-schedule. Where it `contracts`, the product of a
-    sum may stay unrounded, as in an fma. `max_global` and `max_local_dims` limit each dimension of
-    a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup. `lockstep`
-    work-items of a workgroup run in step, 1 where a core runs one after the other. `peak_flops`
-    (f32 operations a second), `memory_bandwidth` (bytes a second) and `rates` are estimates for
-    cost models.
+    `l3_bytes` is shared by all cores, 0 if there is no such cache. `native_ops` and `native_dtypes`
+    are the ones that the renderer accepts: all others are rewritten to them. The exception are
+    `shared_ops`, a subset of SIN, COS and TAN: for rare arguments they stay, and the renderer
+    defines a function for each with `define_rare` of svod-schedule. If it `contracts`, the product
+    in a sum may stay unrounded, as in an fma. `max_global` and `max_local_dims` limit each
+    dimension of a grid and of a workgroup
+    (empty: no limits), `max_local` the whole workgroup. `lockstep` work-items of a workgroup run in
+    lockstep, 1 if a core runs them sequentially. `peak_flops` (f32 operations per second),
+    `memory_bandwidth` (bytes per second) and `rates` are estimates for cost models.
+
 
     Raises:
         TargetError: if an op is both in `native_ops` and in `shared_ops`.
@@ -179,23 +180,23 @@ class Target:
     rates: Rates = Rates()
 
     def __post_init__(self) -> None:
-        # A renderer calls the function of rare arguments for every node of a shared op: an op that
-        # stays for all arguments would lose those that are not rare.
-        both = self.native_ops & self.shared_ops
-        if both:
-            names = ", ".join(sorted(op.name for op in both))
+        # A renderer calls the function of rare arguments for every node of a shared op, so an op
+        # that stays for all arguments would be wrong for those that are not rare.
+        overlap = self.native_ops & self.shared_ops
+        if overlap:
+            names = ", ".join(sorted(op.name for op in overlap))
             problem = f"has {names} in native_ops and in shared_ops"
             hint = "list an op that the machine computes for all arguments in native_ops only"
             raise TargetError(target=self.name, problem=problem, hint=hint)
 
     def lanes(self, dtype: DType) -> int:
-        """How many elements of `dtype` one vector register holds, at least 1."""
+        """Number of elements of `dtype` in a vector register, at least 1."""
         return max(1, self.vector_bits // (8 * dtype.itemsize)) if dtype.itemsize else 1
 
     @staticmethod
     def generic(*, cores: int = 4) -> Target:
-        """A middling CPU with 256-bit vectors and nothing special: for tests and machines that
-        nobody described.
+        """A typical CPU with 256-bit vectors and no special features, for tests and unknown
+        machines.
         """
         return Target(
             name="generic",

@@ -78,8 +78,8 @@ class UOp:
     src: tuple[UOp, ...]
     arg: Any
     attached: object
-    """What is kept with the node for as long as it lives, such as the memory of a BUFFER; no part
-    of what the node is.
+    """Data that lives as long as the node, such as the memory of a BUFFER; not part of its
+    identity.
     """
 
     def __new__(
@@ -93,9 +93,9 @@ class UOp:
         )
         ref = _table.get(key)
         if ref is not None:
-            found = ref()
-            if found is not None:
-                return found
+            node = ref()
+            if node is not None:
+                return node
         if arg.__class__ is tuple and op in ARG_TYPES:
             arg = ARG_TYPES[op](*arg)
         self = object.__new__(cls)
@@ -104,8 +104,8 @@ class UOp:
         self._shape = self._bounds = self._ranges = self._hash = self._placement = _UNSET
         own = _Entry(self, _forget)
         own.key = key
-        # Another thread may have made the same node since the look-up above; one operation of the
-        # table decides.
+        # Another thread may have interned the same node since the look-up above; `setdefault` is
+        # atomic and decides.
         ref = _table.setdefault(key, own)
         return self if ref is own else _get_rival(self, own)
 
@@ -122,11 +122,11 @@ class UOp:
         )
 
     def with_src(self, src: tuple[UOp, ...]) -> UOp:
-        """This node with other operands."""
+        """Copy of this node with operands `src`."""
         return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
 
     def with_images(self, images: Mapping[UOp, UOp]) -> UOp:
-        """This node with the images of its operands."""
+        """Copy of this node with each operand replaced by its image."""
         src = self.src
         for operand in src:
             if images[operand] is not operand:
@@ -134,15 +134,15 @@ class UOp:
         return self
 
     def with_operands(self, operands: tuple[UOp, ...]) -> UOp:
-        """This LOOP or SWITCH with the same count or choice, and other operands."""
+        """Copy of this LOOP or SWITCH with other operands, and the same count or choice."""
         return self.with_src((self.src[0], *operands))
 
     def with_dtype(self, dtype: DType) -> UOp:
-        """This node with another dtype."""
+        """Copy of this node with another dtype."""
         return self if dtype is self.dtype else UOp(self.op, dtype, self.src, self.arg)
 
     def with_arg(self, arg: Any) -> UOp:
-        """This node with another arg."""
+        """Copy of this node with another arg."""
         return UOp(self.op, self.dtype, self.src, arg)
 
     def substitute(self, replacements: Mapping[UOp, UOp]) -> UOp:
@@ -202,7 +202,7 @@ class UOp:
         *,
         enter_calls: bool = True,
     ) -> Iterator[UOp]:
-        """`toposort`, one node after the other: the first nodes of a huge graph come at once."""
+        """Lazy `toposort`: yields the first nodes of a huge graph before walking the rest."""
         seen: set[UOp] = set()
         # None on the stack says that the operands of the node below it are listed.
         stack: list[UOp | None] = [self]
@@ -237,11 +237,11 @@ class UOp:
         Raises:
             GraphError: if nodes of this op have no shape.
         """
-        # As `find_shape`, without a call: nothing about a node is asked for as often.
-        found = self.find_shape() if self._shape is _UNSET else self._shape
-        if found is None:
+        # Inlined `find_shape`: shape is the most frequently read property of a node.
+        shape = self.find_shape() if self._shape is _UNSET else self._shape
+        if shape is None:
             raise GraphError(rule=f"{self.op.name} has no shape", node=self)
-        return found
+        return shape
 
     def find_shape(self) -> tuple[SInt, ...] | None:
         """The shape, or None for effects and structure."""
@@ -266,7 +266,7 @@ class UOp:
 
     @property
     def ranges(self) -> frozenset[UOp]:
-        """The RANGE nodes whose loops this node must stand in."""
+        """The RANGE nodes whose loops must contain this node."""
         if self._ranges is _UNSET:
             _derive(self, "_ranges")
         return self._ranges
@@ -288,9 +288,8 @@ class UOp:
 
     @property
     def placement(self) -> Placement:
-        """Where the values of this node are: a device, a `Sharding` over several, or None for what
-        comes from no memory.
-
+        """The device of this node's value, a `Sharding` over several, or None for a value computed
+        from no memory.
         Raises:
             DeviceMismatchError: if operands are on different devices.
         """
@@ -301,19 +300,18 @@ class UOp:
     @property
     def device(self) -> str | tuple[str, ...] | None:
         """The device of `placement`, or the devices of its shards."""
-        found = self.placement
-        return found if found is None or isinstance(found, str) else found.devices
+        placement = self.placement
+        return placement if placement is None or isinstance(placement, str) else placement.devices
 
     @staticmethod
     def const(dtype: DType, value: complex) -> UOp:
-        """A constant of `dtype` (vector: the same value in each lane); `value` is wrapped or
-        rounded to it.
+        """A constant of `dtype` (vector: the same value in each lane), wrapped or rounded to it.
 
-        One of a complex dtype is a COMPLEX of two constants.
+        A complex constant is a COMPLEX of two constants.
         """
         if dtype.kind == "complex":
-            parts = (value.real, value.imag) if isinstance(value, complex) else (value, 0)
-            return UOp(Op.COMPLEX, dtype, tuple([UOp.const(dtype.part, part) for part in parts]))
+            components = (value.real, value.imag) if isinstance(value, complex) else (value, 0)
+            return UOp(Op.COMPLEX, dtype, tuple([UOp.const(dtype.part, c) for c in components]))
         assert not isinstance(value, complex), value
         if dtype.lanes > 1:
             return UOp(_VCONST, dtype, (), (cast_value(value, dtype.scalar),) * dtype.lanes)
@@ -353,16 +351,16 @@ class UOp:
         )
 
     def after(self, *dependencies: UOp) -> UOp:
-        """This value, not used before the dependencies have happened."""
+        """This value, ordered after the dependencies."""
         return UOp(Op.AFTER, self.dtype, (self, *dependencies)) if dependencies else self
 
     def index(self, *positions: UOp, gate: UOp | None = None, lanes: int = 1) -> UOp:
-        """The location in this memory object at `positions` (see `svod_ir.ops`)."""
+        """The location at the indices `positions` of this memory object (see `svod_ir.ops`)."""
         src = (self, *positions) if gate is None else (self, *positions, gate)
         return UOp(Op.INDEX, self.dtype if lanes == 1 else self.dtype.vec(lanes), src)
 
     def load(self, alternative: UOp | None = None) -> UOp:
-        """The content of this location, or `alternative` where the location's gate is false."""
+        """The value at this location, or `alternative` where the location's gate is false."""
         return UOp(Op.LOAD, self.dtype, (self,) if alternative is None else (self, alternative))
 
     def store(self, value: UOp) -> UOp:
@@ -376,9 +374,7 @@ class UOp:
 
     @property
     def source(self) -> UOp:
-        """What a movement, cast, reduction, copy, AFTER, BUFFERIZE or function of one operand is
-        of.
-        """
+        """The operand of a movement, cast, reduction, copy, AFTER, BUFFERIZE or unary function."""
         return self.src[0]
 
     @property
@@ -388,27 +384,27 @@ class UOp:
 
     @property
     def position(self) -> UOp:
-        """The first position of an INDEX; the positions of a GATHER."""
+        """The first index of an INDEX; the indices of a GATHER."""
         return self.src[1]
 
     @property
     def location(self) -> UOp:
-        """What a LOAD reads or a STORE writes."""
+        """The location that a LOAD reads or a STORE writes."""
         return self.src[0]
 
     @property
     def value(self) -> UOp:
-        """What a STORE or ASSIGN writes, or a BIND gives."""
+        """The value that a STORE or ASSIGN writes, or that a BIND binds."""
         return self.src[1]
 
     @property
     def alternative(self) -> UOp:
-        """What a LOAD gives where its gate is false."""
+        """The value of a LOAD where its gate is false."""
         return self.src[1]
 
     @property
     def target(self) -> UOp:
-        """What an ASSIGN writes."""
+        """The memory that an ASSIGN writes."""
         return self.src[0]
 
     @property
@@ -443,7 +439,7 @@ class UOp:
 
     @property
     def arguments(self) -> tuple[UOp, ...]:
-        """The memory and the values that a CALL gives its body."""
+        """The memory and the values that a CALL passes to its body."""
         return self.src[1:]
 
     @property
@@ -523,32 +519,30 @@ class UOp:
 
     @property
     def operand_dtype(self) -> DType:
-        """The dtype of the values that an elementwise op takes, which a comparison or a cast does
-        not have itself.
-        """
+        """The operand dtype of an elementwise op, which differs from a comparison's or cast's own."""
         return self.src[-1].dtype
 
     @property
     def carried(self) -> tuple[UOp, ...]:
-        """The CARRYs, as they are in an iteration, that an ADVANCE gives new values."""
+        """The CARRYs that an ADVANCE updates, with their values in the current iteration."""
         return self.src[: len(self.src) // 2]
 
     @property
     def next_values(self) -> tuple[UOp, ...]:
-        """What the CARRYs of an ADVANCE are in the next iteration."""
+        """The values of an ADVANCE's CARRYs in the next iteration."""
         return self.src[len(self.src) // 2 :]
 
     @property
     def unordered(self) -> UOp:
-        """This node, such as a location, below the AFTERs that order it."""
+        """This node, such as a location, without the AFTERs that order it."""
         node = self
         while node.op is _AFTER:
             node = node.src[0]
         return node
 
     def strip(self, ops: Collection[Op]) -> UOp:
-        """The first node whose op is none of `ops`, of this node, its first operand, that one's
-        first operand, and so on.
+        """Follow first operands, starting with this node, to the first node whose op is not in
+        `ops`.
 
         Example:
             >>> from svod_dtype import float32
@@ -642,11 +636,10 @@ class UOp:
         )
 
     def __bool__(self) -> bool:
-        """Of a comparison what it comes to, whatever the variables in it are; true of any other
-        node, as of an object.
-
+        """Truth of a comparison that holds, or fails, for all values of its variables; True for any
+        other node.
         Raises:
-            UndecidedError: if a comparison holds for some values alone.
+            UndecidedError: if a comparison holds for some values only.
         """
         sign = _SIGNS.get(self.op)
         if sign is None:
@@ -661,18 +654,18 @@ class UOp:
         """The value of a constant.
 
         Raises:
-            OperandError: of any other node: also a variable that has a value is another one in the
-                next call.
+            OperandError: if this node is not a constant. A variable's value differs between calls,
+                even if it is bound now.
         """
         if self.op is not Op.CONST:
             hint = (
-                "compute with a size as it is, as in x.shape[0] * 2; after computing,"
-                " x.numpy().shape has numbers"
+                "use the size without int(), as in x.shape[0] * 2; after computing,"
+                " x.numpy().shape has plain integers"
             )
             raise OperandError(
                 operation="int",
                 found=f"the size {format_size(self)}",
-                expected="a number",
+                expected="a constant",
                 hint=hint,
             )
         return int(self.arg)
@@ -692,8 +685,8 @@ class UOp:
 
 
 class _Entry(weakref.ref[UOp]):
-    """A node in the intern table: dead from the moment that the node is, so that nobody can find a
-    dying node.
+    """Weak reference to a node of the intern table; dead once the node dies, so that a dying node
+    cannot be found.
     """
 
     __slots__ = ("key",)
@@ -701,22 +694,22 @@ class _Entry(weakref.ref[UOp]):
 
 
 _table: dict[Key, _Entry] = {}
-# No lock guards it: each change is one operation that the interpreter does not interrupt.
+# No lock guards it: each change is one operation that is atomic in the interpreter.
 
 
 def _forget(entry: _Entry) -> None:
-    # A node made after this one died may already stand under the key; `weakref.WeakValueDictionary`
-    # asks the same way.
+    # A node made after this one died may already have the key; `_remove_dead_weakref` checks that,
+    # as in `weakref.WeakValueDictionary`.
     _remove_dead_weakref(_table, entry.key)
 
 
 def _get_rival(node: UOp, own: _Entry) -> UOp:
-    """The node that another thread put under this key meanwhile, or `node` if that died."""
+    """The node that another thread has interned under this key, or `node` if that node died."""
     while True:
         entry = _table.setdefault(own.key, own)
-        found = node if entry is own else entry()
-        if found is not None:
-            return found
+        winner = node if entry is own else entry()
+        if winner is not None:
+            return winner
         _forget(entry)
 
 
@@ -725,8 +718,8 @@ Operand = UOp | bool | int | float
 
 
 def _to_constant(value: bool | int | float, dtype: DType) -> UOp:
-    """A Python number beside a node; one that the node's dtype would change to another number is a
-    mistake.
+    """A Python number as a constant of a node's dtype; a float that the dtype would truncate is an
+    error.
     """
     if isinstance(value, float) and not dtype.is_float:
         hint = "cast the node, as in x.cast(float32)"
@@ -753,8 +746,8 @@ def _arg_key(op: Op, dtype: DType, arg: Any) -> object:
 
 
 class _Kept(threading.local):
-    """The last order that `toposort` found in this thread, empty before the first; None outside of
-    `keep_order`.
+    """The last order that `toposort` computed in this thread; empty before the first, None outside
+    of `keep_order`.
     """
 
     order: list[UOp] | None = None
@@ -763,17 +756,17 @@ class _Kept(threading.local):
 _kept: Final = _Kept()
 
 _MIN_KEPT: Final = 64
-"""Shorter orders, such as those of indices, are found as fast as they are copied, and would replace
-the graph's.
+"""Minimum length of an order that is kept. Shorter ones, such as index expressions, are computed as
+fast as they are copied, and would evict the graph's order.
 """
 
 
 @contextmanager
 def keep_order() -> Generator[None]:
-    """Keep the last order of `toposort` meanwhile, in this thread: consecutive passes walk the same
-    graph many times.
+    """Cache the last order of `toposort` in this thread: consecutive passes walk the same graph
+    many times.
 
-    The nodes of that order live as long.
+    The nodes of that order stay alive for as long.
 
     Example:
         >>> from svod_ir.uop import UOp, keep_order
@@ -790,8 +783,8 @@ def keep_order() -> Generator[None]:
 
 
 def defines(name: str) -> Callable[[Rule], Rule]:
-    """Give nodes a rule that stands in a module above this one: what fills a slot, or makes the
-    node of a method.
+    """Register a rule that a higher module defines: it fills a slot, or implements a method of
+    nodes.
 
     Example:
         >>> @defines("double")
@@ -812,8 +805,9 @@ _rules: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def _derive(root: UOp, slot: str) -> None:
-    """Fill `slot` of `root` and of every node below that lacks it, operands first, on an explicit
-    stack.
+    """Fill `slot` of `root` and of every node below that lacks it, operands first.
+
+    An explicit stack, since graphs are deeper than Python's recursion limit.
     """
     infer = _rules[slot]
     for operand in root.src:
@@ -836,7 +830,7 @@ def _derive(root: UOp, slot: str) -> None:
 
 
 def count_interned() -> int:
-    """How many nodes are alive."""
+    """Number of live nodes."""
     return len(_table)
 
 

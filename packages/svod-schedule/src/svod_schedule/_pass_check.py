@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from svod_ir import (
     KernelInfo,
     Match,
-    MeaningError,
+    MiscompilationError,
     Op,
     SInt,
     SpecError,
-    UnknownMeaningError,
+    UnsupportedOpError,
     UOp,
     format_expression,
     format_shape,
@@ -69,7 +69,7 @@ class PassCheck:
         Raises:
             SpecError: if that breaks the specification of `stage`, or has results of another shape
                 or dtype.
-            MeaningError: if it computes something else.
+            MiscompilationError: if it computes something else.
         """
         pass_name = f"{self.pipeline}:{name}"
         matches: list[Match] = []
@@ -104,7 +104,7 @@ class PassCheck:
                 f"{self.n_skipped_firings} of {self.n_firings} firings of rules in"
                 f" {self.pipeline}{of}"
             )
-            lines.append(f"{what}: too large, or without a reference meaning")
+            lines.append(f"{what}: too large, or without reference semantics")
         return [f"SVOD_CHECK=values: not compared: {line}" for line in lines]
 
     def _compare_firing(self, match: Match, pass_name: str) -> None:
@@ -124,7 +124,7 @@ class PassCheck:
             self.n_skipped_firings += 1
             return
         if values is not None:
-            raise MeaningError(
+            raise MiscompilationError(
                 pass_name=pass_name,
                 rule=f"{match.rule} of {match.ruleset}",
                 node=format_expression(match.before),
@@ -153,7 +153,7 @@ class PassCheck:
         except _FAILURES:
             found = self._judge(before, after, pass_name)
         if found is not None:
-            raise MeaningError(
+            raise MiscompilationError(
                 pass_name=pass_name,
                 rule=None,
                 node=format_expression(found.node),
@@ -178,7 +178,7 @@ class PassCheck:
             return None
         try:
             return find_change(before, after, inputs=smallest)
-        except UnknownMeaningError as cause:
+        except UnsupportedOpError as cause:
             self.skipped_passes[pass_name] = cause.problem
             return None
         except _FAILURES as cause:

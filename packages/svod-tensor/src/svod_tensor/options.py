@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeVar, get_args
 
 from svod_dtype import DeviceNameError, parse_device_name
 from svod_ir import Opt, OptionError, format_opts
-from svod_ir.environment import read_switch, remember
+from svod_ir.environment import cache_by_environment, read_switch
 from svod_schedule import ConfigError, OptimizerConfig
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class PrepareConfig:
         return name or None if not dot or kind.upper() == device.partition(":")[0] else None
 
 
-_read_config: Final = remember(PrepareConfig.from_env, os.environ)
+_read_config: Final = cache_by_environment(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, read anew only when the environment has changed."""
 
 _optimizers: Final[list[OptimizerConfig]] = []

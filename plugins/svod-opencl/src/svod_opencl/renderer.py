@@ -174,9 +174,9 @@ class OpenCLRenderer(CRenderer):
         return f"{self._memory_type(dtype)} {name}[{size}];"
 
     def grid_index(self, node: UOp) -> str:
-        found = find_grid_index(node.arg)
-        assert found is not None
-        return f"({self.type_name(node.dtype)}){_SPECIAL[found.numbers]}({found.axis})"
+        grid_index = find_grid_index(node.arg)
+        assert grid_index is not None
+        return f"({self.type_name(node.dtype)}){_SPECIAL[grid_index.kind]}({grid_index.axis})"
 
     def barrier(self) -> str:
         return "barrier(CLK_LOCAL_MEM_FENCE);"

@@ -1,8 +1,7 @@
-"""Whether two graphs mean the same: both are evaluated on the same inputs, which is bounded by the
-steps that it takes.
+"""Equivalence of graphs, tested by evaluating both on the same inputs.
 
-`find_change` compares what whole graphs of any stage compute and leave in memory, within the
-rounding of their floats; `find_difference` compares expressions, at many values of their variables,
+`find_change` compares the values and memory that whole graphs of any stage compute, within the
+rounding of their floats. `find_difference` compares expressions at many values of their variables,
 to the last bit or within some roundings.
 
 Example:

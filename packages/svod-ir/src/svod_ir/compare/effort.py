@@ -1,4 +1,4 @@
-"""How much work an evaluation is, without doing it."""
+"""Estimate of the cost of an evaluation."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from svod_ir.uop import SInt, UOp
 __all__ = ["count_steps"]
 
 _TYPICAL_ITERATIONS: Final = 50
-"""Of a loop whose count is computed."""
+"""Assumed trip count of a loop whose count is computed."""
 _ELEMENTS_AT_ONCE: Final = 256
-"""So many elements of an array take as long as a step of the interpreter."""
+"""Array elements that take as long as one step of the interpreter."""
 
 
 def count_steps(root: UOp) -> int:
-    """About how many steps `svod_ir.evaluate` takes: each node once for each iteration around it,
-    arrays by their size.
+    """Approximate number of steps of `svod_ir.evaluate`: each node once per iteration, arrays by
+    size.
 
     Sizes and loop ends that depend on variables count with their largest values.
     """
@@ -42,7 +42,7 @@ def count_steps(root: UOp) -> int:
 
 
 def _find_repeats(end: UOp) -> SInt | None:
-    """How often a call is repeated, None where that is computed."""
+    """Trip count of a repeated call, None if it is computed."""
     return None if end.body.arg.is_count_read else end.loops[0].stop
 
 

@@ -1,9 +1,9 @@
-"""Values at which two expressions differ, sought by evaluating both.
+"""Search for values at which two expressions differ, by evaluating both.
 
-Floats are compared to the last bit: zeros with their signs, any NaN for any other. Formats of 8 and
-16 bits are gone through whole where one variable is all there is."""
+Floats are compared to the last bit, zeros with their signs; all NaNs are equal. If an expression
+has one variable of at most 16 bits, all of its values are tried."""
 
-# Values are numpy's, of any dtype and shape.
+# Numpy arrays of any dtype and shape have no declared types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ __all__ = ["differ_at", "find_difference", "list_special"]
 _LEAVES: Final = (Op.DEFINE_VAR, Op.RANGE, Op.SPECIAL)
 _MEMORIES: Final = (Op.PARAM, Op.BUFFER)
 _VECTORISED: Final = ELEMENTWISE | {Op.DEFINE_VAR, Op.RANGE, Op.CONST}
-_CALM: Final = 4
-"""Special values soon make every result infinite or NaN: where roundings are allowed, half of the
-memories hold quarters up to this.
+_MODERATE: Final = 4
+"""Special values soon make every result infinite or NaN. If roundings are allowed, half of the
+memories therefore hold multiples of a quarter up to this magnitude.
 """
 _SMALL: Final = 1e4
 _MAX_COLUMN: Final = 1 << 16
 
 
 def list_special(dtype: DType) -> np.ndarray[Any, Any]:
-    """The values of a float dtype where rules go wrong: zeros, subnormals, ones, halves, the
-    largest, infinities, NaN.
+    """Values of a float dtype at which rules fail: zeros, subnormals, ones, halves, the largest,
+    infinities, NaN.
     """
     tiny = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2)
     least, largest = tiny * 2.0**-dtype.mantissa_bits, dtype.finfo_max
@@ -80,15 +80,14 @@ def list_special(dtype: DType) -> np.ndarray[Any, Any]:
 def find_difference(
     before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0, n_single: int = 40
 ) -> dict[UOp, Any] | None:
-    """Values at which the expressions, or effects, differ, or None where none of the tried ones
-    does.
+    """Find values at which the expressions, or effects, differ; None if no tried value does.
 
     Args:
-        n_samples: how many values are tried at once, in expressions of scalars without memory and
+        n_samples: the number of values tried at once, in scalar expressions without memory and
             loops.
-        roundings: floats may differ by so many roundings of the largest value on the way, where all
-            are finite.
-        n_single: how many values are tried in others, one after the other.
+        roundings: floats may differ by this many roundings of the largest intermediate value, if
+            all are finite.
+        n_single: the number of values tried sequentially in other expressions.
     """
     random = np.random.default_rng(seed)
     before, after = _spell_loops(before), _spell_loops(after)
@@ -104,8 +103,8 @@ def find_difference(
                 column = _column(leaf, random, 64, values)
                 lanes = (leaf.dtype.lanes,) if leaf.dtype.lanes > 1 else None
                 values[leaf] = column[random.integers(0, len(column), lanes)]
-            is_calm = roundings > 0 and attempt % 2 == 0
-            values.update({m: _content(m, random, is_calm=is_calm) for m in memories})
+            is_moderate = roundings > 0 and attempt % 2 == 0
+            values.update({m: _random_memory(m, random, is_moderate=is_moderate) for m in memories})
             if differ_at(before, after, values, roundings):
                 return values
     return None
@@ -120,17 +119,17 @@ def _find_in_columns(
     roundings: int,
 ) -> dict[UOp, Any] | None:
     columns = _all_values(leaves) or _crossed(leaves, random, n_samples)
-    given: Mapping[UOp, Any] = {**columns}
+    inputs: Mapping[UOp, Any] = {**columns}
     shape = np.shape(next(iter(columns.values()))) if columns else ()
-    x, y = (np.broadcast_to(evaluate(root, {**given}), shape) for root in (before, after))
+    x, y = (np.broadcast_to(evaluate(root, {**inputs}), shape) for root in (before, after))
     differs = _differs(x, y, None)
     if roundings and differs.any():
-        differs = _differs(x, y, _get_tolerance(before, {**given}, roundings))
+        differs = _differs(x, y, _get_tolerance(before, {**inputs}, roundings))
     if not differs.any():
         return None
-    places = np.flatnonzero(differs)
+    indices = np.flatnonzero(differs)
     simplest = (
-        places[np.argmin(sum(_complexity(column[places]) for column in columns.values()))]
+        indices[np.argmin(sum(_complexity(column[indices]) for column in columns.values()))]
         if columns
         else 0
     )
@@ -138,15 +137,15 @@ def _find_in_columns(
 
 
 def _complexity(column: Any) -> Any:
-    """Less for values that people see through: small whole numbers."""
-    numbers = np.nan_to_num(column.astype(np.float64), nan=np.inf)
+    """Cost of a value in a counterexample: small whole numbers are the simplest."""
+    values = np.nan_to_num(column.astype(np.float64), nan=np.inf)
     return np.where(
-        (numbers == np.trunc(numbers)) & (np.abs(numbers) < _SMALL), np.abs(numbers), _SMALL
+        (values == np.trunc(values)) & (np.abs(values) < _SMALL), np.abs(values), _SMALL
     )
 
 
 def _all_values(leaves: list[UOp]) -> dict[UOp, Any] | None:
-    """Every value of the only variable, or every pair of two, where they are few."""
+    """All combinations of values of the variables, if they are few; else None."""
     spaces = [_whole_space(leaf) for leaf in leaves]
     known = [s for s in spaces if s is not None]
     if (
@@ -176,43 +175,43 @@ def _whole_space(leaf: UOp) -> Any:
 
 
 def _crossed(leaves: list[UOp], random: np.random.Generator, n_samples: int) -> dict[UOp, Any]:
-    """Special values of all leaves with each other, as many as there is room for, and
-    random ones.
-    """
-    found: dict[UOp, Any] = {}
+    """Random samples of all leaves, special values among them."""
+    columns: dict[UOp, Any] = {}
     for leaf in leaves:
-        column = _column(leaf, random, max(8, n_samples // 4), found)
-        found[leaf] = column[random.integers(0, len(column), n_samples)]
+        column = _column(leaf, random, max(8, n_samples // 4), columns)
+        columns[leaf] = column[random.integers(0, len(column), n_samples)]
         if leaf.op is Op.RANGE:
-            end = evaluate(leaf.stop, {**found})
-            found[leaf] = found[leaf] % np.maximum(end, 1)
-    return found
+            end = evaluate(leaf.stop, {**columns})
+            columns[leaf] = columns[leaf] % np.maximum(end, 1)
+    return columns
 
 
-def _column(leaf: UOp, random: np.random.Generator, n: int, given: Mapping[UOp, Any]) -> Any:
+def _column(leaf: UOp, random: np.random.Generator, n: int, columns: Mapping[UOp, Any]) -> Any:
     dtype = leaf.dtype.scalar
     if dtype.is_float:
         bits = random.integers(0, 256, n * dtype.itemsize, dtype=np.uint8)
         return np.concatenate([list_special(dtype), list_special(dtype), bits.view(dtype.numpy)])
     low, high = (int(b) for b in leaf.bounds)
-    if leaf.op is Op.RANGE and not any(np.ndim(v) for v in given.values()):
-        high = max(0, int(evaluate(leaf.stop, {**given})) - 1)
+    if leaf.op is Op.RANGE and not any(np.ndim(v) for v in columns.values()):
+        high = max(0, int(evaluate(leaf.stop, {**columns})) - 1)
     near = {low, low + 1, high - 1, high, 0, 1, -1, (low + high) // 2}
     ends = [v for v in sorted(near) if low <= v <= high]
-    drawn = [
+    samples = [
         low + int(random.integers(0, 1 << 62)) * (high - low + 1) // (1 << 62) for _ in range(n)
     ]
     return (
-        np.array([*ends * 2, *drawn]).astype(dtype.numpy)
+        np.array([*ends * 2, *samples]).astype(dtype.numpy)
         if dtype.is_bool
-        else np.array([*ends * 2, *drawn], dtype=dtype.numpy)
+        else np.array([*ends * 2, *samples], dtype=dtype.numpy)
     )
 
 
-def _content(memory: UOp, random: np.random.Generator, *, is_calm: bool) -> Any:
+def _random_memory(memory: UOp, random: np.random.Generator, *, is_moderate: bool) -> Any:
     size = memory.arg.size
-    if memory.dtype.is_float and is_calm:
-        return (random.integers(-4 * _CALM, 4 * _CALM + 1, size) / 4).astype(memory.dtype.numpy)
+    if memory.dtype.is_float and is_moderate:
+        return (random.integers(-4 * _MODERATE, 4 * _MODERATE + 1, size) / 4).astype(
+            memory.dtype.numpy
+        )
     if memory.dtype.is_float:
         return random.choice(list_special(memory.dtype), size)
     low, high = int(memory.dtype.min), int(memory.dtype.max)
@@ -225,7 +224,7 @@ def _content(memory: UOp, random: np.random.Generator, *, is_calm: bool) -> Any:
 
 
 def _spell_loops(root: UOp) -> UOp:
-    """The graph with a loop of one iteration for each counter that became the constant 0."""
+    """Add a loop of one iteration for each counter that was folded to the constant 0."""
     once = UOp.range(1, 1000, AxisType.LOOP)
     replaced: dict[UOp, UOp] = {}
     for node in root.iter_ops(Op.REDUCE, Op.END):
@@ -236,7 +235,9 @@ def _spell_loops(root: UOp) -> UOp:
 
 
 def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
-    """Whether the graphs differ for these values; an effect, in what it leaves in memory."""
+    """True if the graphs differ for these values; effects are compared by the memory that they
+    write.
+    """
     before, after = _spell_loops(before), _spell_loops(after)
     left, right = (
         {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in values.items()}
@@ -244,8 +245,8 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
     )
     try:
         if before.op is Op.END or before.op is Op.STORE:
-            for root, given in ((before, left), (after, right)):
-                evaluate_kernel(UOp.sink(root), {**given})
+            for root, inputs in ((before, left), (after, right)):
+                evaluate_kernel(UOp.sink(root), {**inputs})
             return any(
                 bool(_differs(left[n], right[n], None).any()) for n in left if n.op is Op.PARAM
             )
@@ -255,27 +256,30 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
                 return bool(_differs(x, y, None).any())
             return bool(_differs(x, y, _get_tolerance(before, left, roundings)).any())
     except EvaluationError:
-        # These values read outside of memory: nothing is said of them.
+        # These values cause an out-of-bounds read, for which rules guarantee nothing.
         return False
 
 
 def _get_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> Any:
     if not roundings or not before.dtype.is_float:
         return None
-    parts = [
+    magnitudes = [
         np.abs(evaluate(n, {**values}).astype(np.float64))
         for n in before.toposort()
         if n.dtype.is_float
     ]
     dtype = before.dtype.scalar
     least = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2 + dtype.mantissa_bits)
-    if any(np.ndim(part) and np.shape(part) != np.shape(parts[-1]) for part in parts):
-        # Elements move: what is largest anywhere stands for all.
-        parts = [np.max(np.abs(part), initial=0.0) for part in parts]
-    # Where a value on the way is infinite or NaN, the sum with what is left of the rounding says
-    # nothing.
+    if any(
+        np.ndim(magnitude) and np.shape(magnitude) != np.shape(magnitudes[-1])
+        for magnitude in magnitudes
+    ):
+        # Movement ops permute elements, so the bound is the largest magnitude of all elements.
+        magnitudes = [np.max(np.abs(magnitude), initial=0.0) for magnitude in magnitudes]
+    # If an intermediate value is infinite or NaN, rounding errors are unbounded: accept any
+    # difference.
     largest = np.max(
-        np.nan_to_num(np.stack(np.broadcast_arrays(*parts)), nan=np.inf, posinf=np.inf), axis=0
+        np.nan_to_num(np.stack(np.broadcast_arrays(*magnitudes)), nan=np.inf, posinf=np.inf), axis=0
     )
     return np.where(
         largest < dtype.finfo_max / 4, roundings * (dtype.finfo_eps * largest + least), np.inf

@@ -1,4 +1,4 @@
-"""Whether two graphs mean the same: both are evaluated on the same inputs."""
+"""Equivalence of whole graphs: both are evaluated on the same inputs."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _EFFECTS: Final = (Op.STORE, Op.END, Op.GROUP, Op.BARRIER)
 
 
 class Change(NamedTuple):
-    """A value in which two graphs differ: a result of the first one or memory that it writes, and
-    in what.
+    """A difference between two graphs: a result of the first one, or memory that it writes, and a
+    description.
     """
 
     node: UOp
@@ -49,15 +49,15 @@ def assert_same(
     seed: int = 0,
     n_samples: int = 200,
 ) -> None:
-    """Check that two graphs give equal values, and leave equal buffers behind (see `find_change`).
+    """Check that two graphs return equal values and write equal memory (see `find_change`).
 
     Raises:
         AssertionError: with the first difference and the two graphs.
         EvaluationError: if one of them cannot be evaluated.
     """
-    found = find_change(before, after, inputs=inputs, seed=seed, n_samples=n_samples)
-    if found is not None:
-        raise AssertionError(f"{found.problem}\nbefore:\n{_show(before)}\nafter:\n{_show(after)}")
+    change = find_change(before, after, inputs=inputs, seed=seed, n_samples=n_samples)
+    if change is not None:
+        raise AssertionError(f"{change.problem}\nbefore:\n{_show(before)}\nafter:\n{_show(after)}")
 
 
 def find_change(
@@ -68,20 +68,19 @@ def find_change(
     seed: int = 0,
     n_samples: int = 200,
 ) -> Change | None:
-    """The first difference in the values that two graphs give and the buffers that they leave
-    behind, or None.
+    """Find the first difference between the values of two graphs, or the memory that they write.
 
-    `after` may be a linearized kernel.  Inputs that are not given are random.  Integers must be
-    equal; floats agree within the rounding of the least precise dtype.  In expressions without
-    buffers and loops, variables and ranges take many values at once, the corners among them.
+    `after` may be a linearized kernel. Inputs that are not passed are random. Integers must be
+    equal; floats agree within the rounding of the least precise dtype. In expressions without
+    buffers and loops, variables and ranges take many values at once, including the corners.
 
     Raises:
         EvaluationError: if one of them cannot be evaluated.
     """
     nodes = (before, after) if isinstance(after, UOp) else (before, *after)
-    given: dict[UOp, Any] = {**_random_inputs(nodes, seed, n_samples), **(inputs or {})}
+    values: dict[UOp, Any] = {**_random_inputs(nodes, seed, n_samples), **(inputs or {})}
     loose = tolerance(*nodes)
-    left, right = _copy(given), _copy(given)
+    left, right = _copy(values), _copy(values)
     before_values, after_values = _run(before, left), _run(after, right)
     if len(before_values) != len(after_values):
         return Change(before, f"{len(after_values)} results, expected {len(before_values)}")
@@ -99,8 +98,8 @@ def find_change(
     ]
     for node, expected, actual in compared:
         if node.op is Op.ASSIGN:
-            # What it gives is a matter of the stage, the part or the whole memory; what it leaves
-            # there is compared below.
+            # The value of an ASSIGN differs between stages: the view, or the whole memory. The
+            # written memory is compared below.
             continue
         problem = _find_mismatch(actual, expected, loose, f"{node}" if node in left else "value")
         if problem is not None:
@@ -147,26 +146,24 @@ def _find_mismatch(actual: Any, expected: Any, loose: float, what: str) -> str |
 
 
 def tolerance(*roots: UOp) -> float:
-    """How far float results may differ: some roundings of the least precise float dtype below
-    `roots`.
-    """
-    found: set[DType] = {
+    """Tolerance of float results: some roundings of the least precise float dtype below `roots`."""
+    dtypes: set[DType] = {
         n.dtype.scalar for root in roots for n in iter_nodes(root) if n.dtype.is_float
     }
-    return 8 * max((d.finfo_eps for d in found), default=0.0)
+    return 8 * max((d.finfo_eps for d in dtypes), default=0.0)
 
 
 def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
     """An array or integer for each BUFFER, PARAM and DEFINE_VAR below `roots`."""
     rng = np.random.default_rng(seed)
-    found = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
-    found.update(dict.fromkeys(n for root in roots for n in list_free_variables(root)))
-    given = [n for n in found if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)]
-    return _repeat_copies(_share_names({n: _random_input(n, rng) for n in given}), roots)
+    nodes = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
+    nodes.update(dict.fromkeys(n for root in roots for n in list_free_variables(root)))
+    inputs = [n for n in nodes if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)]
+    return _repeat_copies(_share_names({n: _random_input(n, rng) for n in inputs}), roots)
 
 
 def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, Any]:
-    """What several devices have copies of is the same on each."""
+    """Give the replicas of a tensor equal values."""
     for multi in dict.fromkeys(
         n for root in roots for n in root.iter_ops(Op.MULTI) if n.arg is None
     ):
@@ -178,7 +175,7 @@ def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, An
 
 
 def _share_names(values: dict[UOp, Any]) -> dict[UOp, Any]:
-    """Variables of one name are one, of whatever dtype a pass made them."""
+    """Give variables of one name one value, even if passes changed their dtype."""
     first: dict[str, Any] = {}
     return {
         n: first.setdefault(n.arg.name, v) if n.op is Op.DEFINE_VAR else v
@@ -198,7 +195,7 @@ def _random_input(node: UOp, rng: np.random.Generator) -> Any:
 
 
 def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
-    """`size` values that every float dtype holds exactly, and for integers also the extremes."""
+    """Random values that every float dtype represents exactly; for integers, also the maximum."""
     if dtype.is_bool:
         return rng.random(size) < 0.5
     if dtype.is_float:
@@ -209,22 +206,22 @@ def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[A
 
 
 def _random_inputs(nodes: Sequence[UOp], seed: int, n_samples: int) -> dict[UOp, Any]:
-    given = random_inputs(*nodes, seed=seed)
+    inputs = random_inputs(*nodes, seed=seed)
     free = dict.fromkeys(r for node in nodes[:2] for r in node.ranges)
-    is_expression = all(n.op is Op.DEFINE_VAR for n in given) and all(
+    is_expression = all(n.op is Op.DEFINE_VAR for n in inputs) and all(
         n.find_shape() == () for n in nodes
     )
-    if is_expression and (given or free):
-        given.update(_samples([*given, *free], np.random.default_rng(seed), n_samples))
+    if is_expression and (inputs or free):
+        inputs.update(_samples([*inputs, *free], np.random.default_rng(seed), n_samples))
     elif free:
-        given.update(
+        inputs.update(
             {r: int(np.random.default_rng(seed).integers(0, max(1, max_trips(r)))) for r in free}
         )
-    return given
+    return inputs
 
 
 def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> dict[UOp, Any]:
-    """Assignments with both ends of every interval, and random ones between."""
+    """Samples of variables: the corners of their intervals, and random values."""
     columns: dict[UOp, Any] = {}
     for i, node in enumerate(nodes):
         low, high = (
@@ -232,11 +229,11 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
             if node.op is Op.DEFINE_VAR
             else (0, max(0, int(node.vmax)))
         )
-        drawn = rng.integers(low, high, n_samples, endpoint=True)
+        samples = rng.integers(low, high, n_samples, endpoint=True)
         n_corners = min(n_samples // 2, 1 << min(len(nodes), 12))
         corners = np.arange(n_corners) >> min(i, 11) & 1
-        drawn[:n_corners] = np.where(corners, high, low)
-        columns[node] = drawn
+        samples[:n_corners] = np.where(corners, high, low)
+        columns[node] = samples
     return _share_names(columns)
 
 
@@ -252,14 +249,14 @@ def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:
     if graph.op is Op.SINK and graph.src and all(s.op in _EFFECTS for s in graph.src):
         evaluate_kernel(graph, {**inputs, **names}, {})
         return ()
-    found: object = evaluate(graph, {**inputs, **names})
-    if isinstance(found, tuple):
-        return tuple(v for v in cast("tuple[object, ...]", found) if v is not None)
-    return (_broadcast(found, inputs),)
+    value: object = evaluate(graph, {**inputs, **names})
+    if isinstance(value, tuple):
+        return tuple(v for v in cast("tuple[object, ...]", value) if v is not None)
+    return (_broadcast(value, inputs),)
 
 
 def _broadcast(value: Any, inputs: Mapping[UOp, Any]) -> Any:
-    # An expression that became a constant has one value for all the assignments.
+    # An expression that was folded to a constant has one value for all samples.
     columns: list[NDArray[Any]] = [
         v
         for n, v in inputs.items()

@@ -1,5 +1,5 @@
-"""Any value in place of what two expressions read or reduce alike, so that comparing them takes no
-loops.
+"""Replacement of common reads and reductions in two expressions by variables, so that comparing
+them needs no loops.
 """
 
 from __future__ import annotations
@@ -37,34 +37,31 @@ _READS: Final = frozenset(
 _ELEMENTS: Final = frozenset({Op.LOAD, Op.INDEX})
 _FIRST_ID: Final = 1 << 40
 _LIMIT: Final = 1 << 20
-"""Elements of memory are counted without overflow: what an index is computed from is at
-most this.
-"""
+"""Bound of index variables: indices of memory do not overflow."""
 
 
 def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | None:
-    """Both expressions with a variable, or a buffer, for each read and reduction that is the same
-    node in both.
+    """Replace each read and reduction that both expressions share by a variable or buffer.
 
-    None where more than `max_nodes` nodes are left. Reads with a gate stay, since rules look at
-    more of them than dtype and bounds."""
+    Returns None if more than `max_nodes` nodes remain. Gated reads stay, since rules inspect more
+    of them than dtype and bounds."""
     opened = {before, after}
     while True:
-        parts = [_walk(root, opened, max_nodes) for root in (before, after)]
-        if any(len(part) > max_nodes for part in parts):
+        orders = [_walk(root, opened, max_nodes) for root in (before, after)]
+        if any(len(order) > max_nodes for order in orders):
             return None
-        left, right = ({node for node in part if _is_read(node, opened)} for part in parts)
+        left, right = ({node for node in order if _is_read(node, opened)} for order in orders)
         if left == right:
             break
-        alone = left ^ right
-        # What is read below a reduction on one side may be read on the other one too.
-        opened |= {node for node in alone if node.op not in _ELEMENTS} or alone
+        unshared = left ^ right
+        # A read below a reduction on one side may be shared with the other side.
+        opened |= {node for node in unshared if node.op not in _ELEMENTS} or unshared
     locations = {
-        n.location.unordered for part in parts for n in part if n.op in (Op.LOAD, Op.STORE)
+        n.location.unordered for order in orders for n in order if n.op in (Op.LOAD, Op.STORE)
     }
-    has_index = any(n.dtype.kind == "index" for part in parts for n in part)
+    has_index = any(n.dtype.kind == "index" for order in orders for n in order)
     done: dict[UOp, UOp] = {}
-    for node in (*parts[0], *parts[1]):
+    for node in (*orders[0], *orders[1]):
         if node in left and node not in locations:
             done.setdefault(node, _make_leaf(node, len(done), has_index))
         elif node not in done:
@@ -73,9 +70,7 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
 
 
 def _walk(root: UOp, opened: set[UOp], max_nodes: int) -> list[UOp]:
-    """The nodes down to the reads that are not opened, operands first; one more than `max_nodes`
-    where there are more.
-    """
+    """The nodes above unopened reads, operands first; `max_nodes` + 1 of them if there are more."""
     order: list[UOp] = []
     seen: set[UOp] = set()
     stack: list[tuple[UOp, bool]] = [(root, False)]
@@ -105,15 +100,15 @@ def _is_read(node: UOp, opened: set[UOp]) -> bool:
     return shape is not None and all(isinstance(s, int) for s in shape)
 
 
-def _make_leaf(node: UOp, number: int, has_index: bool) -> UOp:
+def _make_leaf(node: UOp, index: int, has_index: bool) -> UOp:
     shape = tuple(s for s in node.shape if isinstance(s, int))
     if shape:
         memory = UOp(
-            Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + number, math.prod(shape), "CPU")
+            Op.BUFFER, node.dtype, (), BufferArg(_FIRST_ID + index, math.prod(shape), "CPU")
         )
         return make_reshape(memory, shape)
     low, high = (-math.inf, math.inf) if node.dtype.is_float else _get_bounds(node, has_index)
-    return UOp(Op.DEFINE_VAR, node.dtype, (), VariableArg(f"read{number}", low, high))  # pyright: ignore[reportArgumentType]
+    return UOp(Op.DEFINE_VAR, node.dtype, (), VariableArg(f"read{index}", low, high))  # pyright: ignore[reportArgumentType]
 
 
 def _get_bounds(node: UOp, has_index: bool) -> tuple[int, int]:

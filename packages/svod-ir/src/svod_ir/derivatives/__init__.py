@@ -1,4 +1,4 @@
-"""Derivatives of graphs of tensors: one row for each op, forward and in reverse.
+"""Derivatives of graphs of tensors: one row per op, for forward and reverse mode.
 
 make_cotangents([loss], [one], [w])     d loss / d w, as a graph
 make_tangents([y], [x], [v])            the derivative of y along v
@@ -11,22 +11,22 @@ Example:
     >>> from svod_ir.evaluate import evaluate
     >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU"))
     >>> y, one = x * x, make_constant_like(x, 1)
-    >>> given = {x: np.array([1, 2, 3], np.float32)}
+    >>> inputs = {x: np.array([1, 2, 3], np.float32)}
     >>> (gradient,), (tangent,) = make_cotangents([y], [one], [x]), make_tangents([y], [x], [one])
-    >>> evaluate(gradient, given).tolist(), evaluate(tangent, given).tolist()
+    >>> evaluate(gradient, inputs).tolist(), evaluate(tangent, inputs).tolist()
     ([2.0, 4.0, 6.0], [2.0, 4.0, 6.0])
     >>> from svod_ir.derivatives import DERIVATIVES, Derivative, make_traced
     >>> isinstance(DERIVATIVES[Op.MUL], Derivative), DERIVATIVES[Op.BITCAST]
     (True, 'bits have no derivative')
-    >>> computed = make_traced(x, computed_from=lambda: y)  # memory of values that were y
+    >>> computed = make_traced(x, computed_from=lambda: y)  # x now stores the value of y
     >>> [node.op for node in sort_nodes([computed + 1.0], lambda node: list_sources(node, {}))]
     [BUFFER, MUL, TRACED, CONST, ADD]
 """
 
 from __future__ import annotations
 
+from svod_ir.derivatives.custom_gradient import make_custom_gradients, make_placeholder_like
 from svod_ir.derivatives.forward import make_tangents
-from svod_ir.derivatives.given import make_given_gradients, make_placeholder_like
 from svod_ir.derivatives.inputs import list_sources, sort_nodes
 from svod_ir.derivatives.joint import list_operands, list_values, make_gradients, split_parts
 from svod_ir.derivatives.marks import add_control_dependency, drop_marks, make_gradient, make_traced
@@ -45,7 +45,7 @@ __all__ = [
     "list_sources",
     "list_values",
     "make_cotangents",
-    "make_given_gradients",
+    "make_custom_gradients",
     "make_gradient",
     "make_gradients",
     "make_placeholder_like",

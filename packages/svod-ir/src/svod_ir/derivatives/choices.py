@@ -1,5 +1,5 @@
-"""The derivatives of SWITCH: a SWITCH of the derivatives of its bodies, which compute again what
-they need.
+"""The derivatives of SWITCH: a SWITCH of the derivatives of its bodies, which recompute the values
+that they need.
 """
 
 from __future__ import annotations
@@ -26,31 +26,41 @@ def _reverse(switch: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: M
     operands, bodies = switch.src[1:], get_bodies(switch)
     positions = [n for n, is_wanted in enumerate(wanted[1:]) if is_wanted]
     results = make_results(switch)
-    given = [make_placed(cotangents[n], results[n]) for n in cotangents]
-    forms = _make_forms(operands, given)
+    inner_cotangents = [make_placed(cotangents[n], results[n]) for n in cotangents]
+    forms = _make_parameters(operands, inner_cotangents)
     params = group_params(bodies, operands)
     sources = [param for n in positions for param in params[n]]
-    found: list[list[UOp | None]] = []
+    cotangents_by_body: list[list[UOp | None]] = []
     for body in bodies:
-        parts = mode.derive([body.src[n] for n in cotangents], forms[len(operands) :], sources)
-        by_param = dict(zip(sources, parts, strict=True))
-        found.append([make_view(forms[n], {p: by_param[p] for p in params[n]}) for n in positions])
-    read = [k for k in range(len(positions)) if any(parts[k] is not None for parts in found)]
-    made = _choose(
+        body_cotangents = mode.derive(
+            [body.src[n] for n in cotangents], forms[len(operands) :], sources
+        )
+        by_param = dict(zip(sources, body_cotangents, strict=True))
+        cotangents_by_body.append(
+            [make_view(forms[n], {p: by_param[p] for p in params[n]}) for n in positions]
+        )
+    read = [
+        k
+        for k in range(len(positions))
+        if any(body_cotangents[k] is not None for body_cotangents in cotangents_by_body)
+    ]
+    chosen = _choose(
         switch,
-        [[parts[k] for k in read] for parts in found],
+        [[body_cotangents[k] for k in read] for body_cotangents in cotangents_by_body],
         [forms[positions[k]] for k in read],
-        given,
+        inner_cotangents,
     )
-    by_position = dict(zip((positions[k] for k in read), made, strict=True))
+    by_position = dict(zip((positions[k] for k in read), chosen, strict=True))
     return [None, *(by_position.get(n) for n in range(len(operands)))]
 
 
 def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     operands, bodies = switch.src[1:], get_bodies(switch)
     positions = [n for n, tangent in enumerate(tangents[1:]) if tangent is not None]
-    given = [make_placed(t, operands[n]) for n, t in enumerate(tangents[1:]) if t is not None]
-    slots, added = get_slots([*operands, *given]), len(operands)
+    inner_tangents = [
+        make_placed(t, operands[n]) for n, t in enumerate(tangents[1:]) if t is not None
+    ]
+    slots, added = get_slots([*operands, *inner_tangents]), len(operands)
     sources: list[UOp] = []
     moved: list[UOp] = []
     for k, (n, params) in enumerate((n, group_params(bodies, operands)[n]) for n in positions):
@@ -59,29 +69,33 @@ def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
             p.with_arg(p.arg._replace(slot=slots[added + k] + p.arg.slot - slots[n]))
             for p in params
         ]
-    found = [mode.derive(body.src, sources, moved) for body in bodies]
-    read = [n for n in range(len(bodies[0].src)) if any(parts[n] is not None for parts in found)]
-    made = _choose(
+    tangents_by_body = [mode.derive(body.src, sources, moved) for body in bodies]
+    read = [
+        n
+        for n in range(len(bodies[0].src))
+        if any(body_tangents[n] is not None for body_tangents in tangents_by_body)
+    ]
+    chosen = _choose(
         switch,
-        [[parts[n] for n in read] for parts in found],
+        [[body_tangents[n] for n in read] for body_tangents in tangents_by_body],
         [bodies[0].src[n] for n in read],
-        given,
+        inner_tangents,
     )
-    return dict(zip(read, made, strict=True))
+    return dict(zip(read, chosen, strict=True))
 
 
-def _make_forms(operands: Sequence[UOp], given: Sequence[UOp]) -> list[UOp]:
-    """What bodies have for operands, and for others behind these."""
+def _make_parameters(operands: Sequence[UOp], added: Sequence[UOp]) -> list[UOp]:
+    """The PARAMs that bodies read for operands, followed by those for added operands."""
     first = sum(map(count_slots, operands))
-    slots = [*get_slots(operands), *(first + slot for slot in get_slots(given))]
-    return [make_parameter(o, slot) for o, slot in zip((*operands, *given), slots, strict=True)]
+    slots = [*get_slots(operands), *(first + slot for slot in get_slots(added))]
+    return [make_parameter(o, slot) for o, slot in zip((*operands, *added), slots, strict=True)]
 
 
 def _choose(
-    switch: UOp, values: Sequence[Sequence[UOp | None]], likes: Sequence[UOp], given: Sequence[UOp]
+    switch: UOp, values: Sequence[Sequence[UOp | None]], likes: Sequence[UOp], added: Sequence[UOp]
 ) -> tuple[UOp, ...]:
-    """The RESULTs of a choice between values, each as its `like`, of the operands of a SWITCH and
-    what is given besides.
+    """RESULTs of a SWITCH that chooses between rows of values, each shaped as its `like`, with
+    added operands.
     """
     if not likes:
         return ()
@@ -94,7 +108,7 @@ def _choose(
         )
         for row in values
     ]
-    return make_switch(switch.src[0], bodies, [*switch.src[1:], *given])
+    return make_switch(switch.src[0], bodies, [*switch.src[1:], *added])
 
 
 SWITCH: Final = MultipleDerivative(_reverse, _forward)

@@ -1,8 +1,8 @@
-"""The derivatives of what takes complex numbers apart and puts them together.
+"""The derivatives of ops that split complex numbers into parts, or join them.
 
-The cotangent of a complex z = x + iy is that of x minus i times that of y, as in JAX: the rules of
-all functions that have a complex derivative, products and quotients among them, are then those for
-real numbers. A step against the gradient of a real function goes along its conjugate."""
+The cotangent of a complex z = x + iy is the cotangent of x minus i times the cotangent of y, as in
+JAX. The rules of holomorphic functions, products and quotients among them, are then the same as for
+real numbers. Gradient descent on a real function steps against the conjugate of the gradient."""
 
 from __future__ import annotations
 

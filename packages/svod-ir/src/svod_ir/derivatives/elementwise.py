@@ -1,7 +1,7 @@
-"""The derivatives of elementwise ops: partial derivatives, which serve both modes.
+"""The derivatives of elementwise ops: partial derivatives, which both modes share.
 
-A cotangent of exactly 0 stays 0 however large the partial derivative is: what `where` did not take,
-or a mask left out, contributes nothing, also where the function is infinite or undefined there."""
+A cotangent of exactly 0 stays 0 whatever the partial derivative is: elements that a `where` or a
+mask left out contribute nothing, even where the function is infinite or undefined there."""
 
 from __future__ import annotations
 
@@ -26,20 +26,22 @@ __all__ = ["CAST", "FUNCTIONS", "OPERATORS", "WHERE", "ZERO"]
 
 
 class _Partial(NamedTuple):
-    """The partial derivative by an operand; `is_safe` says that it is finite wherever the op's
-    operands are, NaN apart.
-    """
+    """Partial derivative by an operand; `is_safe` if it is finite for all finite operands."""
 
     factor: UOp
     is_safe: bool = False
 
 
-def _multiply(part: UOp, partial: _Partial) -> UOp:
-    return scale(part, partial.factor) if partial.is_safe else scale_guarded(part, partial.factor)
+def _multiply(derivative: UOp, partial: _Partial) -> UOp:
+    return (
+        scale(derivative, partial.factor)
+        if partial.is_safe
+        else scale_guarded(derivative, partial.factor)
+    )
 
 
 def _make(list_partials: Callable[[UOp], Sequence[Callable[[], _Partial]]]) -> Derivative:
-    """The derivative of an op from what makes the partial derivative by each operand."""
+    """The derivative of an op from the functions that build its partial derivatives."""
 
     def reverse(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
         partials = list_partials(node)
@@ -52,7 +54,7 @@ def _make(list_partials: Callable[[UOp], Sequence[Callable[[], _Partial]]]) -> D
         total: UOp | None = None
         for make, tangent in zip(list_partials(node), tangents, strict=True):
             if tangent is not None:
-                # A 0-d operand stands for all elements, and so does its tangent.
+                # A 0-d operand is broadcast to all elements, and so is its tangent.
                 term = _multiply(spread(tangent, node.shape), make())
                 total = term if total is None else make_alu(Op.ADD, total, term)
         return total
@@ -65,24 +67,24 @@ def _function(find_factor: Callable[[UOp, UOp], UOp]) -> Derivative:
     return _make(lambda node: [lambda: _Partial(find_factor(node.source, node))])
 
 
-def _number(like: UOp, value: float) -> UOp:
+def _constant(like: UOp, value: float) -> UOp:
     return UOp.const(like.dtype, value)
 
 
 def _times(x: UOp, y: UOp | float) -> UOp:
-    return make_alu(Op.MUL, x, y if isinstance(y, UOp) else _number(x, y))
+    return make_alu(Op.MUL, x, y if isinstance(y, UOp) else _constant(x, y))
 
 
 def _over(x: float, y: UOp) -> UOp:
-    return make_alu(Op.FDIV, _number(y, x), y)
+    return make_alu(Op.FDIV, _constant(y, x), y)
 
 
 def _plus(x: UOp, y: float) -> UOp:
-    return make_alu(Op.ADD, x, _number(x, y))
+    return make_alu(Op.ADD, x, _constant(x, y))
 
 
 def _one_minus(x: UOp) -> UOp:
-    return make_alu(Op.SUB, _number(x, 1), x)
+    return make_alu(Op.SUB, _constant(x, 1), x)
 
 
 def _function_of(op: Op) -> Callable[[UOp, UOp], UOp]:
@@ -90,7 +92,7 @@ def _function_of(op: Op) -> Callable[[UOp, UOp], UOp]:
 
 
 FUNCTIONS: Final[dict[Op, Derivative]] = {
-    # 0 at 0.
+    # The subgradient at 0 is 0.
     Op.ABS: _function(_function_of(Op.SIGN)),
     Op.SQRT: _function(lambda _, y: _over(0.5, y)),
     Op.RSQRT: _function(lambda x, y: _times(make_alu(Op.FDIV, y, x), -0.5)),
@@ -133,36 +135,36 @@ def _list_quotient(node: UOp) -> list[Callable[[], _Partial]]:
 def _list_remainder(node: UOp) -> list[Callable[[], _Partial]]:
     x, y = node.src
     return [
-        lambda: _Partial(_number(x, 1), is_safe=True),
+        lambda: _Partial(_constant(x, 1), is_safe=True),
         lambda: _Partial(make_alu(Op.NEG, make_alu(Op.TRUNC, make_alu(Op.FDIV, x, y)))),
     ]
 
 
 def _list_power(node: UOp) -> list[Callable[[], _Partial]]:
     base, exponent = node.src
-    zero, one = _number(base, 0), _number(base, 1)
+    zero, unit = _constant(base, 0), _constant(base, 1)
 
     def by_base() -> _Partial:
         if exponent.op is Op.CONST:
             if exponent.arg in (1, 2):
-                return _Partial(_times(base, 2) if exponent.arg == 2 else one, is_safe=True)
+                return _Partial(_times(base, 2) if exponent.arg == 2 else unit, is_safe=True)
             return _Partial(
                 zero
                 if exponent.arg == 0
                 else _times(make_alu(Op.POW, base, _plus(exponent, -1)), exponent)
             )
-        # Any base to the power of 0 is 1, also 0 and NaN. Of others, the product has a derivative
-        # by the exponent there.
+        # 0 ** 0 and NaN ** 0 are 1, so the derivative by these bases is 0. For other bases the
+        # general formula stays, since its derivative by the exponent is nonzero there.
         has_none = make_alu(Op.NOT, make_alu(Op.LT, zero, make_alu(Op.ABS, base)))
         is_flat = make_alu(Op.AND, make_alu(Op.EQ, exponent, zero), has_none)
-        lower = make_alu(Op.WHERE, is_flat, one, _plus(exponent, -1))
+        lower = make_alu(Op.WHERE, is_flat, unit, _plus(exponent, -1))
         return _Partial(
             make_alu(Op.WHERE, is_flat, zero, _times(make_alu(Op.POW, base, lower), exponent))
         )
 
     def by_exponent() -> _Partial:
-        # 0 ** y is 0 around every y above 0, and falls from infinity below; of a negative base the
-        # logarithm, and so the derivative, is NaN.
+        # 0 ** y is 0 near every positive y, and falls from infinity for negative y. A negative base
+        # has the logarithm NaN, and so the derivative NaN.
         is_flat = make_alu(
             Op.AND, make_alu(Op.EQ, base, zero), make_alu(Op.NOT, make_alu(Op.LT, exponent, zero))
         )
@@ -171,15 +173,15 @@ def _list_power(node: UOp) -> list[Callable[[], _Partial]]:
     return [by_base, by_exponent]
 
 
-def _list_choice(node: UOp) -> list[Callable[[], _Partial]]:
-    """The larger or smaller of two has all of the derivative; two equal ones have half each."""
+def _list_extremum(node: UOp) -> list[Callable[[], _Partial]]:
+    """Partial derivatives of MAX and MIN: 1 for the chosen operand; one half each for equal ones."""
     left, right = node.src
 
     def make(x: UOp, y: UOp) -> _Partial:
         less, more = (y, x) if node.op is Op.MAX else (x, y)
-        shared = make_alu(Op.WHERE, make_alu(Op.EQ, x, y), _number(x, 0.5), _number(x, 0))
+        shared = make_alu(Op.WHERE, make_alu(Op.EQ, x, y), _constant(x, 0.5), _constant(x, 0))
         return _Partial(
-            make_alu(Op.WHERE, make_alu(Op.LT, less, more), _number(x, 1), shared), is_safe=True
+            make_alu(Op.WHERE, make_alu(Op.LT, less, more), _constant(x, 1), shared), is_safe=True
         )
 
     return [lambda: make(left, right), lambda: make(right, left)]
@@ -224,14 +226,14 @@ OPERATORS: Final[dict[Op, Derivative]] = {
     Op.FDIV: _make(_list_quotient),
     Op.FMOD: _make(_list_remainder),
     Op.POW: _make(_list_power),
-    Op.MAX: _make(_list_choice),
-    Op.MIN: _make(_list_choice),
+    Op.MAX: _make(_list_extremum),
+    Op.MIN: _make(_list_extremum),
 }
 
 
 def _reverse_where(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     condition, x, y = node.src
-    zero = _number(cotangent, 0)
+    zero = _constant(cotangent, 0)
     return [
         None,
         collapse(make_alu(Op.WHERE, condition, cotangent, zero), x) if wanted[1] else None,
@@ -240,7 +242,7 @@ def _reverse_where(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
 
 
 def _forward_where(node: UOp, tangents: Parts) -> UOp | None:
-    zero = _number(node, 0)
+    zero = _constant(node, 0)
     x, y = (zero if t is None else t for t in tangents[1:])
     return spread(make_alu(Op.WHERE, node.src[0], x, y), node.shape)
 
@@ -250,7 +252,7 @@ WHERE: Final = Derivative(_reverse_where, _forward_where)
 
 def _reverse_cast(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     dtype = node.source.dtype
-    # Of what is real, the real part is the cotangent.
+    # A real operand gets the real part of the cotangent.
     return [make_cast(cotangent if dtype.is_complex else make_real(cotangent), dtype)]
 
 
@@ -259,7 +261,7 @@ def _forward_cast(node: UOp, tangents: Parts) -> UOp | None:
 
 
 CAST: Final = Derivative(_reverse_cast, _forward_cast)
-"""Between floats and complex numbers; what is neither has no derivative."""
+"""Casts between floats and complex numbers; other dtypes have no derivative."""
 
 
 def _reverse_zero(node: UOp, _: UOp, __: Wanted) -> Parts:
@@ -271,4 +273,4 @@ def _forward_zero(_: UOp, __: Parts) -> None:
 
 
 ZERO: Final = Derivative(_reverse_zero, _forward_zero)
-"""Of what is constant but for its steps."""
+"""Derivative of piecewise constant functions."""

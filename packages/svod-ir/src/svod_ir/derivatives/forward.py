@@ -1,4 +1,4 @@
-"""Forward mode: the tangents of outputs from those of sources, as graphs."""
+"""Forward mode: the tangents of outputs from the tangents of sources, as graphs."""
 
 from __future__ import annotations
 
@@ -37,46 +37,47 @@ def make_tangents(
             derivative.
     """
     dependence = get_dependence(outputs, sources, is_forward=True)
-    found = dict(zip(sources, tangents, strict=True))
+    by_node = dict(zip(sources, tangents, strict=True))
     results: dict[UOp, dict[int, UOp]] = {}
     for node in dependence.order:
-        if node not in dependence.active or node in found:
+        if node not in dependence.active or node in by_node:
             continue
-        parts = tuple(found.get(i) for i in dependence.inputs[node])
+        input_tangents = tuple(by_node.get(i) for i in dependence.inputs[node])
         if node.op is Op.RESULT:
-            made = results.get(node.source, {}).get(node.arg)
+            tangent = results.get(node.source, {}).get(node.arg)
         elif node.op in MULTIPLE:
-            results[node] = MULTIPLE[node.op].forward(node, parts, _MODE)
+            results[node] = MULTIPLE[node.op].forward(node, input_tangents, _MODE)
             continue
         else:
-            made = (
-                _push(node, parts)
-                if any(part is not None for part in parts) or node.op is Op.BITCAST
+            tangent = (
+                _push(node, input_tangents)
+                if any(input_tangent is not None for input_tangent in input_tangents)
+                or node.op is Op.BITCAST
                 else None
             )
-        if made is not None:
-            found[node] = made
-            add_gradient_origin(made, node)
-    return tuple(found.get(output) for output in outputs)
+        if tangent is not None:
+            by_node[node] = tangent
+            add_gradient_origin(tangent, node)
+    return tuple(by_node.get(output) for output in outputs)
 
 
 _MODE: Final = Mode(make_tangents, partial(get_dependence, is_forward=True))
 
 
 def _push(node: UOp, tangents: Parts) -> UOp | None:
-    """The tangent of a node from those of its inputs."""
+    """The tangent of a node from the tangents of its inputs."""
     rule = DERIVATIVES[node.op]
     if isinstance(rule, str):
         raise make_refusal(node, rule)
     if node.op is Op.GRADIENT and is_part(node):
-        joint, number = tangents[0], int(node.arg.parameters[0])
-        return None if joint is None else split_parts(node.src[1], joint)[number]
+        joint, index = tangents[0], int(node.arg.parameters[0])
+        return None if joint is None else split_parts(node.src[1], joint)[index]
     if node.op is Op.GRADIENT and not node.arg.rule.differentiates_value:
-        given: GradientRule = node.arg.rule
+        custom: GradientRule = node.arg.rule
         return (
             _transpose(node, tangents)
-            if given.forward is None
-            else given.forward(node, tuple(tangents))
+            if custom.forward is None
+            else custom.forward(node, tuple(tangents))
         )
     return rule.forward(node, tangents)
 
@@ -87,15 +88,17 @@ def _transpose(node: UOp, tangents: Parts) -> UOp | None:
         make_traced(make_constant_like(value, 1)) for value in node.src[: node.arg.n_values]
     ]
     wanted = tuple(tangent is not None for tangent in tangents)
-    parts = GRADIENT.reverse(
+    transposed = GRADIENT.reverse(
         node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], wanted
     )
     pairs = [
-        (p, t) for p, t in zip(parts, tangents, strict=True) if p is not None and t is not None
+        (p, t) for p, t in zip(transposed, tangents, strict=True) if p is not None and t is not None
     ]
-    # All that a rule reads is constant here. Walking the graph below it would make forward mode
+    # All inputs of the rule are constant here. Walking the graph below them would make forward mode
     # quadratic in the size of the graph.
     constants = {node, *node.src}.difference(cotangents)
-    found = make_cotangents([p for p, _ in pairs], [t for _, t in pairs], cotangents, constants)
-    first, *others = found
-    return join_parts(found) if others else first
+    tangent_parts = make_cotangents(
+        [p for p, _ in pairs], [t for _, t in pairs], cotangents, constants
+    )
+    first, *remaining = tangent_parts
+    return join_parts(tangent_parts) if remaining else first

@@ -1,4 +1,4 @@
-"""Derivative of a GRADIENT: that of its rule, in both modes.
+"""Derivative of a GRADIENT: its rule's derivative, in both modes.
 
 value = GRADIENT(v, x; rule)        reverse: rule.backward(value, cotangent, wanted)
                                     forward: rule.forward(value, tangents), or the transpose of
@@ -23,7 +23,7 @@ def _reverse(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     if rule.backward is None:
         raise NotDifferentiableError(
             operation=rule.name,
-            reason="its rule was read from text, and this process does not know one of that name",
+            reason="its rule was read from text, and this process has no rule of that name",
         )
     return rule.backward(node, cotangent, wanted)
 

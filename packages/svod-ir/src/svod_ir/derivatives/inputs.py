@@ -1,4 +1,4 @@
-"""What nodes depend on where derivatives are taken, and which of them sources lead to."""
+"""Inputs of nodes as differentiation sees them, and the nodes that depend on sources."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ def get_dependence(
         outputs: nodes of floats.
         sources: nodes below the outputs.
         is_forward: whether for forward mode.
-        constants: nodes that depend on no source, and that need not be entered.
+        constants: nodes that depend on no source; the graph below them is not walked.
     """
     inputs: dict[UOp, Sequence[UOp]] = dict.fromkeys(constants, ())
     marked = map_marks(sources)
 
     def list_inputs(node: UOp) -> Sequence[UOp]:
-        found = inputs.get(node)
-        if found is None:
-            found = inputs[node] = _list_inputs(node, is_forward, marked)
-        return found
+        listed = inputs.get(node)
+        if listed is None:
+            listed = inputs[node] = _list_inputs(node, is_forward, marked)
+        return listed
 
     order = sort_nodes(outputs, list_inputs)
     active, touched = set[UOp](), set(sources)
@@ -48,7 +48,7 @@ def get_dependence(
             continue
         touched.add(node)
         if node.op is Op.BITCAST:
-            # The derivative is lost in bits, and only a float that is made of them shows it.
+            # A BITCAST to integers ends the derivative. Only a float made from bits is an error.
             is_active = node.dtype.is_float
         else:
             is_active = not active.isdisjoint(operands) and (
@@ -60,11 +60,11 @@ def get_dependence(
 
 
 _SEVERAL = frozenset({Op.LOOP, Op.SWITCH})
-"""What has several results, and no dtype of its own."""
+"""Ops with several results, which have no dtype of their own."""
 
 
 def sort_nodes(roots: Iterable[UOp], list_inputs: Callable[[UOp], Iterable[UOp]]) -> list[UOp]:
-    """The nodes that roots depend on, inputs first, as `list_inputs` says what each depends on."""
+    """Nodes that roots depend on, in topological order; `list_inputs` gives a node's inputs."""
     order: list[UOp] = []
     entered: set[UOp] = set()
     for root in roots:
@@ -86,16 +86,15 @@ def sort_nodes(roots: Iterable[UOp], list_inputs: Callable[[UOp], Iterable[UOp]]
 
 
 def map_marks(nodes: Iterable[UOp]) -> dict[int, UOp]:
-    """The TRACEDs among nodes, by the numbers of their marks."""
+    """The TRACED nodes among `nodes`, by the ids of their marks."""
     return {node.arg.number: node for node in nodes if node.op is Op.TRACED}
 
 
 def list_sources(node: UOp, marked: Mapping[int, UOp]) -> Sequence[UOp]:
-    """What a node is computed from: of what was computed meanwhile, that which it was computed
-    from.
+    """Sources of a node; for a TRACED node that was computed, the graph that it was computed from.
 
-    Memory may have become a copy of it since then; what has a mark of `marked` is that node for all
-    that."""
+    The memory of a mark in `marked` may hold a copy since then; the node of `marked` replaces it.
+    """
     find: Callable[[], UOp] | None = node.arg.computed_from if node.op is Op.TRACED else None
     if find is None:
         return node.src

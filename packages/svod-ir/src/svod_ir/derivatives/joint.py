@@ -1,11 +1,11 @@
-"""GRADIENTs of several values, whose rule is asked once, with the cotangents of all of them.
+"""GRADIENTs of several values, whose rule is called once, with the cotangents of all of them.
 
-    joint = GRADIENT(v0, v1, x; rule, (), 2)        of the operands x, with all values in front
-    y0 = GRADIENT(v0, joint; part, (0,))              one for each value; its cotangent is part of that of `joint`
+    joint = GRADIENT(v0, v1, x; rule, (), 2)        of the operands x, after all values
+    y0 = GRADIENT(v0, joint; part, (0,))            one per value; its cotangent is one element of that of `joint`
     y1 = GRADIENT(v1, joint; part, (1,))
 
-The cotangent, and the tangent, of `joint` is a NOOP of those of the values, which no other rule
-sees.
+The cotangent and the tangent of `joint` are NOOPs of the values' cotangents or tangents; no other
+rule sees them.
 
 Example:
     >>> import numpy as np
@@ -56,70 +56,68 @@ def make_gradients(
     rule: GradientRule,
     parameters: tuple[object, ...] = (),
 ) -> tuple[UOp, ...]:
-    """`values`, whose derivatives by `operands` the rule gives.
+    """Give `values` the derivatives by `operands` that the rule defines.
 
-    Its backward reads its node by this module's functions.
+    The rule's backward reads its node with this module's functions.
     """
-    first, *others = values
-    return list_values(make_gradient(first, (*others, *operands), rule, parameters, len(values)))
+    first, *remaining = values
+    return list_values(make_gradient(first, (*remaining, *operands), rule, parameters, len(values)))
 
 
 def list_values(joint: UOp) -> tuple[UOp, ...]:
-    """The values of the GRADIENT that a rule is asked about, with their derivatives: a rule may
-    compute with them.
-    """
+    """The values of a rule's GRADIENT, with derivatives, so that a rule may compute with them."""
     if joint.arg.n_values == 1:
         return (joint,)
-    part = _PART_OF_NODES if joint.arg.rule.differentiates_value else _PART
+    rule = _PART_OF_NODES if joint.arg.rule.differentiates_value else _PART
     values = joint.src[: joint.arg.n_values]
     return tuple(
-        make_gradient(value, (joint,), part, (number,)) for number, value in enumerate(values)
+        make_gradient(value, (joint,), rule, (index,)) for index, value in enumerate(values)
     )
 
 
 def list_operands(node: UOp) -> tuple[UOp, ...]:
-    """The operands behind the values."""
+    """The operands of a rule's GRADIENT, which follow its values."""
     return node.src[node.arg.n_values :]
 
 
 def is_part(node: UOp) -> bool:
-    """Whether a GRADIENT is one of several values, whose tangents are those of another node."""
+    """True if a GRADIENT is one of several values of a joint GRADIENT, which has its tangent."""
     return node.arg.rule is _PART
 
 
 def join_parts(parts: Sequence[UOp | None]) -> UOp:
-    """The cotangent or tangent of several values."""
-    return UOp(Op.NOOP, void, tuple(_NOTHING if part is None else part for part in parts))
+    """Join the cotangents or tangents of several values into one node."""
+    return UOp(Op.NOOP, void, tuple(_ZERO if part is None else part for part in parts))
 
 
 def split_parts(node: UOp, joined: UOp) -> list[UOp | None]:
-    """The cotangent or tangent of each value of a node; None is zero."""
+    """Split a joined cotangent or tangent into one for each value of a node; None means zero."""
     if node.arg.n_values == 1:
         return [joined]
-    return [None if part is _NOTHING else part for part in joined.src]
+    return [None if part is _ZERO else part for part in joined.src]
 
 
 def add_parts(left: UOp, right: UOp) -> UOp:
-    """The sum of two cotangents, which may be those of several values."""
+    """The sum of two cotangents, which may be joined ones."""
     if left.dtype is not void:
         return make_alu(Op.ADD, left, right)
     return join_parts([_add(a, b) for a, b in zip(left.src, right.src, strict=True)])
 
 
 def _add(left: UOp, right: UOp) -> UOp | None:
-    if left is _NOTHING or right is _NOTHING:
-        return left if right is _NOTHING else right
+    if left is _ZERO or right is _ZERO:
+        return left if right is _ZERO else right
     return make_alu(Op.ADD, left, right)
 
 
-_NOTHING: Final = UOp(Op.NOOP, void, (), None)
+_ZERO: Final = UOp(Op.NOOP, void, (), None)
 
 
 def _backward_part(node: UOp, cotangent: UOp, _: Wanted) -> tuple[UOp]:
-    (number,) = node.arg.parameters
-    parts: list[Any] = [None] * node.src[1].arg.n_values
-    parts[number] = cotangent
-    return (join_parts(parts),)
+    (index,) = node.arg.parameters
+    cotangents: list[Any] = [None] * node.src[1].arg.n_values
+    cotangents[index] = cotangent
+    return (join_parts(cotangents),)
 
 
 _PART: Final = GradientRule("part", _backward_part)

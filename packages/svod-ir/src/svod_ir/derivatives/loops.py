@@ -1,9 +1,9 @@
 """The derivatives of LOOP.
 
     forward: one loop that carries values and tangents
-    reverse: the loop again, which also stacks what is needed of each iteration, then one that goes back and carries cotangents
+    reverse: the loop again, which also stacks its residuals, then a reversed loop that carries cotangents
 
-The first of the two has the operands and values of the loop itself, and takes its place where
+The first loop of reverse mode has the operands and results of the loop itself, and replaces it when
 graphs are computed."""
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ __all__ = ["LOOP"]
 
 
 _Replace: TypeAlias = Callable[[Sequence[UOp]], list[UOp]]
-"""From nodes of the body to what stands for them in a loop that goes back."""
+"""Maps nodes of the body to their values in the reversed loop."""
 
 
 class _Activity(NamedTuple):
-    """Through which operands of a LOOP a derivative flows.
+    """Activity of the operands of a LOOP: the operands that a derivative flows through.
 
     Attributes:
-        params: for each operand, the PARAMs of the body that stand for it.
-        active: the numbers of the operands through which a derivative may flow.
-        dependence: how the values of the body depend on them.
+        params: for each operand, the PARAMs of the body that read it.
+        active: the indices of the operands through which a derivative may flow.
+        dependence: the dependence of the body's results on the PARAMs of active operands.
     """
 
     params: list[list[UOp]]
     active: set[int]
     dependence: Dependence
 
-    def list_sources(self, numbers: Sequence[int]) -> list[UOp]:
+    def list_sources(self, indices: Sequence[int]) -> list[UOp]:
         """The PARAMs of some operands."""
-        return [param for number in numbers for param in self.params[number]]
+        return [param for n in indices for param in self.params[n]]
 
 
 def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
@@ -97,33 +97,33 @@ def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     new = NewLoop(loop)
     new.keep_carried()
     sources: list[UOp] = []
-    given: list[UOp] = []
+    inner_tangents: list[UOp] = []
     slots = get_slots(operands)
     carried = [n for n in sorted(activity.active) if n < arg.n_carried]
-    for number in sorted(activity.active):
-        operand, tangent = operands[number], tangents[1 + number]
+    for index in sorted(activity.active):
+        operand, tangent = operands[index], tangents[1 + index]
         tangent = make_zeros(operand) if tangent is None else tangent
-        is_slice = arg.n_carried <= number < arg.n_carried + arg.n_sliced
+        is_slice = arg.n_carried <= index < arg.n_carried + arg.n_sliced
         first = new.n_slots
-        add = new.carry if number < arg.n_carried else new.slice if is_slice else new.read
+        add = new.carry if index < arg.n_carried else new.slice if is_slice else new.read
         add(make_placed(tangent, operand))
-        for param in activity.params[number]:
+        for param in activity.params[index]:
             sources.append(param)
-            given.append(
-                param.with_arg(param.arg._replace(slot=first + param.arg.slot - slots[number]))
+            inner_tangents.append(
+                param.with_arg(param.arg._replace(slot=first + param.arg.slot - slots[index]))
             )
     values = body.src[: count_results(loop)]
     stacked = [
         n for n in range(arg.n_carried, len(values)) if values[n] in activity.dependence.active
     ]
-    found = mode.derive([values[n] for n in (*carried, *stacked)], sources, given)
-    made = [
-        make_shaped(make_zeros(values[n]) if part is None else part, values[n])
-        for n, part in zip((*carried, *stacked), found, strict=True)
+    derived = mode.derive([values[n] for n in (*carried, *stacked)], sources, inner_tangents)
+    filled = [
+        make_shaped(make_zeros(values[n]) if value is None else value, values[n])
+        for n, value in zip((*carried, *stacked), derived, strict=True)
     ]
     results = new.make(
-        [*values[: arg.n_carried], *made[: len(carried)]],
-        made[len(carried) :],
+        [*values[: arg.n_carried], *filled[: len(carried)]],
+        filled[len(carried) :],
         body.src[-1] if arg.is_conditional else None,
         is_reversed=arg.is_reversed,
     )
@@ -133,8 +133,8 @@ def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
 # Reverse.
 
 _HINT: Final = (
-    "give the loop a number of iterations that is known, or a variable, as scan(..., length=n)"
-    " does, or use jvp, or detach() what it reads"
+    "give the loop a trip count that is known, or a variable, as scan(..., length=n)"
+    " does, or use jvp, or detach() the loop's inputs"
 )
 
 
@@ -147,7 +147,7 @@ def _reverse(loop: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: Mod
     if loop.arg.is_conditional or count is None:
         raise make_refusal(
             loop,
-            "how often it is repeated is computed, and what each iteration leaves has no place",
+            "its trip count is only known at run time, so its residuals cannot be allocated",
             _HINT,
         )
     return _Reverse(loop, count, cotangents, wanted, activity, mode).make()
@@ -185,28 +185,28 @@ class _Reverse:
         parts: list[UOp | None] = [None] * len(self.loop.src)
         carried = self._list_carried()
         outputs = [*carried, *(n for n in sorted(self.cotangents) if n >= self.n_carried)]
-        given = [self._enter(n) for n in outputs]
+        inner_cotangents = [self._enter(n) for n in outputs]
         is_read = [
             n in carried if n < self.n_carried else self.wanted[n]
             for n in range(len(self.operands))
         ]
-        numbers = [n for n in sorted(self.activity.active) if is_read[n]]
-        sources = self.activity.list_sources(numbers)
-        found = dict(
+        indices = [n for n in sorted(self.activity.active) if is_read[n]]
+        sources = self.activity.list_sources(indices)
+        by_param = dict(
             zip(
                 sources,
-                self.mode.derive([self.values[n] for n in outputs], given, sources),
+                self.mode.derive([self.values[n] for n in outputs], inner_cotangents, sources),
                 strict=True,
             )
         )
-        shown = {n: self._show(n, found) for n in numbers}
-        next_values = [self._fill(shown[n], self._get_form(n)) for n in carried]
+        shown = {n: self._show(n, by_param) for n in indices}
+        next_values = [self._fill(shown[n], self._get_parameter(n)) for n in carried]
         slices = [
-            n for n in numbers if self.n_carried <= n < self.end_sliced and shown[n] is not None
+            n for n in indices if self.n_carried <= n < self.end_sliced and shown[n] is not None
         ]
-        stacked = [self._fill(shown[n], self._get_form(n)) for n in slices]
+        stacked = [self._fill(shown[n], self._get_parameter(n)) for n in slices]
         constants = {
-            n: value for n in numbers if n >= self.end_sliced and (value := shown[n]) is not None
+            n: value for n in indices if n >= self.end_sliced and (value := shown[n]) is not None
         }
         sums = self._make_sums(constants)
         makers = {
@@ -220,13 +220,13 @@ class _Reverse:
         replace = self._keep([*next_values, *stacked, *sums.stacked], [*sums.terms])
         roots = replace([*next_values, *stacked, *sums.stacked])
         n_next, n_slices = len(next_values), len(slices)
-        made = self.new.make(roots[:n_next], roots[n_next:], is_reversed=not self.arg.is_reversed)
-        for n, result in zip((*carried, *added), made, strict=False):
+        looped = self.new.make(roots[:n_next], roots[n_next:], is_reversed=not self.arg.is_reversed)
+        for n, result in zip((*carried, *added), looped, strict=False):
             parts[1 + n] = make_cast(result, self.operands[n].dtype)
-        for n, result in zip(slices, made[n_next:], strict=False):
+        for n, result in zip(slices, looped[n_next:], strict=False):
             parts[1 + n] = result
         terms = self._stack_terms(
-            sums, dict(zip(sums.stacked, made[n_next + n_slices :], strict=True)), replace
+            sums, dict(zip(sums.stacked, looped[n_next + n_slices :], strict=True)), replace
         )
         for n, make in makers.items():
             parts[1 + n] = make_reshape(make(terms.__getitem__), self.operands[n].shape)
@@ -236,8 +236,8 @@ class _Reverse:
         ]
 
     def _list_carried(self) -> list[int]:
-        """The carried values whose cotangents are carried back: active ones that a result with a
-        cotangent depends on.
+        """Indices of the carries whose cotangents are carried back: active ones that a result with
+        a cotangent depends on.
         """
         active = [n for n in sorted(self.activity.active) if n < self.n_carried]
         carried = {n for n in active if n in self.cotangents}
@@ -248,20 +248,20 @@ class _Reverse:
         seen = set(stack)
         while stack:
             node = stack.pop()
-            number = owners.get(node)
+            owner = owners.get(node)
             below = [*self.activity.dependence.inputs.get(node, ())]
-            if number is not None and number not in carried:
-                carried.add(number)
-                below.append(self.values[number])
-            # A node that no derivative flows through is entered all the same where it has several
-            # results.
+            if owner is not None and owner not in carried:
+                carried.add(owner)
+                below.append(self.values[owner])
+            # A LOOP or SWITCH is visited even if only some of its results are active: activity is
+            # recorded for each result.
             new = [s for s in below if s not in seen and s in self.activity.dependence.active]
             seen.update(new)
             stack.extend(new)
         return sorted(carried)
 
     def _enter(self, position: int) -> UOp:
-        """What the body has for the cotangent of one of its values."""
+        """Pass the cotangent of a result into the reversed loop; return its value in the body."""
         result, cotangent = self.results[position], self.cotangents.get(position)
         if position >= self.n_carried:
             assert cotangent is not None
@@ -270,29 +270,30 @@ class _Reverse:
             make_placed(make_zeros(result) if cotangent is None else cotangent, result)
         )
 
-    def _get_form(self, number: int) -> UOp:
-        is_slice = self.n_carried <= number < self.end_sliced
+    def _get_parameter(self, index: int) -> UOp:
+        is_slice = self.n_carried <= index < self.end_sliced
         return make_parameter(
-            self.operands[number], get_slots(self.operands)[number], is_slice=is_slice
+            self.operands[index], get_slots(self.operands)[index], is_slice=is_slice
         )
 
-    def _show(self, number: int, found: Mapping[UOp, UOp | None]) -> UOp | None:
+    def _show(self, index: int, by_param: Mapping[UOp, UOp | None]) -> UOp | None:
         return make_view(
-            self._get_form(number), {param: found[param] for param in self.activity.params[number]}
+            self._get_parameter(index),
+            {param: by_param[param] for param in self.activity.params[index]},
         )
 
-    def _fill(self, value: UOp | None, form: UOp) -> UOp:
-        return make_shaped(make_zeros(form) if value is None else value, form)
+    def _fill(self, value: UOp | None, like: UOp) -> UOp:
+        return make_shaped(make_zeros(like) if value is None else value, like)
 
-    def _accumulate(self, number: int, value: UOp) -> UOp:
-        """Carry the sum of what the iterations add to the cotangent of an operand."""
-        operand = self.operands[number]
+    def _accumulate(self, index: int, value: UOp) -> UOp:
+        """Accumulate the cotangent of an operand over the iterations in a new carry."""
+        operand = self.operands[index]
         wide = widen(operand.dtype)
         total = self.new.carry(make_placed(UOp.const(wide, 0), operand))
         return make_alu(Op.ADD, total, make_cast(value, wide))
 
     def _list_entered(self, order: Sequence[UOp]) -> set[UOp]:
-        """The PARAMs that the body of the LOOP does not have."""
+        """The PARAMs of the reversed loop that the body of the LOOP does not have."""
         return {
             node for node in order if node.op is Op.PARAM and node.arg.slot >= self.new.first_slot
         }
@@ -302,8 +303,8 @@ class _Reverse:
         return StackedSums(list_depending(order, self._list_entered(order)), self.arg.counter)
 
     def _keep(self, roots: Sequence[UOp], terms: Sequence[UOp]) -> _Replace:
-        """Let the loop keep what these need of its iterations; gives what stands for them in a loop
-        that goes back.
+        """Stack the residuals that these nodes need; return the mapping of nodes into the reversed
+        loop.
         """
         order = UOp.sink(*roots, *terms).toposort()[:-1]
         varying = list_depending(order, self._list_entered(order))
@@ -329,8 +330,8 @@ class _Reverse:
 
         def replace(nodes: Sequence[UOp]) -> list[UOp]:
             sink = _drop_events(UOp.sink(*nodes).substitute(images))
-            # What is kept is read alone: an iteration that is computed again makes a value where it
-            # wrote memory.
+            # A recomputed iteration must not write memory that the first loop wrote: its
+            # assignments become values.
             sink = update_values(sink, memory)
             if counter is not None:
                 sink = number_back(sink, counter, to_node(normalize_size(_unbind(self.count) - 1)))
@@ -339,35 +340,35 @@ class _Reverse:
         return replace
 
     def _stack(self, kept: Sequence[UOp]) -> dict[UOp, UOp]:
-        """All iterations' values of some nodes of the body."""
+        """The values of some nodes of the body, stacked over all iterations."""
         known = {self.values[n]: n for n in range(self.n_carried, len(self.values))}
         missing = [node for node in kept if node not in known]
         results = self.results
         if missing:
             known.update((node, len(self.values) + n) for n, node in enumerate(missing))
-            # Of what is complex, a loop stacks the parts.
+            # A loop stacks complex values as pairs of real numbers.
             added = [make_as_real(node) if node.dtype.is_complex else node for node in missing]
-            # What is added may be made of loops that no loop around them was known of.
+            # The added values may contain loops whose counters clash with this loop's counter.
             body = rename_inner_counters(UOp.sink(*self.values, *added), self.arg.counter)
             arg = self.arg._replace(body=body)
             results = make_results(self.loop.with_arg(arg))
-        found = {node: results[known[node]] for node in kept}
+        stacks = {node: results[known[node]] for node in kept}
         return {
             node: make_as_complex(stack) if node.dtype.is_complex else stack
-            for node, stack in found.items()
+            for node, stack in stacks.items()
         }
 
     def _stack_terms(
         self, sums: StackedSums, stacks: Mapping[UOp, UOp], replace: _Replace
     ) -> dict[UOp, UOp]:
-        """All iterations' values of the terms of sums."""
+        """The terms of the sums, stacked over all iterations."""
         if not sums.terms:
             return {}
         images = zip(sums.stacked, replace([*sums.stacked]), strict=True)
         shown = {image: self.new.slice(stacks[node]) for node, image in images}
         roots = UOp.sink(*replace([*sums.terms])).substitute(shown).src
-        made = self.new.make([], roots, is_reversed=not self.arg.is_reversed)
-        return dict(zip(sums.terms, made, strict=True))
+        looped = self.new.make([], roots, is_reversed=not self.arg.is_reversed)
+        return dict(zip(sums.terms, looped, strict=True))
 
 
 def _list_read(node: UOp) -> tuple[UOp, ...]:
@@ -396,10 +397,10 @@ def _unbind(size: SInt) -> SInt:
 
 
 def _order(item: tuple[int, UOp]) -> tuple[int, int]:
-    """The largest first: what is stacked for them may serve others."""
-    number, value = item
+    """Sort key, largest first: the values stacked for a large operand may serve smaller ones."""
+    index, value = item
     size = product(value.shape)
-    return (-size if isinstance(size, int) else 0, number)
+    return (-size if isinstance(size, int) else 0, index)
 
 
 LOOP: Final = MultipleDerivative(_reverse, _forward)

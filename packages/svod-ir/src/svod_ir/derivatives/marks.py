@@ -1,5 +1,5 @@
-"""The nodes that say how derivatives are taken, and when: TRACED, GRADIENT and CONTROL_DEPENDENCY, and what says
-so of loops.
+"""Marks, the nodes that control differentiation: TRACED, GRADIENT and CONTROL_DEPENDENCY; also the
+recompute flag of loops.
 
 Example:
     >>> from svod_ir import UOp, make_constant_like
@@ -37,14 +37,15 @@ from svod_ir.uop import UOp
 
 __all__ = ["add_control_dependency", "drop_marks", "make_gradient", "make_traced"]
 
-_numbers: Final = itertools.count(1)
+_ids: Final = itertools.count(1)
 
 
 def make_traced(x: UOp, computed_from: Callable[[], UOp] | None = None) -> UOp:
-    """The same values, told apart from all that is equal to them; of values that were computed,
-    what from.
+    """A node with the value of `x`, distinct from every other one.
+
+    `computed_from` returns the graph that `x` was computed from.
     """
-    return UOp(Op.TRACED, x.dtype, (x,), Mark(next(_numbers), computed_from))
+    return UOp(Op.TRACED, x.dtype, (x,), Mark(next(_ids), computed_from))
 
 
 def make_gradient(
@@ -54,8 +55,9 @@ def make_gradient(
     parameters: tuple[object, ...] = (),
     n_values: int = 1,
 ) -> UOp:
-    """`value`, whose derivatives by `operands` the rule gives; in front of these are the others of
-    several values.
+    """Give `value` the derivatives by `operands` that the rule defines.
+
+    With `n_values` above 1, the other values come first in `operands`.
     """
     return UOp(
         Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values)
@@ -71,7 +73,7 @@ def add_control_dependency(x: UOp, events: Sequence[UOp]) -> UOp:
 
 
 def drop_marks(node: UOp) -> UOp:
-    """A LOOP or SWITCH without anything in its bodies that says how derivatives are taken."""
+    """A LOOP or SWITCH without the marks in its bodies and without its recompute flag."""
     new = map_bodies(node, _drop_inside)
     return (
         new.with_arg(new.arg._replace(is_recomputed=False))

@@ -1,4 +1,4 @@
-"""The derivatives of marks, and of the content of memory after an assignment."""
+"""The derivatives of marks, and of the value of memory after an assignment."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _reverse_traced(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
 
 
 TRACED: Final = Derivative(_reverse_traced, forward_first)
-"""What was computed meanwhile has the derivative of what it was computed from."""
+"""A TRACED node that was computed has the derivative of the graph that it was computed from."""
 
 
 def _list_control_dependency(node: UOp) -> Sequence[UOp]:
@@ -31,7 +31,9 @@ CONTROL_DEPENDENCY: Final = Derivative(_reverse_traced, forward_first, _list_con
 
 
 def _list_after(node: UOp) -> Sequence[UOp]:
-    """The content before the assignment, and what is assigned; without one, the source."""
+    """The memory's value before the assignment and the assigned value; without an ASSIGN, the
+    source.
+    """
     effect = node.src[1]
     return (
         (_list_target(effect.target)[-1], effect.value)
@@ -41,7 +43,7 @@ def _list_after(node: UOp) -> Sequence[UOp]:
 
 
 def _list_target(target: UOp) -> list[UOp]:
-    """The views from a target of an assignment down to the content of the memory below."""
+    """The views of an assignment's target, then the value of the memory that they view."""
     chain = [target]
     while chain[-1].op in MOVEMENT:
         chain.append(chain[-1].source)
@@ -52,14 +54,14 @@ def _reverse_after(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     effect = node.src[1]
     if effect.op is not Op.ASSIGN:
         return [cotangent]
-    *views, content = _list_target(effect.target)
+    *views, base = _list_target(effect.target)
     seen = cotangent
     for view in reversed(views):
         seen = view.with_src((seen, *view.src[1:]))
     if not wanted[0]:
         return [None, seen]
     return [
-        make_alu(Op.WHERE, _mark_written(views, content), UOp.const(cotangent.dtype, 0), cotangent),
+        make_alu(Op.WHERE, _mark_written(views, base), UOp.const(cotangent.dtype, 0), cotangent),
         seen,
     ]
 
@@ -68,43 +70,43 @@ def _forward_after(node: UOp, tangents: Parts) -> UOp | None:
     effect = node.src[1]
     if effect.op is not Op.ASSIGN:
         return tangents[0]
-    *views, content = _list_target(effect.target)
+    *views, base = _list_target(effect.target)
     before = make_constant_like(node, 0) if tangents[0] is None else tangents[0]
     assigned = make_constant_like(effect.target, 0) if tangents[1] is None else tangents[1]
-    return make_alu(Op.WHERE, _mark_written(views, content), _put_back(views, assigned), before)
+    return make_alu(Op.WHERE, _mark_written(views, base), _scatter_views(views, assigned), before)
 
 
 def update_values(root: UOp, memory: Collection[UOp]) -> UOp:
-    """A graph in which assignments to some memory make other values of it instead.
+    """Replace assignments to `memory` by functional updates.
 
-    AFTER(x, ASSIGN(SHRINK(x), y)) -> WHERE(what the SHRINK takes, PAD(y), x)
+    AFTER(x, ASSIGN(SHRINK(x), y)) -> WHERE(mask of the SHRINK, PAD(y), x)
     """
     done: dict[UOp, UOp] = {}
     for node in root.toposort():
         if node.op is Op.AFTER and node.source in memory and node.src[1].op is Op.ASSIGN:
             effect = node.src[1]
-            *views, content = _list_target(effect.target)
-            assigned = _put_back(views, done[effect.value])
-            done[node] = make_alu(Op.WHERE, _mark_written(views, content), assigned, done[content])
+            *views, base = _list_target(effect.target)
+            assigned = _scatter_views(views, done[effect.value])
+            done[node] = make_alu(Op.WHERE, _mark_written(views, base), assigned, done[base])
         else:
             done[node] = node.with_images(done)
     return done[root]
 
 
-def _mark_written(views: Sequence[UOp], content: UOp) -> UOp:
-    """Which elements of the content are seen through the views."""
-    target = views[0] if views else content
-    return _put_back(
+def _mark_written(views: Sequence[UOp], base: UOp) -> UOp:
+    """Mask of the elements of `base` that the views cover."""
+    target = views[0] if views else base
+    return _scatter_views(
         views, make_constant_like(target.cast(bool_) if target.dtype is not bool_ else target, True)
     )
 
 
-def _put_back(views: Sequence[UOp], value: UOp) -> UOp:
-    """The value of a target where it comes from, and zeros elsewhere."""
+def _scatter_views(views: Sequence[UOp], value: UOp) -> UOp:
+    """Scatter the value of a view back into its base, with zeros elsewhere."""
     for view in views:
-        (found, *_) = LINEAR[view.op].reverse(view, value, (True,))
-        assert found is not None
-        value = found
+        (scattered, *_) = LINEAR[view.op].reverse(view, value, (True,))
+        assert scattered is not None
+        value = scattered
     return value
 
 

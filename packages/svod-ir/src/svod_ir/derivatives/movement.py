@@ -1,5 +1,5 @@
-"""The derivatives of movement, gathers and copies, which are linear: forward the op itself, in
-reverse its transpose.
+"""The derivatives of linear ops (movement, copies): the op itself in forward mode, its transpose in
+reverse mode.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ __all__ = ["LINEAR", "SAME", "forward_first", "forward_same_op"]
 
 
 def forward_same_op(node: UOp, tangents: Parts) -> UOp | None:
-    """The tangent of what is linear in its first operand: the same op of that operand's tangent."""
+    """The tangent of an op that is linear in its first operand: the same op of that operand's
+    tangent.
+    """
     return None if tangents[0] is None else node.with_src((tangents[0], *node.src[1:]))
 
 
 def _first(node: UOp, cotangent: UOp) -> Parts:
-    """The cotangent of the first operand; the others are sizes and positions."""
+    """The cotangents of the operands: `cotangent`, then None for sizes and indices."""
     return [cotangent, *[None] * (len(node.src) - 1)]
 
 
@@ -73,11 +75,11 @@ def _reverse_flip(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 
 def _reverse_copy(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
-    place = node.source.placement
-    if isinstance(place, Sharding):
-        # The shards were joined; each device gets all of the cotangent, of which it takes its part.
-        return [spread_cotangent(cotangent, place)]
-    return [cotangent if place is None else make_copy(cotangent, place)]
+    placement = node.source.placement
+    if isinstance(placement, Sharding):
+        # The copy joined the shards; each device gets its slice of the cotangent.
+        return [spread_cotangent(cotangent, placement)]
+    return [cotangent if placement is None else make_copy(cotangent, placement)]
 
 
 def _reverse_same(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
@@ -90,7 +92,7 @@ def forward_first(_: UOp, tangents: Parts) -> UOp | None:
 
 
 SAME: Final = Derivative(_reverse_same, forward_first)
-"""Of what is its first operand."""
+"""Derivative of ops that return their first operand."""
 
 LINEAR: Final[dict[Op, Derivative]] = {
     Op.RESHAPE: Derivative(_reverse_reshape, forward_same_op),

@@ -1,4 +1,4 @@
-"""A LOOP that is being made: its PARAMs have any slots until it is whole."""
+"""Builder of a LOOP: its PARAMs have provisional slots until the loop is built."""
 
 from __future__ import annotations
 
@@ -25,13 +25,12 @@ __all__ = ["NewLoop", "group_params", "make_placed", "make_shaped", "make_view",
 
 
 class NewLoop:
-    """A LOOP that is being made beside another one, whose operands it may read in the slots that
-    they have there.
+    """Builder of a LOOP like an existing one, whose operands it may read in their original slots.
 
     Attributes:
-        like: the arg of the other one.
-        count: how often both are repeated.
-        first_slot: the first slot that the other one does not have.
+        like: the arg of the existing loop.
+        count: the trip count of both loops.
+        first_slot: the first slot that the existing loop does not use.
         n_slots: the first slot that is free.
     """
 
@@ -45,15 +44,15 @@ class NewLoop:
         self._constants: dict[int, UOp] = {}
 
     def carry(self, operand: UOp) -> UOp:
-        """Carry a value; gives what the body has for it."""
+        """Carry a value; return the PARAM that reads it in the body."""
         return self._add(self._carried, operand, is_slice=False)
 
     def slice(self, operand: UOp) -> UOp:
-        """Slice a value; gives what the body has for a slice."""
+        """Slice a value along its first axis; return the PARAM that reads a slice in the body."""
         return self._add(self._sliced, operand, is_slice=True)
 
     def read(self, operand: UOp) -> UOp:
-        """Let each iteration read a value; gives what the body has for it."""
+        """Read a value in each iteration; return the PARAM that reads it in the body."""
         return self._add(self._constants, operand, is_slice=False)
 
     def _add(self, group: dict[int, UOp], operand: UOp, *, is_slice: bool) -> UOp:
@@ -63,7 +62,7 @@ class NewLoop:
         return make_parameter(operand, slot, is_slice=is_slice)
 
     def keep_carried(self) -> None:
-        """Carry what the other loop carries, in its slots; to be called first."""
+        """Carry the existing loop's carries, in their slots; to be called first."""
         self._carried.update(zip(self._slots[: self.like.n_carried], self._operands, strict=False))
 
     def make(
@@ -74,14 +73,13 @@ class NewLoop:
         *,
         is_reversed: bool,
     ) -> tuple[UOp, ...]:
-        """The RESULTs of the loop, of which slices and constants are those of the other one and
-        what was added.
+        """Build the loop and return its RESULTs; unread slices and constants are dropped.
 
         Args:
-            next_values: in the order in which their first values were added.
-            stacked: what is kept of each iteration.
-            go_on: whether there is a next iteration.
-            is_reversed: whether the last slices come first.
+            next_values: the next carries, in the order in which the initial values were added.
+            stacked: the values stacked over the iterations.
+            go_on: the loop condition: true if there is a next iteration.
+            is_reversed: whether to iterate from the last slice to the first.
         """
         arg = self.like
         end = arg.n_carried + arg.n_sliced
@@ -94,7 +92,7 @@ class NewLoop:
         binds = {
             o: None for o in (*self._operands, *self.count.iter_ops(Op.BIND)) if o.op is Op.BIND
         }
-        # What only stacks what it makes of slices carries nothing.
+        # A loop that only stacks results computed from slices needs no carry.
         carried = self._carried if next_values else {}
         chosen = {**carried, **sliced, **constants}
         operands = [
@@ -131,10 +129,10 @@ def _choose(group: Mapping[int, UOp], read: set[int]) -> dict[int, UOp]:
 
 
 def group_params(bodies: Sequence[UOp], operands: Sequence[UOp]) -> list[list[UOp]]:
-    """For each operand the PARAMs by which bodies read it."""
+    """For each operand, the PARAMs that read it in the bodies."""
     owners = {
-        slot + n: number
-        for number, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
+        slot + n: index
+        for index, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
         for n in range(count_slots(operand))
     }
     groups: list[list[UOp]] = [[] for _ in operands]
@@ -146,38 +144,38 @@ def group_params(bodies: Sequence[UOp], operands: Sequence[UOp]) -> list[list[UO
     return groups
 
 
-def make_view(form: UOp, found: Mapping[UOp, UOp | None]) -> UOp | None:
-    """What a body has for an operand, `form`, of flat values in the place of its PARAMs; None where
-    no PARAM has one.
+def make_view(form: UOp, by_param: Mapping[UOp, UOp | None]) -> UOp | None:
+    """A value shaped like the operand `form`, from flat values of its PARAMs; None where all are
+    None.
 
-    Where each shard is the whole value, it is the sum of theirs on each device.
+    If `form` is replicated on several devices, each device gets the sum over the replicas.
     """
     by_slot: dict[int, UOp] = {}
-    for param, value in found.items():
+    for param, value in by_param.items():
         if value is not None:
             known = by_slot.get(param.arg.slot)
             by_slot[param.arg.slot] = value if known is None else make_alu(Op.ADD, known, value)
     if not by_slot:
         return None
     shards = form.source.src if form.op is Op.MULTI else (form,)
-    parts = [_show(shard, by_slot) for shard in shards]
-    known = [part for part in parts if part is not None]
+    views = [_view_shard(shard, by_slot) for shard in shards]
+    known = [view for view in views if view is not None]
     placement = form.placement
     if not isinstance(placement, Sharding):
         return known[0]
     if placement.axis is None:
         total = known[0]
-        for part in known[1:]:
-            total = make_alu(Op.ADD, total, make_copy(part, placement.devices[0]))
+        for view in known[1:]:
+            total = make_alu(Op.ADD, total, make_copy(view, placement.devices[0]))
         return spread_cotangent(total, placement)
     filled = [
-        make_copy(make_constant_like(shard, 0), device) if part is None else part
-        for shard, part, device in zip(shards, parts, placement.devices, strict=True)
+        make_copy(make_constant_like(shard, 0), device) if view is None else view
+        for shard, view, device in zip(shards, views, placement.devices, strict=True)
     ]
     return form.with_src((form.source.with_src(tuple(filled)),))
 
 
-def _show(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
+def _view_shard(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
     memory = shard
     while memory.src:
         memory = memory.src[0]
@@ -190,7 +188,7 @@ def _show(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
 
 
 def make_placed(value: UOp, like: UOp) -> UOp:
-    """A value in the shape of `like`, where it stands for all elements, and where that is."""
+    """A value broadcast to the shape of `like`, on the devices of `like`."""
     value = make_shaped(value, like)
     placement = like.placement
     if isinstance(placement, str) and value.placement != placement:
@@ -199,7 +197,7 @@ def make_placed(value: UOp, like: UOp) -> UOp:
 
 
 def make_shaped(value: UOp, like: UOp) -> UOp:
-    """A value in the shape of `like`, where it stands for all elements, and in its shards."""
+    """A value broadcast to the shape of `like`, sharded like it."""
     value, placement = spread(value, like.shape), like.placement
     if isinstance(placement, Sharding) and value.placement != placement:
         return spread_cotangent(value, placement)
@@ -207,5 +205,5 @@ def make_shaped(value: UOp, like: UOp) -> UOp:
 
 
 def number_back(root: UOp, counter: UOp, last: UOp) -> UOp:
-    """A graph in which the number of the iteration counts down from `last`, in bodies too."""
+    """Replace the loop counter by a counter that runs down from `last`, in nested bodies too."""
     return replace_variable(root, counter, make_alu(Op.SUB, last, counter))

@@ -1,11 +1,11 @@
-"""The derivative of a value that is computed again for it, so that nothing between its operands and
-it is kept.
+"""The derivative of a checkpointed value: the value is recomputed, so that no residual between its
+operands and it is stored.
 
     value = GRADIENT(f(x, w), x, w; RECOMPUTED)         backward, with the cotangent c:
     x', w' = CONTROL_DEPENDENCY(x, c, value), CONTROL_DEPENDENCY(w, c, value)
     again = f(x', w')   the cotangents of x' and w', from those nodes
 
-The nodes of `again` are others than those of the value, and run when the cotangent is there.
+The nodes of `again` are distinct from those of the value, and run once the cotangent is known.
 """
 
 from __future__ import annotations
@@ -27,21 +27,23 @@ __all__ = ["RECOMPUTED"]
 
 def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ...]:
     operands = list_operands(node)
-    parts = [
+    pairs = [
         (v, c)
         for v, c in zip(node.src, split_parts(node, cotangent), strict=False)
         if c is not None
     ]
-    events = [event for part in parts for event in part]
+    events = [event for pair in pairs for event in pair]
     again = {operand: add_control_dependency(operand, events) for operand in operands}
-    rebuilt = _rebuild([value for value, _ in parts], again)
-    found = make_cotangents(rebuilt, [c for _, c in parts], list(again.values()))
-    # The values in front of the operands have derivatives by these, and none of their own.
-    return (*[None] * (len(wanted) - len(operands)), *found)
+    rebuilt = _rebuild([value for value, _ in pairs], again)
+    cotangents = make_cotangents(rebuilt, [c for _, c in pairs], list(again.values()))
+    # The values among the inputs get no cotangent: the derivative flows through the operands.
+    return (*[None] * (len(wanted) - len(operands)), *cotangents)
 
 
 def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
-    """`values` of other operands; what was computed meanwhile is computed from these, too."""
+    """Rebuild `values` on other operands, including the graphs that traced values were computed
+    from.
+    """
     done = make_images()
     done.update(images)
     marked = map_marks(images)
@@ -50,8 +52,8 @@ def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
         values, lambda n: sources.setdefault(n, list_sources(n, marked)) if n not in images else ()
     ):
         if node not in images:
-            found = sources[node]
-            done[node] = node.with_images(done) if found is node.src else done[found[0]]
+            inputs = sources[node]
+            done[node] = node.with_images(done) if inputs is node.src else done[inputs[0]]
     return [done[value] for value in values]
 
 

@@ -1,6 +1,5 @@
-"""Linear recurrences along an axis, as loops: what running products and their derivatives are made
-of.
-"""
+"""Linear recurrences along an axis, as loops: they express prefix products and their
+derivatives."""
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ __all__ = ["solve_recurrence"]
 
 
 def solve_recurrence(factors: UOp, terms: UOp, axis: int) -> UOp:
-    """s(i) = factors(i) * s(i - 1) + terms(i) along an axis, from 0 before the first."""
+    """Solution of s(i) = factors(i) * s(i - 1) + terms(i) along an axis, with s(-1) = 0."""
     order = (axis, *(a for a in range(len(terms.shape)) if a != axis))
     sliced = [make_permute(x, order) for x in (factors, terms)]
     (count, *shape) = sliced[1].shape
@@ -22,8 +21,8 @@ def solve_recurrence(factors: UOp, terms: UOp, axis: int) -> UOp:
     )
     operands = [initial, *sliced]
     state, factor, term = (
-        make_parameter(operand, slot, is_slice=number > 0)
-        for number, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
+        make_parameter(operand, slot, is_slice=index > 0)
+        for index, (operand, slot) in enumerate(zip(operands, get_slots(operands), strict=True))
     )
     new = make_alu(Op.ADD, make_alu(Op.MUL, factor, state), term)
     _, stacked = make_loop(UOp.sink(new, new), count, operands, n_carried=1, n_sliced=2)

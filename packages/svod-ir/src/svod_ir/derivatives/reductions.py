@@ -1,4 +1,4 @@
-"""The derivatives of reductions and of running reductions along an axis."""
+"""The derivatives of reductions and of prefix reductions along an axis."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _reverse_reduce(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
         return [spread]
     if node.arg.op is Op.MUL:
         return [scale(spread, _multiply_others(x, node.arg.axes))]
-    # All elements that are the largest share the derivative.
+    # Elements that tie for the maximum share the derivative equally.
     shared = make_alu(Op.FDIV, cotangent, _count_equal(node))
     return [_take_extrema(node, make_expand(shared, x.shape))]
 
@@ -58,20 +58,22 @@ def _is_extremum(node: UOp) -> UOp:
 
 
 def _take_extrema(node: UOp, value: UOp) -> UOp:
-    """The value where the operand is what the reduction found, else 0."""
+    """`value` where the operand equals the reduction's result, else 0."""
     return make_alu(Op.WHERE, _is_extremum(node), value, UOp.const(value.dtype, 0))
 
 
 def _count_equal(node: UOp) -> UOp:
-    """How many elements are the largest, or 1 where that is NaN, which equals nothing."""
+    """Number of elements that tie for the maximum, or 1 where it is NaN, which equals nothing."""
     one = UOp.const(node.dtype, 1)
     ones = make_alu(Op.WHERE, _is_extremum(node), one, UOp.const(node.dtype, 0))
     return make_alu(Op.MAX, add_up(ones, node.arg.axes), one)
 
 
 def _multiply_others(x: UOp, axes: tuple[int, ...]) -> UOp:
-    """The product, for each element, of all others along `axes`: of those before it, times those
-    behind it. No division, for zeros.
+    """Product, for each element, of all other elements along `axes`, without division because of
+    zeros.
+
+    It is the prefix product before the element times the suffix product after it.
     """
     shape = x.shape
     kept = [a for a in range(len(shape)) if a not in axes]
@@ -82,21 +84,21 @@ def _multiply_others(x: UOp, axes: tuple[int, ...]) -> UOp:
     last = len(sizes)
     before = _shift(make_scan_axis(flat, Op.MUL, last), last, 1)
     backward = tuple(axis == last for axis in range(last + 1))
-    behind = make_flip(
+    after = make_flip(
         _shift(make_scan_axis(make_flip(flat, backward), Op.MUL, last), last, 1), backward
     )
-    others = make_reshape(make_alu(Op.MUL, before, behind), moved.shape)
-    return make_permute(others, [order.index(a) for a in range(len(order))])
+    products = make_reshape(make_alu(Op.MUL, before, after), moved.shape)
+    return make_permute(products, [order.index(a) for a in range(len(order))])
 
 
 def _shift(x: UOp, axis: int, fill: float) -> UOp:
-    """The elements one place later along an axis; the first is `fill`."""
+    """Elements shifted by one along an axis; the first is `fill`."""
     size = x.shape[axis]
-    others: list[tuple[SInt, SInt]] = [(0, s) for s in x.shape]
-    others[axis] = (0, normalize_size(size - 1))
+    bounds: list[tuple[SInt, SInt]] = [(0, s) for s in x.shape]
+    bounds[axis] = (0, normalize_size(size - 1))
     padding: list[tuple[SInt, SInt]] = [(0, 0)] * len(x.shape)
     padding[axis] = (1, 0)
-    moved = make_pad(make_shrink(x, others), padding)
+    moved = make_pad(make_shrink(x, bounds), padding)
     if fill == 0:
         return moved
     is_first = make_alu(Op.EQ, _count_along(x, axis), UOp.const(int64, 0))
@@ -104,7 +106,7 @@ def _shift(x: UOp, axis: int, fill: float) -> UOp:
 
 
 def _count_along(x: UOp, axis: int) -> UOp:
-    """The position along an axis, in the shape of `x`."""
+    """Index along an axis, in the shape of `x`."""
     column = [size if a == axis else 1 for a, size in enumerate(x.shape)]
     return make_expand(make_reshape(make_iota(x.shape[axis], int64), column), x.shape)
 
@@ -117,8 +119,8 @@ def _reverse_scan(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     if op is Op.ADD:
         return [_scan_back(cotangent, axis)]
     if op is Op.MUL:
-        # S(j) = c(j) + x(j + 1) S(j + 1), and the derivative is S(j) times the product of what is
-        # before: no division, for zeros.
+        # S(j) = c(j) + x(j + 1) S(j + 1), and the derivative is S(j) times the product of the
+        # preceding elements. It avoids division, so zeros are allowed.
         x = node.source
         backward = tuple(a == axis for a in range(len(x.shape)))
         factors = _shift(make_flip(x, backward), axis, 0)
@@ -141,34 +143,34 @@ def _forward_scan(node: UOp, tangents: Parts) -> UOp | None:
 
 
 def _scan_back(x: UOp, axis: int) -> UOp:
-    """The sums of each element and all behind it."""
+    """Suffix sums along an axis."""
     backward = tuple(a == axis for a in range(len(x.shape)))
     return make_flip(make_scan_axis(make_flip(x, backward), Op.ADD, axis), backward)
 
 
 def _locate_extrema(node: UOp) -> UOp:
-    """For each running maximum, where in the flat operand the first element of this value is."""
+    """Index, in the flat operand, of the first element that equals each running maximum."""
     axis = node.arg.axis
     before = _shift(node, axis, 0)
-    place = _count_along(node, axis)
-    is_first = make_alu(Op.EQ, place, UOp.const(int64, 0))
+    index = _count_along(node, axis)
+    is_first = make_alu(Op.EQ, index, UOp.const(int64, 0))
     is_new = make_alu(Op.OR, is_first, make_alu(Op.NE, node, before))
     # A NaN differs from itself; the first one stays.
     is_nan = make_alu(Op.NE, before, before)
     is_new = make_alu(Op.AND, is_new, make_alu(Op.OR, is_first, make_alu(Op.NOT, is_nan)))
-    latest = make_scan_axis(make_alu(Op.WHERE, is_new, place, UOp.const(int64, 0)), Op.MAX, axis)
-    found = UOp.const(int64, 0)
+    latest = make_scan_axis(make_alu(Op.WHERE, is_new, index, UOp.const(int64, 0)), Op.MAX, axis)
+    flat_index = UOp.const(int64, 0)
     for a, size in enumerate(node.shape):
-        found = make_alu(Op.MUL, found, make_cast(to_node(size), int64))
-        found = make_alu(Op.ADD, found, latest if a == axis else _count_along(node, a))
-    return found
+        flat_index = make_alu(Op.MUL, flat_index, make_cast(to_node(size), int64))
+        flat_index = make_alu(Op.ADD, flat_index, latest if a == axis else _count_along(node, a))
+    return flat_index
 
 
 def _scatter_extrema(node: UOp, cotangent: UOp) -> UOp:
     shape = node.shape
     size = product(shape)
-    places = make_reshape(_locate_extrema(node), (size,))
-    return make_reshape(make_scatter_add(make_reshape(cotangent, (size,)), places, 0, size), shape)
+    indices = make_reshape(_locate_extrema(node), (size,))
+    return make_reshape(make_scatter_add(make_reshape(cotangent, (size,)), indices, 0, size), shape)
 
 
 SCAN_AXIS: Final = Derivative(_reverse_scan, _forward_scan)

@@ -1,8 +1,9 @@
-"""What a loop keeps of each iteration for the loop that goes back: the fewest bytes from which the
-rest can be computed again.
+"""Choice of a loop's residuals: the fewest bytes from which the reversed loop can recompute the
+rest.
 
-A value that costs little is computed again from what is kept, and one that costs much is kept, or
-what is made of it. Between those and what is asked for lies the smallest cut of the graph.
+Cheap values are recomputed from the residuals; of an expensive value, the value itself or one
+computed from it is stored. The residuals are a minimum cut between these values and the nodes that
+the reversed loop needs.
 
 Source: the partition of PyTorch's functorch, "min-cut optimal recomputation"; flows after Edmonds
 and Karp (1972)."""
@@ -21,10 +22,10 @@ from svod_ir.uop import UOp
 __all__ = ["choose_kept", "count_elements", "list_depending"]
 
 _MAX_REDUCED: Final = 8
-"""A sum of so many elements is computed again."""
+"""Reductions of at most this many elements to one are recomputed."""
 _STORED_WEIGHT: Final = 0.75
 _READ_WEIGHT: Final = 0.5
-"""A slice is there to be read again; what is kept is written before."""
+"""Rereading a slice is cheaper than storing a residual, which is written and then read."""
 _KEPT: Final = frozenset(
     {
         Op.RESULT,
@@ -36,7 +37,7 @@ _KEPT: Final = frozenset(
         Op.AFTER,
     }
 )
-"""What is expensive, or cannot be computed again."""
+"""Ops that are expensive, or that cannot be recomputed."""
 
 
 def choose_kept(
@@ -45,14 +46,14 @@ def choose_kept(
     changing: Collection[UOp],
     free: Collection[UOp],
 ) -> list[UOp]:
-    """The nodes to keep, from which and from what does not depend on `carried` all that is needed
-    can be computed.
+    """The nodes to store: all of `needed` can be computed from these and nodes independent of
+    `carried`.
 
     Args:
-        needed: what is asked for.
-        carried: the PARAMs whose content is there in this iteration alone.
-        changing: these, and the PARAMs of slices, which can be read again.
-        free: what is kept anyway.
+        needed: the nodes that the reversed loop reads.
+        carried: the PARAMs whose values exist in this iteration only.
+        changing: `carried`, and the PARAMs of slices, which can be reread.
+        free: the nodes that are stored in any case.
     """
     order = UOp.sink(*needed).toposort()[:-1]
     lost, varying = list_depending(order, carried), list_depending(order, changing)
@@ -80,9 +81,7 @@ def choose_kept(
 
 
 def _take_base(node: UOp, lost: Collection[UOp], free: Collection[UOp]) -> UOp:
-    """What has the elements of a node in the order in which they are computed; in another one they
-    would be copied to be kept.
-    """
+    """The node before reshapes and permutes: storing it in the computed order needs no copy."""
     base = node
     while node not in free and node.op in (Op.RESHAPE, Op.PERMUTE) and node.source in lost:
         base, node = node.source if node.op is Op.PERMUTE else base, node.source
@@ -90,18 +89,16 @@ def _take_base(node: UOp, lost: Collection[UOp], free: Collection[UOp]) -> UOp:
 
 
 def list_depending(order: Iterable[UOp], sources: Collection[UOp]) -> set[UOp]:
-    """The nodes of a graph, operands first, that depend on some."""
-    found: set[UOp] = set()
+    """The nodes of `order` (operands first) that are sources or depend on one."""
+    depending: set[UOp] = set()
     for node in order:
-        if node in sources or not found.isdisjoint(node.src):
-            found.add(node)
-    return found
+        if node in sources or not depending.isdisjoint(node.src):
+            depending.add(node)
+    return depending
 
 
 def count_elements(node: UOp) -> float:
-    """How many elements a node has at most; infinitely many where it is no value that memory can
-    hold.
-    """
+    """Maximum number of elements of a node; infinite if memory cannot hold its value."""
     shape = node.find_shape()
     if shape is None or node.dtype.kind in ("index", "void") or node.op is Op.MSTACK:
         return inf
@@ -109,11 +106,11 @@ def count_elements(node: UOp) -> float:
 
 
 def _measure(node: UOp) -> float:
-    """The bytes that keeping a node takes."""
+    """Cost of storing a node, in weighted bytes."""
     elements = count_elements(node)
     if elements == inf:
         return inf
-    # What has memory in any case is kept by writing it elsewhere.
+    # An expensive value is written to memory in any case; storing it changes only where.
     return elements * node.dtype.itemsize * (_STORED_WEIGHT if _is_expensive(node) else 1)
 
 
@@ -124,64 +121,65 @@ def _is_expensive(node: UOp) -> bool:
 
 
 class _Network:
-    """A network of nodes that let through as much as they have bytes: each is two places, its entry
-    and its exit.
+    """Flow network whose nodes have capacities, their sizes in bytes.
+
+    Each node is split into an entry (2n) and an exit (2n + 1), joined by an edge of that capacity.
     """
 
     def __init__(self, sizes: dict[UOp, float]) -> None:
         self.sizes = sizes
-        self._number = {node: n for n, node in enumerate(sizes)}
+        self._index = {node: n for n, node in enumerate(sizes)}
         self._end = 2 * len(sizes) + 1
-        self._room: list[dict[int, float]] = [{} for _ in range(self._end + 1)]
-        for node, number in self._number.items():
-            self._connect(2 * number, 2 * number + 1, sizes[node])
+        self._capacity: list[dict[int, float]] = [{} for _ in range(self._end + 1)]
+        for node, index in self._index.items():
+            self._connect(2 * index, 2 * index + 1, sizes[node])
 
     def add_edge(self, source: UOp, target: UOp) -> None:
-        self._connect(2 * self._number[source] + 1, 2 * self._number[target], inf)
+        self._connect(2 * self._index[source] + 1, 2 * self._index[target], inf)
 
     def _connect(self, source: int, target: int, size: float) -> None:
-        self._room[source][target] = size
-        self._room[target].setdefault(source, 0.0)
+        self._capacity[source][target] = size
+        self._capacity[target].setdefault(source, 0.0)
 
     def cut(self, sources: Sequence[UOp], targets: Sequence[UOp]) -> list[UOp]:
-        """The nodes of the smallest cut, as near to the targets as it can be."""
+        """The nodes of a minimum cut, the one nearest to the targets."""
         start = self._end - 1
         for node in sources:
-            self._connect(start, 2 * self._number[node], inf)
+            self._connect(start, 2 * self._index[node], inf)
         for node in targets:
-            self._connect(2 * self._number[node] + 1, self._end, inf)
-        while (way := self._find_way(start)) is not None:
-            steps = list(pairwise(way))
-            amount = min(self._room[a][b] for a, b in steps)
-            assert amount < inf, "what is needed of an iteration is a value"
+            self._connect(2 * self._index[node] + 1, self._end, inf)
+        while (path := self._find_path(start)) is not None:
+            steps = list(pairwise(path))
+            amount = min(self._capacity[a][b] for a, b in steps)
+            assert amount < inf, "every node that the reversed loop needs is a value"
             for a, b in steps:
-                self._room[a][b] -= amount
-                self._room[b][a] += amount
+                self._capacity[a][b] -= amount
+                self._capacity[b][a] += amount
         near = self._list_near()
-        return [node for node, n in self._number.items() if 2 * n + 1 in near and 2 * n not in near]
+        return [node for node, n in self._index.items() if 2 * n + 1 in near and 2 * n not in near]
 
-    def _find_way(self, start: int) -> list[int] | None:
-        before = {start: start}
+    def _find_path(self, start: int) -> list[int] | None:
+        previous = {start: start}
         queue = [start]
-        for place in queue:
-            for other, room in self._room[place].items():
-                if room > 0 and other not in before:
-                    before[other] = place
-                    if other == self._end:
-                        way = [other]
-                        while way[-1] != start:
-                            way.append(before[way[-1]])
-                        return way[::-1]
-                    queue.append(other)
+        for vertex in queue:
+            for neighbor, capacity in self._capacity[vertex].items():
+                if capacity > 0 and neighbor not in previous:
+                    previous[neighbor] = vertex
+                    if neighbor == self._end:
+                        path = [neighbor]
+                        while path[-1] != start:
+                            path.append(previous[path[-1]])
+                        return path[::-1]
+                    queue.append(neighbor)
         return None
 
     def _list_near(self) -> set[int]:
-        """The places from which more could flow to the end."""
-        found = {self._end}
+        """The vertices from which more could flow to the end."""
+        near = {self._end}
         queue = [self._end]
-        for place in queue:
-            for other in self._room[place]:
-                if other not in found and self._room[other].get(place, 0.0) > 0:
-                    found.add(other)
-                    queue.append(other)
-        return found
+        for vertex in queue:
+            for neighbor in self._capacity[vertex]:
+                if neighbor not in near and self._capacity[neighbor].get(vertex, 0.0) > 0:
+                    near.add(neighbor)
+                    queue.append(neighbor)
+        return near

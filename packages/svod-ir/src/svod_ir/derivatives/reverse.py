@@ -1,7 +1,7 @@
-"""Reverse mode: the cotangents of sources from those of outputs, as graphs.
+"""Reverse mode: the cotangents of sources from the cotangents of outputs, as graphs.
 
-Each node's cotangent is complete once all that read the node have added theirs, so the graph is
-walked from its outputs down; what no source leads to is not entered."""
+Each node's cotangent is complete once all its readers have added their contributions, so the graph
+is walked from its outputs down. Nodes that depend on no source are not visited."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def make_cotangents(
     Args:
         outputs: nodes of floats.
         cotangents: for each output, a node of its shape and dtype.
-        sources: nodes below the outputs. One may depend on another, and each has all that depends
-            on it.
+        sources: nodes below the outputs. A source may depend on another; each gets its total
+            cotangent.
         constants: nodes that depend on no source, so that the graph below them is not walked.
 
     Raises:
@@ -38,53 +38,53 @@ def make_cotangents(
             derivative.
     """
     dependence = get_dependence(outputs, sources, constants=constants)
-    found: dict[UOp, UOp] = {}
+    by_node: dict[UOp, UOp] = {}
     for output, cotangent in zip(outputs, cotangents, strict=True):
         if output in dependence.active:
-            _add(found, output, cotangent)
+            _add(by_node, output, cotangent)
     results: dict[UOp, dict[int, UOp]] = {}
     for node in reversed(dependence.order):
         if node in dependence.active:
-            _descend(node, found, results, dependence)
-    return tuple(found.get(source) for source in sources)
+            _descend(node, by_node, results, dependence)
+    return tuple(by_node.get(source) for source in sources)
 
 
 def _descend(
-    node: UOp, found: dict[UOp, UOp], results: dict[UOp, dict[int, UOp]], dependence: Dependence
+    node: UOp, by_node: dict[UOp, UOp], results: dict[UOp, dict[int, UOp]], dependence: Dependence
 ) -> None:
-    """Add what `node` gives to the cotangents of its inputs."""
+    """Add the contributions of `node` to the cotangents of its inputs."""
     if node.op is Op.RESULT:
-        if node in found:
-            results.setdefault(node.source, {})[node.arg] = found[node]
+        if node in by_node:
+            results.setdefault(node.source, {})[node.arg] = by_node[node]
         return
-    if node not in found and node not in results:
+    if node not in by_node and node not in results:
         return
     inputs = dependence.inputs[node]
     wanted = tuple(i in dependence.active for i in inputs)
-    for source, part, is_wanted in zip(
-        inputs, _make_parts(node, found, results, wanted), wanted, strict=True
+    for source, contribution, is_wanted in zip(
+        inputs, _make_contributions(node, by_node, results, wanted), wanted, strict=True
     ):
-        if part is not None and is_wanted:
-            add_gradient_origin(part, node)
-            _add(found, source, part)
+        if contribution is not None and is_wanted:
+            add_gradient_origin(contribution, node)
+            _add(by_node, source, contribution)
 
 
-def _make_parts(
-    node: UOp, found: dict[UOp, UOp], results: dict[UOp, dict[int, UOp]], wanted: Wanted
+def _make_contributions(
+    node: UOp, by_node: dict[UOp, UOp], results: dict[UOp, dict[int, UOp]], wanted: Wanted
 ) -> Parts:
-    """The cotangents that `node` gives its inputs."""
+    """The contributions of `node` to the cotangents of its inputs."""
     if node in results:
         return MULTIPLE[node.op].reverse(
             node, results[node], wanted, Mode(make_cotangents, get_dependence)
         )
     rule = DERIVATIVES[node.op]
     if isinstance(rule, Derivative):
-        return rule.reverse(node, found[node], wanted) if any(wanted) else [None] * len(wanted)
+        return rule.reverse(node, by_node[node], wanted) if any(wanted) else [None] * len(wanted)
     if any(wanted) or node.op is Op.BITCAST:
         raise make_refusal(node, rule)
     return [None] * len(wanted)
 
 
-def _add(found: dict[UOp, UOp], node: UOp, part: UOp) -> None:
-    known = found.get(node)
-    found[node] = part if known is None else add_parts(known, part)
+def _add(by_node: dict[UOp, UOp], node: UOp, contribution: UOp) -> None:
+    known = by_node.get(node)
+    by_node[node] = contribution if known is None else add_parts(known, contribution)

@@ -1,4 +1,4 @@
-"""What a row of the table of derivatives holds, and what rules are written with."""
+"""Types of the rows of the derivative table, and functions that rules are written with."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ __all__ = [
 ]
 
 Wanted: TypeAlias = tuple[bool, ...]
-"""Of which operands the cotangents are asked for."""
+"""For each operand, whether its cotangent is needed."""
 Parts: TypeAlias = "Sequence[UOp | None]"
-"""A cotangent or tangent for each operand; None is zero."""
+"""A cotangent or tangent for each operand; None means zero."""
 
 
 class Derivative(NamedTuple):
     """The derivative of an op.
 
     Attributes:
-        reverse: from a node, its cotangent, and what is wanted, to the cotangents of its inputs.
-        forward: from a node and the tangents of its inputs, one of which is not zero, to its own.
-        list_inputs: what a node depends on, in the order of both; None for its operands.
+        reverse: maps a node, its cotangent and the `Wanted` flags to the cotangents of its inputs.
+        forward: maps a node and the tangents of its inputs, at least one nonzero, to its tangent.
+        list_inputs: inputs that a node depends on, in the order of both modes; None for its
+        operands.
     """
 
     reverse: Callable[[UOp, UOp, Wanted], Parts]
@@ -60,11 +61,11 @@ class Derivative(NamedTuple):
 
 
 class Dependence(NamedTuple):
-    """How outputs depend on sources.
+    """Dependence of outputs on sources.
 
     Attributes:
         order: the nodes below the outputs, inputs first.
-        inputs: what each depends on.
+        inputs: the inputs of each node.
         active: the nodes through which a derivative may flow: floats that depend on a source
             through floats.
     """
@@ -75,11 +76,11 @@ class Dependence(NamedTuple):
 
 
 class Mode(NamedTuple):
-    """How derivatives of bodies are taken, which are graphs of their own.
+    """Functions that differentiate bodies, which are graphs of their own.
 
     Attributes:
         derive: `make_cotangents` or `make_tangents`.
-        get_dependence: from outputs and sources to how the ones depend on the others.
+        get_dependence: maps outputs and sources to the dependence of the outputs on the sources.
     """
 
     derive: Callable[[Sequence[UOp], Sequence[UOp], Sequence[UOp]], Parts]
@@ -87,13 +88,13 @@ class Mode(NamedTuple):
 
 
 class MultipleDerivative(NamedTuple):
-    """The derivative of an op of several results, whose parts have the positions of these.
+    """The derivative of an op with several results, indexed by their positions.
 
     Attributes:
-        reverse: from a node, the cotangents of those of its results that have one, what is wanted,
-            and how derivatives of its bodies are taken, to the cotangents of its operands.
-        forward: from a node, the tangents of its operands, and how derivatives of its bodies are
-            taken, to the tangents of its results.
+        reverse: maps a node, the known cotangents of its results, the `Wanted` flags and the mode
+            for its bodies to the cotangents of its operands.
+        forward: maps a node, the tangents of its operands and the mode for its bodies to the
+            tangents of its results.
     """
 
     reverse: Callable[[UOp, Mapping[int, UOp], Wanted, Mode], Parts]
@@ -109,7 +110,7 @@ def make_refusal(node: UOp, reason: str, hint: str | None = None) -> NotDifferen
 
 
 def _name(node: UOp) -> str:
-    """What somebody who wrote no line of this package knows a node by."""
+    """Name of a node for users who do not know the IR."""
     if node.op is Op.CUSTOM_FUNCTION:
         return f"custom function {node.arg!r}"
     shape = node.find_shape()
@@ -117,9 +118,7 @@ def _name(node: UOp) -> str:
 
 
 def scale(cotangent: UOp, factor: UOp) -> UOp:
-    """Product with a factor; the elements that `where` or a guard leaves out stay 0 whatever the
-    factor is.
-    """
+    """Product with a factor. Elements masked out by a WHERE or a guard stay 0 for every factor."""
     if _is_guarded(cotangent):
         product, _, before = cotangent.src
         return _guard(
@@ -127,28 +126,29 @@ def scale(cotangent: UOp, factor: UOp) -> UOp:
             cotangent.src[1],
             make_alu(Op.MUL, before, factor),
         )
-    found = _split_choice(cotangent)
-    if found is None:
+    choice = _split_choice(cotangent)
+    if choice is None:
         return make_alu(Op.MUL, cotangent, factor)
-    condition, chosen, is_first = found
+    condition, chosen, is_first = choice
     product = make_alu(Op.MUL, chosen, factor)
     zero = UOp.const(cotangent.dtype, 0)
     return make_alu(Op.WHERE, condition, *((product, zero) if is_first else (zero, product)))
 
 
 def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
-    """Product with a factor that may be infinite or NaN, by which a cotangent of 0 stays 0.
+    """Product with a factor that may be infinite or NaN; a cotangent of 0 stays 0.
 
-    The derivative by a cotangent of 0 is the factor if that is finite, else 0. That of the `where`
-    alone would be 0 for any factor: the second derivative of x exp(x) at 0 would lack a term.
+    The derivative by a cotangent of 0 is the factor if the factor is finite, else 0. A plain
+    `where` would have the derivative 0 for any factor: the second derivative of x exp(x) at 0 would
+    lack a term.
 
     Example:
         >>> import numpy as np
         >>> from svod_ir.evaluate import evaluate
         >>> from svod_ir.testing.nodes import buffer
         >>> cotangent, factor = buffer(1, 2), buffer(2, 2)
-        >>> given = {cotangent: np.array([0, 2], np.float32), factor: np.array([np.inf, 3], np.float32)}
-        >>> evaluate(scale_guarded(cotangent, factor), given).tolist()
+        >>> inputs = {cotangent: np.array([0, 2], np.float32), factor: np.array([np.inf, 3], np.float32)}
+        >>> evaluate(scale_guarded(cotangent, factor), inputs).tolist()
         [0.0, 6.0]
     """
     is_constant = cotangent.op is Op.CONST and cotangent.arg != 0
@@ -158,7 +158,7 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
 
 
 def _guard(product: UOp, cotangent: UOp, factor: UOp) -> UOp:
-    """`product`, which is that of a cotangent and a factor, and 0 where the cotangent is."""
+    """`product` of `cotangent` and `factor`, with 0 where the cotangent is 0."""
     zero = UOp.const(product.dtype, 0)
     value = make_alu(Op.WHERE, make_alu(Op.EQ, cotangent, zero), zero, product)
     return make_gradient(value, (cotangent, factor), _GUARDED)
@@ -202,8 +202,8 @@ _GUARDED: Final = GradientRule("guarded_product", _reverse_guarded, _forward_gua
 
 
 def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:
-    """The condition of a WHERE of which one side is 0, the other side, and whether it is
-    the first.
+    """Condition and nonzero branch of a WHERE with one zero branch; True if the nonzero one is
+    first.
     """
     if node.op is not Op.WHERE:
         return None
@@ -217,26 +217,26 @@ def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:
 
 
 def is_zero(node: UOp) -> bool:
-    """Whether a node is the constant 0, in any shape."""
+    """True if a node is the constant 0, reshaped and expanded to any shape."""
     while node.op in (Op.EXPAND, Op.RESHAPE):
         node = node.source
     return node.op is Op.CONST and node.arg == 0
 
 
 def make_zeros(like: UOp) -> UOp:
-    """The cotangent of what nothing depends on."""
+    """The cotangent of a node that no output depends on."""
     return make_constant_like(like, 0)
 
 
 def add_up(x: UOp, axes: Sequence[int]) -> UOp:
-    """The sums over axes, which stay with size 1; narrow floats are added up in float32."""
+    """Sum over axes, which keep size 1; floats of under four bytes are accumulated in float32."""
     wide = widen(x.dtype)
     return make_cast(make_reduce_axis(make_cast(x, wide), Op.ADD, axes), x.dtype)
 
 
 def collapse(cotangent: UOp, operand: UOp) -> UOp:
-    """The cotangent of an operand of an elementwise op: of a 0-d one, which stands for all
-    elements, their sum.
+    """Cotangent of an operand of an elementwise op: the sum of all elements for a broadcast 0-d
+    operand.
     """
     if operand.shape or not cotangent.shape:
         return cotangent
@@ -244,7 +244,7 @@ def collapse(cotangent: UOp, operand: UOp) -> UOp:
 
 
 def spread(value: UOp, shape: tuple[SInt, ...]) -> UOp:
-    """A value of this shape, or a 0-d one in the place of all its elements."""
+    """Broadcast a 0-d value to `shape`; a value of that shape is returned as it is."""
     return (
         value
         if value.shape == shape
@@ -253,5 +253,5 @@ def spread(value: UOp, shape: tuple[SInt, ...]) -> UOp:
 
 
 def widen(dtype: DType) -> DType:
-    """The dtype in which values of `dtype` are added up."""
+    """The accumulator dtype for sums of `dtype`."""
     return float32 if dtype.is_float and dtype.itemsize < 4 else dtype

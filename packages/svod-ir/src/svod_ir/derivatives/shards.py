@@ -1,4 +1,4 @@
-"""The derivatives of tensors that lie on several devices."""
+"""The derivatives of tensors sharded over several devices."""
 
 from __future__ import annotations
 
@@ -19,41 +19,46 @@ def _list_shards(node: UOp) -> Sequence[UOp]:
 
 
 def _reverse_multi(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
-    place = node.placement
-    assert isinstance(place, Sharding)
-    if place.axis is None:
-        # Each shard is the whole value: the first stands for all of them.
-        return [make_copy(cotangent, place.devices[0]), *[None] * (len(wanted) - 1)]
-    return list(_split(cotangent, place))
+    placement = node.placement
+    assert isinstance(placement, Sharding)
+    if placement.axis is None:
+        # The tensor is replicated: the whole cotangent goes to the first replica.
+        return [make_copy(cotangent, placement.devices[0]), *[None] * (len(wanted) - 1)]
+    return list(_split(cotangent, placement))
 
 
 def _forward_multi(node: UOp, tangents: Parts) -> UOp | None:
     shards = node.source.src
-    found = [
+    shard_tangents = [
         make_constant_like(s, 0) if t is None else t for s, t in zip(shards, tangents, strict=True)
     ]
-    return node.with_src((node.source.with_src(tuple(found)),))
+    return node.with_src((node.source.with_src(tuple(shard_tangents)),))
 
 
-def spread_cotangent(cotangent: UOp, place: Sharding) -> UOp:
-    """The cotangent of shards from that of what they were joined to."""
-    parts = _split(cotangent, place)
-    return UOp(Op.MULTI, cotangent.dtype, (UOp(Op.MSTACK, cotangent.dtype, parts),), place.axis)
+def spread_cotangent(cotangent: UOp, placement: Sharding) -> UOp:
+    """Distribute a cotangent to devices, as the sharding `placement` says."""
+    shards = _split(cotangent, placement)
+    return UOp(
+        Op.MULTI, cotangent.dtype, (UOp(Op.MSTACK, cotangent.dtype, shards),), placement.axis
+    )
 
 
-def _split(cotangent: UOp, place: Sharding) -> tuple[UOp, ...]:
-    if place.axis is None:
-        return tuple(make_copy(cotangent, device) for device in place.devices)
+def _split(cotangent: UOp, placement: Sharding) -> tuple[UOp, ...]:
+    if placement.axis is None:
+        return tuple(make_copy(cotangent, device) for device in placement.devices)
     shape = cotangent.shape
     return tuple(
         make_copy(
             make_shrink(
                 cotangent,
-                [place.bounds(n) if a == place.axis else (0, s) for a, s in enumerate(shape)],
+                [
+                    placement.bounds(n) if a == placement.axis else (0, s)
+                    for a, s in enumerate(shape)
+                ],
             ),
             device,
         )
-        for n, device in enumerate(place.devices)
+        for n, device in enumerate(placement.devices)
     )
 
 

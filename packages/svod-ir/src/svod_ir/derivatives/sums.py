@@ -1,9 +1,10 @@
-"""The sums over all iterations of what each adds to a cotangent of an operand that all read.
+"""Cotangents of operands that all iterations read: sums over the iterations.
 
-    REDUCE(MUL(EXPAND(h), EXPAND(d))) added in each iteration     REDUCE of the products of all h and all d, after the loop
+    REDUCE(MUL(EXPAND(h), EXPAND(d))) added in each iteration     REDUCE of the products of all h
+    and all d, after the loop
 
-What is small in an iteration is stacked, and the sum is one reduction over the stacks, which for
-products of matrices is one product; otherwise the loop carries the sum."""
+Small terms are stacked, and the sum is one reduction over the stacks: for matrix products, one
+product. Otherwise the loop carries the sum."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from svod_ir.uop import UOp
 __all__ = ["StackedSums"]
 
 _SAME: Final = ELEMENTWISE | COMPLEX_PARTS | {Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.EXPAND}
-"""What can be computed for all iterations at once from its operands for all of them."""
+"""Ops that can be computed for all iterations at once from stacked operands."""
 _BATCHED: Final = (
     ELEMENTWISE
     | COMPLEX_PARTS
@@ -33,11 +34,11 @@ _LINEAR: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.CAST, Op.NEG})
 
 
 class StackedSums:
-    """Which values of an iteration are stacked for sums, and the sums.
+    """Values that a loop stacks so that sums over its iterations can be computed after it.
 
     Attributes:
-        stacked: the values.
-        terms: what is computed from them for all iterations, and then added up.
+        stacked: the values stacked over the iterations.
+        terms: the nodes computed from stacked values for all iterations, then summed.
     """
 
     def __init__(self, varying: Collection[UOp], counter: str | None) -> None:
@@ -47,14 +48,14 @@ class StackedSums:
         self._costs: dict[UOp, float] = {}
 
     def take(self, value: UOp) -> Callable[[Callable[[UOp], UOp]], UOp] | None:
-        """How the sum of `value` is made of all of each term, or None where the loop had better
-        carry it.
+        """Return a function that builds the sum of `value` from stacked terms; None if carrying is
+        better.
         """
         self._costs.clear()
-        found = self._split(value)
-        if found is None:
+        split = self._split(value)
+        if split is None:
             return None
-        terms, make = found
+        terms, make = split
         cost = sum(self._get_cost(term) for term in terms)
         size = count_elements(value)
         if (cost and cost >= size) or cost == inf or not all(map(self._is_batched, terms)):
@@ -67,7 +68,7 @@ class StackedSums:
     def _split(
         self, value: UOp
     ) -> tuple[Sequence[UOp], Callable[[Callable[[UOp], UOp]], UOp]] | None:
-        """Terms, and how the sum of the value is made of all of them."""
+        """Terms, and a function that builds the sum of `value` from the stacked terms."""
         if not all(isinstance(size, int) for size in value.shape):
             return None
         if value.op is Op.ADD and value in self._varying:
@@ -88,9 +89,7 @@ class StackedSums:
         return [value], lambda get: make_reshape(add_up(get(value), [0]), value.shape)
 
     def _get_cost(self, root: UOp) -> float:
-        """How many elements of an iteration must be stacked, so that `root` can be computed from
-        them.
-        """
+        """Number of elements of an iteration to stack so that `root` can be computed from them."""
         for node in root.toposort():
             if node not in self._varying or node in self.stacked:
                 self._costs[node] = 0.0
@@ -115,9 +114,7 @@ class StackedSums:
                 stack.extend(node.src)
 
     def _is_batched(self, term: UOp) -> bool:
-        """Whether all below a term, down to what is stacked or kept, can be computed for all
-        iterations at once.
-        """
+        """True if a term can be computed for all iterations at once from stacked values."""
         stack, seen = [term], {term}
         while stack:
             node = stack.pop()
@@ -125,8 +122,8 @@ class StackedSums:
                 continue
             if node not in self._varying and node.op in (Op.RESULT, Op.AFTER):
                 continue
-            is_number = node.op is Op.DEFINE_VAR and node.arg.name != self._counter
-            if (node.op not in _BATCHED and not is_number) or get_bodies(node):
+            is_variable = node.op is Op.DEFINE_VAR and node.arg.name != self._counter
+            if (node.op not in _BATCHED and not is_variable) or get_bodies(node):
                 return False
             if any(not isinstance(size, int) for size in node.find_shape() or ()):
                 return False

@@ -1,6 +1,6 @@
-"""The derivative of each op that stands in graphs of tensors, or the reason why it has none.
+"""The derivative of each op of tensor graphs, or the reason why it has none.
 
-A reason is never met where the result is no float, since nothing flows through it then.
+Ops whose results are not floats never raise their reason, since no derivative flows through them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ def _reverse_scatter(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 _LEAF: Final = "it depends on no other tensor"
 _INTEGERS: Final = "its operands are integers"
-_NO_FLOAT: Final = "it gives no floats"
-_INSIDE: Final = "it stands in no graph that operations of tensors build"
+_NO_FLOAT: Final = "it does not return floats"
+_INSIDE: Final = "it is not an op of tensor graphs"
 _SEVERAL: Final = "it has several results"
-_PART: Final = "the node that reads it has the derivative of both"
+_PART: Final = "the node that reads it has the derivative of the pair"
 
 DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     **dict.fromkeys(
@@ -62,7 +62,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.SCAN_AXIS: SCAN_AXIS,
     Op.MULTI: MULTI,
     Op.MSTACK: _PART,
-    Op.MSELECT: "it is a shard by itself, which is not told from the others",
+    Op.MSELECT: "it is a single shard, which cannot be told from the other shards",
     Op.ALLREDUCE: _INSIDE,
     Op.BUFFER_VIEW: _INSIDE,
     Op.TRACED: TRACED,
@@ -75,8 +75,8 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.RESULT: _PART,
     Op.CALL: _INSIDE,
     Op.SINK: _INSIDE,
-    Op.CUSTOM_FUNCTION: "nothing says what it is: wrap the call in a function with custom_gradient",
+    Op.CUSTOM_FUNCTION: "it has no rule: wrap the call in a function with custom_gradient",
 }
 
 MULTIPLE: Final[dict[Op, MultipleDerivative]] = {Op.LOOP: LOOP, Op.SWITCH: SWITCH}
-"""The derivatives of ops of several results."""
+"""The derivatives of ops with several results."""

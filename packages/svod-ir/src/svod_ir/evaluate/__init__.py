@@ -1,10 +1,9 @@
-"""The reference meaning of a graph of any stage: slow, obvious, and independent of the compiler.
+"""The reference semantics of graphs of all stages: slow, obvious, and independent of the compiler.
 
-`evaluate` gives the values of tensors and expressions; `evaluate_kernel` runs a kernel body and
-`evaluate_linear` a linearized one, both by writing into numpy arrays.  A graph is first laid out
-as a list of steps (`layout`), which a small machine runs (`machine`).  Uninitialised memory holds a
-pattern, and an access outside of a memory object is an error, so that the tests of a pass see both.
-
+`evaluate` returns the values of tensors and expressions; `evaluate_kernel` runs a kernel body and
+`evaluate_linear` a linearized one, both by writing into numpy arrays. A graph is first flattened to
+a list of steps (`layout`), which a small interpreter runs (`machine`). Uninitialized memory holds a
+pattern, and an out-of-bounds access is an error, so that the tests of a pass detect both.
 Example:
     >>> import numpy as np
     >>> from svod_dtype import float32
@@ -25,12 +24,12 @@ Example:
     >>> nodes = parse_linear(text)
     >>> memory_of(nodes[-1].body.location) is nodes[0]
     True
-    >>> out, given = np.zeros(3, np.float32), np.array([1, 2, 3], np.float32)
-    >>> evaluate_kernel(UOp.sink(nodes[-1]), {0: out, 1: given})
+    >>> out, x = np.zeros(3, np.float32), np.array([1, 2, 3], np.float32)
+    >>> evaluate_kernel(UOp.sink(nodes[-1]), {0: out, 1: x})
     >>> out.tolist()
     [-1.0, -2.0, -3.0]
-    >>> evaluate_linear(nodes, {0: given, 1: out})
-    >>> given.tolist()
+    >>> evaluate_linear(nodes, {0: x, 1: out})
+    >>> x.tolist()
     [1.0, 2.0, 3.0]
 """
 
@@ -56,21 +55,20 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
     """The value of `node` as a numpy array; for a SINK or GROUP, a tuple with one entry for each
     operand.
 
-    Buffers are given as arrays, by their node, PARAMs also by their slot, and are written where the
-    graph assigns to them.  Variables are given by name or node as ints, or, in a graph of
-    elementwise ops alone, as arrays that broadcast.
-
+    `inputs` maps buffers by node, and PARAMs by node or slot, to arrays, which are written where
+    the graph assigns to them. It maps variables by name or node to ints or, in a graph of only
+    elementwise ops, to arrays that broadcast.
     Raises:
-        EvaluationError: if an input is missing or does not fit, the graph reads or writes outside
-            of a buffer, or it holds a node without a meaning of its own (CUSTOM, PROGRAM).
+        EvaluationError: if an input is missing or does not fit, an access is out of bounds, or an
+            op has no reference semantics (CUSTOM, PROGRAM).
     """
     roots = node.src if node.op in (Op.SINK, Op.GROUP) else (node,)
     layout = Layout(Environment(inputs or {}, _run_body, evaluate), get_writes(node))
     layout.add_block(roots, None)
     machine = Machine(layout)
     machine.run_to_end()
-    found = tuple(None if is_effect(root) else _to_array(machine.value_of(root)) for root in roots)
-    return found if node.op in (Op.SINK, Op.GROUP) else found[0]
+    values = tuple(None if is_effect(root) else _to_array(machine.value_of(root)) for root in roots)
+    return values if node.op in (Op.SINK, Op.GROUP) else values[0]
 
 
 def _to_array(value: Any) -> Any:
@@ -78,17 +76,17 @@ def _to_array(value: Any) -> Any:
 
 
 def _join(shards: tuple[Any, ...]) -> Any:
-    """Shards as one array; those of different sizes one after the other."""
+    """Join shards: stacked if they have one shape, else flattened and concatenated."""
     if len({np.shape(shard) for shard in shards}) > 1:
         shards = tuple(element for shard in shards for element in shard.reshape(-1))
     return np.array(shards)
 
 
 def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
-    """Run a kernel body of stage kernel or lowered; `buffers` are by PARAM slot or node, and are
-    written.
+    """Run a kernel body of stage kernel or lowered; `buffers` are keyed by PARAM slot or node, and
+    are written.
 
-    A DEFINE_VAR `core_id` and SPECIALs take each of their values in turn.
+    The body runs once for each value of `core_id` and of the SPECIALs.
     """
     environment = _make_environment(buffers, variables)
     roots = sink.src if sink.op is Op.SINK else (sink,)
@@ -98,21 +96,19 @@ def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | N
 def evaluate_linear(
     nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None
 ) -> None:
-    """Run a linearized kernel, node by node in the given order; otherwise as `evaluate_kernel`."""
+    """Run a linearized kernel, node by node in order; arguments as for `evaluate_kernel`."""
     environment = _make_environment(buffers, variables)
     _launch(environment, nodes, lambda layout: layout.add_linear(nodes))
 
 
 def _make_environment(buffers: Inputs, variables: Mapping[str, int] | None) -> Environment:
-    given: dict[UOp | int | str, Any] = dict(buffers)
-    given.update(variables or {})
-    return Environment(given, _run_body, evaluate)
+    inputs: dict[UOp | int | str, Any] = dict(buffers)
+    inputs.update(variables or {})
+    return Environment(inputs, _run_body, evaluate)
 
 
 def _run_body(body: UOp, inputs: Inputs) -> Values | None:
-    """Run the body of a CALL: a kernel writes its arguments, a COPY or BUFFER_VIEW gives what to
-    write.
-    """
+    """Run the body of a CALL: a kernel writes its arguments; a COPY or BUFFER_VIEW returns a value."""
     if body.op is Op.SINK:
         evaluate_kernel(body, inputs)
         return None
@@ -120,8 +116,8 @@ def _run_body(body: UOp, inputs: Inputs) -> Values | None:
 
 
 def _launch(environment: Environment, nodes: Sequence[UOp], fill: Callable[[Layout], None]) -> None:
-    """Run a kernel for each core and workgroup; the threads of a workgroup advance from barrier to
-    barrier together.
+    """Run a kernel for each core and workgroup, all threads of a workgroup up to each barrier in
+    turn.
     """
     cores = [
         n

@@ -1,6 +1,6 @@
-"""Reading and writing memory: INDEX, LOAD, STORE, ASSIGN, BUFFER_VIEW and BUFFERIZE."""
+"""Memory accesses: INDEX, LOAD, STORE, ASSIGN, BUFFER_VIEW and BUFFERIZE."""
 
-# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# Numpy arrays of any dtype and shape leave lambdas without declared types.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
@@ -68,8 +68,8 @@ def ranges_of(node: UOp) -> tuple[UOp, ...]:
 
 
 def make_read(node: UOp) -> Callable[..., Any]:
-    """The content of a location where a value is expected; out of range it is poison, which a WHERE
-    may discard.
+    """Read a location where a value is expected. Out of bounds it is poison, which a WHERE may
+    discard.
     """
     has_gate = node.gate is not None
     n_positions = len(node.src) - 1 - has_gate
@@ -119,22 +119,22 @@ def make_store(node: UOp) -> Callable[..., Any]:
         if gate is not None and not np.any(gate):
             return
         value = checked(operands[-1])
-        place = checked(_place(location, memory, operands[:n_positions]))
+        index = checked(_flat_index(location, memory, operands[:n_positions]))
         flat = _flat(location, memory)
         mask = (
-            np.broadcast_to(np.asarray(gate), np.shape(place))
+            np.broadcast_to(np.asarray(gate), np.shape(index))
             if gate is not None
-            else np.ones(np.shape(place), bool)
+            else np.ones(np.shape(index), bool)
         )
-        if not np.all(((place >= 0) & (place < len(flat))) | ~mask):
+        if not np.all(((index >= 0) & (index < len(flat))) | ~mask):
             raise EvaluationError(
-                problem=f"index {place} is out of range of the {len(flat)} elements of",
+                problem=f"index {index} is out of range of the {len(flat)} elements of",
                 node=memory_of(location),
             )
-        if not np.ndim(place):
-            flat[place] = value
+        if not np.ndim(index):
+            flat[index] = value
         else:
-            flat[place[mask]] = value if not np.ndim(value) else value[mask]
+            flat[index[mask]] = value if not np.ndim(value) else value[mask]
 
     return run
 
@@ -144,14 +144,14 @@ def make_assign(node: UOp) -> Callable[..., Any]:
     is_memory = memory_of(node.src[0]).op in MEMORY_BASES
 
     def run(memory: Values, value: Values, *sizes: Any) -> Values:
-        place, rest = np.arange(memory.size).reshape(memory.shape) + 1, list(sizes)
+        index, remaining = np.arange(memory.size).reshape(memory.shape) + 1, list(sizes)
         for view in chain:
-            taken, rest = rest[: len(view.src) - 1], rest[len(view.src) - 1 :]
-            place = MOVES[view.op](place, fill_sizes(view.arg, taken))
-        full = np.broadcast_to(value, place.shape)
+            own_sizes, remaining = remaining[: len(view.src) - 1], remaining[len(view.src) - 1 :]
+            index = MOVES[view.op](index, fill_sizes(view.arg, own_sizes))
+        full = np.broadcast_to(value, index.shape)
         if is_memory:
-            # Padding stands for no element.
-            memory.reshape(-1)[place[place > 0] - 1] = full[place > 0]
+            # Index 0 marks padding, which corresponds to no element.
+            memory.reshape(-1)[index[index > 0] - 1] = full[index > 0]
         return full
 
     return run
@@ -184,22 +184,18 @@ def fill(array: Values, value: Any, *positions: Any) -> Values:
 
 
 def fill_whole(array: Values, value: Values) -> Values:
-    """The value of what is no expression of one element but of all of them: a COPY, a
-    BUFFER_VIEW.
-    """
+    """Store a value that is computed as a whole, not by element: a COPY, a BUFFER_VIEW."""
     array.reshape(-1)[:] = value.reshape(-1)
     return array
 
 
 def dependencies(location: UOp) -> tuple[UOp, ...]:
-    """What a location is ordered after, by AFTERs around the INDEX (those below it are
-    operands).
-    """
-    found: tuple[UOp, ...] = ()
+    """The effects that order a location: AFTERs around the INDEX (AFTERs below it are operands)."""
+    effects: tuple[UOp, ...] = ()
     while location.op is Op.AFTER:
-        found += location.dependencies
+        effects += location.dependencies
         location = location.source
-    return found
+    return effects
 
 
 def view_chain(node: UOp) -> list[UOp]:
@@ -214,18 +210,18 @@ def view_chain(node: UOp) -> list[UOp]:
 
 
 def assigned_before(node: UOp) -> tuple[UOp, ...]:
-    """What happens before an assignment to this target: earlier assignments, and reading the states
-    after them.
+    """The nodes ordered before an assignment to this target: earlier assignments, and reads of the
+    versions after them.
     """
-    found: tuple[UOp, ...] = ()
+    ordered: tuple[UOp, ...] = ()
     while node.op in MOVEMENT or node.op in (Op.AFTER, Op.ASSIGN, Op.DETACH, Op.TRACED):
         if node.op is Op.ASSIGN:
-            found += (node,)
+            ordered += (node,)
         elif node.op is Op.AFTER:
-            # Readers of this state get the memory as it is before the assignment.
-            found += (*node.dependencies, node)
+            # Readers of this version read the memory before the assignment.
+            ordered += (*node.dependencies, node)
         node = node.src[0]
-    return found
+    return ordered
 
 
 def _zero(dtype: DType) -> Values:
@@ -241,41 +237,41 @@ def _access(
     is_strict: bool,
     alternative: Any = None,
 ) -> Any:
-    place = _place(node, memory, positions)
-    if isinstance(place, Poison):
+    index = _flat_index(node, memory, positions)
+    if isinstance(index, Poison):
         if is_strict:
-            raise place.fail()
-        return place
-    mask = np.broadcast_to(np.asarray(gate), np.shape(place)) if gate is not None else True
+            raise index.fail()
+        return index
+    mask = np.broadcast_to(np.asarray(gate), np.shape(index)) if gate is not None else True
     flat = _flat(node, memory)
-    is_inside = (place >= 0) & (place < len(flat))
+    is_inside = (index >= 0) & (index < len(flat))
     if not np.all(is_inside | ~np.asarray(mask)):
         poison = Poison(
-            f"index {place} is out of range of the {len(flat)} elements of"
+            f"index {index} is out of range of the {len(flat)} elements of"
             f" {memory_of(node.src[0])} at",
             node,
         )
         if is_strict:
             raise poison.fail()
         return poison
-    if not np.ndim(place):
+    if not np.ndim(index):
         # An element of a memory of vectors is a row, which a later write would change.
-        return flat[place].copy()
-    found = (
-        flat[np.where(is_inside, place, 0)] if len(flat) else np.zeros(np.shape(place), flat.dtype)
+        return flat[index].copy()
+    values = (
+        flat[np.where(is_inside, index, 0)] if len(flat) else np.zeros(np.shape(index), flat.dtype)
     )
-    other = _zero(node.dtype) if alternative is None else alternative
-    return np.where(mask, found, other).astype(flat.dtype)
+    default = _zero(node.dtype) if alternative is None else alternative
+    return np.where(mask, values, default).astype(flat.dtype)
 
 
 def _flat(node: UOp, memory: Values) -> Values:
-    """The elements in order; an element of a memory of vectors is a row."""
+    """Memory as a flat array of elements; an element of vector memory is a row."""
     base_lanes = node.memory.dtype.lanes
     return memory.reshape(-1, base_lanes) if base_lanes > 1 else memory.reshape(-1)
 
 
-def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
-    """The element number that INDEX `node` means, one for each lane."""
+def _flat_index(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
+    """Flat index of the element that INDEX `node` denotes, one for each lane."""
     poison = find_poison(positions)
     if poison is not None:
         return poison
@@ -289,10 +285,10 @@ def _place(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
             return Poison(
                 f"index {tuple(map(int, positions))} is out of range of shape {extents} at", node
             )
-        place = np.int64(0)
+        flat = np.int64(0)
         for position, extent in zip(positions, extents, strict=True):
-            place = place * extent + position
+            flat = flat * extent + position
     else:
-        place = positions[0].astype(np.int64) if positions else np.int64(0)
+        flat = positions[0].astype(np.int64) if positions else np.int64(0)
     lanes = node.dtype.lanes // node.memory.dtype.lanes
-    return place + np.arange(lanes) if lanes > 1 and not np.ndim(place) else place
+    return flat + np.arange(lanes) if lanes > 1 and not np.ndim(flat) else flat

@@ -1,8 +1,8 @@
-"""From a graph to a list of steps, in which each loop holds exactly the nodes that depend on its
-RANGE.
+"""Flattening of a graph to a list of steps, in which each loop contains exactly the nodes that
+depend on its RANGE.
 """
 
-# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# Numpy arrays of any dtype and shape leave lambdas without declared types.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
@@ -41,22 +41,21 @@ __all__ = ["BARRIER", "LOOP", "NEXT", "STEP", "Layout", "Operand"]
 
 
 STEP, LOOP, NEXT, BARRIER = range(4)
-"""The kinds of steps: run a function, begin a loop, end one, skip if false, wait for the
-workgroup.
-"""
+"""The kinds of steps: run a function, begin a loop, end a loop, wait for the workgroup."""
 
 _LOOPS: Final = frozenset({Op.REDUCE, Op.END, Op.BUFFERIZE, Op.SCAN})
 
 Operand: TypeAlias = "tuple[UOp, bool]"
-"""A node, and whether the array itself (true) or its value is meant."""
+"""A node, and whether its memory (true) or its value is meant."""
 
 
 class Layout:
-    """The steps of a graph: tuples of a kind and what the machine needs for it.
+    """The steps of a graph: tuples of a kind and its arguments.
 
-    In a kernel, and in the order of a linear form, memory is read as it is by then. In other graphs
-    what reads memory, and not the state after an effect, reads what was there before all effects,
-    wherever it stands."""
+    In a kernel, and in a linearized one, a read returns the memory's current value. In other
+    graphs, a read of memory that no AFTER orders returns the value before all effects, wherever the
+    read is.
+    """
 
     def __init__(
         self,
@@ -76,20 +75,20 @@ class Layout:
         self._needs: dict[UOp, list[Operand]] = {}
 
     def slot(self, node: UOp, is_memory: bool = False) -> int:
-        """Where the machine keeps a node; memory and what the caller gives is filled in at once."""
+        """Index of a node's value in the machine; memory and inputs are initialized at once."""
         while is_memory and node.op is Op.AFTER:
             node = node.source
         key = (node, is_memory)
-        found = self.slots.get(key)
-        if found is None:
-            found = self.slots[key] = len(self.initial)
+        index = self.slots.get(key)
+        if index is None:
+            index = self.slots[key] = len(self.initial)
             self.initial.append(None)
             if is_memory and node.op in MEMORY_BASES:
-                self.initial[found] = self._memory(node)
+                self.initial[index] = self._memory(node)
             elif node.op in MEMORY_BASES:
                 memory = self.initial[self.slot(node, True)]
-                self.initial[found] = memory.copy() if node in self.writes else memory
-        return found
+                self.initial[index] = memory.copy() if node in self.writes else memory
+        return index
 
     def new_slot(self) -> int:
         self.initial.append(None)
@@ -105,25 +104,25 @@ class Layout:
     def step(self, run: Callable[..., Any], target: int, *operands: int) -> None:
         self.code.append((STEP, run, target, operands))
 
-    # What a node needs before it can run. A loop needs what its body needs from outside.
+    # The operands that a node needs. A loop needs the operands that its body reads from outside.
 
     def needs(self, node: UOp) -> list[Operand]:
-        found = self._needs.get(node)
-        if found is None:
+        operands = self._needs.get(node)
+        if operands is None:
             opened = ranges_of(node) if node.op in _LOOPS and not is_repeat(node) else ()
             if opened:
-                found = self._walk(self._body(node), frozenset(opened))[1]
-                found += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
+                operands = self._walk(self._body(node), frozenset(opened))[1]
+                operands += [(s, False) for s in node.src[1:] if s.op is not Op.RANGE]
             else:
-                found = self._direct(node)
-            self._needs[node] = found
-        return found
+                operands = self._direct(node)
+            self._needs[node] = operands
+        return operands
 
     def _direct(self, node: UOp) -> list[Operand]:
         match node.op:
             case Op.LOAD | Op.STORE:
-                place = node.location.unordered
-                location = self._location(place) if place.op is Op.INDEX else [(place, True)]
+                target = node.location.unordered
+                location = self._location(target) if target.op is Op.INDEX else [(target, True)]
                 order = [(d, False) for d in dependencies(node.location)]
                 return [*order, *location, *((s, False) for s in node.src[1:])]
             case Op.INDEX if node.memory in self.writes and not self.is_kernel:
@@ -146,7 +145,7 @@ class Layout:
             case Op.CALL:
                 return [(s, is_location(s)) for s in node.arguments if not is_effect(s)]
             case Op.END:
-                # The repetition of a call: that runs all iterations at once.
+                # The repetition of a call runs all iterations at once.
                 return [
                     (node.loops[0].stop, False),
                     *((s, is_location(s)) for s in node.body.arguments),
@@ -162,8 +161,8 @@ class Layout:
         return [(node.src[0], is_location(node.src[0])), *((s, False) for s in node.src[1:])]
 
     def _body(self, node: UOp) -> list[UOp]:
-        """The roots of a loop's body: the ends of the loops, and its effects, seen through GROUPs,
-        or its value.
+        """The roots of a loop's body: the ends of the loops, and its value or effects (inside of
+        GROUPs).
         """
         roots = [r.stop for r in ranges_of(node)]
         if node.op is not Op.END:
@@ -180,8 +179,8 @@ class Layout:
     def _walk(
         self, roots: Sequence[UOp], opened: frozenset[UOp] | None
     ) -> tuple[list[Operand], list[Operand]]:
-        """The operands of a block in order, and those that it takes from outside: all that depend
-        on no opened range.
+        """The operands of a block in order, and the operands from outside: nodes that depend on no
+        opened range.
         """
         is_effect_loop = {r for r in roots if is_effect(r)}
         inside: list[Operand] = []
@@ -225,7 +224,7 @@ class Layout:
                 self.add(node)
 
     def add(self, node: UOp) -> None:
-        """The steps of one node whose needs have run."""
+        """Append the steps of a node, after the steps of its operands."""
         if is_repeat(node):
             self._add_plain(node)
         elif node.op in _LOOPS and (ranges_of(node) or node.op is Op.BUFFERIZE):
@@ -235,12 +234,13 @@ class Layout:
         elif node.op in (Op.END, Op.GROUP, Op.SINK, Op.NOOP):
             return
         elif node.op is Op.LEAVE:
-            # An iteration that knows itself to be the last one.
+            # Ends the loop after this iteration by setting its counter to the last value.
             condition, loop = node.src[:2]
             operands = (self.slot(condition), self.slot(loop), self.slot(loop.stop))
             self.step(lambda ends, i, stop: stop - 1 if ends else i, self.slot(loop), *operands)
         elif node.op is Op.ADVANCE:
-            # All next values are known by now, so that none sees another one's.
+            # All next values are computed before any carry is updated: the updates are
+            # simultaneous.
             for carried, value in zip(node.carried, node.next_values, strict=True):
                 self.step(lambda x: x, self.slot(carried.unordered), self.slot(value))
         else:
@@ -299,25 +299,25 @@ class Layout:
             self.step(make_finish(node), target, target)
 
     def _begin_carried(self, node: UOp) -> None:
-        """What a loop carries begins with its initial value each time that the loop is run."""
+        """Reset the carries to their initial values each time that the loop starts."""
         for effect in self._body(node):
             for carried in effect.carried if effect.op is Op.ADVANCE else ():
                 carry = carried.unordered
                 self.step(lambda x: x, self.slot(carry), self.slot(carry.src[0]))
 
     def _add_nest(self, node: UOp, opened: tuple[UOp, ...]) -> list[tuple[int, int, int]]:
-        """Open the loops, outer first, each with the nodes that depend on it and on no loop further
-        in.
+        """Open the loops, outer first, each with the nodes that depend on its range and on no inner
+        one.
         """
         effects = {root for root in self._body(node) if is_effect(root)}
         levels: list[list[Operand]] = [[] for _ in opened]
         for operand in self._walk(self._body(node), frozenset(opened))[0]:
-            part = operand[0]
-            is_last = part in effects
+            inner = operand[0]
+            is_last = inner in effects
             level = (
                 len(opened) - 1
                 if is_last
-                else max(i for i, r in enumerate(opened) if r in part.ranges)
+                else max(i for i, r in enumerate(opened) if r in inner.ranges)
             )
             levels[level].append(operand)
         loops: list[tuple[int, int, int]] = []
@@ -327,9 +327,9 @@ class Layout:
         return loops
 
     def _extent_slot(self, position: UOp) -> int:
-        return self.slot(position.stop) if position.op is Op.RANGE else self._one()
+        return self.slot(position.stop) if position.op is Op.RANGE else self._constant_one()
 
-    def _one(self) -> int:
+    def _constant_one(self) -> int:
         slot = self.new_slot()
         self.initial[slot] = 1
         return slot
@@ -337,34 +337,34 @@ class Layout:
     def _open(
         self, node: UOp, start: int | None = None, end: int | None = None
     ) -> tuple[int, int, int]:
-        """Begin a loop; gives its position in the code, and the slots of its variable and end."""
-        place, slot, end = (
+        """Begin a loop; return its index in the code, and the slots of its variable and end."""
+        start_index, slot, end = (
             len(self.code),
             self.slot(node),
             self.slot(node.source) if end is None else end,
         )
         self.code.append(())
-        self.code[place] = (LOOP, slot, start, end, 0)
-        return place, slot, end
+        self.code[start_index] = (LOOP, slot, start, end, 0)
+        return start_index, slot, end
 
     def _close(self, loop: tuple[int, int, int]) -> None:
-        place, slot, end = loop
-        self.code.append((NEXT, slot, end, place + 1))
-        kind, slot, start, end, _ = self.code[place]
-        self.code[place] = (kind, slot, start, end, len(self.code))
+        start_index, slot, end = loop
+        self.code.append((NEXT, slot, end, start_index + 1))
+        kind, slot, start, end, _ = self.code[start_index]
+        self.code[start_index] = (kind, slot, start, end, len(self.code))
 
     def _add_scan(self, node: UOp) -> None:
-        """SCAN(x, r) at r = i combines x at 0 to i; it goes on from i - 1 where the loop came from
-        there.
+        """SCAN(x, r) at r = i combines x at 0 to i, resuming from the result at i - 1 if it is
+        known.
         """
         scanned, target, current = node.src[1], self.slot(node), self.slot(node.src[1])
-        others = [
+        outer = [
             self.slot(r) for r in sorted(node.source.ranges - {scanned}, key=lambda r: r.arg.id)
         ]
         saved, start, end, state = self.new_slot(), self.new_slot(), self.new_slot(), {}
         self.step(lambda x: x, saved, current)
-        self.step(make_resume(node, state), start, current, *others)
-        self.step(lambda key: state[key][1], target, self._constant_step(scan_key, others))
+        self.step(make_resume(node, state), start, current, *outer)
+        self.step(lambda key: state[key][1], target, self._constant_step(scan_key, outer))
         self.step(lambda i: i + 1, end, saved)
         loop = self._open(scanned, start, end)
         self.add_block([node.src[0]], frozenset({scanned}))
@@ -376,7 +376,7 @@ class Layout:
         )
         self._close(loop)
         self.step(lambda x: x, current, saved)
-        self.step(make_keep(state), self.new_slot(), target, saved, *others)
+        self.step(make_keep(state), self.new_slot(), target, saved, *outer)
         self.step(make_finish(node), target, target)
 
     def _constant_step(self, run: Callable[..., Any], operands: Sequence[int]) -> int:
@@ -384,7 +384,7 @@ class Layout:
         self.step(run, slot, *operands)
         return slot
 
-    # A linearized kernel: the order is given.
+    # A linearized kernel is already ordered.
 
     def add_linear(self, nodes: Sequence[UOp]) -> None:
         loops: dict[UOp, tuple[int, int, int]] = {}
@@ -396,7 +396,7 @@ class Layout:
                     for opened in reversed(ranges_of(node)):
                         self._close(loops.pop(opened))
                 case Op.INDEX:
-                    # Loads and stores compute their own address, at the moment of the access.
+                    # Loads and stores compute their own address at the access.
                     continue
                 case Op.AFTER if is_location(node):
                     continue

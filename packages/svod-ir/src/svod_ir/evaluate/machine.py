@@ -1,4 +1,4 @@
-"""The machine that runs a layout."""
+"""Interpreter of the steps of a layout."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["Machine"]
 
 
 class Machine:
-    """Runs the steps of a layout; `run` stops at each barrier."""
+    """Interpreter of the steps of a layout; `run` yields at each barrier."""
 
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.values = layout.initial
 
     def value_of(self, node: UOp) -> Any:
-        found = self.values[self.layout.slot(node)]
-        if isinstance(found, Poison):
-            raise found.fail()
-        return found
+        value = self.values[self.layout.slot(node)]
+        if isinstance(value, Poison):
+            raise value.fail()
+        return value
 
     def run_to_end(self) -> None:
         for _ in self.run():
@@ -37,22 +37,22 @@ class Machine:
             yield from self._run()
 
     def _run(self) -> Iterator[None]:
-        code, values, place = self.layout.code, self.values, 0
-        while place < len(code):
-            step = code[place]
+        code, values, counter = self.layout.code, self.values, 0
+        while counter < len(code):
+            step = code[counter]
             kind = step[0]
             if kind == STEP:
                 _, run, target, operands = step
                 values[target] = run(*[values[o] for o in operands])
-                place += 1
+                counter += 1
             elif kind == NEXT:
                 _, slot, end, body = step
                 values[slot] = values[slot] + 1
-                place = body if values[slot] < values[end] else place + 1
+                counter = body if values[slot] < values[end] else counter + 1
             elif kind == LOOP:
                 _, slot, start, end, after = step
                 values[slot] = np.int64(0 if start is None else values[start])
-                place = place + 1 if values[slot] < values[end] else after
+                counter = counter + 1 if values[slot] < values[end] else after
             else:
-                place += 1
+                counter += 1
                 yield

@@ -1,4 +1,4 @@
-"""What an evaluation reads and writes: the caller's inputs, memory, and reads that went wrong."""
+"""Memory of an evaluation: the caller's inputs, allocated memory, and invalid reads (poison)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,13 @@ __all__ = [
 
 
 Inputs: TypeAlias = "Mapping[UOp | int | str, ArrayLike]"
-"""Values by node (BUFFER, PARAM, DEFINE_VAR, RANGE, SPECIAL), by PARAM slot, or by variable
-name.
-"""
+"""Values by node (BUFFER, PARAM, DEFINE_VAR, RANGE, SPECIAL), PARAM slot or variable name."""
 
 
 class Environment:
-    """The caller's arrays and variables, the buffers that a schedule made, and how bodies are run.
+    """The caller's arrays and variables, the buffers of a schedule, and functions that run bodies.
 
-    `run_body` runs that of a CALL, and `evaluate` gives the values of a LOOP's or a SWITCH's.
+    `run_body` runs the body of a CALL; `evaluate` returns the values of a LOOP's or SWITCH's body.
     """
 
     def __init__(
@@ -73,10 +71,11 @@ class Environment:
 
     def array(self, node: UOp) -> Values:
         """The elements of a BUFFER or PARAM as a flat view of the caller's array."""
-        found = self._find(node)
-        if found is None:
+        value = self._find(node)
+        if value is None:
             if node.op is Op.BUFFER and node.arg.id < 0:
-                # Numbered within one schedule: memory that only the graph's own kernels see.
+                # A negative id is local to one schedule: only the graph's own kernels access the
+                # memory.
                 return self.scratch.setdefault(node, new_memory(node.dtype, node.arg.size))
             key = (
                 f"{{{node.arg.slot}: array}}, by its slot"
@@ -86,7 +85,7 @@ class Environment:
             raise EvaluationError(
                 problem="no array is given for", node=node, hint=f"give it as {key}"
             )
-        array = np.asarray(found)
+        array = np.asarray(value)
         if array.dtype != node.dtype.numpy:
             raise EvaluationError(problem=f"an array of {array.dtype} is given for", node=node)
         if array.size < node.arg.size:
@@ -103,42 +102,42 @@ class Environment:
         return flat
 
     def scalar(self, node: UOp) -> Values:
-        found = self._find(node)
-        if found is None:
+        value = self._find(node)
+        if value is None:
             raise EvaluationError(problem="no value is given for", node=node)
-        if isinstance(found, np.ndarray):
-            return cast("Values", found).astype(node.dtype.numpy)
-        return node.dtype.numpy.type(found)
+        if isinstance(value, np.ndarray):
+            return cast("Values", value).astype(node.dtype.numpy)
+        return node.dtype.numpy.type(value)
 
 
 MEMORY_BASES: Final = frozenset({Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
 
 
 def memory_of(node: UOp) -> UOp:
-    """The node that stands for the memory below views and ordering edges."""
+    """The memory object below views and ordering edges."""
     while node.op in (Op.AFTER, Op.INDEX, Op.ASSIGN, Op.DETACH, Op.TRACED) or node.op in MOVEMENT:
         node = node.src[0]
     return node
 
 
 def is_location(node: UOp) -> bool:
-    """Whether the value of `node` is the array of a memory object, not its content at a moment."""
+    """True if the value of `node` is the array of a memory object, not a copy of its elements."""
     node = node.unordered
     return node.op in MEMORY_BASES or node.op is Op.BUFFER_VIEW
 
 
 def get_writes(root: UOp) -> set[UOp]:
-    found: set[UOp] = set()
+    written: set[UOp] = set()
     for node in root.toposort():
         if node.op in (Op.ASSIGN, Op.STORE):
-            found.add(memory_of(node.src[0]))
+            written.add(memory_of(node.src[0]))
         elif node.op is Op.CALL:
-            found.update(memory_of(s) for s in node.arguments)
-    return found
+            written.update(memory_of(s) for s in node.arguments)
+    return written
 
 
 def new_memory(dtype: DType, size: int) -> Values:
-    """Memory that nobody wrote yet: NaN, or a byte pattern for integers."""
+    """Uninitialized memory: NaN, or a byte pattern for integers."""
     shape = (size, dtype.lanes) if dtype.lanes > 1 else (size,)
     if dtype.is_float:
         return np.full(shape, math.nan, dtype=dtype.numpy)
@@ -150,7 +149,7 @@ def new_memory(dtype: DType, size: int) -> Values:
 
 
 class Poison:
-    """What a read outside of memory gives where a WHERE may still discard it."""
+    """The value of an out-of-bounds read, which a WHERE may still discard."""
 
     def __init__(self, problem: str, node: UOp) -> None:
         self.problem, self.node = problem, node

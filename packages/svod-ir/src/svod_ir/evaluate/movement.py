@@ -1,4 +1,4 @@
-"""The movement ops, GATHER and SCATTER_ADD on arrays."""
+"""Movement ops, GATHER and SCATTER_ADD on arrays."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from svod_ir.ops import Op
 __all__ = ["MOVES", "fill_sizes", "gather", "scatter_add"]
 
 
-def gather(x: Values, positions: Values, axis: int) -> Values:
+def gather(x: Values, indices: Values, axis: int) -> Values:
     size = x.shape[axis]
-    # An unsigned position beyond int64 is out of range too.
-    is_inside = (positions >= 0) & (positions < size)
-    where = np.where(is_inside, positions, 0).astype(np.int64)
-    shape = (*x.shape[:axis], *positions.shape, *x.shape[axis + 1 :])
-    found = np.take(x, where, axis=axis) if size else np.zeros(shape, x.dtype)
-    inside = is_inside.reshape(positions.shape + (1,) * (x.ndim - axis - 1))
-    return np.where(inside, found, np.zeros((), x.dtype))
+    # An unsigned index above the int64 range is out of bounds too.
+    is_inside = (indices >= 0) & (indices < size)
+    safe_indices = np.where(is_inside, indices, 0).astype(np.int64)
+    shape = (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
+    gathered = np.take(x, safe_indices, axis=axis) if size else np.zeros(shape, x.dtype)
+    inside = is_inside.reshape(indices.shape + (1,) * (x.ndim - axis - 1))
+    return np.where(inside, gathered, np.zeros((), x.dtype))
 
 
-def scatter_add(x: Values, positions: Values, axis: int, size: int) -> Values:
-    """The sum of what `x` has at the places of each position."""
-    is_inside = (positions >= 0) & (positions < size)
-    n_axes = positions.ndim
+def scatter_add(x: Values, indices: Values, axis: int, size: int) -> Values:
+    """Sum the elements of `x` that have each index."""
+    is_inside = (indices >= 0) & (indices < size)
+    n_axes = indices.ndim
     rows = np.moveaxis(x, range(axis, axis + n_axes), range(n_axes))
-    found = np.zeros((size, *rows.shape[n_axes:]), x.dtype)
+    sums = np.zeros((size, *rows.shape[n_axes:]), x.dtype)
     combine = np.logical_or if x.dtype.kind == "b" else np.add
-    combine.at(found, positions[is_inside].astype(np.int64), rows[is_inside])
-    return np.moveaxis(found, 0, axis)
+    combine.at(sums, indices[is_inside].astype(np.int64), rows[is_inside])
+    return np.moveaxis(sums, 0, axis)
 
 
 def fill_sizes(arg: tuple[Any, ...], sizes: Sequence[Any]) -> tuple[Any, ...]:

@@ -3,7 +3,7 @@
 Narrow floats accumulate in float64 and are rounded once.
 """
 
-# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# Numpy arrays of any dtype and shape leave lambdas without declared types.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
@@ -44,7 +44,7 @@ def accumulator_dtype(dtype: DType) -> np.dtype[np.generic]:
 
 
 def _round(total: Values, dtype: DType) -> Values:
-    """What was added up in the format of the accumulator, in `dtype`."""
+    """Round a total from the accumulator's dtype to `dtype`."""
     if dtype.is_complex:
         return total.astype(dtype.numpy)
     return convert(total, float64, dtype) if dtype.is_float else total
@@ -55,7 +55,7 @@ def make_accumulate(op: Op, wide: np.dtype[np.generic]) -> Callable[..., Any]:
 
 
 def make_finish(node: UOp) -> Callable[..., Any]:
-    """Reduce the lanes that the result does not have, and round."""
+    """Reduce the lanes of the operand to the lanes of the result, and round."""
     source, result, op = node.source.dtype, node.dtype, node.arg
 
     def run(total: Any) -> Any:
@@ -84,17 +84,17 @@ def multiply_tiles(core: TensorCore, a: Values, b: Values, accumulator: Values) 
     return convert(total.reshape(-1), wide, dtype)
 
 
-def scan_key(*others: Any) -> tuple[int, ...]:
-    return tuple(int(o) for o in others)
+def scan_key(*indices: Any) -> tuple[int, ...]:
+    return tuple(int(o) for o in indices)
 
 
 def make_resume(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., Any]:
     start = identity_value(node.arg, node.source.dtype).astype(accumulator_dtype(node.dtype))
 
-    def run(current: Any, *others: Any) -> int:
-        last, _ = state.get(scan_key(*others), (-1, None))
+    def run(current: Any, *indices: Any) -> int:
+        last, _ = state.get(scan_key(*indices), (-1, None))
         if (last != current and last + 1 != current) or current == 0:
-            state[scan_key(*others)] = (-1, start)
+            state[scan_key(*indices)] = (-1, start)
             return 0
         return last + 1
 
@@ -102,8 +102,8 @@ def make_resume(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Cal
 
 
 def make_keep(state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., Any]:
-    def run(total: Any, current: Any, *others: Any) -> None:
-        state[scan_key(*others)] = (int(current), total)
+    def run(total: Any, current: Any, *indices: Any) -> None:
+        state[scan_key(*indices)] = (int(current), total)
 
     return run
 
@@ -114,31 +114,31 @@ def reduce_axes(x: Values, node: UOp) -> Values:
     if op in (Op.MAX, Op.MIN) and x.size == 0:
         shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
         return np.full(shape, identity_value(op, node.dtype))
-    found = _UFUNCS[op, wide.dtype.kind == "b"].reduce(
+    total = _UFUNCS[op, wide.dtype.kind == "b"].reduce(
         wide, axis=axes, keepdims=True, dtype=wide.dtype
     )
-    return _round(found, node.dtype)
+    return _round(total, node.dtype)
 
 
 def scan_axis(x: Values, node: UOp) -> Values:
     op, axis = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
-    found = _UFUNCS[op, wide.dtype.kind == "b"].accumulate(wide, axis=axis, dtype=wide.dtype)
-    return _round(found, node.dtype)
+    totals = _UFUNCS[op, wide.dtype.kind == "b"].accumulate(wide, axis=axis, dtype=wide.dtype)
+    return _round(totals, node.dtype)
 
 
-def scatter_sums(x: Values, positions: Values, node: UOp, *sizes: Any) -> Values:
+def scatter_sums(x: Values, indices: Values, node: UOp, *sizes: Any) -> Values:
     axis, size = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
-    found = scatter_add(wide, positions, axis, int(sizes[0]) if size is None else size)
-    return _round(found, node.dtype)
+    totals = scatter_add(wide, indices, axis, int(sizes[0]) if size is None else size)
+    return _round(totals, node.dtype)
 
 
 def all_reduce(shards: Any, node: UOp) -> Values:
-    parts = shards if isinstance(shards, tuple) else (shards,)
-    total = parts[0].astype(accumulator_dtype(node.dtype))
-    for part in parts[1:]:
-        total = combine(node.arg.op, total, part.astype(total.dtype))
+    addends = shards if isinstance(shards, tuple) else (shards,)
+    total = addends[0].astype(accumulator_dtype(node.dtype))
+    for addend in addends[1:]:
+        total = combine(node.arg.op, total, addend.astype(total.dtype))
     return _round(total, node.dtype)
 
 

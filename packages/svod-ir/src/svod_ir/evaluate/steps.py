@@ -1,6 +1,6 @@
-"""What each op does to its operands' values."""
+"""The function of each op on the values of its operands."""
 
-# Values are numpy's, of any dtype and shape: a lambda on them has nothing to declare.
+# Numpy arrays of any dtype and shape leave lambdas without declared types.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
 
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from svod_ir._arithmetic import Values, apply_elementwise, choose, constant, join_parts
-from svod_ir.errors import UnknownMeaningError
+from svod_ir.errors import UnsupportedOpError
 from svod_ir.evaluate.access import (
     is_effect,
     make_assign,
@@ -49,8 +49,8 @@ def make_step(node: UOp, environment: Environment) -> Callable[..., Any]:
             value = constant(node.arg, dtype)
             return lambda: value
         case Op.DEFINE_VAR | Op.SPECIAL | Op.RANGE:
-            given = environment.scalar(node)
-            return lambda: given
+            scalar = environment.scalar(node)
+            return lambda: scalar
         case Op.INDEX:
             return make_read(node)
         case Op.LOAD:
@@ -90,9 +90,9 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.IOTA:
             return lambda *size: np.arange(int(size[0]) if size else node.arg).astype(dtype.numpy)
         case Op.GATHER:
-            return lambda x, positions: gather(x, positions, node.arg)
+            return lambda x, indices: gather(x, indices, node.arg)
         case Op.SCATTER_ADD:
-            return lambda x, positions, *size: scatter_sums(x, positions, node, *size)
+            return lambda x, indices, *size: scatter_sums(x, indices, node, *size)
         case Op.REDUCE_AXIS:
             return lambda x: reduce_axes(x, node)
         case Op.SCAN_AXIS:
@@ -147,7 +147,9 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
         case Op.WMMA:
             return lambda *tiles: find_poison(tiles) or multiply_tiles(node.arg, *tiles)
         case _:
-            raise UnknownMeaningError(problem=f"{node.op.name} has no reference meaning", node=node)
+            raise UnsupportedOpError(
+                problem=f"{node.op.name} has no reference semantics", node=node
+            )
 
 
 def _elementwise(node: UOp) -> Callable[..., Any]:
@@ -184,7 +186,7 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
     body, arguments = node.body, [s for s in node.arguments if not is_effect(s)]
 
     def run(*operands: Any) -> None:
-        # A body's PARAMs are this call's arguments, whatever the caller has given for equal nodes.
+        # PARAMs of a body are the arguments of this call, even if the caller has equal PARAM nodes.
         inputs: dict[UOp | int | str, Any] = {
             k: v
             for k, v in environment.given.items()
@@ -196,8 +198,8 @@ def _call(node: UOp, environment: Environment) -> Callable[..., Any]:
             else:
                 inputs[slot] = value
         if body.op not in (Op.SINK, Op.COPY, Op.BUFFER_VIEW):
-            raise UnknownMeaningError(
-                problem=f"a CALL of {body.op.name} has no reference meaning", node=node
+            raise UnsupportedOpError(
+                problem=f"a CALL of {body.op.name} has no reference semantics", node=node
             )
         value = environment.run_body(body, inputs)
         if value is not None:

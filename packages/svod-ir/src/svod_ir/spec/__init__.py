@@ -1,8 +1,8 @@
-"""What may stand in a graph of each stage: ops, operands, dtypes and args.
+"""Verifier of graphs: the ops, operands, dtypes and args that each stage allows.
 
-`verify` walks a graph once and raises at the first node that breaks a rule; it runs between passes
-in tests and under SVOD_CHECK.  Which stages there are, and which ops each has, is read from
-`svod_ir.ops`; here are the rules for their operands.
+`verify` walks a graph once and raises at the first invalid node; it runs between passes in tests
+and under SVOD_CHECK. `svod_ir.ops` defines the stages and their ops; this package checks the
+operands.
 
 Example:
     >>> from svod_dtype import float32
@@ -13,7 +13,7 @@ Example:
     >>> find_violation(UOp(Op.ADD, float32, (x,)), "graph")
     'ADD takes left right, not 1 operands'
     >>> find_violation(x, "kernel")
-    'BUFFER stands in no graph of this stage'
+    'BUFFER is not allowed in this stage'
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`verify`: the rules of a stage, held against every node of a graph."""
+"""`verify`: the check of each node of a graph against the rules of a stage."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RULES: Final = {**VALUE_RULES, **TENSOR_RULES, **KERNEL_RULES}
 
 
 def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
-    """Check every node of a graph of `stage`; the bodies of CALLs are checked as kernels, those of
+    """Check every node of a graph of `stage`. Bodies of CALLs are checked as kernels, bodies of
     loops as graphs.
 
     Raises:
@@ -55,7 +55,7 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
 def find_violation(node: UOp, stage: str) -> str | None:
     """The rule of `stage` that this one node breaks, or None."""
     if node.op not in _OPS_OF[stage]:
-        return f"{node.op.name} stands in no graph of this stage"
+        return f"{node.op.name} is not allowed in this stage"
     low, high = _COUNTS[node.op]
     if not low <= len(node.src) <= high:
         return (
@@ -80,7 +80,7 @@ def _check(node: UOp, stage: str, pass_name: str | None) -> None:
         raise SpecError(
             pass_name=pass_name,
             stage=stage,
-            rule=f"the arg or operands have a wrong form: {error}",
+            rule=f"the arg or operands are malformed: {error}",
             node=node,
         ) from error
     if broken is not None:
@@ -98,12 +98,12 @@ def _find_root_violation(root: UOp, stage: str) -> str | None:
     if stage in ("kernel", "lowering", "lowered"):
         if root.op is not Op.SINK:
             return "a kernel is a SINK"
-        # After they met, the work-items of a workgroup go on in one scope until place-launch-axes
-        # numbers them.
+        # After the barrier of a split reduction, the work-items of a workgroup share one scope
+        # until place-launch-axes assigns their indices.
         is_free = stage == "lowering"
-        left = [r for r in root.ranges if not (is_free and r.arg.kind is AxisType.GROUP_REDUCE)]
-        if left:
-            return f"every RANGE is closed: {left[0]} is not"
+        unclosed = [r for r in root.ranges if not (is_free and r.arg.kind is AxisType.GROUP_REDUCE)]
+        if unclosed:
+            return f"every RANGE is closed: {unclosed[0]} is not"
     return _find_closed_again(root) if stage == "kernel" else None
 
 
@@ -135,15 +135,15 @@ def _rule_lowered(node: UOp) -> str | None:
     if node.op is Op.REDUCE and node.loops:
         return "a lowered REDUCE is over the lanes of a vector"
     if node.op is Op.RANGE and node.arg.kind not in (AxisType.LOOP, AxisType.REDUCE, AxisType.SCAN):
-        return "axes of the launch and of vectors are no loops any more"
+        return "launch axes and vector axes are lowered, not loops"
     if node.op is Op.LOAD:
         location = node.location.unordered
         if location.op is Op.INDEX and location.gate is not None and not node.src[1:]:
             return "a gated LOAD has an alternative"
     elif node.op not in (Op.STORE, Op.AFTER) and any(s.op is Op.INDEX for s in node.src):
-        return "the content of a location is read by a LOAD"
+        return "a LOAD reads the value of a location"
     if node.op is Op.STORE and node.value.op is Op.INDEX:
-        return "the content of a location is read by a LOAD"
+        return "a LOAD reads the value of a location"
     return None
 
 
@@ -161,7 +161,7 @@ def _count(operands: str) -> tuple[int, int]:
 
 
 _COUNTS: Final = {op: _count(row.operands) for op, row in TABLE.items()} | {
-    # The table names the operands; these rows allow more than it can say.
+    # The table's notation for operands cannot express these counts.
     Op.IOTA: (0, 1),
     Op.SOURCE: (0, 0),
 }

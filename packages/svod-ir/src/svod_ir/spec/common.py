@@ -1,4 +1,4 @@
-"""What the rules of several ops share. A rule gives what a node breaks, or None."""
+"""Checks shared by the rules of several ops."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from svod_ir.uop import UOp
 __all__ = ["Rule", "check_integer", "check_no_arg", "check_same_as_first", "check_void"]
 
 Rule = Callable[[UOp], str | None]
-"""Gives the rule that a node breaks, or None."""
+"""Returns the rule that a node breaks, or None."""
 
 
 def check_no_arg(node: UOp) -> str | None:

@@ -22,17 +22,17 @@ def _rule_memory(node: UOp) -> str | None:
 
 
 def _rule_index(node: UOp) -> str | None:
-    positions = node.src[1:-1] if node.gate is not None else node.src[1:]
+    indices = node.src[1:-1] if node.gate is not None else node.src[1:]
     base = node.memory.dtype
-    if any(not p.dtype.is_int for p in positions):
-        return "the positions of an INDEX are integers"
+    if any(not i.dtype.is_int for i in indices):
+        return "the indices of an INDEX are integers"
     if node.dtype.scalar is not base.scalar or node.dtype.lanes % base.lanes:
         return "INDEX has the dtype of the elements, or lanes of it"
     lanes = node.dtype.lanes // base.lanes
-    if any(p.dtype.lanes not in (1, lanes) for p in positions):
-        return "a position of an INDEX has one lane, or those of the INDEX"
+    if any(i.dtype.lanes not in (1, lanes) for i in indices):
+        return "an index of an INDEX has one lane, or as many lanes as the INDEX"
     if node.gate is not None and node.gate.dtype.lanes not in (1, lanes):
-        return "a gate has one lane, or those of the INDEX"
+        return "a gate has one lane, or as many lanes as the INDEX"
     return check_no_arg(node)
 
 
@@ -77,9 +77,9 @@ def _rule_scan(node: UOp) -> str | None:
 
 def _rule_carry(node: UOp) -> str | None:
     if not isinstance(node.arg, int):
-        return "CARRY holds a number"
+        return "CARRY holds an integer id"
     if any(not s.dtype.is_int for s in node.src[1:]):
-        return "what tells the elements of a CARRY apart are integers"
+        return "the element indices of a CARRY are integers"
     return check_same_as_first(node)
 
 
@@ -87,7 +87,7 @@ def _rule_leave(node: UOp) -> str | None:
     if node.src[0].dtype is not bool_ or node.src[1].op is not Op.RANGE:
         return "LEAVE takes a bool scalar and the RANGE that ends where it is true"
     if any(s.dtype is not void for s in node.src[2:]):
-        return "what is done before a LEAVE is effects"
+        return "the other operands of a LEAVE are effects"
     return check_void(node) or check_no_arg(node)
 
 
@@ -95,13 +95,13 @@ def _rule_advance(node: UOp) -> str | None:
     if len(node.src) % 2 or any(n.unordered.op is not Op.CARRY for n in node.carried):
         return "ADVANCE takes CARRYs in the order of a loop, and a next value for each"
     if any(c.dtype is not n.dtype for c, n in zip(node.carried, node.next_values, strict=True)):
-        return "a next value has the dtype of what is carried"
+        return "a next value has the dtype of its CARRY"
     return check_void(node) or check_no_arg(node)
 
 
 def _rule_range(node: UOp) -> str | None:
     if not isinstance(node.arg.id, int) or not isinstance(node.arg.kind, AxisType):
-        return "RANGE holds a number and an AxisType"
+        return "RANGE holds an id and an AxisType"
     return check_integer(node) or (None if node.stop.dtype.is_int else "a RANGE has an integer end")
 
 
@@ -116,7 +116,7 @@ def _rule_end(node: UOp) -> str | None:
 
 def _rule_sink(node: UOp) -> str | None:
     if node.arg is not None and not isinstance(node.arg, KernelInfo):
-        return "SINK holds KernelInfo or nothing"
+        return "SINK holds KernelInfo or None"
     return check_void(node)
 
 

@@ -23,8 +23,8 @@ def _rule_iota(node: UOp) -> str | None:
 def _rule_check(node: UOp) -> str | None:
     n_sizes = int(node.arg.axis is not None) - int(node.arg.size is not None)
     if len(node.src) - 1 != n_sizes:
-        return "CHECK of positions has a size, as arg or as operand"
-    return check_same_as_first(node) if node.source.dtype.is_int else "CHECK is about integers"
+        return "CHECK of indices has a size, as arg or as operand"
+    return check_same_as_first(node) if node.source.dtype.is_int else "CHECK takes integers"
 
 
 def _rule_reduce_axis(node: UOp) -> str | None:
@@ -71,7 +71,7 @@ def _rule_movement(node: UOp) -> str | None:
     if op is Op.SHRINK and not all(
         _is_inside(b, e, s) for b, e, s in zip(node.arg[::2], node.arg[1::2], source, strict=True)
     ):
-        return "SHRINK stays inside of its operand"
+        return "SHRINK is within the bounds of its operand"
     return check_same_as_first(node)
 
 
@@ -92,26 +92,26 @@ def _is_inside(begin: int | None, end: int | None, size: int | UOp) -> bool:
 
 def _rule_gather(node: UOp) -> str | None:
     if not node.position.dtype.is_int or not 0 <= node.arg < len(node.source.shape):
-        return "GATHER takes integer positions along an axis of its operand"
+        return "GATHER takes integer indices along an axis of its operand"
     return check_same_as_first(node)
 
 
 def _rule_scatter_add(node: UOp) -> str | None:
-    value, position = node.src[:2]
+    value, indices = node.src[:2]
     axis, size = node.arg
-    n_axes = len(position.shape)
+    n_axes = len(indices.shape)
     if (size is None) != (len(node.src) == 3) or (size is not None and size < 0):
         return "SCATTER_ADD has a size, as arg or as operand"
     if node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
-        return "SCATTER_ADD adds up floats of 32 bits or more"
+        return "SCATTER_ADD sums floats of 32 bits or more"
     is_inside = 0 <= axis <= len(value.shape) - n_axes
     if (
-        not position.dtype.is_int
+        not indices.dtype.is_int
         or not is_inside
-        or value.shape[axis : axis + n_axes] != position.shape
+        or value.shape[axis : axis + n_axes] != indices.shape
     ):
         return (
-            "SCATTER_ADD takes integer positions of the sizes that its value has from its axis on"
+            "SCATTER_ADD takes integer indices, whose shape is that of its value from its axis on"
         )
     return check_same_as_first(node)
 
@@ -131,25 +131,21 @@ def _rule_stack(node: UOp) -> str | None:
 
 
 def _rule_select(node: UOp) -> str | None:
-    stack, position = node.source, node.arg
-    if (
-        stack.op is not Op.MSTACK
-        or not isinstance(position, int)
-        or not 0 <= position < len(stack.src)
-    ):
-        return "MSELECT holds a position in an MSTACK"
+    stack, index = node.source, node.arg
+    if stack.op is not Op.MSTACK or not isinstance(index, int) or not 0 <= index < len(stack.src):
+        return "MSELECT holds the index of a shard of an MSTACK"
     return check_same_as_first(node)
 
 
 def _rule_multi(node: UOp) -> str | None:
     stack, axis = node.source, node.arg
     if stack.op is not Op.MSTACK or not (axis is None or 0 <= axis < len(stack.shape)):
-        return "MULTI takes an MSTACK and holds an axis or nothing"
+        return "MULTI takes an MSTACK and holds an axis or None"
     shapes = [
         s.shape if axis is None else (*s.shape[:axis], *s.shape[axis + 1 :]) for s in stack.src
     ]
     if any(shape != shapes[0] for shape in shapes):
-        return "the shards of a MULTI differ in no size but that of its axis"
+        return "the shards of a MULTI have equal sizes except along its axis"
     if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
         return "shards have known sizes along the axis of a MULTI"
     return check_same_as_first(node)
@@ -177,9 +173,9 @@ def _rule_bodies(node: UOp) -> str | None:
 
 def _rule_result(node: UOp) -> str | None:
     if node.source.op not in (Op.LOOP, Op.SWITCH) or not isinstance(node.arg, int):
-        return "RESULT holds a position and takes a LOOP or SWITCH"
+        return "RESULT holds an index and takes a LOOP or SWITCH"
     if not 0 <= node.arg < count_results(node.source):
-        return f"a RESULT is one of {count_results(node.source)}"
+        return f"the index of a RESULT is below {count_results(node.source)}, the number of results"
     value = get_bodies(node.source)[0].src[node.arg]
     return None if node.dtype is value.dtype else "RESULT has the dtype of the value in the body"
 

@@ -15,10 +15,10 @@ __all__ = ["VALUE_RULES"]
 
 
 def _takes(op: Op, dtype: DType) -> str | None:
-    return None if takes(op, dtype) else f"{op.name} takes {_TAKEN[TABLE[op].takes]}"
+    return None if takes(op, dtype) else f"{op.name} takes {_DTYPE_NAMES[TABLE[op].takes]}"
 
 
-_TAKEN: Final = {
+_DTYPE_NAMES: Final = {
     "any": "values",
     "float": "floats",
     "integer": "integers",
@@ -58,7 +58,7 @@ def _rule_where(node: UOp) -> str | None:
     if not condition.dtype.is_bool or condition.dtype.lanes != x.dtype.lanes:
         return "WHERE has a condition of bool, with the lanes of its values"
     if x.dtype is not y.dtype or node.dtype is not x.dtype:
-        return "WHERE has the one dtype of its values"
+        return "WHERE and its values have one dtype"
     return _rule_shape(node)
 
 
@@ -70,7 +70,7 @@ def _rule_mulacc(node: UOp) -> str | None:
 
 def _rule_cast(node: UOp) -> str | None:
     if node.dtype is void or node.source.dtype is void:
-        return "CAST takes and gives values"
+        return "CAST takes and returns values"
     return None if node.dtype.lanes == node.source.dtype.lanes else "CAST keeps the lanes"
 
 
@@ -81,14 +81,14 @@ def _rule_complex(node: UOp) -> str | None:
         or x.dtype is not node.dtype.part
         or y.dtype is not node.dtype.part
     ):
-        return "COMPLEX is complex, and takes its two parts"
+        return "COMPLEX has a complex dtype, and takes the two parts"
     return check_no_arg(node) or _rule_shape(node)
 
 
 def _rule_part(node: UOp) -> str | None:
     source = node.source.dtype
     if not source.is_complex or node.dtype is not source.part:
-        return f"{node.op.name} takes complex numbers, and is a part of them"
+        return f"{node.op.name} takes complex numbers, and has the dtype of a part"
     return check_no_arg(node)
 
 
@@ -98,7 +98,7 @@ def _rule_as_complex(node: UOp) -> str | None:
         or node.source.dtype is not node.dtype.part
         or node.source.shape[-1:] != (2,)
     ):
-        return "AS_COMPLEX is complex, and takes its parts along a last axis of 2"
+        return "AS_COMPLEX has a complex dtype, and takes the parts along a last axis of 2"
     return check_no_arg(node)
 
 
@@ -152,14 +152,14 @@ def _rule_variable(node: UOp) -> str | None:
 
 
 def _rule_bind(node: UOp) -> str | None:
-    return None if node.symbol.op is Op.DEFINE_VAR else "BIND gives a DEFINE_VAR a value"
+    return None if node.symbol.op is Op.DEFINE_VAR else "BIND binds a DEFINE_VAR"
 
 
 def _rule_vectorize(node: UOp) -> str | None:
-    wrong = (
+    is_invalid = (
         any(s.dtype is not node.dtype.scalar for s in node.src) or len(node.src) != node.dtype.lanes
     )
-    return "VECTORIZE takes one scalar for each lane" if wrong else None
+    return "VECTORIZE takes one scalar for each lane" if is_invalid else None
 
 
 def _rule_broadcast(node: UOp) -> str | None:
@@ -172,7 +172,11 @@ def _rule_gep(node: UOp) -> str | None:
     source = node.source.dtype
     if any(not 0 <= lane < source.lanes for lane in node.arg) or not node.arg:
         return "GEP takes lanes of its operand"
-    return None if node.dtype is source.vec(len(node.arg)) else "GEP has as many lanes as it takes"
+    return (
+        None
+        if node.dtype is source.vec(len(node.arg))
+        else "GEP has one lane for each selected lane"
+    )
 
 
 def _rule_cat(node: UOp) -> str | None:
@@ -195,7 +199,7 @@ def _rule_wmma(node: UOp) -> str | None:
     expected = node.arg.operand_dtypes
     if tuple(s.dtype for s in node.src) != expected or node.dtype is not expected[2]:
         return (
-            "WMMA takes and gives the tiles of its tensor core:"
+            "WMMA takes and returns the tiles of its tensor core:"
             f" {', '.join(d.short for d in expected)}"
         )
     return None

@@ -1,4 +1,4 @@
-"""What tests of passes need: random graphs, golden files, and a comparison by meaning (extra
+"""Test support for passes: random graphs, golden files, and comparison of semantics (extra
 `testing`).
 
 Example:
@@ -8,20 +8,20 @@ Example:
     >>> few = settings(max_examples=count_examples(20), deadline=None, suppress_health_check=list(HealthCheck))
     >>> @few
     ... @given(expressions(), conditions())
-    ... def test_a_choice_between_equals_is_no_choice(x, condition):
+    ... def test_where_of_equal_values_is_that_value(x, condition):
     ...     assert_same(condition.where(x, x), x)
-    >>> test_a_choice_between_equals_is_no_choice()
+    >>> test_where_of_equal_values_is_that_value()
     >>> @few
     ... @given(graphs(max_ops=3), loops(max_ops=2))
-    ... def test_what_is_printed_is_read_as_itself(graph, loop):
+    ... def test_printed_graphs_parse_to_the_identical_node(graph, loop):
     ...     verify(loop, "graph")
     ...     assert parse_graph(print_graph(graph)) is graph
-    >>> test_what_is_printed_is_read_as_itself()
+    >>> test_printed_graphs_parse_to_the_identical_node()
     >>> @few
     ... @given(dtypes(), shapes(max_ndim=2))
-    ... def test_a_tensor_without_elements_has_a_shape(dtype, shape):
+    ... def test_an_empty_tensor_has_a_shape(dtype, shape):
     ...     assert make_empty(dtype, (0, *shape)).shape == (0, *shape)
-    >>> test_a_tensor_without_elements_has_a_shape()
+    >>> test_an_empty_tensor_has_a_shape()
     >>> from svod_ir.testing import parse_linear, parse_nodes
     >>> text = '''
     ... %x = DEFINE_VAR index ["x", 0, 9]

@@ -1,11 +1,11 @@
-"""How many random examples a test draws: fewer in every run than when there is time.
+"""Number of random examples of a test, scaled by the hypothesis profile.
 
 Example:
     >>> from svod_ir.testing import count_examples, take_share
     >>> count_examples(100) == settings().max_examples
     True
     >>> cases = range(8)
-    >>> sorted({case for place in range(8) for case in take_share(cases, place)}) == list(cases)
+    >>> sorted({case for index in range(8) for case in take_share(cases, index)}) == list(cases)
     True
 """
 
@@ -21,28 +21,27 @@ __all__ = ["count_examples", "take_share"]
 T = TypeVar("T")
 
 _FULL: Final = 100
-"""What hypothesis draws where nobody says how many."""
+"""Default number of examples of hypothesis."""
 
 
 def count_examples(n: int) -> int:
-    """`n` or a share of it, as the profile of hypothesis that is loaded asks for, and at least 1.
+    """Scale `n` by the loaded hypothesis profile; at least 1.
 
-    A profile whose `max_examples` is hypothesis's own default of 100 gives `n`, one with 25 a
-    quarter. It takes the place of a bare number in `@settings(max_examples=count_examples(200))`,
-    which no profile would change."""
+    A profile with `max_examples` of 100, hypothesis's default, returns `n`; one with 25 a quarter.
+    Write `@settings(max_examples=count_examples(200))` instead of a bare number, which no profile
+    would change."""
     return max(1, -(-n * settings().max_examples // _FULL))
 
 
-def take_share(cases: Sequence[T], place: int) -> Sequence[T]:
-    """Every fourth of `cases`, or what the profile that is loaded asks for; tests of consecutive
-    places share all of them.
+def take_share(cases: Sequence[T], index: int) -> Sequence[T]:
+    """Every fourth case, or another stride set by the loaded profile; tests of consecutive indices
+    cover all cases.
 
-    For a case that has nothing to do with what the test is called with: a product of both runs in
-    the profile `thorough`, and in every run each case with some of the others.
+    It is for cases that are independent of the test's other parameters: the profile `thorough` runs
+    the product of both, other profiles run each case with some of the parameters.
 
     Args:
-        place: which test this is; cases begin at this one modulo the distance between two that are
-            taken.
+        index: the index of the test; its cases start at this index modulo the stride.
     """
     step = min(len(cases), max(1, _FULL // settings().max_examples))
-    return cases[place % step :: step] if step else cases
+    return cases[index % step :: step] if step else cases

@@ -1,4 +1,4 @@
-"""Golden tests of passes: files of text-form graphs before and after.
+"""Golden tests of passes: files with the text forms of graphs before and after a pass.
 
 A file is named after the pass, in a folder named after its pipeline, and holds one or more cases:
 
@@ -9,7 +9,7 @@ A file is named after the pass, in a folder named after its pipeline, and holds 
     --- simplify
     %0 = DEFINE_VAR index ["x", 0, 9]
 
-An expected part that begins with `error:` holds the message of the error that the pass raises.
+An expected part that begins with `error:` is the message of the error that the pass raises.
 `pytest --bless` rewrites the expected parts.
 
 Example:
@@ -56,12 +56,12 @@ __all__ = ["GoldenCase", "GoldenMismatch", "bless", "check_case", "list_cases", 
 
 
 class GoldenMismatch(AssertionError):
-    """A pass that does not give the expected text; the message is a diff."""
+    """A pass whose result differs from the expected text; the message is a diff."""
 
 
 @dataclass(frozen=True, slots=True)
 class GoldenCase:
-    """One case: its title, the graph's text before, the name of the pass, and the text after."""
+    """One case: its title, the text before, the name of the pass, and the expected text."""
 
     path: Path
     title: str
@@ -94,8 +94,8 @@ def read_cases(path: Path) -> list[GoldenCase]:
             hint="write === and what the case shows",
         )
     for section in sections:
-        title, _, rest = section.partition("\n")
-        before, dashes, after = rest.partition("\n--- ")
+        title, _, body = section.partition("\n")
+        before, dashes, after = body.partition("\n--- ")
         pass_name, _, expected = after.partition("\n")
         if not dashes or not title.strip():
             raise ParseError(
@@ -118,8 +118,8 @@ def read_cases(path: Path) -> list[GoldenCase]:
 def check_case(
     case: GoldenCase, run: Callable[[UOp], UOp | str], *, is_blessing: bool = False
 ) -> None:
-    """Compare what `run` makes of the case's graph, or says of it, with the expected text, or write
-    it there.
+    """Compare the result of `run` on the case's graph (a graph or a text) with the expected text,
+    or write it if blessing.
 
     Raises:
         GoldenMismatch: with a diff.
@@ -140,17 +140,17 @@ def check_case(
 
 def bless(case: GoldenCase, actual: str) -> None:
     """Write `actual` as the expected part of the case."""
-    parts: list[str] = []
-    for found in read_cases(case.path):
-        expected = actual if found.title == case.title else found.expected
-        parts.append(f"=== {found.title}\n{found.before}--- {found.pass_name}\n{expected}")
-    case.path.write_text("\n".join(parts))
+    sections: list[str] = []
+    for known in read_cases(case.path):
+        expected = actual if known.title == case.title else known.expected
+        sections.append(f"=== {known.title}\n{known.before}--- {known.pass_name}\n{expected}")
+    case.path.write_text("\n".join(sections))
 
 
 def _run(before: UOp, run: Callable[[UOp], UOp | str]) -> str:
     try:
-        found = run(before)
-        return found if isinstance(found, str) else print_graph(found)
+        result = run(before)
+        return result if isinstance(result, str) else print_graph(result)
     except SvodError as error:
         return f"error: {type(error).__name__}: {error}\n"
 

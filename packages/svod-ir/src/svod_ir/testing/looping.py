@@ -1,4 +1,4 @@
-"""A Hypothesis strategy for graphs with loops and choices."""
+"""A hypothesis strategy for graphs with loops and switches."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ _JOINS: Final = (Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.XOR)
 
 @st.composite
 def loops(draw: st.DrawFn, *, max_ops: int = 5, max_depth: int = 2) -> UOp:
-    """A SINK of matrices of int32, made by loops and choices: nested, reversed, conditional, with
-    counters, written in place.
+    """Generate a SINK of int32 matrices from loops and switches: nested, reversed, conditional,
+    with counters, written in place.
     """
-    drawn = _Drawn(draw, max_ops)
-    values = [_shape(buffer(number, prod(_SHAPE), int32)) for number in (1, 2, 3)]
+    builder = _Builder(draw, max_ops)
+    values = [_shape(buffer(buffer_id, prod(_SHAPE), int32)) for buffer_id in (1, 2, 3)]
     for _ in range(draw(st.integers(1, 2))):
-        values += drawn.extend(values, (), max_depth)
+        values += builder.extend(values, (), max_depth)
     values.append(make_alu(Op.ADD, values[-1], draw(st.sampled_from(values))))
     return UOp.sink(
         *(UOp(Op.CONTIGUOUS, int32, (v,)) for v in dict.fromkeys(values[3:]) if v.shape == _SHAPE)
     )
 
 
-class _Drawn:
+class _Builder:
     def __init__(self, draw: st.DrawFn, max_ops: int) -> None:
         self.draw, self.max_ops = draw, max_ops
 
@@ -59,19 +59,17 @@ class _Drawn:
         return self.draw(st.booleans())
 
     def extend(self, values: Sequence[UOp], counters: tuple[UOp, ...], depth: int) -> list[UOp]:
-        """Values made from others, the last of them by a loop or a choice where `depth`
-        allows it.
-        """
-        found = list(values)
+        """Values computed from `values`, the last ones by a loop or a switch if `depth` allows."""
+        extended = list(values)
         for _ in range(self.draw(st.integers(1, self.max_ops))):
-            found.append(self.compute(found, counters))
+            extended.append(self.compute(extended, counters))
         if depth and self.flip_coin():
-            found += (
-                self.choose(found, counters, depth - 1)
+            extended += (
+                self.choose(extended, counters, depth - 1)
                 if self.flip_coin()
-                else self.repeat(found, counters, depth - 1)
+                else self.repeat(extended, counters, depth - 1)
             )
-        return found[len(values) :]
+        return extended[len(values) :]
 
     def compute(self, values: Sequence[UOp], counters: Sequence[UOp]) -> UOp:
         x, y = self.pick(values, 2, 2)
@@ -103,19 +101,19 @@ class _Drawn:
             for i, x in enumerate(operands)
         ]
         counter = make_counter(f"loop_counter_{len(counters)}", 7)
-        made = self.extend(inside, (*counters, counter), depth)
+        computed = self.extend(inside, (*counters, counter), depth)
         if sliced and self.flip_coin():
-            # What reads no carried value.
-            alone = self.extend(inside[n_carried:], (), 0)
-            made += [*alone, make_alu(Op.ADD, alone[-1], made[-1])]
-        following = self.pick([*inside, *made], n_carried, n_carried)
+            # Values that read no carry.
+            independent = self.extend(inside[n_carried:], (), 0)
+            computed += [*independent, make_alu(Op.ADD, independent[-1], computed[-1])]
+        following = self.pick([*inside, *computed], n_carried, n_carried)
         if self.flip_coin():
-            written = _write_row(inside[0], made[-1])
-            # What is written may also be read alone, or be carried elsewhere.
+            written = _write_row(inside[0], computed[-1])
+            # The written value may be read without being carried, or be another carry.
             following[self.draw(st.integers(0, n_carried - 1))] = written
-            made.append(make_alu(Op.ADD, written, made[-1]))
-        stacked = [] if is_computed or is_conditional else self.pick(made, 0, 2)
-        go_on = [_sum(made[-1]) < self.draw(st.integers(0, 40))] if is_conditional else []
+            computed.append(make_alu(Op.ADD, written, computed[-1]))
+        stacked = [] if is_computed or is_conditional else self.pick(computed, 0, 2)
+        go_on = [_sum(computed[-1]) < self.draw(st.integers(0, 40))] if is_conditional else []
         if is_computed:
             count = make_alu(
                 Op.MIN,
@@ -140,8 +138,8 @@ class _Drawn:
         n_results = self.draw(st.integers(1, 2))
         bodies: list[UOp] = []
         for _ in range(self.draw(st.integers(1, 3))):
-            made = self.extend(inside, counters, depth)
-            bodies.append(UOp.sink(*self.pick([*inside, *made], n_results, n_results)))
+            computed = self.extend(inside, counters, depth)
+            bodies.append(UOp.sink(*self.pick([*inside, *computed], n_results, n_results)))
         choice = make_alu(Op.MOD, _sum(values[0]), UOp.const(int32, 3))
         if self.flip_coin():
             choice = UOp.const(int32, self.draw(st.integers(-1, 3)))
@@ -161,18 +159,18 @@ def _sum(x: UOp) -> UOp:
 
 
 def _repeat_rows(x: UOp, count: int) -> UOp:
-    """`count` matrices, each `x` plus its number."""
-    numbers = make_expand(make_reshape(make_iota(count, int32), (count, 1, 1)), (count, *_SHAPE))
-    return make_alu(Op.ADD, make_expand(make_reshape(x, (1, *_SHAPE)), (count, *_SHAPE)), numbers)
+    """`count` matrices, each `x` plus its index."""
+    indices = make_expand(make_reshape(make_iota(count, int32), (count, 1, 1)), (count, *_SHAPE))
+    return make_alu(Op.ADD, make_expand(make_reshape(x, (1, *_SHAPE)), (count, *_SHAPE)), indices)
 
 
 def _write_row(state: UOp, value: UOp) -> UOp:
-    """The memory of `state` with its first row replaced by that of `value`."""
+    """Assign the first row of `value` to the memory of `state`."""
     target = make_shrink(state, [(0, 1), (0, 3)])
     written = assign(target, make_shrink(value, [(0, 1), (0, 3)]))
     return _shape(state.source.after(written))
 
 
 def _fold(x: UOp) -> UOp:
-    """A matrix of what is stacked."""
+    """Sum stacked matrices to one."""
     return x if x.shape == _SHAPE else make_reshape(make_reduce_axis(x, Op.ADD, (0,)), _SHAPE)

@@ -1,5 +1,6 @@
-"""Nodes that tests build by hand where a text would not do: each is made as asked, and nothing is
-checked or folded.
+"""Unchecked constructors of nodes for tests, where the text form is inconvenient; nothing is
+folded.
+
 
 Example:
     >>> from svod_ir import AxisType, Op, UOp, print_graph
@@ -63,85 +64,85 @@ __all__ = [
 ]
 
 
-def buffer(number: int, size: int = 4, dtype: DType = float32, device: str = "CPU") -> UOp:
-    """The buffer with this number."""
-    return UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
+def buffer(buffer_id: int, size: int = 4, dtype: DType = float32, device: str = "CPU") -> UOp:
+    """The buffer with this id."""
+    return UOp(Op.BUFFER, dtype, (), BufferArg(buffer_id, size, device))
 
 
 def param(slot: int, size: int = 4, dtype: DType = float32) -> UOp:
-    """The memory that a kernel finds in this slot."""
+    """The argument of a kernel in this slot."""
     return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
 
 
-def local(number: int, size: int, dtype: DType = float32) -> UOp:
+def local(scratch_id: int, size: int, dtype: DType = float32) -> UOp:
     """Memory that a workgroup shares."""
-    return UOp(Op.DEFINE_LOCAL, dtype, (), (number, size))
+    return UOp(Op.DEFINE_LOCAL, dtype, (), (scratch_id, size))
 
 
-def register(number: int, size: int, dtype: DType = float32) -> UOp:
+def register(scratch_id: int, size: int, dtype: DType = float32) -> UOp:
     """Memory of one thread."""
-    return UOp(Op.DEFINE_REG, dtype, (), (number, size))
+    return UOp(Op.DEFINE_REG, dtype, (), (scratch_id, size))
 
 
 def special(name: str, size: int | UOp, dtype: DType = index) -> UOp:
-    """A number of the grid, such as `gidx0`."""
+    """A launch index, such as `gidx0`."""
     return UOp(
         Op.SPECIAL, dtype, (size if isinstance(size, UOp) else UOp.const(dtype, size),), name
     )
 
 
 def bind(variable: UOp, value: int | UOp) -> UOp:
-    """A variable with its value."""
-    given = value if isinstance(value, UOp) else UOp.const(variable.dtype, value)
-    return UOp(Op.BIND, variable.dtype, (variable, given))
+    """Bind a variable to a value."""
+    bound = value if isinstance(value, UOp) else UOp.const(variable.dtype, value)
+    return UOp(Op.BIND, variable.dtype, (variable, bound))
 
 
 def alu(op: Op, *operands: UOp) -> UOp:
-    """An elementwise node; a comparison gives bool."""
+    """An elementwise node; comparisons are bool."""
     dtype = operands[1 if op is Op.WHERE else 0].dtype
     return UOp(op, bool_.vec(dtype.lanes) if op in COMPARISON else dtype, operands)
 
 
 def cast(x: UOp, dtype: DType) -> UOp:
-    """`x` as another dtype."""
+    """Cast `x` to another dtype."""
     return UOp(Op.CAST, dtype, (x,))
 
 
 def assign(target: UOp, value: UOp) -> UOp:
-    """The memory of `target` with the value in it."""
+    """Assign `value` to the memory of `target`."""
     return UOp(Op.ASSIGN, target.dtype, (target, value))
 
 
 def reduce_over(x: UOp, *ranges: UOp, op: Op = Op.ADD) -> UOp:
-    """The values of `x` for all values of the ranges, as one; without ranges, its lanes."""
+    """Reduce `x` over the ranges; without ranges, over its lanes."""
     return UOp(Op.REDUCE, x.dtype if ranges else x.dtype.scalar, (x, *ranges), op)
 
 
 def group(*effects: UOp) -> UOp:
-    """All of the effects."""
+    """A group of effects."""
     return UOp(Op.GROUP, void, effects)
 
 
 def call(body: UOp, *arguments: UOp) -> UOp:
-    """A kernel, or another body, on memory and values."""
+    """Call a kernel, or another body, with memory and values."""
     return UOp(Op.CALL, void, (body, *arguments))
 
 
 def contiguous(x: UOp) -> UOp:
-    """`x` in memory of its own."""
+    """Store `x` in separate memory."""
     return UOp(Op.CONTIGUOUS, x.dtype, (x,))
 
 
 def stack(*shards: UOp) -> UOp:
-    """One value of which each device holds a shard."""
+    """A sharded value, from its shards."""
     return UOp(Op.MSTACK, shards[0].dtype, shards)
 
 
-def select(stacked: UOp, number: int) -> UOp:
-    """The shard with this number."""
-    return UOp(Op.MSELECT, stacked.dtype, (stacked,), number)
+def select(stacked: UOp, index: int) -> UOp:
+    """Shard `index` of a sharded value."""
+    return UOp(Op.MSELECT, stacked.dtype, (stacked,), index)
 
 
 def detach(x: UOp) -> UOp:
-    """`x`, beyond which no gradient goes."""
+    """`x`, through which no gradient flows."""
     return UOp(Op.DETACH, x.dtype, (x,))

@@ -1,4 +1,4 @@
-"""Threads at the same time, children of forks, and scripts in processes of their own.
+"""Concurrent threads, forked children, and scripts in separate processes.
 
 Example:
     >>> import time
@@ -30,7 +30,7 @@ __all__ = ["count_steps_beside", "run_in_child", "run_in_threads", "run_script",
 
 
 def start_threads(*works: Callable[[], object]) -> list[threading.Thread]:
-    """A thread for each of `works`, at work."""
+    """Start a thread for each function."""
     threads = [threading.Thread(target=work) for work in works]
     for thread in threads:
         thread.start()
@@ -38,10 +38,10 @@ def start_threads(*works: Callable[[], object]) -> list[threading.Thread]:
 
 
 def run_in_threads(*works: Callable[[], object], switching_often: bool = False) -> None:
-    """Call each of `works` in a thread of its own, all at the same time; the first error is raised
-    here.
+    """Call each function in a separate thread, all concurrently; re-raise the first error.
 
-    Threads that are `switching_often` take turns as often as Python lets them.
+
+    With `switching_often`, Python switches threads as often as possible.
     """
     errors: list[BaseException] = []
     start = threading.Barrier(len(works))
@@ -66,7 +66,7 @@ def run_in_threads(*works: Callable[[], object], switching_often: bool = False) 
 
 
 def count_steps_beside(work: Callable[[], object]) -> int:
-    """How many steps of Python this thread makes while another one is at work."""
+    """Number of Python steps that this thread makes while another one calls `work`."""
     (thread,) = start_threads(work)
     n_steps = 0
     while thread.is_alive():
@@ -75,10 +75,10 @@ def count_steps_beside(work: Callable[[], object]) -> int:
 
 
 def run_in_child(work: Callable[[], int | None]) -> int:
-    """The exit status of the child of a fork that calls `work`: what that returns, 0 for None, and
-    255 where it raises.
+    """Fork a child that calls `work`; return its exit status: the result of `work`, 0 for None, 255
+    if it raises.
 
-    A child that hangs is ended by a signal.
+    A child that hangs is killed by a signal.
     """
     import signal
 
@@ -94,10 +94,11 @@ def run_in_child(work: Callable[[], int | None]) -> int:
 
 
 def run_script(body: str, *arguments: object, environment: Mapping[str, str] | None = None) -> str:
-    """What a script prints in a process of its own, which has `start_threads` and `run_in_child`.
+    """Run a script in a separate process, with `start_threads` and `run_in_child`; return its
+    output.
 
     Raises:
-        AssertionError: with what it said on stderr, if it failed or an exception was ignored in it.
+        AssertionError: with its stderr, if it failed or an exception was ignored in it.
     """
     command = [sys.executable, "-W", "ignore", "-c", _HEAD + body, *map(str, arguments)]
     done = subprocess.run(
@@ -108,12 +109,12 @@ def run_script(body: str, *arguments: object, environment: Mapping[str, str] | N
         timeout=300,
         check=False,
     )
-    # What fails around a fork is printed and ignored.
+    # Python prints and ignores exceptions of fork hooks.
     assert done.returncode == 0 and "Exception ignored" not in done.stderr, done.stderr
     return done.stdout
 
 
-# The text of both functions, so that a script imports of svod what it names, and when.
+# The source text of both functions, so that a script imports only the modules that it names.
 _HEAD: Final = f"""
 import os, signal, sys, threading
 from collections.abc import Callable

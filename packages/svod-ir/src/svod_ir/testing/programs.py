@@ -1,15 +1,15 @@
-"""Well-known tensor programs as graphs: what tests of passes start from where a random graph would
-say less.
+"""Well-known tensor programs as graphs, as inputs for tests of passes.
+
 
 Example:
     >>> import numpy as np
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
     >>> x = tensor(1, 2, 3)
-    >>> given = {x.source: np.array([1, 2, 3, 4, 5, 6], np.float32)}
-    >>> evaluate(reduce(softmax(x), axis=1), given).round(3).tolist()
+    >>> inputs = {x.source: np.array([1, 2, 3, 4, 5, 6], np.float32)}
+    >>> evaluate(reduce(softmax(x), axis=1), inputs).round(3).tolist()
     [[1.0], [1.0]]
-    >>> evaluate(matmul(x, fit(UOp.const(float32, 1), (3, 1))), given).tolist()
+    >>> evaluate(matmul(x, fit(UOp.const(float32, 1), (3, 1))), inputs).tolist()
     [[6.0], [15.0]]
     >>> from svod_ir.testing.programs import attention, gelu, layernorm, linear
     >>> weight, bias = tensor(2, 4, 3), tensor(3, 4)
@@ -44,18 +44,18 @@ __all__ = [
 ]
 
 
-def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:
-    """A tensor on the buffer with this number."""
-    return make_reshape(buffer(number, prod(shape), dtype, device), shape)
+def tensor(buffer_id: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:
+    """A tensor on the buffer with this id."""
+    return make_reshape(buffer(buffer_id, prod(shape), dtype, device), shape)
 
 
 def fit(x: UOp, shape: Sequence[SInt]) -> UOp:
-    """`x` repeated to `shape`, aligned at the last axis."""
+    """Broadcast `x` to `shape`, aligned at the last axis."""
     return make_expand(make_reshape(x, (*[1] * (len(shape) - len(x.shape)), *x.shape)), shape)
 
 
 def reduce(x: UOp, axis: int, op: Op = Op.ADD) -> UOp:
-    """One axis reduced to size 1."""
+    """Reduce one axis to size 1."""
     return make_reduce_axis(x, op, [axis])
 
 
@@ -76,14 +76,14 @@ def linear(x: UOp, weight: UOp, bias: UOp) -> UOp:
 
 
 def softmax(x: UOp) -> UOp:
-    """Along the last axis."""
+    """Softmax along the last axis."""
     axis = len(x.shape) - 1
     e = make_alu(Op.EXP, x - make_expand(reduce(x, axis, Op.MAX), x.shape))
     return e / make_expand(reduce(e, axis), x.shape)
 
 
 def layernorm(x: UOp, weight: UOp, bias: UOp) -> UOp:
-    """`x` (rows, n), normalised along its last axis."""
+    """Layer normalization of `x` (rows, n) along its last axis."""
     n = x.shape[1]
     assert isinstance(n, int)
     centered = x - make_expand(reduce(x, 1) * (1 / n), x.shape)
@@ -93,12 +93,12 @@ def layernorm(x: UOp, weight: UOp, bias: UOp) -> UOp:
 
 
 def gelu(x: UOp) -> UOp:
-    """The exact form, with ERF."""
+    """The exact GELU, with ERF."""
     return x * 0.5 * (make_alu(Op.ERF, x * 0.5**0.5) + 1.0)
 
 
 def attention(q: UOp, k: UOp, v: UOp) -> UOp:
-    """Of each head: `q`, `k` and `v` are (heads, sequence, channels)."""
+    """Scaled dot-product attention: `q`, `k` and `v` are (heads, sequence, channels)."""
     channels = q.shape[-1]
     assert isinstance(channels, int)
     scores = matmul(q, make_permute(k, (0, 2, 1))) * channels**-0.5

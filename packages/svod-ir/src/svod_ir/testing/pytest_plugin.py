@@ -1,6 +1,6 @@
 """A pytest plugin for golden tests: the option `--bless` and the fixture `check_golden`.
 
-Name it in the `conftest.py` of the root: `pytest_plugins = ["svod_ir.testing.pytest_plugin"]`.
+Add it to the root `conftest.py`: `pytest_plugins = ["svod_ir.testing.pytest_plugin"]`.
 
 Example:
     >>> from pathlib import Path
@@ -38,7 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def check_golden(request: pytest.FixtureRequest) -> CheckGolden:
-    """A function that checks (or blesses) one case: `check_golden(case, run)`."""
+    """Function that checks (or blesses) one case: `check_golden(case, run)`."""
     is_blessing = bool(request.config.getoption("--bless", default=False))
 
     def check(case: GoldenCase, run: Callable[[UOp], UOp | str]) -> None:

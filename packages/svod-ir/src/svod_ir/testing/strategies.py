@@ -38,7 +38,7 @@ _MAX_ELEMENTS: Final = 600
 
 
 def dtypes() -> st.SearchStrategy[DType]:
-    """Every dtype that a tensor may have."""
+    """Generate all dtypes of tensors."""
     return st.sampled_from(ALL_DTYPES)
 
 
@@ -50,8 +50,8 @@ def shapes(
     *,
     allow_empty: bool = True,
 ) -> tuple[int, ...]:
-    """Shapes with sizes 0, 1, small, prime and beside powers of two, of at most `max_elements`
-    elements.
+    """Generate shapes with sizes 0, 1, small, prime and near powers of two, of at most
+    `max_elements` elements.
     """
     sizes: list[int] = []
     for _ in range(draw(st.integers(0, max_ndim))):
@@ -71,11 +71,11 @@ def graphs(
     max_elements: int = _MAX_ELEMENTS,
     device: str = "CPU",
 ) -> UOp:
-    """A tensor: the last of some operations on buffers, constants and ranges of integers.
+    """Generate a tensor: a sequence of operations on buffers, constants and ranges of integers.
 
-    Its value is well conditioned: where an earlier result may differ in its last bits (a sum in
-    another order, a function of the target), nothing that jumps or cancels is applied to it. So
-    `assert_same` and a comparison with numpy need no large tolerance.
+    Its value is well conditioned: no operation with jumps or cancellation is applied to a value
+    whose last bits may vary (a sum in another order, a function of the target), so that
+    `assert_same` and comparison with numpy need only small tolerances.
     """
     builder = _Builder(draw, kinds, max_elements, device)
     builder.leaf()
@@ -86,15 +86,13 @@ def graphs(
 
 @st.composite
 def expressions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """An integer expression of dtype index over bounded variables, unfolded as a pass may
-    meet it.
-    """
+    """Generate an index expression over bounded variables, unfolded as passes may see it."""
     return _expression(draw, max_ops, n_variables, is_condition=False)
 
 
 @st.composite
 def conditions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """A bool expression over bounded integer variables."""
+    """Generate a bool expression over bounded integer variables."""
     return _expression(draw, max_ops, n_variables, is_condition=True)
 
 
@@ -102,12 +100,12 @@ _INTEGER_OPS: Final = (Op.ADD, Op.ADD, Op.MUL, Op.SUB, Op.IDIV, Op.MOD, Op.MAX, 
 
 
 def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition: bool) -> UOp:
-    numbers = [_variable(draw, i) for i in range(n_variables)]
-    truths: list[UOp] = []
+    integers = [_variable(draw, i) for i in range(n_variables)]
+    booleans: list[UOp] = []
     for _ in range(draw(st.integers(1, max_ops))):
-        x = draw(st.sampled_from(numbers))
+        x = draw(st.sampled_from(integers))
         y = (
-            draw(st.sampled_from(numbers))
+            draw(st.sampled_from(integers))
             if draw(st.booleans())
             else UOp.const(index, draw(st.integers(-9, 40)))
         )
@@ -123,42 +121,42 @@ def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition
                     if draw(st.integers(0, 4))
                     else draw(st.integers(-8, -1)),
                 )
-            numbers.append(UOp(op, index, (x, y)))
-        elif choice < 8 or not truths:
-            truths.append(UOp(draw(st.sampled_from(_COMPARISONS)), bool_, (x, y)))
+            integers.append(UOp(op, index, (x, y)))
+        elif choice < 8 or not booleans:
+            booleans.append(UOp(draw(st.sampled_from(_COMPARISONS)), bool_, (x, y)))
         elif choice == 8:
-            truths.append(
+            booleans.append(
                 UOp(
                     draw(st.sampled_from((Op.AND, Op.OR, Op.XOR))),
                     bool_,
-                    (draw(st.sampled_from(truths)), truths[-1]),
+                    (draw(st.sampled_from(booleans)), booleans[-1]),
                 )
             )
         else:
-            numbers.append(alu(Op.WHERE, truths[-1], x, y))
+            integers.append(alu(Op.WHERE, booleans[-1], x, y))
     if not is_condition:
-        return numbers[-1]
+        return integers[-1]
     return (
-        truths[-1]
-        if truths
-        else alu(Op.LT, numbers[-1], UOp.const(index, draw(st.integers(-9, 40))))
+        booleans[-1]
+        if booleans
+        else alu(Op.LT, integers[-1], UOp.const(index, draw(st.integers(-9, 40))))
     )
 
 
 _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
 
 
-def _variable(draw: st.DrawFn, number: int) -> UOp:
+def _variable(draw: st.DrawFn, index: int) -> UOp:
     low = draw(st.sampled_from((0, 0, 0, 0, 1, -1, -7)))
     return UOp.variable(
-        f"v{number}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63)))
+        f"v{index}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63)))
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A tensor, and how far its floats may be trusted: exact to the last bit, and no product that
-    an add may join.
+    """A tensor and its precision: exact to the last bit, and not a product that an add may
+    contract.
     """
 
     node: UOp
@@ -167,7 +165,7 @@ class _Value:
 
 
 _FUNCTIONS: Final = (FUNCTIONS & UNARY) - {Op.TAN}
-"""Where arguments are small; TAN has a pole there."""
+"""Functions that are well conditioned for small arguments; TAN has a pole there."""
 _SMOOTH_UNARY: Final = (Op.NEG, Op.ABS)
 _EXACT_UNARY: Final = UNARY - FUNCTIONS
 _COMBINING: Final = (
@@ -240,14 +238,12 @@ class _Builder:
         self.values.append(_Value(node))
 
     def new_buffer(self, dtype: DType, shape: tuple[int, ...]) -> UOp:
-        # Ids count from 1 in each graph: equal graphs are then drawn as equal nodes.
+        # Ids start at 1 in each graph, so that equal graphs are equal nodes.
         self.n_buffers += 1
         return make_reshape(buffer(self.n_buffers, prod(shape), dtype, self.device), shape)
 
     def extend(self) -> None:
-        """Add one value: mostly an operation on the last one; sometimes a new leaf for others to
-        join.
-        """
+        """Add one value: usually an operation on the last one, sometimes a new leaf for binary ops."""
         if self.draw(st.integers(0, 7)) == 7:
             self.leaf()
             self.values.insert(0, self.values.pop())
@@ -257,16 +253,16 @@ class _Builder:
             if self.draw(st.integers(0, 7)) == 7
             else self.last
         )
-        # A step that does not apply gives way to the next one that does.
+        # If a step does not apply, the next one that does is used.
         first = self.draw(st.integers(0, len(self.steps) - 1))
         for step in (*self.steps[first:], *self.steps[:first]):
-            made = step(source)
+            value = step(source)
             if (
-                made is not None
-                and made.node is not source.node
-                and prod(_sizes(made.node)) <= self.max_elements
+                value is not None
+                and value.node is not source.node
+                and prod(_sizes(value.node)) <= self.max_elements
             ):
-                self.values.append(made)
+                self.values.append(value)
                 return
 
     # Elementwise.
@@ -279,7 +275,7 @@ class _Builder:
         )
 
     def function(self, x: _Value) -> _Value | None:
-        """A function whose last bit is the target's, on small arguments."""
+        """Apply a function whose last bit depends on the target, to small arguments."""
         if not x.node.dtype.is_float or not x.is_exact:
             return None
         return _Value(make_alu(self.pick(_FUNCTIONS), self._clamp(x.node)), is_exact=False)
@@ -316,12 +312,12 @@ class _Builder:
         dtype = x.node.dtype
         is_exact = x.is_exact and y.is_exact
         # Cancellation and quotients magnify an error without bound.
-        left_out = {Op.SUB} if dtype.is_bool else {Op.FDIV} if not is_exact else set[Op]()
-        op = self.pick([o for o in _COMBINING - left_out if takes(o, dtype)])
+        excluded = {Op.SUB} if dtype.is_bool else {Op.FDIV} if not is_exact else set[Op]()
+        op = self.pick([o for o in _COMBINING - excluded if takes(o, dtype)])
         node = make_alu(op, x.node, y.node)
         if not dtype.is_float:
             return _Value(node)
-        # A product that is added may be contracted to a fused multiply-add.
+        # The target may contract a product and an add to a fused multiply-add.
         joins = op in (Op.ADD, Op.SUB) and (x.is_product or y.is_product)
         return _Value(node, is_exact and not joins, op is Op.MUL)
 
@@ -383,7 +379,7 @@ class _Builder:
             or not _sizes(x.node)
         ):
             return None
-        # The bits of a NaN that arithmetic made are the target's choice.
+        # The payload of a NaN from arithmetic depends on the target.
         if x.node.dtype.is_float:
             is_number = make_alu(Op.EQ, x.node, x.node)
             node = make_alu(Op.WHERE, is_number, x.node, UOp.const(x.node.dtype, 1))
@@ -443,16 +439,16 @@ class _Builder:
         shape = _sizes(x.node)
         if not shape:
             return None
-        positions = [v.node for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
+        indices = [v.node for v in self.values if v.node.dtype.is_int and len(v.node.shape) <= 2]
         integers = [d for d in self.kinds if d.is_int]
-        if integers and (not positions or self.flip_coin()):
-            positions = [
+        if integers and (not indices or self.flip_coin()):
+            indices = [
                 self.new_buffer(self.draw(st.sampled_from(integers)), self.draw(shapes(2, 40)))
             ]
-        if not positions:
+        if not indices:
             return None
         axis = self.draw(st.integers(0, len(shape) - 1))
-        return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(positions)), axis))
+        return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(indices)), axis))
 
     def scatter_add(self, x: _Value) -> _Value | None:
         shape = _sizes(x.node)
@@ -471,13 +467,13 @@ class _Builder:
             fitting = [(self.new_buffer(dtype, shape[axis : axis + n_axes]), axis)]
         if not fitting:
             return None
-        positions, axis = self.draw(st.sampled_from(fitting))
+        indices, axis = self.draw(st.sampled_from(fitting))
         size = self.draw(st.sampled_from(_SIZES[:8]))
-        kept = prod(shape) // max(1, prod(_sizes(positions)))
+        kept = prod(shape) // max(1, prod(_sizes(indices)))
         if kept * size > self.max_elements:
             return None
         return _Value(
-            make_scatter_add(x.node, positions, axis, size),
+            make_scatter_add(x.node, indices, axis, size),
             x.is_exact and not x.node.dtype.is_float,
         )
 

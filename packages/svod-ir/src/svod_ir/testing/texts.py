@@ -1,4 +1,4 @@
-"""Graphs that tests write as text, and the nodes of them that tests speak about."""
+"""Parsing of graphs that tests write as text, with access to their nodes."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ __all__ = ["parse_graph", "parse_linear", "parse_nodes"]
 
 
 def parse_nodes(text: str) -> dict[str, UOp]:
-    """The nodes of a text by their names, without the sign before them: `parse_nodes("%x =
-    ...")["x"]`.
+    """Parse a text to its nodes by name, without the percent sign: `parse_nodes("%x = ...")["x"]`.
+
 
     Raises:
-        ParseError: with the number of the line that is wrong.
+        ParseError: with the number of the invalid line.
     """
     return {name.removeprefix("%"): node for name, node in parse_lines(text) if name}
 
 
 def parse_linear(text: str) -> tuple[UOp, ...]:
-    """All nodes of a text in the order in which they are written, as a linear program.
+    """Parse a text to all nodes in order, as a linear program.
 
     Raises:
-        ParseError: with the number of the line that is wrong.
+        ParseError: with the number of the invalid line.
     """
     order: dict[UOp, None] = {}
     for _, line in parse_lines(text):

@@ -10,24 +10,23 @@ One line for each node, operands first; the last line is the graph:
     %5 = STORE %3, %4
     %6 = END %5, %1
 
-After the op come the dtype (left out for void), the operands, and in brackets what `arg` holds:
+After the op come the dtype (omitted for void), the operands, and in brackets the fields of `arg`:
 numbers, `true`, `false`, `none`, names, "text", hex"00ff", tuples in parentheses, and opts as in
-`UPCAST(0, 4)`.  Names of nodes are free (`%acc`); `#` begins a comment.
+`UPCAST(0, 4)`. Names of nodes are free (`%acc`); `#` begins a comment.
 
-That is what is printed. What is written by hand may be shorter: an operand may be an expression,
-which stands for exactly the nodes that it names, and a line that nothing refers to needs no name.
-The same kernel:
-
+This is the printed form. A form for writing by hand is shorter: an operand may be an expression,
+which denotes exactly the nodes that it names, and a line that is not referenced needs no name. The
+same kernel:
     %out = PARAM f32 [0, 16]
     %i = RANGE index 16 [0, LOOP]
     %store = STORE %out[%i], -%out[%i]
     END %store, %i
 
 Expressions have Python's operators, functions (`max(%x, 1.0)`, `where(%c, %x, %y)`,
-`load(%x[%i])`), casts (`f32(%x)`), nodes as they are printed in parentheses, and locations, with a
-gate and with lanes if need be (`%x[%i if %c : 4]`). Brackets that touch a name hold positions, and
-those after a space the arg. A number is a constant, rounded to the dtype of what it stands beside,
-to `index` as a position, and to the line's dtype otherwise; `i32(0)` says which."""
+`load(%x[%i])`), casts (`f32(%x)`), printed nodes in parentheses, and locations, optionally with a
+gate and lanes (`%x[%i if %c : 4]`). Brackets directly after a name hold indices; brackets after a
+space hold the arg. A number is a constant, rounded to the dtype of the other operand, to `index`
+in indices, and otherwise to the line's dtype; `i32(0)` states a dtype."""
 
 from __future__ import annotations
 
@@ -40,5 +39,5 @@ from svod_ir.uop import UOp
 
 __all__ = ["format_arg", "format_expression", "parse_graph", "print_graph"]
 
-# A pickle, and a copy, is the text read again: the identical node where there is one.
+# Pickling and copying go through the text form, which parses back to the identical node.
 copyreg.pickle(UOp, lambda node: (parse_graph, (print_graph(node),)))

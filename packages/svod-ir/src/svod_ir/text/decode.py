@@ -1,4 +1,4 @@
-"""The values between the brackets of a line as the `arg` of its op."""
+"""Decoding of the values between a line's brackets to the `arg` of its op."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["decode_arg"]
 
 
 def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] | None) -> object:
-    """The arg of a node from the values between its brackets, None where there are no brackets.
+    """Decode the arg of a node from the values between its brackets; None if there are no brackets.
 
     Raises:
-        ParseError: if the op takes other values.
+        ParseError: if the op does not take these values.
     """
     decode = _ARGS.get(op)
     if decode is None and op not in ARG_TYPES:
@@ -33,7 +33,7 @@ def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] 
     try:
         return _decode_fields(op, values) if decode is None else decode(dtype, values)
     except (TypeError, ValueError, KeyError, IndexError) as error:
-        raise reader.error(f"the arg of {op.name} is wrong: {error}") from error
+        raise reader.error(f"invalid arg of {op.name}: {error}") from error
 
 
 Values = Sequence[object]
@@ -41,7 +41,7 @@ Values = Sequence[object]
 
 def _only(values: Values) -> object:
     if len(values) != 1:
-        raise ValueError(f"it holds one value, not {len(values)}")
+        raise ValueError(f"expected one value, got {len(values)}")
     return values[0]
 
 
@@ -76,9 +76,9 @@ def _spell(value: object) -> str:
 def _symbol(members: dict[str, Any], value: object) -> Any:
     if not isinstance(value, Symbol) or value.name not in members:
         raise ValueError(
-            f"{_spell(value)} is none of {', '.join(members)}"
+            f"{_spell(value)} is not one of {', '.join(members)}"
             if len(members) < 20
-            else f"{_spell(value)} is not known"
+            else f"unknown name {_spell(value)}"
         )
     return members[value.name]
 
@@ -101,14 +101,14 @@ def _decode_scalar(dtype: DType, value: object) -> bool | int | float:
     if dtype.is_float:
         return float(value)
     if cast_value(value, dtype) != value:
-        raise ValueError(f"{value} does not fit {dtype}")
+        raise ValueError(f"{value} is out of range for {dtype}")
     return value
 
 
 def _fields(values: Values, *decoders: Callable[[object], Any], optional: int = 0) -> list[Any]:
-    """Each value through its decoder; the last `optional` ones may be missing."""
+    """Decode each value with its decoder; the last `optional` ones may be missing."""
     if not len(decoders) - optional <= len(values) <= len(decoders):
-        raise ValueError(f"it holds {len(decoders)} values, not {len(values)}")
+        raise ValueError(f"expected {len(decoders)} values, got {len(values)}")
     return [decode(value) for decode, value in zip(decoders, values, strict=False)]
 
 
@@ -141,10 +141,10 @@ def _sizes(_: DType, values: Values) -> tuple[int | None, ...]:
 
 
 def _dtype(value: object) -> DType:
-    found = find_dtype(value.name) if isinstance(value, Symbol) else None
-    if found is None:
+    dtype = find_dtype(value.name) if isinstance(value, Symbol) else None
+    if dtype is None:
         raise ValueError(f"{_spell(value)} is not a dtype")
-    return found
+    return dtype
 
 
 def _tensor_core(_: DType, values: Values) -> TensorCore:
@@ -163,11 +163,11 @@ def _bytes(_: DType, values: Values) -> bytes:
 
 def _flags(_: DType, values: Values) -> tuple[bool, ...]:
     if not all(isinstance(v, bool) for v in values):
-        raise TypeError("it holds true or false for each axis")
+        raise TypeError("expected true or false for each axis")
     return tuple(bool(v) for v in values)
 
 
-def _one(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
+def _decode_single(decode: Callable[[object], Any]) -> Callable[[DType, Values], Any]:
     return lambda _, values: decode(_only(values))
 
 
@@ -196,7 +196,7 @@ def _space(value: object) -> AddressSpace:
 
 
 def _parameters(value: object) -> tuple[object, ...]:
-    """Values of any kind that has a text form, in tuples."""
+    """Decode nested tuples of values that have a text form."""
     return tuple(_dtype(v) if isinstance(v, Symbol) else _nested(v) for v in _tuple(value))
 
 
@@ -226,30 +226,30 @@ _FIELDS: Final[dict[Op, tuple[Callable[[object], Any], ...]]] = {
     Op.CHECK: (_text, _or_none(_int), _or_none(_int)),
     Op.GRADIENT: (lambda value: GradientRule(_text(value)), _parameters, _int),
 }
-"""How the fields of the args in `ARG_TYPES` are read."""
+"""Decoders of the fields of the args in `ARG_TYPES`."""
 
 _OPTIONAL: Final = frozenset({Op.IOTA, Op.MULTI, Op.SINK, Op.CALL, Op.WMMA, Op.PROGRAM})
 
 _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.CONST: lambda dtype, values: _decode_scalar(dtype, _only(values)),
     Op.VCONST: lambda dtype, values: tuple(_decode_scalar(dtype.scalar, v) for v in values),
-    Op.IOTA: _one(_int),
-    Op.SPECIAL: _one(_text),
-    Op.COPY: _one(_text),
-    Op.MSELECT: _one(_int),
-    Op.RESULT: _one(_int),
-    Op.TRACED: _one(lambda value: Mark(_int(value))),
+    Op.IOTA: _decode_single(_int),
+    Op.SPECIAL: _decode_single(_text),
+    Op.COPY: _decode_single(_text),
+    Op.MSELECT: _decode_single(_int),
+    Op.RESULT: _decode_single(_int),
+    Op.TRACED: _decode_single(lambda value: Mark(_int(value))),
     Op.RESHAPE: _sizes,
     Op.EXPAND: _sizes,
     Op.PAD: _sizes,
     Op.SHRINK: _sizes,
     Op.PERMUTE: _ints,
     Op.FLIP: _flags,
-    Op.GATHER: _one(_int),
-    Op.MULTI: _one(_int),
-    Op.REDUCE: _one(_op),
-    Op.SCAN: _one(_op),
-    Op.CARRY: _one(_int),
+    Op.GATHER: _decode_single(_int),
+    Op.MULTI: _decode_single(_int),
+    Op.REDUCE: _decode_single(_op),
+    Op.SCAN: _decode_single(_op),
+    Op.CARRY: _decode_single(_int),
     Op.SINK: lambda _, values: KernelInfo(*_fields(values, _text, _or_none(_opts), optional=1)),
     Op.CALL: lambda _, values: RepeatArg(
         *_fields(
@@ -266,11 +266,11 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
             _int,
         )
     ),
-    Op.PROGRAM: _one(_text),
-    Op.SOURCE: _one(_text),
+    Op.PROGRAM: _decode_single(_text),
+    Op.SOURCE: _decode_single(_text),
     Op.PROGRAM_BINARY: _bytes,
-    Op.CUSTOM: _one(_text),
-    Op.CUSTOM_FUNCTION: _one(_text),
+    Op.CUSTOM: _decode_single(_text),
+    Op.CUSTOM_FUNCTION: _decode_single(_text),
     Op.GEP: _ints,
     Op.WMMA: _tensor_core,
 }

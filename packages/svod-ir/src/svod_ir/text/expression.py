@@ -1,4 +1,4 @@
-"""Nodes as expressions, for people."""
+"""Formatting of nodes as expressions, for display."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["INFIX", "format_expression"]
 
 
 def format_expression(node: UOp, limit: int = 400) -> str:
-    """One line for people, as in `p0[(L0 * 16 + L1)]`; parts longer than `limit` characters become
-    `...`.
+    """Format a node as one line for display, as in `p0[(L0 * 16 + L1)]`; subexpressions longer than
+    `limit` characters become `...`.
     """
     done: dict[UOp, str] = {}
-    for part in node.toposort():
-        shown = _show(part, [done[s] for s in part.src])
-        done[part] = shown if len(shown) <= limit else "..."
+    for subnode in node.toposort():
+        shown = _show(subnode, [done[s] for s in subnode.src])
+        done[subnode] = shown if len(shown) <= limit else "..."
     return done[node]
 
 

@@ -1,4 +1,4 @@
-"""Nodes on one line: as they are printed, and as people write them, with numbers and expressions as
+"""Parser of one line: printed nodes, and hand-written ones with numbers and expressions as
 operands.
 """
 
@@ -34,19 +34,19 @@ _FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {O
 
 
 def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
-    """One expression, or a node as it is printed; a number by itself is a constant of the dtype
-    that is wanted.
+    """Read an expression or a printed node; a bare number is a constant of `wanted`.
+
 
     Raises:
-        ParseError: if nothing says of which dtype a number is.
+        ParseError: if the dtype of a number is unknown.
     """
     expressions = _Expressions(reader, nodes)
-    found = expressions.read_node() if expressions.is_at_node() else expressions.read()
-    return found if isinstance(found, UOp) else _make_constant(reader, found, wanted)
+    node = expressions.read_node() if expressions.is_at_node() else expressions.read()
+    return node if isinstance(node, UOp) else _make_constant(reader, node, wanted)
 
 
 class _Expressions:
-    """The expressions of one line."""
+    """Parser of the expressions of one line."""
 
     def __init__(self, reader: Reader, nodes: Mapping[str, UOp]) -> None:
         self.reader, self.nodes = reader, nodes
@@ -60,7 +60,7 @@ class _Expressions:
         )
 
     def read_node(self) -> UOp:
-        """A node as it is printed: op, dtype, operands and arg."""
+        """Read a printed node: op, dtype, operands and arg."""
         reader = self.reader
         word = reader.take("word")
         op = Op.__members__.get(word)
@@ -69,14 +69,14 @@ class _Expressions:
         dtype = void
         if self.is_at_node():
             spelling = reader.take("word")
-            found = find_dtype(spelling)
-            if found is None:
+            named = find_dtype(spelling)
+            if named is None:
                 raise reader.error(
                     f"{spelling} is not a dtype",
                     hint="write f32, i8, bool, index, or f32x4 for a vector",
                 )
-            dtype = found
-        # What is printed has names alone, and is parsed wherever a graph is sent or stored.
+            dtype = named
+        # Fast path: printed operands are only names, and printed graphs are the common input.
         names = reader.take_names()
         src = (
             tuple([self._find(name) for name in names]) if names else self._read_operands(op, dtype)
@@ -94,7 +94,7 @@ class _Expressions:
         return _fill_numbers(reader, op, dtype, operands)
 
     def _list_bodies(self, values: tuple[object, ...]) -> tuple[object, ...]:
-        """The values of an arg, with the nodes that they name."""
+        """Resolve the names of nodes among the values of an arg."""
         if not any(isinstance(value, (Reference, tuple)) for value in values):
             return values
         return tuple(
@@ -107,10 +107,10 @@ class _Expressions:
         )
 
     def _find(self, name: str) -> UOp:
-        found = self.nodes.get(name)
-        if found is None:
+        node = self.nodes.get(name)
+        if node is None:
             raise self.reader.error(f"{name} is not defined above")
-        return found
+        return node
 
     def read(self, level: int = 0) -> UOp | Number:
         if level == len(_LEVELS):
@@ -125,26 +125,26 @@ class _Expressions:
         for sign, op in _PREFIX.items():
             if self.reader.accept(sign):
                 return self._make(op, [self._read_prefixed()])
-        found = self._read_atom()
-        while isinstance(found, UOp) and self.reader.accept("[", kind="touch"):
-            found = self._read_location(found)
-        return found
+        operand = self._read_atom()
+        while isinstance(operand, UOp) and self.reader.accept("[", kind="touch"):
+            operand = self._read_location(operand)
+        return operand
 
     def _read_atom(self) -> UOp | Number:
         reader = self.reader
         if reader.accept("("):
-            found = self.read_node() if self.is_at_node() else self.read()
+            operand = self.read_node() if self.is_at_node() else self.read()
             reader.expect(")")
-            return found
+            return operand
         kind, text = reader.peek()
         if kind == "name":
             reader.take("name")
             return self._find(text)
-        number = reader.accept_number()
+        literal = reader.accept_number()
         return (
             self._read_call(reader.take("operand" if kind != "word" else "word"))
-            if number is None
-            else number
+            if literal is None
+            else literal
         )
 
     def _read_call(self, word: str) -> UOp | Number:
@@ -154,7 +154,7 @@ class _Expressions:
                 f"{word} is neither a dtype nor a function", hint="write f32(%x), exp2(%x) or 1.0"
             )
         if not self.reader.accept("(", kind="touch"):
-            raise self.reader.error(f"expected '(' behind {word}, found {self.reader.peek()[1]!r}")
+            raise self.reader.error(f"expected '(' after {word}, found {self.reader.peek()[1]!r}")
         operands = [self.read()]
         while self.reader.accept(","):
             operands.append(self.read())
@@ -172,7 +172,7 @@ class _Expressions:
         )
 
     def _read_location(self, memory: UOp) -> UOp:
-        """What follows `%memory[`: positions, a gate after `if`, and a number of lanes after a
+        """Read the rest of `%memory[`: indices, a gate after `if`, and a number of lanes after a
         colon.
         """
         operands: list[UOp] = [memory]
@@ -197,7 +197,7 @@ class _Expressions:
 def _fill_numbers(
     reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]
 ) -> tuple[UOp, ...]:
-    """The operands with constants in place of numbers."""
+    """Convert numbers among the operands to constants."""
     if op is Op.WHERE and operands and isinstance(operands[0], Number):
         operands = (_make_constant(reader, operands[0], bool_), *operands[1:])
     nodes = [x for x in operands if isinstance(x, UOp)]
@@ -218,11 +218,11 @@ def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
     if dtype is None and isinstance(number.value, bool):
         dtype = bool_
     if dtype is None or dtype is void:
-        raise reader.error(f"nothing says of which dtype {number} is", hint=f"write f32({number})")
+        raise reader.error(f"the dtype of {number} is unknown", hint=f"write f32({number})")
     op = Op.CONST if dtype.lanes == 1 else Op.VCONST
     decode_arg(
         reader, op, dtype, (number.value,) * dtype.lanes
-    )  # refuses what is no number of the dtype
+    )  # raises if the number is not valid for the dtype
     return UOp.const(dtype, number.value)
 
 

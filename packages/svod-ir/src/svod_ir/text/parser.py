@@ -1,4 +1,4 @@
-"""Text as graphs: `parse_graph`."""
+"""Parser of graphs: `parse_graph`."""
 
 from __future__ import annotations
 
@@ -19,36 +19,34 @@ _PRINTED: Final = re.compile(
     r"(?P<name>%\w+) = (?P<kind>[A-Z]\w*(?: [a-z]\w*)?)(?: (?P<operands>%\w+(?:, %\w+)*))?(?:"
     r" (?P<arg>\[[^%]*\]))?"
 )
-"""A line as it is printed, whose arg names no node."""
+"""A printed line whose arg contains no node."""
 
 _Kinds: TypeAlias = dict[tuple[str, str | None], tuple[Op, DType, Any]]
-"""What a node is besides its operands, by the text of op and dtype, and that of its arg."""
+"""Op, dtype and arg of parsed lines, by the text of op and dtype and the text of the arg."""
 
 
 def parse_graph(text: str) -> UOp:
-    """The graph whose text this is: `parse_graph(print_graph(node)) is node`.
+    """Parse a graph: `parse_graph(print_graph(node)) is node`.
 
     Raises:
-        ParseError: with the number of the line that is wrong.
+        ParseError: with the number of the invalid line.
     """
     return parse_lines(text)[-1][1]
 
 
 def parse_lines(text: str) -> list[tuple[str, UOp]]:
-    """The name, empty where there is none, and the node of each line; `parse_graph` gives the last
-    of them.
-    """
+    """Parse each line to its name (empty if it has none) and node; the last one is the graph."""
     nodes: dict[str, UOp] = {}
-    found: list[tuple[str, UOp]] = []
+    parsed: list[tuple[str, UOp]] = []
     kinds: _Kinds = {}
-    for number, line in enumerate(text.splitlines(), start=1):
+    for line_number, line in enumerate(text.splitlines(), start=1):
         printed = _PRINTED.fullmatch(line)
         node = None if printed is None else _find_known(printed, nodes, kinds)
         if printed is not None and node is not None:
-            found.append((printed["name"], node))
+            parsed.append((printed["name"], node))
             nodes[printed["name"]] = node
             continue
-        reader = Reader(number, line)
+        reader = Reader(line_number, line)
         if reader.is_done():
             continue
         name = "" if reader.peek()[1] in Op.__members__ else reader.take("name")
@@ -56,25 +54,23 @@ def parse_lines(text: str) -> list[tuple[str, UOp]]:
             raise reader.error(f"{name} is defined twice")
         if name:
             reader.expect("=")
-        found.append((name, _parse_node(reader, nodes)))
+        parsed.append((name, _parse_node(reader, nodes)))
         if name:
-            nodes[name] = found[-1][1]
+            nodes[name] = parsed[-1][1]
         if printed is not None:
-            _remember(printed, found[-1][1], nodes, kinds)
-    if not found:
+            _remember(printed, parsed[-1][1], nodes, kinds)
+    if not parsed:
         raise ParseError(
             line=0,
             text="",
             problem="the text holds no node",
             hint="write a line such as %0 = CONST f32 [1.0]",
         )
-    return found
+    return parsed
 
 
 def _find_known(printed: re.Match[str], nodes: Mapping[str, UOp], kinds: _Kinds) -> UOp | None:
-    """The node of a line that differs from an earlier one in names alone; None too where a name is
-    wrong.
-    """
+    """The node of a line that differs from an earlier one only in names; None if a name is invalid."""
     name, kind, operands, arg = printed.groups()
     known = kinds.get((kind, arg))
     if known is None or name in nodes:
@@ -89,10 +85,10 @@ def _find_known(printed: re.Match[str], nodes: Mapping[str, UOp], kinds: _Kinds)
 
 
 def _remember(printed: re.Match[str], node: UOp, nodes: Mapping[str, UOp], kinds: _Kinds) -> None:
-    """Let `kinds` say what this line says besides names."""
+    """Add a line's op, dtype and arg to `kinds`."""
     _, kind, operands, arg = printed.groups()
     names = [] if operands is None else operands.split(", ")
-    # What was written by hand may have an operand that is no name.
+    # Hand-written lines may have operands that are not names.
     if len(names) == len(node.src) and all(
         nodes[name] is operand for name, operand in zip(names, node.src, strict=True)
     ):

@@ -1,4 +1,4 @@
-"""Graphs as text: `print_graph`, and args by themselves."""
+"""Printer of graphs, `print_graph`, and of args."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ __all__ = ["format_arg", "format_top", "format_value", "hash_node", "print_graph
 
 
 def print_graph(node: UOp, limit: int | None = None) -> str:
-    """The text of a graph; with `limit`, only its first lines and a comment that there are more."""
+    """Print a graph; with `limit`, only its first lines, and a comment if there are more."""
     lines = _iter_lines(node)
     if limit is None:
         return "\n".join(lines) + "\n"
-    found = list(islice(lines, limit + 1))
-    return "\n".join(found[:limit] + ["# ..."] * (len(found) > limit)) + "\n"
+    shown = list(islice(lines, limit + 1))
+    return "\n".join(shown[:limit] + ["# ..."] * (len(shown) > limit)) + "\n"
 
 
 def format_arg(node: UOp) -> str:
-    """`arg` as it stands between the brackets: the same in every process, and empty for None. A
-    body is its content hash.
+    """Format `arg` as between the brackets: stable across processes, empty for None. Bodies are
+    content hashes.
 
     Raises:
         GraphError: if the arg holds an object without a text form.
@@ -44,20 +44,18 @@ def format_arg(node: UOp) -> str:
     """
     if node.arg is None:
         return ""
-    return format_top(node, _refuse(node))
+    return format_top(node, _make_fallback(node))
 
 
 @defines("_hash")
 def hash_node(node: UOp) -> str:
-    """The content hash of a node whose operands have theirs."""
-    parts = [node.op.name, node.dtype.short, format_arg(node), *(s.content_hash for s in node.src)]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+    """The content hash of a node, from the hashes of its operands."""
+    fields = [node.op.name, node.dtype.short, format_arg(node), *(s.content_hash for s in node.src)]
+    return hashlib.blake2b("\0".join(fields).encode(), digest_size=16).hexdigest()
 
 
 def format_top(node: UOp, fallback: Callable[[object], str]) -> str:
-    """What stands between the brackets for a node with an arg; `fallback` spells a value that has
-    no text form.
-    """
+    """Format the text between the brackets; `fallback` formats values without a text form."""
     arg = node.arg
     if node.op is Op.CONST and node.dtype.is_float:
         return format_value(float(arg), fallback)
@@ -71,7 +69,7 @@ def format_top(node: UOp, fallback: Callable[[object], str]) -> str:
 
 
 def format_value(value: object, fallback: Callable[[object], str]) -> str:
-    """One value of an arg; `fallback` spells what has no text form."""
+    """Format one value of an arg; `fallback` formats values without a text form."""
     match value:
         case None:
             return "none"
@@ -108,18 +106,18 @@ def _iter_lines(root: UOp) -> Iterator[str]:
     names: dict[UOp, str] = {}
     for node in _iter_nodes(root, names):
         names[node] = f"%{len(names)}"
-        parts = [names[node], "=", node.op.name]
+        fields = [names[node], "=", node.op.name]
         if node.dtype is not void:
-            parts.append(node.dtype.short)
+            fields.append(node.dtype.short)
         if node.src:
-            parts.append(", ".join(names[s] for s in node.src))
+            fields.append(", ".join(names[s] for s in node.src))
         if node.arg is not None:
-            parts.append(f"[{format_top(node, lambda value: _name(names, value))}]")
-        yield " ".join(parts)
+            fields.append(f"[{format_top(node, lambda value: _name(names, value))}]")
+        yield " ".join(fields)
 
 
 def _iter_nodes(root: UOp, names: Mapping[UOp, str]) -> Iterator[UOp]:
-    """The nodes without a name, operands and bodies first."""
+    """Iterate over the nodes that have no name yet, operands and bodies first."""
     for node in root.iter_toposort():
         if node not in names:
             for body in get_bodies(node):
@@ -131,8 +129,8 @@ def _name(names: Mapping[UOp, str], value: object) -> str:
     return names[value] if isinstance(value, UOp) else f"<{value!r}>"
 
 
-def _refuse(node: UOp) -> Callable[[object], str]:
-    def refuse(value: object) -> str:
+def _make_fallback(node: UOp) -> Callable[[object], str]:
+    def hash_or_raise(value: object) -> str:
         if isinstance(value, UOp):
             return value.content_hash
         raise GraphError(
@@ -140,11 +138,11 @@ def _refuse(node: UOp) -> Callable[[object], str]:
             node=node,
         )
 
-    return refuse
+    return hash_or_raise
 
 
 def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
-    # Optional last fields are left out where they have their defaults.
+    # Trailing optional fields with default values are omitted.
     if isinstance(arg, (ParamArg, KernelInfo)) and arg[-1] is None:
         return arg[:-1]
     if isinstance(arg, BufferizeArg) and not arg.number:
@@ -161,20 +159,20 @@ def _trim(arg: tuple[object, ...]) -> tuple[object, ...]:
 
 
 def _core_values(core: TensorCore) -> list[object]:
-    given: list[object] = [core.dims, core.group, core.dtypes, core.cycles, core.tiles]
-    while given[-1] == _CORE_DEFAULTS.get(len(given)):
-        given.pop()
-    return given
+    values: list[object] = [core.dims, core.group, core.dtypes, core.cycles, core.tiles]
+    while values[-1] == _CORE_DEFAULTS.get(len(values)):
+        values.pop()
+    return values
 
 
 _CORE_DEFAULTS: Final = {4: 1.0, 5: 0}
-"""By how many fields there are with it."""
+"""Defaults of trailing fields, by the number of fields up to and including them."""
 
 
 _NAN_BITS: Final = struct.pack(">d", math.nan)
 
 
 def _format_float(value: float) -> str:
-    # repr gives the shortest digits that read back exactly, and -0.0, inf and -inf.
+    # repr returns the shortest digits that read back exactly, and -0.0, inf and -inf.
     bits = struct.pack(">d", value)
     return repr(value) if not math.isnan(value) or bits == _NAN_BITS else f"nan:{bits.hex()}"

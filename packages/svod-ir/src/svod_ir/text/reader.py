@@ -1,4 +1,4 @@
-"""One line of text as tokens and values."""
+"""Tokenizer of one line of text."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OPENING: Final = ("[", "(")
 
 
 class Symbol(NamedTuple):
-    """A name that is no keyword."""
+    """A name that is not a keyword."""
 
     name: str
 
@@ -57,21 +57,21 @@ class Reader:
         self.number, self.line = number, line
         self.tokens: list[tuple[str, str]] = []
         self.position = 0
-        place, end = 0, len(line.rstrip())
-        while place < end:
-            found = _TOKEN.match(line, place)
-            if found is None or found.lastgroup is None:
-                raise self.error(f"cannot read {line[place:].strip()[:20]!r}")
-            if found.lastgroup != "comment":
-                touches = found[0] in _OPENING and found[0] == self._opening()
+        offset, end = 0, len(line.rstrip())
+        while offset < end:
+            match = _TOKEN.match(line, offset)
+            if match is None or match.lastgroup is None:
+                raise self.error(f"cannot read {line[offset:].strip()[:20]!r}")
+            if match.lastgroup != "comment":
+                touches = match[0] in _OPENING and match[0] == self._opening()
                 self.tokens.append(
-                    ("touch" if touches else found.lastgroup, found[found.lastgroup])
+                    ("touch" if touches else match.lastgroup, match[match.lastgroup])
                 )
-            place = found.end()
+            offset = match.end()
 
     def _opening(self) -> str:
-        """What belongs to the last token if it touches that: positions of a location, operands of a
-        function.
+        """The bracket that may directly follow the last token: of indices, or of a function's
+        operands.
         """
         kind, text = self.tokens[-1] if self.tokens else ("end", "")
         return "(" if kind == "word" else "[" if kind == "name" or text == ")" else ""
@@ -83,12 +83,12 @@ class Reader:
         return self.position == len(self.tokens)
 
     def peek(self, ahead: int = 0) -> tuple[str, str]:
-        place = self.position + ahead
-        return self.tokens[place] if place < len(self.tokens) else ("end", "the end of the line")
+        index = self.position + ahead
+        return self.tokens[index] if index < len(self.tokens) else ("end", "the end of the line")
 
     def take(self, kind: str) -> str:
-        found, text = self.peek()
-        if found != kind:
+        token_kind, text = self.peek()
+        if token_kind != kind:
             meaning = {
                 "name": "a node such as %0",
                 "word": "an op or a dtype",
@@ -118,24 +118,24 @@ class Reader:
             raise self.error(f"expected {sign!r}, found {self.peek()[1]!r}")
 
     def take_names(self) -> list[str]:
-        """Names with commas between, up to the brackets or the end of the line; none where anything
-        else is among them.
+        """Read comma-separated names up to the brackets or the end of the line; empty if there are
+        other tokens.
         """
         names: list[str] = []
-        place, tokens = self.position, self.tokens
-        while place < len(tokens) and tokens[place][0] == "name":
-            names.append(tokens[place][1])
-            place += 1
-            if place == len(tokens) or tokens[place] == ("sign", "["):
-                self.position = place
+        index, tokens = self.position, self.tokens
+        while index < len(tokens) and tokens[index][0] == "name":
+            names.append(tokens[index][1])
+            index += 1
+            if index == len(tokens) or tokens[index] == ("sign", "["):
+                self.position = index
                 return names
-            if tokens[place] != ("sign", ","):
+            if tokens[index] != ("sign", ","):
                 break
-            place += 1
+            index += 1
         return []
 
     def read_values(self, closing: str) -> tuple[object, ...]:
-        """Values up to the closing sign; a comma may follow the last one."""
+        """Read values up to the closing sign; a trailing comma is allowed."""
         values: list[object] = []
         while not self.accept(closing):
             values.append(self.read_value())

@@ -19,7 +19,7 @@ from svod_dtype import AddressSpace, index, void
 from svod_ir import AxisType, FreshIds, KernelInfo, Op, ParamArg, UOp
 from svod_ir.custom_function import read_signature
 from svod_ir.ops import MEMORY
-from svod_ir.origins import hand_on
+from svod_ir.origins import propagate_labels
 from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.kernelize.bodies.arguments import get_argument, is_read_later
@@ -67,7 +67,7 @@ def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) 
             buffer = filled.get(memory, memory)
         effects = [effect for reader in readers for effect in filled[reader].dependencies]
         call = _make_call(node, buffer.after(*effects), filled)
-        hand_on(call, (node,))
+        propagate_labels(call, (node,))
         filled[node] = buffer.unordered.after(call)
     return UOp(Op.SINK, void, tuple(filled[s] for s in sink.src), sink.arg)
 
@@ -175,8 +175,8 @@ def _fill_fused(
         call = UOp(
             Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings)
         )
-        hand_on(call, loop.arg.body.toposort())
-        hand_on(call, nodes)
+        propagate_labels(call, loop.arg.body.toposort())
+        propagate_labels(call, nodes)
         made |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
     return made
 
@@ -199,7 +199,7 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
         )
         return UOp(Op.CALL, void, (body, *kernel.arguments))
     if value.op is Op.CUSTOM_FUNCTION:
-        read = read_signature(value).read
+        read = read_signature(value).arrays
         arguments = tuple(get_argument(s, filled) for s in read)
         body = UOp(
             Op.CUSTOM_FUNCTION, void, tuple(s for s in value.src if s not in read), value.arg

@@ -23,7 +23,7 @@ from typing import TypeAlias
 
 from svod_dtype import void
 from svod_ir import Op, UOp
-from svod_ir.origins import hand_on
+from svod_ir.origins import propagate_labels
 from svod_schedule.kernelize.bodies.joined_body import (
     Elementwise,
     find_elementwise,
@@ -319,7 +319,7 @@ def _rebuild(sink: UOp, order: Sequence[_Group], calls: _Calls) -> UOp:
         body = make_joined_body(calls.get_kernels(group), list(arguments))
         waiting = (_wait(memory, found, set(own), done) for memory, found in arguments.items())
         joined = UOp(Op.CALL, void, (body, *waiting))
-        hand_on(joined, own)
+        propagate_labels(joined, own)
         done.update(dict.fromkeys(own, joined))
     return _rewrite(sink, done)
 

@@ -26,13 +26,13 @@ from svod_ir import (
     Op,
     UOp,
     make_alu,
+    make_broadcasted_iota,
     make_cast,
     make_expand,
     make_flip,
     make_gather,
     make_pad,
     make_permute,
-    make_positions,
     make_reduce_axis,
     make_reshape,
     make_shrink,
@@ -128,7 +128,7 @@ def _put_one(node: UOp) -> UOp:
     axis: int = node.arg.axis
     n_axes, shape = len(node.position.shape), node.shape
     position = make_expand(make_reshape(make_cast(node.position, int64), [1] * len(shape)), shape)
-    places = make_positions(shape, axis, int64)
+    places = make_broadcasted_iota(shape, axis, int64)
     value = make_expand(make_reshape(node.source, _replaced(node.source, axis, n_axes, 1)), shape)
     return make_alu(Op.WHERE, make_alu(Op.EQ, places, position), value, UOp.const(node.dtype, 0))
 
@@ -250,7 +250,7 @@ def _overlap(
     n_strides, n_summed = overlap.count_strides(windows.size), terms.n_summed
     if overlap.n_pieces > 1:
         shape = (n_strides, overlap.n_pieces)
-        stride, piece = (make_positions(shape, a, int64) for a in range(2))
+        stride, piece = (make_broadcasted_iota(shape, a, int64) for a in range(2))
         x = make_gather(x, (stride - piece * overlap.distance) * overlap.n_pieces + piece, axis)
         x = make_permute(x, (*range(axis + 1), *range(axis + 2, len(x.shape)), axis + 1))
         n_summed += 1

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from svod_ir import Op, UOp, make_permute, make_reshape
 from svod_ir.ops import ELEMENTWISE
-from svod_ir.origins import hand_on, make_images
+from svod_ir.origins import make_images, propagate_labels
 from svod_schedule.rangeify.analysis.readers import count_readers
 
 __all__ = ["permute_early"]
@@ -53,7 +53,7 @@ class _Pusher:
     def _push(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
         """The permutation by `axes` of `node`, which has one reader if it is changed at all."""
         pushed = self._permute(node, axes, depth)
-        hand_on(pushed, (node,))
+        propagate_labels(pushed, (node,))
         return pushed
 
     def _permute(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:

@@ -52,7 +52,7 @@ from svod_ir.loops import (
     map_bodies,
 )
 from svod_ir.ops import ELEMENTWISE
-from svod_ir.origins import hand_on, make_images
+from svod_ir.origins import make_images, propagate_labels
 from svod_ir.placement import Placement, lay_out
 
 __all__ = ["shard_values"]
@@ -80,7 +80,7 @@ class _Writer:
         """Write `node`, whose operands are written."""
         self._write(node, node.placement)
         for shard in self.shards.get(node, ()):
-            hand_on(shard, (node,))
+            propagate_labels(shard, (node,))
 
     def _write(self, node: UOp, placement: Placement) -> None:
         if node.op is Op.MULTI:

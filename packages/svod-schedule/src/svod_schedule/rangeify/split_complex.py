@@ -37,7 +37,7 @@ from svod_ir import (
 )
 from svod_ir.loops import get_bodies, map_bodies
 from svod_ir.ops import MARKS, MOVEMENT
-from svod_ir.origins import hand_on, make_images
+from svod_ir.origins import make_images, propagate_labels
 from svod_ir.sizes import max_size
 
 __all__ = ["split_complex"]
@@ -157,7 +157,7 @@ class _PairWriter:
             *self.pairs.get(node, ()),
             *((self.wholes[node],) if node in self.wholes else ()),
         ):
-            hand_on(image, (node,))
+            propagate_labels(image, (node,))
 
     def _copy(self, source: UOp, node: UOp) -> None:
         if source in self.pairs:

@@ -56,7 +56,7 @@ def _is_kept(graph: TensorGraph, context: Context, config: PrepareConfig) -> boo
     """
     return (
         get_kernel_store().store.max_bytes > 0
-        and not (config.disable_schedule_cache or context.options.looks_at_passes or is_observed())
+        and not (config.disable_schedule_cache or context.options.needs_passes or is_observed())
         # Passes of one's own are code that has no name, and lines are told to nodes while they are
         # rewritten.
         and config.passes is None

@@ -21,7 +21,7 @@ def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> St
     """The kernel that an earlier process stored under `key`; None too where someone wants to see
     the passes run.
     """
-    if options.looks_at_passes:
+    if options.needs_passes:
         return None
     return get_kernel_store().find(_make_parts(key, device))
 

@@ -10,7 +10,7 @@ from svod_dtype import UserError
 from svod_ir import Op, UOp
 from svod_ir.derivatives import (
     list_sources,
-    make_given_gradients,
+    make_custom_gradients,
     make_placeholder_like,
     make_traced,
     sort_nodes,
@@ -86,7 +86,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
         parts = _run(f, backward, made.unflatten([cotangents.get(n) for n in range(len(outputs))]))
         found = _read_parts(parts, structure, leaves)
         operands = [_Operand(node, found[n]) for n, node in traced.items()]
-        marked = make_given_gradients(
+        marked = make_custom_gradients(
             nodes,
             list(placeholders.values()),
             [o.node for o in operands],

@@ -77,7 +77,7 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
         ]
         for array in inputs:
             array.flags.writeable = False
-        function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.numbers))
+        function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.scalars))
         if not memory.is_host_addressable:
             memory.copyin(content)
 

@@ -355,7 +355,7 @@ _SPECIAL: Final = (
 CASES: Final = (*_ELEMENTWISE, *_ARRANGED, *_SUMS, *_LAYERS, *_SAMPLES, *_SPECIAL, *IMAGE_CASES)
 
 NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
-    "it gives no floats": (
+    "it does not return floats": (
         *(
             "bitwise_and",
             "bitwise_or",

@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 from svod_dtype import DType, index, void
 from svod_ir import AxisType, BufferArg, Op, ParamArg, RepeatArg, UOp
 from svod_ir.loops import MAX_ITERATIONS, find_count, get_bodies, make_results
-from svod_ir.origins import hand_on
+from svod_ir.origins import propagate_labels
 from svod_ir.sizes import max_size
 from svod_schedule.kernelize.bodies.arguments import get_argument
 
@@ -67,7 +67,7 @@ def fill_results(
             repeat.make_branch(graph, number, len(graphs)) for number, graph in enumerate(graphs)
         ]
     for call in calls:
-        hand_on(call.body, results)
+        propagate_labels(call.body, results)
     return {node: repeat.results[_position_of(node)].after(*calls) for node in results}
 
 

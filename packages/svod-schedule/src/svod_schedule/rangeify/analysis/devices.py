@@ -47,7 +47,7 @@ def get_read_whole(node: UOp) -> tuple[UOp, ...]:
     """
     match node.op:
         case Op.CUSTOM_FUNCTION:
-            return read_signature(node).read
+            return read_signature(node).arrays
         case Op.RESULT:
             return _get_repeat_read(node.source)
         case _:
@@ -59,8 +59,8 @@ def list_positions_read_whole(node: UOp) -> range | tuple[int, ...]:
     match node.op:
         case Op.CUSTOM_FUNCTION if node.dtype is not void:
             signature = read_signature(node)
-            end = len(node.src) - len(signature.numbers)
-            return range(end - len(signature.read), end)
+            end = len(node.src) - len(signature.scalars)
+            return range(end - len(signature.arrays), end)
         case Op.LOOP | Op.SWITCH:
             read = set(_get_repeat_read(node))
             first = 0 if _is_count_read(node) else 1

@@ -16,7 +16,7 @@ from collections.abc import Generator, Iterator, Mapping
 from svod_dtype import AddressSpace, index
 from svod_ir import BufferizeArg, Op, UOp, make_alu
 from svod_ir.ops import ELEMENTWISE, MARKS, MEMORY, MOVEMENT
-from svod_ir.origins import hand_on
+from svod_ir.origins import propagate_labels
 from svod_schedule._loops import identity_of
 from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.rangeify.analysis.coordinates import (
@@ -71,7 +71,7 @@ class Puller:
         self.values.clear()
         self.row_values.clear()
         self._fill(node)
-        hand_on(self.bufferized[node], self._iter_computed(node))
+        propagate_labels(self.bufferized[node], self._iter_computed(node))
 
     def _iter_computed(self, node: UOp) -> Iterator[UOp]:
         """The nodes that were pulled for `node`, without those that have memory of their own."""
@@ -129,7 +129,7 @@ class Puller:
         key = (node, self.device)
         if key not in self.copies:
             self.copies[key] = self._copy(memory, node)
-            hand_on(self.copies[key], (node,))
+            propagate_labels(self.copies[key], (node,))
         return self.copies[key]
 
     def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:

@@ -20,10 +20,10 @@ from svod_ir import (
     UOp,
     index_dtype_for,
     make_alu,
+    make_broadcasted_iota,
     make_check,
     make_gather,
     make_permute,
-    make_positions,
     make_reshape,
     make_shrink,
 )
@@ -128,7 +128,7 @@ def _take_one_gradient(
 ) -> tuple[Tensor, None]:
     # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
     x, positions = operands
-    places = x.from_uop(make_positions(x.shape, axis))
+    places = x.from_uop(make_broadcasted_iota(x.shape, axis))
     return places.eq(positions).where(cotangent, 0.0), None
 
 
@@ -496,7 +496,7 @@ def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
     """What `take_along_axis` gives for `positions`, which are counted from the front."""
     ndim = len(source.shape)
     coordinates = [
-        positions if a == axis else make_positions(positions.shape, a) for a in range(ndim)
+        positions if a == axis else make_broadcasted_iota(positions.shape, a) for a in range(ndim)
     ]
     outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(positions.shape))
     part = make_shrink(source, tuple((0, s) for s in outer))

@@ -15,8 +15,8 @@ from svod_ir import (
     SInt,
     UOp,
     make_alu,
+    make_broadcasted_iota,
     make_pad,
-    make_positions,
 )
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
@@ -279,8 +279,8 @@ def _triangle(x: Tensor, operation: str, k: int, *, is_upper: bool) -> Tensor:
     if x.ndim < 2:
         raise AxisError(operation=operation, axis=-2, ndim=x.ndim)
     rows, columns = x.shape[-2:]
-    row = make_positions((rows, columns), 0, int64) + UOp.const(int64, k)
-    column = make_positions((rows, columns), 1, int64)
+    row = make_broadcasted_iota((rows, columns), 0, int64) + UOp.const(int64, k)
+    column = make_broadcasted_iota((rows, columns), 1, int64)
     keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
     mask = broadcast_node(keep, x.shape)
     return x.from_uop(make_alu(Op.WHERE, mask, x.uop, make_constant(0, x.dtype)))

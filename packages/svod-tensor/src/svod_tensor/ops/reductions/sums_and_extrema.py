@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from svod_dtype import DType, bool_, int32, int64, to_dtype, uint32
-from svod_ir import Op, UOp, make_alu, make_positions, make_reduce_axis
+from svod_ir import Op, UOp, make_alu, make_broadcasted_iota, make_reduce_axis
 from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.core.base import DTypeLike
@@ -359,7 +359,7 @@ def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims:
     size = x.shape[axis]
     # If there is a NaN the peak is NaN, and equals nothing; otherwise no element is NaN.
     found = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
-    position = make_positions(x.shape, axis)
+    position = make_broadcasted_iota(x.shape, axis)
     last = (
         (size - 1).cast(position.dtype)
         if isinstance(size, UOp)
