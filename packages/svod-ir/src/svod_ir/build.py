@@ -236,7 +236,9 @@ def make_as_complex(x: UOp) -> UOp:
         raise OperandError(operation="as_complex", found=x.dtype, expected="float32 or float64")
     if x.shape[-1:] != (2,):
         raise ShapeError(
-            operation="as_complex", shape=x.shape, problem="needs a last axis of size 2"
+            operation="as_complex",
+            shape=x.shape,
+            problem=f"last axis must have size 2: {format_shape(x.shape)}",
         )
     return UOp(Op.AS_COMPLEX, _COMPLEX_OF[x.dtype], (x,))
 
@@ -257,15 +259,16 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
     if shape == x.shape:
         return x
     if any(isinstance(s, int) and s < 0 for s in shape):
-        raise ShapeError(operation="reshape", shape=shape, problem="has a negative size")
+        problem = f"negative dimensions are not allowed: {format_shape(shape)}"
+        raise ShapeError(operation="reshape", shape=shape, problem=problem)
     old, new = product(x.shape), product(shape)
     if old != new:
         raise ShapeError(
             operation="reshape",
             shape=x.shape,
             problem=(
-                f"holds {format_size(old)} elements, but {format_shape(shape)} holds"
-                f" {format_size(new)}"
+                f"cannot reshape tensor of size {format_size(old)} into shape"
+                f" {format_shape(shape)}, which has size {format_size(new)}"
             ),
         )
     if x.op is Op.RESHAPE:
@@ -282,7 +285,9 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
         raise ShapeError(
             operation="expand",
             shape=x.shape,
-            problem=f"has {len(x.shape)} axes, but {format_shape(shape)} has {len(shape)}",
+            problem=(
+                f"the target shape {format_shape(shape)} must have as many dimensions as the shape {format_shape(x.shape)}"
+            ),
         )
     for axis, (old, new) in enumerate(zip(x.shape, shape, strict=True)):
         if old != new and old != 1:
@@ -290,8 +295,8 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
                 operation="expand",
                 shape=x.shape,
                 problem=(
-                    f"has size {format_size(old)} on axis {axis}, which cannot be expanded to"
-                    f" {format_size(new)}"
+                    f"the expanded size {format_size(new)} must match the existing size"
+                    f" {format_size(old)} at axis {axis} of shape {format_shape(x.shape)}"
                 ),
             )
     return with_sizes(Op.EXPAND, x, shape)
@@ -304,7 +309,9 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
         raise ShapeError(
             operation="permute",
             shape=x.shape,
-            problem=f"has {len(x.shape)} axes, but {axes} is not a permutation of them",
+            problem=(
+                f"axes {axes} are not a permutation of the axes of shape {format_shape(x.shape)}"
+            ),
         )
     if axes == tuple(range(len(axes))):
         return x
@@ -320,13 +327,13 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
         raise ShapeError(
             operation="pad",
             shape=x.shape,
-            problem=f"needs {len(x.shape)} pairs, not {len(padding)}",
+            problem=f"expected {len(x.shape)} pairs of widths, one per axis, got {len(padding)}",
         )
     if any(isinstance(n, int) and n < 0 for n in flat):
         raise ShapeError(
             operation="pad",
             shape=x.shape,
-            problem=f"cannot be padded by a negative amount: {tuple(padding)}",
+            problem=f"widths must not be negative: {tuple(padding)}",
             hint="crop with shrink",
         )
     return (
@@ -343,7 +350,7 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
         raise ShapeError(
             operation="shrink",
             shape=x.shape,
-            problem=f"needs {len(x.shape)} pairs, not {len(bounds)}",
+            problem=f"expected {len(x.shape)} pairs of bounds, one per axis, got {len(bounds)}",
         )
     for size, (begin, end) in zip(x.shape, bounds, strict=True):
         if (
@@ -353,7 +360,9 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
             and not 0 <= begin <= end <= size
         ):
             raise ShapeError(
-                operation="shrink", shape=x.shape, problem=f"cannot be sliced {begin}:{end}"
+                operation="shrink",
+                shape=x.shape,
+                problem=f"slice {begin}:{end} is out of bounds for shape {format_shape(x.shape)}",
             )
     if all((b, e) == (0, s) for s, (b, e) in zip(x.shape, bounds, strict=True)):
         return x
@@ -364,7 +373,9 @@ def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
     """Reverse the axes whose flag is set."""
     if len(flags) != len(x.shape):
         raise ShapeError(
-            operation="flip", shape=x.shape, problem=f"needs {len(x.shape)} flags, not {len(flags)}"
+            operation="flip",
+            shape=x.shape,
+            problem=f"expected {len(x.shape)} flags, one per axis, got {len(flags)}",
         )
     return UOp(Op.FLIP, x.dtype, (x,), tuple(bool(f) for f in flags)) if any(flags) else x
 
@@ -413,13 +424,15 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
             operation="scatter_add",
             shape=x.shape,
             problem=(
-                f"has sizes {format_shape(named)} from axis {axis} on, but the indices have shape"
-                f" {format_shape(indices.shape)}"
+                f"indices of shape {format_shape(indices.shape)} do not match the sizes"
+                f" {format_shape(named)} of the values from axis {axis}"
             ),
         )
     size = normalize_size(size)
     if isinstance(size, int) and size < 0:
-        raise ShapeError(operation="scatter_add", shape=(size,), problem="has a negative size")
+        raise ShapeError(
+            operation="scatter_add", shape=(size,), problem=f"size must not be negative: {size}"
+        )
     is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
     wide = make_cast(x, float32) if is_narrow else x
     operands, known = (

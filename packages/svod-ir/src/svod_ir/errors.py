@@ -50,13 +50,13 @@ __all__ = [
 
 
 class ShapeError(UserError, ValueError):
-    """A shape that an operation cannot use."""
+    """A shape that an operation cannot use; `problem` is a clause that shows the shape."""
 
     def __init__(
         self, *, operation: str, shape: tuple[object, ...], problem: str, hint: str | None = None
     ) -> None:
         self.operation, self.shape = operation, shape
-        super().__init__(f"{operation}: shape {format_shape(shape)} {problem}", hint=hint)
+        super().__init__(f"{operation}: {problem}", hint=hint)
 
 
 class BroadcastError(ShapeError):
@@ -68,8 +68,8 @@ class BroadcastError(ShapeError):
         sizes = " and ".join(shown) + (", bound separately" if shown[0] == shown[1] else "")
         UserError.__init__(
             self,
-            f"shapes {format_shape(left)} and {format_shape(right)} do not broadcast: axis {axis}"
-            f" has sizes {sizes}",
+            f"operands could not be broadcast together with shapes {format_shape(left)} and"
+            f" {format_shape(right)}: axis {axis} has sizes {sizes}",
             hint="sizes must be equal or 1, counted from the last axis; reshape or expand one side",
         )
         self.operation, self.shape = "broadcast", left
@@ -82,7 +82,8 @@ class AxisError(UserError, IndexError):
         self.operation, self.axis, self.ndim = operation, axis, ndim
         allowed = f"use {-ndim} to {ndim - 1}" if ndim else "a 0-d tensor has no axes"
         super().__init__(
-            f"{operation}: axis {axis} is out of range for {ndim} dimensions", hint=allowed
+            f"{operation}: axis {axis} is out of bounds for a tensor of dimension {ndim}",
+            hint=allowed,
         )
 
 
@@ -93,7 +94,7 @@ class OperandError(UserError, TypeError):
         self, *, operation: str, found: object, expected: str, hint: str | None = None
     ) -> None:
         self.operation, self.found = operation, found
-        super().__init__(f"{operation} takes {expected}, not {found}", hint=hint)
+        super().__init__(f"{operation}: expected {expected}, got {found}", hint=hint)
 
 
 class NotDifferentiableError(UserError, TypeError):

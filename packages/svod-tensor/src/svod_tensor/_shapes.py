@@ -133,7 +133,9 @@ def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
         return (normalize_axis(operation, axes, ndim),)
     result = tuple(normalize_axis(operation, a, ndim) for a in axes)
     if len(set(result)) != len(result):
-        raise ShapeError(operation=operation, shape=tuple(axes), problem="names an axis twice")
+        raise ShapeError(
+            operation=operation, shape=tuple(axes), problem=f"repeated axis in {tuple(axes)}"
+        )
     return result
 
 

@@ -65,7 +65,7 @@ def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
         raise ShapeError(
             operation=operation,
             shape=x.shape,
-            problem=f"gives {n} points to transform on axis {axis}",
+            problem=f"invalid number of data points ({n}) along axis {axis}",
         )
     if n == size:
         return x

@@ -197,7 +197,7 @@ def _read_axes(
         raise ShapeError(
             operation=operation,
             shape=tuple(sizes),
-            problem=f"is not one size for each of {len(places)} axes",
+            problem=f"sizes {tuple(sizes)} and axes {tuple(axes)} must have the same length",
         )
     return sizes, places
 
@@ -207,6 +207,5 @@ def _check_some(operation: str, x: Tensor, axes: Sequence[int]) -> None:
         raise ShapeError(
             operation=operation,
             shape=x.shape,
-            problem="is transformed along no axis",
-            hint="name one",
+            problem=f"at least 1 axis must be transformed: axes={tuple(axes)}",
         )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TypeAlias, overload
 
 from svod_dtype import bool_, float64, int64, to_dtype
-from svod_ir import OperandError, ShapeError, SInt, UOp
+from svod_ir import OperandError, ShapeError, SInt, UOp, format_shape
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import to_shape
@@ -70,7 +70,9 @@ def custom_function(
     for shape in (*(s.shape for s in specs), *(x.shape for x in inputs)):
         if not all(map(max_size, shape)):
             raise ShapeError(
-                operation=f"custom function {kind!r}", shape=shape, problem="has no elements"
+                operation=f"custom function {kind!r}",
+                shape=shape,
+                problem=f"zero-size operands and results are not supported: {format_shape(shape)}",
             )
     for x in inputs:
         if x.sharding is not None:

@@ -6,7 +6,7 @@ from functools import reduce
 from typing import TYPE_CHECKING
 
 from svod_dtype import DType, default_float, promote_types
-from svod_ir import AxisError, ShapeError
+from svod_ir import AxisError, ShapeError, format_shape
 from svod_tensor.ops.core.operands import to_tensors
 from svod_tensor.ops.core.rounding import accumulation_dtype
 
@@ -62,5 +62,5 @@ def check_square(operation: str, x: Tensor) -> None:
         raise ShapeError(
             operation=operation,
             shape=x.shape,
-            problem="has no square matrices in its last two axes",
+            problem=f"last 2 dimensions must be square: {format_shape(x.shape)}",
         )

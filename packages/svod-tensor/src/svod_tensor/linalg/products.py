@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_dtype import promote_types
-from svod_ir import ShapeError
+from svod_ir import ShapeError, format_shape
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor.linalg._operands import round_to
@@ -56,7 +56,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
             raise ShapeError(
                 operation="cross",
                 shape=given.shape,
-                problem=f"has not three elements on axis {axis}",
+                problem=f"axis {axis} must have size 3: {format_shape(given.shape)}",
             )
     kind = promote_types(x.dtype, y.dtype)
     wide = accumulation_dtype(kind)
@@ -142,12 +142,12 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
         raise ShapeError(
             operation="multi_dot",
             shape=(len(given),),
-            problem="is too few matrices",
-            hint="give two or more",
+            problem=f"expected at least two arrays, got {len(given)}",
         )
     for number, x in enumerate(given):
         if x.ndim != 2 and not (x.ndim == 1 and number in (0, len(given) - 1)):
-            raise ShapeError(operation="multi_dot", shape=x.shape, problem="is no matrix")
+            problem = f"expected matrices, got an array of shape {format_shape(x.shape)}"
+            raise ShapeError(operation="multi_dot", shape=x.shape, problem=problem)
     is_row, is_column = given[0].ndim == 1, given[-1].ndim == 1
     matrices = list(given)
     matrices[0] = matrices[0].unsqueeze(0) if is_row else matrices[0]
@@ -208,7 +208,7 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
             raise ShapeError(
                 operation="outer",
                 shape=given.shape,
-                problem="is no vector",
+                problem=f"expected a vector, got shape {format_shape(given.shape)}",
                 hint="write x.flatten()",
             )
     return x.outer(y)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from svod_ir import ShapeError
+from svod_ir import ShapeError, format_shape
 from svod_ir.sizes import product
 from svod_tensor._shapes import normalize_axes
 from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
@@ -209,8 +209,7 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
         raise ShapeError(
             operation="tensorinv",
             shape=a.shape,
-            problem=f"has no first {ind} axes",
-            hint="give ind from 1 on",
+            problem=f"ind must be between 1 and {a.ndim}, got {ind}",
         )
     rows, columns = a.shape[:ind], a.shape[ind:]
     return inv(a.reshape(product(rows), product(columns))).reshape(*columns, *rows)
@@ -239,7 +238,9 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
     shape = a.shape[b.ndim :]
     if a.ndim < b.ndim or product(a.shape[: b.ndim]) != b.size:
         raise ShapeError(
-            operation="tensorsolve", shape=a.shape, problem=f"does not begin with {b.shape}"
+            operation="tensorsolve",
+            shape=a.shape,
+            problem=f"shapes {format_shape(a.shape)} and {format_shape(b.shape)} do not match",
         )
     return solve(a.reshape(b.size, product(shape)), b.flatten()).reshape(*shape)
 
@@ -249,6 +250,11 @@ def _to_columns(operation: str, a: Tensor, b: Tensor) -> Tensor:
     columns = b.unsqueeze(-1) if b.ndim == 1 else b
     if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
         raise ShapeError(
-            operation=operation, shape=b.shape, problem=f"does not fit matrices of shape {a.shape}"
+            operation=operation,
+            shape=b.shape,
+            problem=(
+                f"right-hand side {format_shape(b.shape)} does not match matrices"
+                f" {format_shape(a.shape)}"
+            ),
         )
     return columns

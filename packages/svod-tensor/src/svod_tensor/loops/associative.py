@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, cast
 
-from svod_ir import OperandError, ShapeError, SInt, format_size
+from svod_ir import OperandError, ShapeError, SInt, format_shape, format_size
 from svod_ir.sizes import bounds_of_size
 from svod_tensor._shapes import normalize_axis
 from svod_tensor._trees import Structure, flatten
@@ -94,8 +94,8 @@ def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structu
     for size, tensor, path in zip(sizes, tensors, structure.paths, strict=True):
         if size != sizes[0]:
             problem = (
-                f"of elems{path} has another size along the axis than elems{structure.paths[0]},"
-                f" {format_size(sizes[0])}"
+                f"elems{path} of shape {format_shape(tensor.shape)} and elems{structure.paths[0]}"
+                f" must have the same size along the axis, {format_size(sizes[0])}"
             )
             raise ShapeError(operation="associative_scan", shape=tensor.shape, problem=problem)
     return sizes[0]
@@ -145,6 +145,9 @@ def _check_like(made: object, like: Tensor, path: str) -> Tensor:
             hint=f"cast what it returns with .cast({like.dtype})",
         )
     if tensor.shape != like.shape:
-        problem = f"is what the function returns for elems{path}, of which it got {like.shape}"
+        problem = (
+            f"the function returned shape {format_shape(tensor.shape)} for elems{path} of shape"
+            f" {format_shape(like.shape)}"
+        )
         raise ShapeError(operation="associative_scan", shape=tensor.shape, problem=problem)
     return tensor

@@ -77,7 +77,11 @@ def run_layers(
         raise OperandError(operation=kind.operation, found=n_layers, expected="at least one layer")
     if x.ndim not in (2, 3):
         raise ShapeError(
-            operation=kind.operation, shape=x.shape, problem="is not (steps, batch, inputs)"
+            operation=kind.operation,
+            shape=x.shape,
+            problem=(
+                f"expected an input of shape (steps, batch, inputs), got {format_shape(x.shape)}"
+            ),
         )
     cells = _arrange(kind, weights, n_layers, n_directions)
     is_batched = x.ndim == 3
@@ -227,7 +231,7 @@ def _check_weights(kind: CellKind, name: str, weights: _CellWeights, x: Tensor, 
 
 
 def _refuse_shape(kind: CellKind, tensor: Tensor, name: str, wanted: tuple[SInt, ...]) -> NoReturn:
-    problem = f"of {name} is not {format_shape(wanted)}"
+    problem = f"expected {name} of shape {format_shape(wanted)}, got {format_shape(tensor.shape)}"
     raise ShapeError(operation=kind.operation, shape=tensor.shape, problem=problem)
 
 

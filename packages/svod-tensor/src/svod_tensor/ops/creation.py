@@ -13,6 +13,7 @@ from svod_ir import (
     ShapeError,
     SInt,
     UOp,
+    format_shape,
     make_alu,
     make_cast,
     make_expand,
@@ -291,7 +292,9 @@ def arange(
     start, stop = (0, start) if stop is None else (start, stop)
     has_floats = any(isinstance(v, float) for v in (start, stop, step))
     if step == 0:
-        raise ShapeError(operation="arange", shape=(start, stop, step), problem="has a step of 0")
+        raise ShapeError(
+            operation="arange", shape=(start, stop, step), problem="step must not be zero"
+        )
     count = _count_steps(start, stop, step)
     last = start + max(max_size(count) - 1, 0) * step
     kind = (
@@ -461,7 +464,8 @@ def check_sizes(operation: str, shape: Shape) -> Shape:
         ShapeError: if a size is negative.
     """
     if any(isinstance(s, int) and s < 0 for s in shape):
-        raise ShapeError(operation=operation, shape=shape, problem="has a negative size")
+        problem = f"negative dimensions are not allowed: {format_shape(shape)}"
+        raise ShapeError(operation=operation, shape=shape, problem=problem)
     return shape
 
 
@@ -488,7 +492,7 @@ def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> 
         raise ShapeError(
             operation="arange",
             shape=(start, stop, step),
-            problem="does not say how many numbers it has",
+            problem=f"cannot compute the length of arange({start}, {stop}, {step})",
         )
     return max(0, math.ceil(distance))
 

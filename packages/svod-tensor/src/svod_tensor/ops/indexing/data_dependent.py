@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from svod_dtype import bool_
-from svod_ir import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import as_tensor, slice_axis
@@ -84,7 +84,11 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     import numpy as np
 
     if not x.ndim:
-        raise ShapeError(operation="nonzero", shape=(), problem="has no axes: use x.reshape(1)")
+        raise ShapeError(
+            operation="nonzero",
+            shape=(),
+            problem="nonzero of a 0-d tensor is not allowed: use x.reshape(1)",
+        )
     found = np.nonzero(read_values(x.cast(bool_), "nonzero"))
     return tuple(as_tensor(places.astype(np.int64), x) for places in found)
 
@@ -131,7 +135,7 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
     (size,) = concrete_shape("compress", (x.shape[axis],))
     known = read_values(condition, "compress")
     if known.ndim != 1 or len(known) > size:
-        problem = f"is no condition of one axis for {size} slices"
+        problem = f"condition must be 1-d with at most {size} elements: {format_shape(known.shape)}"
         raise ShapeError(operation="compress", shape=known.shape, problem=problem)
     return x.take(np.nonzero(known)[0].astype(np.int64), axis)
 
@@ -234,7 +238,7 @@ def repeat_each(x: Tensor, repeats: TensorBase | Sequence[int], axis: int) -> Te
         )
     times = counts.astype(np.int64)
     if times.ndim > 1 or times.size not in (1, size) or (times < 0).any():
-        problem = f"is no number of repetitions for each of {size} elements"
+        problem = f"repeats must be one count or {size} counts, and not negative"
         raise ShapeError(operation="repeat", shape=counts.shape, problem=problem)
     each = np.broadcast_to(times.reshape(-1), (size,))
     return x.take(np.repeat(np.arange(size), each).astype(np.int64), axis)

@@ -18,6 +18,7 @@ from svod_ir import (
     ShapeError,
     SInt,
     UOp,
+    format_shape,
     index_dtype_for,
     make_alu,
     make_broadcasted_iota,
@@ -284,7 +285,10 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
             raise ShapeError(
                 operation="gather",
                 shape=indices.shape,
-                problem=f"is larger than {x.shape} on axis {a}",
+                problem=(
+                    f"indices {format_shape(indices.shape)} exceed the operand"
+                    f" {format_shape(x.shape)} along axis {a}"
+                ),
             )
     return _look_up_along(x, "gather", indices, axis)
 
@@ -307,7 +311,11 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
     if not x.dtype.is_int:
         raise OperandError(operation="embedding", found=x.dtype, expected="integer positions")
     if not weight.ndim:
-        raise ShapeError(operation="embedding", shape=weight.shape, problem="has no rows")
+        raise ShapeError(
+            operation="embedding",
+            shape=weight.shape,
+            problem="weight must have at least 1 dimension",
+        )
     return _take(weight, x, 0, "embedding")
 
 
@@ -332,7 +340,11 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
     if not x.dtype.is_int:
         raise OperandError(operation="one_hot", found=x.dtype, expected="integer classes")
     if n_classes < 0:
-        raise ShapeError(operation="one_hot", shape=(n_classes,), problem="has a negative size")
+        raise ShapeError(
+            operation="one_hot",
+            shape=(n_classes,),
+            problem=f"n_classes must not be negative: {n_classes}",
+        )
     classes = x.arange(n_classes, dtype=x.dtype if n_classes <= x.dtype.max else int64)
     return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
@@ -517,7 +529,7 @@ def _bring_inside(positions: Tensor, size: SInt, axis: int, mode: str) -> Tensor
     (known,) = concrete_shape("take", (size,))
     if not known:
         raise ShapeError(
-            operation="take", shape=(0,), problem=f"has nothing to take on axis {axis}"
+            operation="take", shape=(0,), problem=f"cannot take from the empty axis {axis}"
         )
     wide = positions.cast(int64)
     return wide.remainder(known) if mode == "wrap" else wide.clip(0, known - 1)
@@ -568,5 +580,11 @@ def _check_lookup(operation: str, source: TensorBase, indices: TensorBase, axis:
         raise OperandError(operation=operation, found=indices.dtype, expected="integer positions")
     if indices.ndim != source.ndim:
         raise ShapeError(
-            operation=operation, shape=indices.shape, problem=f"has not the axes of {source.shape}"
+            operation=operation,
+            shape=indices.shape,
+            problem=(
+                f"indices {format_shape(indices.shape)} and operand"
+                f" {format_shape(source.shape)} must have the same number of"
+                " dimensions"
+            ),
         )

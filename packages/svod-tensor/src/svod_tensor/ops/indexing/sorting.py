@@ -13,7 +13,7 @@ import operator
 from typing import TYPE_CHECKING, Final, Literal
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
-from svod_ir import ShapeError, SInt, make_gather
+from svod_ir import ShapeError, SInt, format_shape, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import check_within, normalize_axis
@@ -118,7 +118,9 @@ def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple
     size = x.shape[axis]
     if isinstance(size, int) and not 0 <= k <= size:
         raise ShapeError(
-            operation="topk", shape=x.shape, problem=f"has {size} elements on axis {axis}, not {k}"
+            operation="topk",
+            shape=x.shape,
+            problem=f"k={k} is out of range for axis {axis} with size {size}",
         )
     check_within("topk", axis, k, 0, size)
     order = _order(x, axis, k, is_descending=largest)
@@ -129,7 +131,9 @@ def _order(x: Tensor, axis: int, n: SInt, *, is_descending: bool) -> Tensor:
     """The positions of the first `n` elements in order along `axis`."""
     size = x.shape[axis]
     if max_size(size) >= 1 << 31:
-        raise ShapeError(operation="sort", shape=x.shape, problem=f"is too long on axis {axis}")
+        raise ShapeError(
+            operation="sort", shape=x.shape, problem=f"axis {axis} must be shorter than 2**31"
+        )
     moved = x.moveaxis(axis, -1)
     order = x.arange(size).cast(int64).broadcast_to(moved.shape)
     if max_size(size) < 2 or x.size == 0 or n == 0:
@@ -186,7 +190,9 @@ def searchsorted(
     """
     if x1.ndim != 1:
         raise ShapeError(
-            operation="searchsorted", shape=x1.shape, problem="is no sorted tensor of one axis"
+            operation="searchsorted",
+            shape=x1.shape,
+            problem=f"the sorted tensor must be 1-d: {format_shape(x1.shape)}",
         )
     if sorter is not None:
         return x1.take_along_axis(sorter, 0).searchsorted(x2, side)

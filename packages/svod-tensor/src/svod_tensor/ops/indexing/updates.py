@@ -18,6 +18,7 @@ from svod_ir import (
     OperandError,
     ShapeError,
     UOp,
+    format_shape,
     make_alu,
     make_check,
     make_gather,
@@ -123,7 +124,10 @@ def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
         raise ShapeError(
             operation="assignment to x[mask]",
             shape=mask.shape,
-            problem=f"is no beginning of {x.shape}",
+            problem=(
+                f"mask of shape {format_shape(mask.shape)} does not match the"
+                f" leading axes of {format_shape(x.shape)}"
+            ),
         )
     wide = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)).broadcast_to(x.shape)
     if value.ndim > x.ndim - mask.ndim:
@@ -229,8 +233,8 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
         if indices.shape != shape:
             if any(n not in (1, size) for n, size in zip(indices.shape, shape, strict=True)):
                 problem = (
-                    f"does not broadcast to {shape}, the shape of the tensor with its size on axis"
-                    f" {axis}"
+                    f"indices {format_shape(indices.shape)} could not be broadcast to"
+                    f" {format_shape(shape)}"
                 )
                 raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
             indices = as_tensor(indices, x).broadcast_to(shape)
@@ -545,5 +549,8 @@ def check_value(what: str, value: Shape, selected: Shape) -> None:
         raise ShapeError(
             operation=f"assignment to {what}",
             shape=value,
-            problem=f"does not broadcast to {selected}",
+            problem=(
+                f"could not broadcast value of shape {format_shape(value)} into"
+                f" shape {format_shape(selected)}"
+            ),
         )

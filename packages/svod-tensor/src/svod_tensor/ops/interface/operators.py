@@ -140,8 +140,8 @@ def _write_result(operation: str, x: Tensor, result: Tensor) -> Tensor:
             operation=operation,
             shape=x.shape,
             problem=(
-                "of the output operand doesn't match the broadcast shape"
-                f" {format_shape(result.shape)}"
+                f"output operand with shape {format_shape(x.shape)} doesn't match the broadcast"
+                f" shape {format_shape(result.shape)}"
             ),
             hint="write x = x + y for a new tensor of the broadcast shape",
         )

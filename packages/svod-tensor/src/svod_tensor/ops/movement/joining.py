@@ -122,14 +122,14 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
             raise ShapeError(
                 operation="split",
                 shape=x.shape,
-                problem=f"cannot be split into parts of size {sizes}",
+                problem=f"size must be positive: {sizes}",
             )
         sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
     if sum(sizes) != total:
         raise ShapeError(
             operation="split",
             shape=x.shape,
-            problem=f"has size {total} on axis {axis}, but {list(sizes)} add up to {sum(sizes)}",
+            problem=f"sizes {list(sizes)} sum to {sum(sizes)}, but axis {axis} has size {total}",
         )
     ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
     return tuple(
@@ -153,7 +153,9 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     (total,) = concrete_shape("chunk", (x.shape[axis],))
     if n_parts < 1:
         raise ShapeError(
-            operation="chunk", shape=x.shape, problem=f"cannot be cut into {n_parts} parts"
+            operation="chunk",
+            shape=x.shape,
+            problem=f"number of chunks must be positive: {n_parts}",
         )
     return x.split(max(1, math.ceil(total / n_parts)), axis)
 
@@ -197,7 +199,9 @@ def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
     """
     times = to_shape("tile", (repetitions,))
     if any(bounds_of_size(n)[0] < 0 for n in times):
-        raise ShapeError(operation="tile", shape=times, problem="has a negative count")
+        raise ShapeError(
+            operation="tile", shape=times, problem=f"repetitions must not be negative: {times}"
+        )
     shape: Shape = (1,) * (len(times) - x.ndim) + x.shape
     times = (1,) * (len(shape) - len(times)) + times
     node = make_reshape(x.uop, tuple(n for s in shape for n in (1, s)))
@@ -266,7 +270,7 @@ def _take_operands(
             expected="tensors, one by one or as a sequence",
         )
     if not operands:
-        raise ShapeError(operation=operation, shape=(), problem="is missing: no tensors were given")
+        raise ShapeError(operation=operation, shape=(), problem="expected at least one tensor")
     return to_tensors(*cast("list[Operand]", operands)), axis
 
 
@@ -290,9 +294,14 @@ def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) ->
             for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
             if i != axis
         ):
-            where = "" if axis is None else f" on an axis other than {axis}"
+            shapes = f"{format_shape(first.shape)} and {format_shape(other.shape)}"
+            rule = (
+                "shapes must be equal"
+                if axis is None
+                else f"sizes must match except along axis {axis}"
+            )
             raise ShapeError(
                 operation=operation,
                 shape=other.shape,
-                problem=f"differs from {format_shape(first.shape)}{where}",
+                problem=f"{rule}: {shapes}",
             )

@@ -74,7 +74,10 @@ def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = N
         raise ShapeError(
             operation="reshape",
             shape=x.shape,
-            problem=f"has no view of shape {format_shape(wanted)}",
+            problem=(
+                f"shape {format_shape(x.shape)} cannot be viewed as"
+                f" {format_shape(wanted)} without a copy"
+            ),
             hint="leave copy out",
         )
     return found
@@ -98,7 +101,9 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     start, end = (normalize_axis("flatten", a, x.ndim) for a in (start_axis, end_axis))
     if start > end:
         raise ShapeError(
-            operation="flatten", shape=x.shape, problem=f"has no axes from {start} to {end}"
+            operation="flatten",
+            shape=x.shape,
+            problem=f"start_axis {start} must not come after end_axis {end}",
         )
     return x.reshape(*x.shape[:start], product(x.shape[start : end + 1]), *x.shape[end + 1 :])
 
@@ -139,7 +144,10 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
             raise ShapeError(
                 operation="squeeze",
                 shape=x.shape,
-                problem=f"has size {x.shape[a]} on axis {a}, not 1",
+                problem=(
+                    f"cannot squeeze axis {a} of size {format_size(x.shape[a])}:"
+                    f" {format_shape(x.shape)}"
+                ),
             )
     return x.reshape(tuple(s for i, s in enumerate(x.shape) if not (i in axes and s == 1)))
 
@@ -218,7 +226,7 @@ def transpose(
     if isinstance(axes, Sequence) and axis1 is None:
         return x.permute(axes)
     if not isinstance(axes, int) or axis1 is None:
-        problem = "is not transposed along one axis: name two, or all in their new order"
+        problem = "expected two axes, or all axes in their new order"
         raise ShapeError(operation="transpose", shape=x.shape, problem=problem)
     return x.swapaxes(axes, axis1)
 
@@ -282,7 +290,7 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
         or len(set(axes_from)) < len(axes_from)
         or len(set(axes_to)) < len(axes_to)
     ):
-        problem = f"cannot move axes {source} to {destination}: name each once"
+        problem = f"source {source} and destination {destination} must name distinct axes"
         raise ShapeError(operation="moveaxis", shape=x.shape, problem=problem)
     axes = [a for a in range(x.ndim) if a not in axes_from]
     for index, axis in sorted(zip(axes_to, axes_from, strict=True)):
@@ -366,7 +374,14 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     sizes = to_shape("expand", (shape,))
     offset = len(sizes) - x.ndim
     if offset < 0:
-        raise ShapeError(operation="expand", shape=x.shape, problem=f"has more axes than {sizes}")
+        raise ShapeError(
+            operation="expand",
+            shape=x.shape,
+            problem=(
+                f"the target shape {format_shape(sizes)} has fewer dimensions than"
+                f" {format_shape(x.shape)}"
+            ),
+        )
     wanted = tuple(
         x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s
         for i, s in enumerate(sizes)
@@ -400,7 +415,9 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     sizes = to_shape("broadcast_to", (shape,))
     if broadcast_shapes(x.shape, sizes) != sizes:
         raise ShapeError(
-            operation="broadcast_to", shape=x.shape, problem=f"does not broadcast to {sizes}"
+            operation="broadcast_to",
+            shape=x.shape,
+            problem=f"cannot broadcast shape {format_shape(x.shape)} to {format_shape(sizes)}",
         )
     return _expand(x, sizes)
 
@@ -430,12 +447,15 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
         return new
     holes = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
     if len(holes) > 1:
-        raise ShapeError(operation="reshape", shape=new, problem="has more than one -1")
+        raise ShapeError(
+            operation="reshape", shape=new, problem="can only specify one unknown dimension (-1)"
+        )
     known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
     missing = divide_size(product(old), known)
     if missing is None:
         problem = (
-            f"holds {format_size(product(old))} elements, which {format_shape(new)} does not divide"
+            f"cannot reshape tensor of size {format_size(product(old))} into shape"
+            f" {format_shape(new)}"
         )
         raise ShapeError(operation="reshape", shape=old, problem=problem)
     return (*new[: holes[0]], missing, *new[holes[0] + 1 :])

@@ -14,6 +14,7 @@ from svod_ir import (
     ShapeError,
     SInt,
     UOp,
+    format_shape,
     make_alu,
     make_broadcasted_iota,
     make_pad,
@@ -85,7 +86,9 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
     """
     if len(bounds) != x.ndim:
         raise ShapeError(
-            operation="shrink", shape=x.shape, problem=f"needs {x.ndim} pairs, not {len(bounds)}"
+            operation="shrink",
+            shape=x.shape,
+            problem=f"expected {x.ndim} pairs of bounds, one per axis, got {len(bounds)}",
         )
     pairs = tuple((0, s) if b is None else b for s, b in zip(x.shape, bounds, strict=True))
     for axis, (size, (begin, end)) in enumerate(zip(x.shape, pairs, strict=True)):
@@ -167,7 +170,11 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
     axes = normalize_axes("roll", axis, x.ndim)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
     if len(shifts) != len(axes):
-        raise ShapeError(operation="roll", shape=shifts, problem=f"does not match the axes {axes}")
+        raise ShapeError(
+            operation="roll",
+            shape=shifts,
+            problem=f"shift {shifts} and axis {axes} must have the same length",
+        )
     result = x.clone()
     for amount, a in zip(shifts, axes, strict=True):
         size = x.shape[a]
@@ -229,7 +236,11 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
     if x.ndim == 2:
         return x.diagonal(k)
     if x.ndim != 1:
-        raise ShapeError(operation="diag", shape=x.shape, problem="is no diagonal and no matrix")
+        raise ShapeError(
+            operation="diag",
+            shape=x.shape,
+            problem=f"input must be 1- or 2-d: {format_shape(x.shape)}",
+        )
     rows = x.pad((max(-k, 0), max(k, 0)))
     place = x.arange(rows.shape[0])
     # An integer beside bools would promote them.
@@ -304,7 +315,7 @@ def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> 
         (size,) = concrete_shape("pad", (x.shape[axis],))
         if not size:
             raise ShapeError(
-                operation="pad", shape=x.shape, problem=f"has nothing to repeat on axis {axis}"
+                operation="pad", shape=x.shape, problem=f"cannot extend the empty axis {axis}"
             )
         x = x.take(np.pad(np.arange(size), (before, after), known), axis)
     return x
@@ -332,7 +343,9 @@ def _to_pairs(
     pairs = pairs * len(shape) if len(pairs) == 1 else pairs
     if len(pairs) != len(shape):
         raise ShapeError(
-            operation="pad", shape=shape, problem=f"needs {len(shape)} pairs, not {len(pairs)}"
+            operation="pad",
+            shape=shape,
+            problem=f"expected {len(shape)} pairs of widths, one per axis, got {len(pairs)}",
         )
     return pairs
 

@@ -308,7 +308,9 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
     (size,) = concrete_shape("glu", (x.shape[axis],))
     if size % 2:
         raise ShapeError(
-            operation="glu", shape=x.shape, problem=f"has the odd size {size} on axis {axis}"
+            operation="glu",
+            shape=x.shape,
+            problem=f"axis {axis} must have an even size, got {size}",
         )
     left, right = x.chunk(2, axis)
     return left.mul(right.sigmoid())

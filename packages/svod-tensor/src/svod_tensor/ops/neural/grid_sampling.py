@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
 
 from svod_dtype import int64, promote_types
-from svod_ir import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_ir.sizes import product
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import make_result, to_float
@@ -74,11 +74,18 @@ def grid_sample(
         raise ShapeError(
             operation=name,
             shape=grid.shape,
-            problem=f"is no (batch, *places, axes) for a tensor of shape {x.shape}",
+            problem=(
+                f"grid {format_shape(grid.shape)} does not match input"
+                f" {format_shape(x.shape)}: expected (batch, *sizes, {n})"
+            ),
         )
     sizes = concrete_shape(name, x.shape[2:])
     if 0 in sizes:
-        raise ShapeError(operation=name, shape=x.shape, problem="has an empty axis")
+        raise ShapeError(
+            operation=name,
+            shape=x.shape,
+            problem=f"input must not have empty axes: {format_shape(x.shape)}",
+        )
     if (
         mode not in get_args(SamplingMode)
         or padding_mode not in get_args(SamplingPadding)
@@ -142,7 +149,10 @@ def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = Fal
         raise ShapeError(
             operation="affine_grid",
             shape=theta.shape,
-            problem=f"is no (batch, axes, axes + 1) for an image of {tuple(size)}",
+            problem=(
+                f"theta {format_shape(theta.shape)} does not match size"
+                f" {tuple(size)}: expected ({batch}, {n}, {n + 1})"
+            ),
         )
     x = to_float(theta)
     total = x[:, :, n].reshape(batch, *(1,) * n, n)

@@ -10,7 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from svod_dtype import float32, promote_types
-from svod_ir import ShapeError
+from svod_ir import ShapeError, format_shape
 from svod_ir.sizes import normalize_size, product
 from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
@@ -159,14 +159,21 @@ def group_norm(
     """
     if x.ndim < 2:
         raise ShapeError(
-            operation="group_norm", shape=x.shape, problem="has no axes of a batch and of channels"
+            operation="group_norm",
+            shape=x.shape,
+            problem=(
+                f"expected an input of shape (batch, channels, ...), got {format_shape(x.shape)}"
+            ),
         )
     (channels,) = concrete_shape("group_norm", x.shape[1:2])
     if n_groups < 1 or channels % n_groups:
         raise ShapeError(
             operation="group_norm",
             shape=x.shape,
-            problem=f"has {channels} channels, which {n_groups} groups do not divide",
+            problem=(
+                f"number of channels ({channels}) must be divisible by the number of"
+                f" groups ({n_groups})"
+            ),
         )
     each = normalize_size(channels // n_groups * product(x.shape[2:]))
     normal = x.reshape(x.shape[0], n_groups, each).layernorm(-1, eps).reshape(x.shape)
@@ -208,7 +215,11 @@ def batchnorm(
     """
     if x.ndim < 2:
         raise ShapeError(
-            operation="batchnorm", shape=x.shape, problem="has no axes of a batch and of channels"
+            operation="batchnorm",
+            shape=x.shape,
+            problem=(
+                f"expected an input of shape (batch, channels, ...), got {format_shape(x.shape)}"
+            ),
         )
     shape = (1, -1, *(1,) * (x.ndim - 2))
     scale = variance.add(eps).rsqrt()
@@ -257,7 +268,10 @@ def scaled_dot_product_attention(
             raise ShapeError(
                 operation="scaled_dot_product_attention",
                 shape=operand.shape,
-                problem="has no axes of positions and of features",
+                problem=(
+                    "expected operands of shape (..., length, features), got"
+                    f" {format_shape(operand.shape)}"
+                ),
             )
     (depth,) = concrete_shape("scaled_dot_product_attention", x.shape[-1:])
     factor = 1.0 / math.sqrt(depth) if scale is None else scale

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, overload
 
 from svod_dtype import int64
-from svod_ir import OperandError, ShapeError, SInt
+from svod_ir import OperandError, ShapeError, SInt, format_shape
 from svod_ir.sizes import bounds_of_size, normalize_size
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.base import TensorBase
@@ -171,7 +171,9 @@ def max_unpool2d(
         ]
     if len(size) != n or any(bounds_of_size(s)[0] < 1 for s in size):
         raise ShapeError(
-            operation=name, shape=tuple(size), problem=f"is no size of {n} spatial axes"
+            operation=name,
+            shape=tuple(size),
+            problem=f"expected {n} positive output sizes, got {tuple(size)}",
         )
     whole = math.prod(concrete_shape(name, tuple(size)))
     places_of = as_tensor(indices, x).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
@@ -278,7 +280,9 @@ def _place_windows(
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
     if n < 1 or n > x.ndim:
         raise ShapeError(
-            operation="pooling", shape=x.shape, problem=f"has no {max(n, 1)} spatial axes"
+            operation="pooling",
+            shape=x.shape,
+            problem=f"expected an input with {max(n, 1)} spatial axes, got {format_shape(x.shape)}",
         )
     sizes = spread_number("kernel", kernel, n)
     steps = sizes if stride is None else spread_number("stride", stride, n)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, cast
 
-from svod_ir import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
@@ -75,7 +75,9 @@ def interpolate(
     n = x.ndim - 2
     if n < 1 or 0 in x.shape[2:]:
         raise ShapeError(
-            operation="interpolate", shape=x.shape, problem="has no spatial axes, or an empty one"
+            operation="interpolate",
+            shape=x.shape,
+            problem=f"expected spatial axes that are not empty, got {format_shape(x.shape)}",
         )
     kind = _resolve_mode(mode, n)
     if (size is None) == (scale_factor is None) or (antialias and kind not in ("linear", "cubic")):
@@ -91,7 +93,9 @@ def interpolate(
     )
     if min(new) < 1:
         raise ShapeError(
-            operation="interpolate", shape=tuple(new), problem="leaves nothing of an axis"
+            operation="interpolate",
+            shape=tuple(new),
+            problem=f"output sizes must be positive: {tuple(new)}",
         )
     x = x if kind.startswith("nearest") else to_float(x)
     for i, (before, after) in enumerate(zip(old, new, strict=True)):

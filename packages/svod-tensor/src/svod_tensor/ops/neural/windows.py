@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from svod_dtype import promote_types
-from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
+from svod_ir import OperandError, ShapeError, SInt, format_shape, format_size, make_gather
 from svod_ir.sizes import bounds_of_size, normalize_size, product
 from svod_tensor._shapes import check_within, concrete_shape
 from svod_tensor.ops.core.gradient_rules import with_rule
@@ -78,7 +78,10 @@ def windows(
             raise ShapeError(
                 operation="windows",
                 shape=x.shape,
-                problem=f"is smaller than a window of {d * (k - 1) + 1}",
+                problem=(
+                    f"window of size {d * (k - 1) + 1} is larger than the padded axis of"
+                    f" size {format_size(size)}"
+                ),
             )
         check_within("windows", lead + i, count, 1, None)
         positions = x.arange(count).mul(s).unsqueeze(1).add(x.arange(k).mul(d))
@@ -129,7 +132,10 @@ def conv2d(
         raise ShapeError(
             operation="conv2d",
             shape=x.shape,
-            problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
+            problem=(
+                f"input {format_shape(x.shape)} and weight {format_shape(weight.shape)} must have"
+                " the same number of spatial axes"
+            ),
             hint=(
                 "pass a tensor of shape (batch, channels, *sizes) and a weight of (outputs,"
                 " channels / groups, *kernel)"
@@ -141,7 +147,13 @@ def conv2d(
         raise ShapeError(
             operation="conv2d",
             shape=weight.shape,
-            problem=f"does not fit {channels} channels in {groups} groups",
+            problem=(
+                f"weight of shape {format_shape(weight.shape)} with groups={groups} expects"
+                f" {per_group * groups} input channels, and the input {format_shape(x.shape)} has"
+                f" {channels}"
+                if per_group * groups != channels
+                else f"{outputs} output channels are not divisible by groups={groups}"
+            ),
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
@@ -198,7 +210,10 @@ def conv_transpose2d(
         raise ShapeError(
             operation=name,
             shape=x.shape,
-            problem=f"and {format_shape(weight.shape)} do not have one number of spatial axes",
+            problem=(
+                f"input {format_shape(x.shape)} and weight {format_shape(weight.shape)} must have"
+                " the same number of spatial axes"
+            ),
             hint=(
                 "pass a tensor of shape (batch, channels, *sizes) and a weight of (channels,"
                 " outputs / groups, *kernel)"
@@ -210,7 +225,12 @@ def conv_transpose2d(
         raise ShapeError(
             operation=name,
             shape=weight.shape,
-            problem=f"does not fit {channels} channels in {groups} groups",
+            problem=(
+                f"weight of shape {format_shape(weight.shape)} expects {taken} input channels, and"
+                f" the input {format_shape(x.shape)} has {channels}"
+                if taken != channels
+                else f"{channels} input channels are not divisible by groups={groups}"
+            ),
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
@@ -266,7 +286,10 @@ def unfold(
         raise ShapeError(
             operation="unfold",
             shape=x.shape,
-            problem=f"has no channels and {max(n, 1)} spatial axes",
+            problem=(
+                f"expected an input with channels and {max(n, 1)} spatial axes, got"
+                f" {format_shape(x.shape)}"
+            ),
         )
     sizes, pads = spread_number("kernel", kernel, n), check_pads(padding, n)
     lead = x.ndim - n - 1
@@ -329,7 +352,8 @@ def fold(
     is_whole = not isinstance(rows, int) or rows % count == 0
     if x.ndim < 2 or min(counts, default=0) < 1 or columns != math.prod(counts) or not is_whole:
         problem = (
-            f"is not (..., channels * {count}, {' * '.join(map(str, counts))}), windows of {wanted}"
+            f"expected an input of shape (..., channels * {count}, {' * '.join(map(str, counts))})"
+            f" for windows of {wanted}, got {format_shape(x.shape)}"
         )
         raise ShapeError(operation="fold", shape=x.shape, problem=problem)
     first = len(lead) + 1
@@ -359,6 +383,8 @@ def _check_result(
     total = normalize_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
     if bounds_of_size(total)[0] < 1:
         raise ShapeError(
-            operation="conv_transpose2d", shape=(size,), problem=f"gives a result of size {total}"
+            operation="conv_transpose2d",
+            shape=(size,),
+            problem=f"the output would have size {format_size(total)}",
         )
     return total

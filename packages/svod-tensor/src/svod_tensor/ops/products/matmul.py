@@ -122,7 +122,10 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         raise ShapeError(
             operation="vecdot",
             shape=x1.shape,
-            problem=f"and {format_shape(x2.shape)} have no axis {axis} of one size",
+            problem=(
+                f"sizes along axis {axis} differ: {format_shape(x1.shape)} and"
+                f" {format_shape(x2.shape)}"
+            ),
         )
     kind = promote_types(x1.dtype, x2.dtype)
     inner = accumulation_dtype(kind)
@@ -153,7 +156,12 @@ def tensordot(
     if isinstance(axes, int):
         if not 0 <= axes <= min(x1.ndim, x2.ndim):
             raise ShapeError(
-                operation="tensordot", shape=x1.shape, problem=f"has no {axes} axes to share"
+                operation="tensordot",
+                shape=x1.shape,
+                problem=(
+                    f"axes={axes} is out of range for shapes {format_shape(x1.shape)}"
+                    f" and {format_shape(x2.shape)}"
+                ),
             )
         axes = tuple(range(x1.ndim - axes, x1.ndim)), tuple(range(axes))
     left, right = (
@@ -166,7 +174,12 @@ def tensordot(
     shape = (*(x1.shape[a] for a in rows), *(x2.shape[a] for a in columns))
     if tuple(x1.shape[a] for a in left) != tuple(x2.shape[a] for a in right):
         raise ShapeError(
-            operation="tensordot", shape=x1.shape, problem=f"does not fit {x2.shape} along {axes}"
+            operation="tensordot",
+            shape=x1.shape,
+            problem=(
+                f"sizes along axes {axes} differ: {format_shape(x1.shape)} and"
+                f" {format_shape(x2.shape)}"
+            ),
         )
     x = x1.permute(*rows, *left).reshape(_count(x1, rows), _count(x1, left))
     y = x2.permute(*right, *columns).reshape(_count(x2, right), _count(x2, columns))
@@ -238,7 +251,13 @@ def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> T
 def _check_contracted(left: Shape, right: Shape) -> None:
     if not left or not right:
         raise ShapeError(
-            operation="matmul", shape=(), problem="has no axes", hint="multiply with * instead"
+            operation="matmul",
+            shape=(),
+            problem=(
+                "operands must have at least 1 dimension:"
+                f" {format_shape(left)} @ {format_shape(right)}"
+            ),
+            hint="multiply with * instead",
         )
     axis = max(len(right) - 2, 0)
     inner = right[axis]
@@ -246,7 +265,7 @@ def _check_contracted(left: Shape, right: Shape) -> None:
         raise ShapeError(
             operation="matmul",
             shape=left,
-            problem=f"ends in {left[-1]}, but {right} needs {inner}, its size on axis {axis}",
+            problem=f"inner dimensions differ: {format_shape(left)} @ {format_shape(right)}",
             hint="the last axes are as long as each other: write x @ y.mT"
             if len(right) > 1 and left[-1] == right[-1]
             else None,

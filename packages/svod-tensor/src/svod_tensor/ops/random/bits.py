@@ -183,7 +183,9 @@ def randint(
     """
     low, high = operator.index(low), operator.index(high)
     if low >= high:
-        raise ShapeError(operation="randint", shape=(low, high), problem="holds no integer")
+        raise ShapeError(
+            operation="randint", shape=(low, high), problem=f"low >= high: {low} >= {high}"
+        )
     kind = default_int_dtype(low, high - 1) if dtype is None else to_dtype(dtype)
     for bound in (low, high - 1):
         if kind.is_int and not kind.min <= bound <= kind.max:

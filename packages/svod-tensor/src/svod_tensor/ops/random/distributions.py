@@ -322,7 +322,9 @@ def multinomial(
         [0, 2]
     """
     if not x.ndim:
-        raise ShapeError(operation="multinomial", shape=x.shape, problem="has no axis of weights")
+        raise ShapeError(
+            operation="multinomial", shape=x.shape, problem="weights must have at least 1 dimension"
+        )
     if x.is_realized and x.device == HOST_DEVICE and find_capture() is None:
         _check_weights(x, min(n, 1) if replacement else n)
     weights = x.gt(0).where(x.cast(_wide_dtype(x)), 0.0)

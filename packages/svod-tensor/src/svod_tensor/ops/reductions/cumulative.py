@@ -212,7 +212,9 @@ def cumulative_prod(
 def _only_axis(x: Tensor, operation: str, axis: int | None) -> int:
     if axis is None and x.ndim != 1:
         raise ShapeError(
-            operation=operation, shape=x.shape, problem="has not one axis: say which one is meant"
+            operation=operation,
+            shape=x.shape,
+            problem=f"axis is required for a tensor of dimension {x.ndim}",
         )
     return normalize_axis(operation, 0 if axis is None else axis, x.ndim)
 

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from svod_dtype import float64, promote_types
-from svod_ir import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import as_tensor, promote, slice_axis, to_float
 from svod_tensor.ops.core.operation import operation
@@ -151,7 +151,11 @@ def histogram(
     elements = x.flatten() if x.dtype.is_float else x.flatten().cast(float64)
     edges = _list_edges(elements, bins, range) if isinstance(bins, int) else as_tensor(bins, x)
     if edges.ndim != 1 or concrete_shape("histogram", edges.shape)[0] < 2:
-        raise ShapeError(operation="histogram", shape=edges.shape, problem="are no edges of bins")
+        raise ShapeError(
+            operation="histogram",
+            shape=edges.shape,
+            problem=f"bins must be 1-d with at least 2 edges: {format_shape(edges.shape)}",
+        )
     n_bins = concrete_shape("histogram", edges.shape)[0] - 1
     first, last = edges[0], edges[n_bins]
     index = edges.searchsorted(elements, "right").sub(1)
@@ -189,7 +193,11 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
     """
     edges = as_tensor(bins, x)
     if edges.ndim != 1:
-        raise ShapeError(operation="digitize", shape=edges.shape, problem="are no edges of bins")
+        raise ShapeError(
+            operation="digitize",
+            shape=edges.shape,
+            problem=f"bins must be 1-d: {format_shape(edges.shape)}",
+        )
     (size,) = concrete_shape("digitize", edges.shape)
     side = "left" if right else "right"
     rising = edges.searchsorted(x, side)
@@ -262,7 +270,11 @@ def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] =
 
 def _to_rows(name: str, x: Tensor, *, rowvar: bool) -> Tensor:
     if x.ndim > 2:
-        raise ShapeError(operation=name, shape=x.shape, problem="has more than two axes")
+        raise ShapeError(
+            operation=name,
+            shape=x.shape,
+            problem=f"input must have at most 2 dimensions: {format_shape(x.shape)}",
+        )
     wide = x if x.dtype.is_float else x.cast(float64)
     rows = wide.reshape(1, -1) if wide.ndim < 2 else wide
     return rows if rowvar or x.ndim < 2 else rows.transpose(0, 1)
@@ -270,7 +282,10 @@ def _to_rows(name: str, x: Tensor, *, rowvar: bool) -> Tensor:
 
 def _check_weights(weights: Tensor | None, rows: Tensor) -> None:
     if weights is not None and weights.shape != rows.shape[1:]:
-        problem = f"is not ({rows.shape[1]},), a weight for each of the observations"
+        problem = (
+            f"expected {rows.shape[1]} weights, one per observation, got shape"
+            f" {format_shape(weights.shape)}"
+        )
         raise ShapeError(operation="cov", shape=weights.shape, problem=problem)
 
 
@@ -315,7 +330,9 @@ def _check_lines(name: str, x: Tensor, y: Tensor, mode: str) -> tuple[Tensor, Te
     for one in (x, y):
         if one.ndim != 1 or one.shape == (0,):
             raise ShapeError(
-                operation=name, shape=one.shape, problem="has not one axis with elements"
+                operation=name,
+                shape=one.shape,
+                problem=f"input must be 1-d and not empty: {format_shape(one.shape)}",
             )
     return x, y
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from svod_ir import OperandError, ShapeError
+from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape, normalize_axes, normalize_axis
 from svod_tensor.ops.core.operands import (
     as_tensor,
@@ -102,7 +102,11 @@ def interp(
         raise ShapeError(
             operation="interp",
             shape=values.shape,
-            problem=f"are not the values of {places.shape} points",
+            problem=(
+                f"fp {format_shape(values.shape)} and xp"
+                f" {format_shape(places.shape)} must be 1-d, not empty, and of one"
+                " length"
+            ),
         )
     if period is not None:
         if not period:
@@ -146,7 +150,9 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
         [3, 6, 11]
     """
     if not p.ndim:
-        raise ShapeError(operation="polyval", shape=(), problem="has no axis of coefficients")
+        raise ShapeError(
+            operation="polyval", shape=(), problem="coefficients must have at least 1 dimension"
+        )
     (size,) = concrete_shape("polyval", p.shape[:1])
     at = promote(p, x)[1] if is_scalar(x) else as_tensor(x, p)
     value = at.zeros_like()
@@ -203,13 +209,16 @@ def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Te
         raise ShapeError(
             operation="central_differences",
             shape=x.shape,
-            problem=f"needs {edge_order + 1} elements on axis {axis}",
+            problem=(
+                f"axis {axis} is too short: at least {edge_order + 1} elements are"
+                f" required, got {n}"
+            ),
         )
     if spacing.ndim > 1 or spacing.shape not in ((), (n,)):
         raise ShapeError(
             operation="central_differences",
             shape=spacing.shape,
-            problem=f"is no spacing of {n} places",
+            problem=f"spacing must be a scalar or have {n} elements: {format_shape(spacing.shape)}",
         )
     spacing = spacing.cast(x.dtype)
     line = (n - 1, *(1,) * (x.ndim - axis - 1))
