@@ -50,7 +50,7 @@ STATE, ROW, CONSTANT = (
 @given(graph=loops())
 def test_random_loops_keep_their_meaning(limit: int, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("svod_schedule.rangeify.loops.write_out_loops.MAX_UNROLLED_NODES", limit)
+        patch.setattr("svod_schedule.rangeify.loops.unroll_loops.MAX_UNROLLED_NODES", limit)
         check(*graph.src)
 
 
