@@ -187,7 +187,7 @@ class _Writer:
         pairs = zip(node.src[1:], slots, operands, get_slots(operands), strict=True)
         end_sliced = node.arg.n_carried + node.arg.n_sliced if node.op is Op.LOOP else 0
         first_sliced = node.arg.n_carried if node.op is Op.LOOP else 0
-        # A sharded parameter in place of the whole one, and new slots for the parameters after it.
+        # Sharded parameters replace whole ones, and shift the slots of the parameters after them.
         parameters: dict[UOp, UOp] = {}
         shifts: dict[int, int] = {}
         for position, (old, old_slot, new, new_slot) in enumerate(pairs):
@@ -344,7 +344,7 @@ def _count_devices(placement: Placement) -> int:
 
 
 def _write_body(body: UOp, placements: Sequence[Placement], device: str | None) -> UOp:
-    """Write a body with shards. Values whose placement is None are computed on `device`."""
+    """Write a body with shards. Values without a placement are computed on `device`."""
     writer = _Writer(body)
     values: list[UOp] = []
     for x, placement in zip(body.src, placements, strict=True):

@@ -281,8 +281,8 @@ def _can_be_operand(node: UOp) -> bool:
 
 
 def _hoist_value(draft: LoopDraft, node: UOp) -> UOp | None:
-    """Rewrite a value of the body as one of the graph around the loop; None if it depends on more
-    than constant operands, or reads an operand in another way than as its parameter.
+    """Move a value of the body to the graph around the loop; None if it depends on more than
+    constant operands, or reads an operand in another way than as its parameter.
     """
     body = UOp.sink(node)
     slots = list_slots(body)

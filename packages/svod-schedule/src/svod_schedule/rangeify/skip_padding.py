@@ -128,8 +128,8 @@ def _make_mask(pad: UOp, windows: list[UOp]) -> UOp | None:
         return None
     kept = [bound if axis in masked else (0, 0) for axis, bound in enumerate(bounds)]
     source = [size - before - after for size, (before, after) in zip(shape, kept, strict=True)]  # pyright: ignore[reportOperatorIssue]
-    one = make_reshape(UOp.const(bool_, True), (1,) * len(source))
-    return make_pad(make_expand(one, source), kept)
+    true = make_reshape(UOp.const(bool_, True), (1,) * len(source))
+    return make_pad(make_expand(true, source), kept)
 
 
 def _list_windowed_axes(windows: list[UOp], n_axes: int) -> set[int]:

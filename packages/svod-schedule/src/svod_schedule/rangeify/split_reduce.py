@@ -121,18 +121,18 @@ def _reduce_in_parts(
     main = make_shrink(x, [(0, chunk * n_parts if a == axis else s) for a, s in enumerate(sizes)])
     split = make_reshape(main, (*sizes[:axis], n_parts, chunk, *sizes[axis + 1 :]))
     inner = make_reduce_axis(split, op, [a + (a >= axis) for a in axes])
-    # The partial results are stored one after the other, each in the layout of the whole result.
+    # The chunk axis is the first one, so that each partial result has the layout of the whole one.
     partials = make_permute(inner, (axis, *(a for a in range(len(inner.shape)) if a != axis)))
-    whole = make_reshape(
+    combined = make_reshape(
         make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (partials,)), op, [0]), node.shape
     )
     if chunk * n_parts == sizes[axis]:
-        return whole
+        return combined
     remainder = make_shrink(
         x, [(chunk * n_parts if a == axis else 0, s) for a, s in enumerate(sizes)]
     )
     return UOp(
-        op, x.dtype, (whole, make_reshape(make_reduce_axis(remainder, op, axes), node.shape))
+        op, x.dtype, (combined, make_reshape(make_reduce_axis(remainder, op, axes), node.shape))
     )
 
 

@@ -92,7 +92,7 @@ def _is_selected(choice: UOp, bodies: Sequence[UOp]) -> bool:
 def _select(
     choice: UOp, bodies: list[UOp], parameters: Mapping[int, UOp], operands: Mapping[int, UOp]
 ) -> tuple[UOp, ...]:
-    """Compute the values of all branches, and select those of the branch `choice` by WHEREs."""
+    """Compute the values of all branches, and select the branch `choice` by WHEREs."""
     bound = [bind_operands(body, parameters, operands) for body in bodies]
     values = [body.src for body in bound if body is not None]
     selected = values[-1]

@@ -94,7 +94,7 @@ def _bind_counter(body: UOp, counter: str, i: int) -> UOp:
 
 
 def _fold_sizes(node: UOp) -> UOp:
-    """Fold the sizes of a movement op or IOTA: those that depended on the counter are constants."""
+    """Fold the sizes of a movement op or IOTA, which may have depended on the counter."""
     if node.op is Op.IOTA and node.src:
         (size,) = node.src
         return make_iota(normalize_size(size), node.dtype)
