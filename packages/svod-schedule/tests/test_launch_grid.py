@@ -61,7 +61,7 @@ def test_axes_take_dimensions_from_the_innermost_on(
 
 def test_a_prime_axis_over_the_limit_is_said_to_be_over_it() -> None:
     (group,) = arrange_axes(make_axes(65537), (65535,) * 3)
-    assert group.is_over
+    assert group.exceeds_limit
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_free_dimension_is_taken_once(
 ) -> None:
     groups = arrange_axes(make_axes(*sizes), limits)
     assert [
-        ([int(size.arg) for size in group.sizes], group.is_over) for group in groups
+        ([int(size.arg) for size in group.sizes], group.exceeds_limit) for group in groups
     ] == expected
 
 

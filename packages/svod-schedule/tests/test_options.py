@@ -62,14 +62,14 @@ def test_a_value_that_means_nothing_is_an_error(variable: str) -> None:
 
 def test_no_opts_and_a_search_contradict_each_other() -> None:
     with pytest.raises(
-        OptionError, match="SVOD_BEAM='4' is not 0 where SVOD_NOOPT=1 forbids all opts"
+        OptionError, match="SVOD_BEAM='4' is not 0 if SVOD_NOOPT=1 disables all opts"
     ):
         OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "4"})
     assert OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "0"}).strategy == "none"
 
 
 def test_a_field_with_a_value_that_it_does_not_take_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="width=0 is not at least 1, and finite"):
+    with pytest.raises(ConfigError, match="width=0 is not finite and at least 1"):
         OptimizerConfig(width=0)
     with pytest.raises(ConfigError, match="kernel_seconds=inf is not"):
         OptimizerConfig(kernel_seconds=float("inf"))

@@ -215,7 +215,7 @@ def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     assert caught.value.pass_name == "optimize:planted"
     assert (
-        "it cannot be evaluated any more: index 12 is out of range of the 12 elements"
+        "it can no longer be evaluated: index 12 is out of range of the 12 elements"
         in caught.value.problem
     )
 
@@ -327,7 +327,7 @@ def test_firings_that_take_too_long_are_counted(capsys: pytest.CaptureFixture[st
         "optimize", call.src[0], Context(passes=table, options=IROptions(check="values"), opts=())
     )
     assert (
-        "not compared: 1 of 1 firings of rules in optimize of r_L2_R8192: too large"
+        "not compared: 1 of 1 matches of rules in optimize of r_L2_R8192: too large"
         in capsys.readouterr().err
     )
 

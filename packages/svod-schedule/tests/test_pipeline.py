@@ -142,7 +142,7 @@ class TestTables:
             PIPELINES.with_pass("optimize", mine, before="simplify-kernel")
         assert (
             str(caught.value) == "pass 'mine' of optimize must come after 'merge-loops'\n"
-            "  hint: put it behind, or drop the name from the `after` of 'mine'"
+            "  hint: insert it later, or remove the names from the `after` of 'mine'"
         )
         with pytest.raises(PassOrderError, match="two passes called 'simplify-kernel'"):
             PIPELINES.with_pass("optimize", self.make_pass("simplify-kernel"), before="merge-loops")
