@@ -112,7 +112,7 @@ class TestRows:
     def find(self, shape: tuple[int, ...], *indices: UOp) -> frozenset[UOp] | None:
         return find_rows(shape, indices, (self.ROW, self.COLUMN))
 
-    def test_loops_over_the_result_and_constants_name_an_element(self) -> None:
+    def test_loops_over_the_result_and_constants_index_an_element(self) -> None:
         assert self.find((4, 1, 3), self.ROW, UOp.const(index, 0), self.COLUMN) == {
             self.ROW,
             self.COLUMN,
@@ -120,12 +120,12 @@ class TestRows:
         assert self.find((5,), self.ROW) == {self.ROW}
         assert self.find(()) == frozenset()
 
-    def test_a_place_that_only_a_gate_keeps_inside_names_none(self) -> None:
+    def test_an_index_that_only_a_gate_keeps_in_bounds_has_no_rows(self) -> None:
         assert self.find((3,), self.ROW) is None
         assert self.find((2,), UOp.const(index, 2)) is None
         assert self.find((2,), UOp.const(index, -1)) is None
 
-    def test_a_loop_that_is_computed_with_or_stands_twice_or_reduces_names_none(self) -> None:
+    def test_an_index_expression_a_repeated_loop_or_a_reduction_loop_has_no_rows(self) -> None:
         assert self.find((4,), self.ROW + 0 * self.COLUMN) is None
         assert self.find((4, 4), self.ROW, self.ROW) is None
         assert self.find((4,), self.REDUCED) is None

@@ -29,7 +29,9 @@ from svod_schedule.rangeify.fuse_loops import fuse_loop
 __all__ = ["cut_kernels", "order_loops"]
 
 
+# Nodes that refer to the graph, and are rewritten for the kernel.
 _RENUMBERED = frozenset({Op.BIND, Op.RANGE, Op.BUFFERIZE, Op.INDEX})
+# Nodes with loops of their own, which are nested inside the loops over the result.
 _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 

@@ -65,6 +65,7 @@ def _parametrize(body: UOp) -> _Parametrized | None:
     reads all of its PARAMs whole.
     """
     nodes = body.toposort()
+    # Only reads get variable offsets: the memory planner looks at the indices of writes.
     written = {n.location.memory for n in nodes if n.op is Op.STORE}
     accesses: dict[UOp, list[UOp]] = {}
     for node in nodes:

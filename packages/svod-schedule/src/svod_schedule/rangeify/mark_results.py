@@ -37,6 +37,7 @@ __all__ = ["mark_results"]
 
 _DROPPED = MARKS | {Op.CHECK}
 _TRANSPARENT = _DROPPED | {Op.CONTIGUOUS}
+# A RESHAPE keeps the row-major order of elements, so that the memory of its source serves it.
 _SAME_ORDER = frozenset({Op.RESHAPE})
 _SCALAR_OPS = ELEMENTWISE | {Op.CONST, Op.DEFINE_VAR, Op.BIND}
 

@@ -32,8 +32,13 @@ from svod_ir.sizes import max_size, product
 __all__ = ["assigned_memory", "protect_assigned"]
 
 _STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.RESULT})
-_PARTS = MOVEMENT | {Op.ASSIGN, Op.AFTER}
+"""Ops with memory of their own: no copy is needed to keep their values."""
+
+_ALIASES = MOVEMENT | {Op.ASSIGN, Op.AFTER}
+"""Ops that alias the memory of their source, in any version."""
+
 _VIEWS = MOVEMENT | {Op.BUFFER_VIEW}
+"""Ops that alias the memory of their source, in the same version."""
 
 
 def protect_assigned(sink: UOp) -> UOp:
@@ -57,7 +62,7 @@ def protect_assigned(sink: UOp) -> UOp:
 
 def assigned_memory(target: UOp) -> UOp:
     """Return the buffer that the target of an ASSIGN is a view of."""
-    return target.strip(_PARTS)
+    return target.strip(_ALIASES)
 
 
 def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:

@@ -95,6 +95,7 @@ PARALLEL_ROWS = 8
 SERIAL_TRIPS = 1 << 15
 """Maximum number of elements of a fused reduction in a kernel of fewer rows than PARALLEL_ROWS."""
 
+# Movement ops are index arithmetic, and memory is stored already. A PAD costs checks of its bounds.
 _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST,
     Op.IOTA,

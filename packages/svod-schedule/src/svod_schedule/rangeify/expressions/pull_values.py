@@ -38,6 +38,7 @@ Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
 """A coroutine that yields the operands it needs at coordinates, receives their values, and returns
 a value. The recursion over a graph runs on an explicit stack, so that its depth is unlimited."""
 
+# Ops whose value is the value of their source.
 _NO_WORK = MARKS | {Op.CHECK, Op.CONTIGUOUS}
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
@@ -102,8 +103,8 @@ class Puller:
 
     def _transfer(self, node: UOp) -> UOp:
         if node.op is Op.COPY:
-            return self._copy(self._find_memory(node.source), node)
-        memory_of = {operand: self._find_memory(operand) for operand in get_memory_operands(node)}
+            return self._copy(self._get_memory(node.source), node)
+        memory_of = {operand: self._get_memory(operand) for operand in get_memory_operands(node)}
         value = node.with_src(tuple(_replace_by_memory(s, memory_of) for s in node.src))
         return UOp(
             Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device)
@@ -211,7 +212,7 @@ class Puller:
                 stack.extend(event.src)
         return list(memory)
 
-    def _find_memory(self, node: UOp) -> UOp:
+    def _get_memory(self, node: UOp) -> UOp:
         """Return the memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
             node = node.source
@@ -223,7 +224,7 @@ class Puller:
         if node.op is Op.AFTER:
             return self._after(node)
         if node.op is Op.CONTROL_DEPENDENCY:
-            return self._find_memory(node.source).after(*self._list_events(node))
+            return self._get_memory(node.source).after(*self._list_events(node))
         if node.op in MEMORY:
             return node
         raise UnsupportedGraphError(
