@@ -62,7 +62,7 @@ def test_an_elementwise_update_writes_in_place() -> None:
     assert len(kernels_of(assign(X, make_alu(Op.ADD, X, UOp.const(float32, 1.0))))) == 1
 
 
-def test_a_part_is_assigned_through_a_view() -> None:
+def test_a_slice_is_assigned_through_a_view() -> None:
     part = make_flip(make_permute(make_shrink(X, ((1, 4), (2, 6))), (1, 0)), (True, False))
     assert len(kernels_of(assign(part, make_reshape(buffer(2, 12), (4, 3))))) == 1
 
@@ -78,7 +78,7 @@ def test_a_reduction_of_the_target_is_computed_first() -> None:
     assert len(kernels_of(assign(make_shrink(X, ((0, 5), (0, 1))), total))) == 2
 
 
-def test_readers_of_the_old_content_run_before_the_assignment_and_of_the_new_after_it() -> None:
+def test_readers_of_the_old_version_run_before_the_assignment_and_of_the_new_after_it() -> None:
     before = make_alu(Op.MUL, X, UOp.const(float32, 2.0))
     written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
     after = make_alu(Op.ADD, written, UOp.const(float32, 3.0))
@@ -98,7 +98,7 @@ def test_a_second_assignment_sees_the_first() -> None:
     assert len(kernels_of(second)) == 2
 
 
-def test_padding_is_no_place_to_assign_to() -> None:
+def test_padding_cannot_be_assigned() -> None:
     padded = make_pad(buffer(1, 4), ((1, 1),))
     with pytest.raises(
         UnsupportedGraphError, match="assignment to a padded tensor is not supported"
@@ -106,12 +106,12 @@ def test_padding_is_no_place_to_assign_to() -> None:
         kernels_of(assign(padded, buffer(2, 6)))
 
 
-def test_what_needs_old_and_new_content_at_once_gets_a_copy_of_the_old() -> None:
+def test_a_reader_of_two_versions_gets_a_copy_of_the_old_one() -> None:
     written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
     assert len(kernels_of(make_alu(Op.ADD, X, written))) == 3
 
 
-def test_old_content_is_no_copy_where_nothing_follows_its_end() -> None:
+def test_a_version_that_is_not_overwritten_is_not_copied() -> None:
     written = assign(X, make_reshape(buffer(2, 40), (5, 8)))
     assert len(kernels_of(make_alu(Op.ADD, X, X), make_alu(Op.MUL, written, written))) == 3
 
@@ -124,7 +124,7 @@ def count_joined(*results: UOp) -> int:
     return len(check_kernels(UOp.sink(*results), Context()))
 
 
-def test_two_groups_that_one_kernel_reads_are_one() -> None:
+def test_two_groups_with_a_common_reader_are_joined() -> None:
     x, y = make_reshape(buffer(1, 40), (5, 8)), make_reshape(buffer(2, 40), (5, 8))
     one, two = store(make_alu(Op.EXP2, x)), store(make_alu(Op.EXP2, y))
     # Neither reads what the other does, and both are stored, since two results read each.
@@ -133,7 +133,7 @@ def test_two_groups_that_one_kernel_reads_are_one() -> None:
     assert count_joined(*results) == 1
 
 
-def test_what_only_a_group_reads_is_not_stored() -> None:
+def test_values_that_only_a_group_reads_are_not_stored() -> None:
     x = make_reshape(buffer(1, 40), (5, 8))
     inner = store(make_alu(Op.EXP2, x))
     results = [store(inner * 2.0), store(inner + x)]
@@ -144,7 +144,7 @@ def test_what_only_a_group_reads_is_not_stored() -> None:
     assert sum(1 for _ in call.body.iter_ops(Op.STORE)) == 3
 
 
-def test_what_is_stored_for_one_reader_stays_stored_in_groups() -> None:
+def test_a_value_stored_for_one_reader_stays_stored_in_groups() -> None:
     x, y = make_reshape(buffer(1, 40), (5, 8)), make_reshape(buffer(2, 40), (5, 8))
     inner = store(make_alu(Op.EXP2, x))
     outer = store(make_alu(Op.EXP2, inner) + y)

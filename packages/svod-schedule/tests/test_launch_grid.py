@@ -59,9 +59,9 @@ def test_axes_take_dimensions_from_the_innermost_on(
     assert dims_of(sizes, limits) == expected
 
 
-def test_a_prime_axis_over_the_limit_is_said_to_be_over_it() -> None:
+def test_a_prime_axis_over_the_limit_exceeds_it() -> None:
     (group,) = arrange_axes(make_axes(65537), (65535,) * 3)
-    assert group.is_over
+    assert group.exceeds_limit
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_a_free_dimension_is_taken_once(
 ) -> None:
     groups = arrange_axes(make_axes(*sizes), limits)
     assert [
-        ([int(size.arg) for size in group.sizes], group.is_over) for group in groups
+        ([int(size.arg) for size in group.sizes], group.exceeds_limit) for group in groups
     ] == expected
 
 
@@ -136,7 +136,7 @@ def make_kernel(shape: tuple[int, ...], *, is_reduced: bool = False) -> UOp:
         ((17, 3, 4), (Opt(OptOp.NOLOCALS),)),
     ],
 )
-def test_a_grid_beyond_the_limits_is_walked_in_iterations(
+def test_a_grid_beyond_the_limits_runs_in_a_loop(
     shape: tuple[int, ...], opts: tuple[Opt, ...], limits: tuple[int, ...]
 ) -> None:
     kernel = make_kernel(shape)
@@ -149,7 +149,7 @@ def test_a_grid_beyond_the_limits_is_walked_in_iterations(
 
 @pytest.mark.parametrize("limits", [(), (4, 2, 2), (1,)])
 @pytest.mark.parametrize("group", [OptOp.GROUP, OptOp.GROUPTOP])
-def test_work_items_of_a_group_meet_in_each_iteration(
+def test_work_items_of_a_group_synchronize_in_each_iteration(
     group: OptOp, limits: tuple[int, ...]
 ) -> None:
     kernel = make_kernel((19, 32), is_reduced=True)

@@ -293,7 +293,7 @@ def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[U
         emulate(graph, NO_DOUBLE)
     assert str(caught.value) == (
         f"simple has no arithmetic on float64, and {graph.src[0].op.name} needs it\n"
-        '  hint: compute where there is some, as in x.to("CPU").cast(float32)'
+        '  hint: compute on another device or in another dtype: x.to("CPU") or x.cast(float32)'
     )
     assert emulate(graph, BARE) is graph
 

@@ -54,7 +54,7 @@ def test_every_field_has_a_variable() -> None:
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
-def test_a_value_that_means_nothing_is_an_error(variable: str) -> None:
+def test_an_invalid_value_is_an_error(variable: str) -> None:
     for value in ("many", "-1", "nan", "inf"):
         with pytest.raises(OptionError, match=variable):
             OptimizerConfig.from_env({variable: value})
@@ -62,14 +62,14 @@ def test_a_value_that_means_nothing_is_an_error(variable: str) -> None:
 
 def test_no_opts_and_a_search_contradict_each_other() -> None:
     with pytest.raises(
-        OptionError, match="SVOD_BEAM='4' is not 0 where SVOD_NOOPT=1 forbids all opts"
+        OptionError, match="SVOD_BEAM='4' is not 0 if SVOD_NOOPT=1 disables all opts"
     ):
         OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "4"})
     assert OptimizerConfig.from_env({"SVOD_NOOPT": "1", "SVOD_BEAM": "0"}).strategy == "none"
 
 
-def test_a_field_with_a_value_that_it_does_not_take_is_an_error() -> None:
-    with pytest.raises(ConfigError, match="width=0 is not at least 1, and finite"):
+def test_an_invalid_field_is_an_error() -> None:
+    with pytest.raises(ConfigError, match="width=0 is not finite and at least 1"):
         OptimizerConfig(width=0)
     with pytest.raises(ConfigError, match="kernel_seconds=inf is not"):
         OptimizerConfig(kernel_seconds=float("inf"))
@@ -77,7 +77,7 @@ def test_a_field_with_a_value_that_it_does_not_take_is_an_error() -> None:
         OptimizerConfig(strategy="best")  # type: ignore[arg-type]
 
 
-def test_what_a_search_may_find_has_a_name() -> None:
+def test_the_fingerprint_names_the_options_that_affect_the_opts() -> None:
     beam = OptimizerConfig(strategy="beam")
     assert (
         len(
@@ -95,7 +95,7 @@ def test_what_a_search_may_find_has_a_name() -> None:
     assert OptimizerConfig(width=9).fingerprint == OptimizerConfig().fingerprint
 
 
-def test_the_name_is_the_same_in_every_process() -> None:
+def test_the_fingerprint_is_the_same_in_every_process() -> None:
     code = (
         "from svod_schedule import OptimizerConfig;"
         " print(OptimizerConfig(strategy='beam').fingerprint)"

@@ -170,7 +170,7 @@ def never(x: UOp, y: UOp) -> UOp | None:
     del x, y
 
 
-def test_a_node_that_breaks_the_specification_is_put_down_to_the_rule_that_made_it() -> None:
+def test_a_violation_names_the_rule_that_built_the_node() -> None:
     def run(graph: UOp) -> UOp:
         made = graph_rewrite(RuleSet("broken", (add_without_an_operand, never)), graph)
         # What the rule made has other operands by now.
@@ -193,7 +193,7 @@ def test_a_node_that_breaks_the_specification_is_put_down_to_the_rule_that_made_
     assert "the rewrite rule add_without_an_operand of broken made it" in str(caught.value)
 
 
-def test_a_node_that_a_pass_made_is_put_down_to_no_rule() -> None:
+def test_a_violation_of_a_pass_names_no_rule() -> None:
     broken = alu(Op.SUB, UOp.const(float32, 1.0), UOp.const(int32, 1))
     table = plant("rangeify", "mark-results", lambda g: UOp.sink(*g.src, broken))
     with pytest.raises(SpecError, match="SUB has operands of one dtype") as caught:
@@ -215,12 +215,14 @@ def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     assert caught.value.pass_name == "optimize:planted"
     assert (
-        "it cannot be evaluated any more: index 12 is out of range of the 12 elements"
+        "it can no longer be evaluated: index 12 is out of range of the 12 elements"
         in caught.value.problem
     )
 
 
-def test_what_is_too_large_is_said_to_be_skipped(capsys: pytest.CaptureFixture[str]) -> None:
+def test_skipped_comparisons_of_large_graphs_are_reported(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     x = make_reshape(buffer(1, 1 << 24), (1 << 12, 1 << 12))
     sink = UOp.sink(make_reduce_axis(x + 3.0, Op.ADD, (1,)))
     compile_all(
@@ -243,7 +245,7 @@ def test_a_wrong_rule_is_named_where_the_graph_is_too_large_to_evaluate() -> Non
         compile_all(sink, Context(passes=table, options=IROptions(check="values")))
 
 
-def test_what_has_no_reference_meaning_is_said_to_be_skipped(
+def test_skipped_comparisons_without_a_reference_meaning_are_reported(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     custom = UOp(Op.CUSTOM, float32, (UOp.const(float32, 1.0),), "f({0})")
@@ -263,7 +265,7 @@ def insert(graph: UOp, node: UOp) -> UOp:
     return graph.substitute({n: node for n in graph.toposort() if is_three(n)})
 
 
-def test_variables_that_belong_together_are_tried_at_their_smallest(
+def test_dependent_variables_are_evaluated_at_their_minima(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     # Where a kernel begins to read, and how many elements: only together are they inside of the
@@ -297,7 +299,7 @@ def put_constant_first(x: UOp, c: UOp, sum: UOp) -> UOp | None:
     return UOp(Op.ADD, sum.dtype, (c, x)) if sum.src[0] is x else None
 
 
-def test_a_rule_that_fired_before_the_one_that_broke_the_specification_is_not_blamed() -> None:
+def test_a_rule_that_fired_before_the_violation_is_not_named() -> None:
     def run(graph: UOp) -> UOp:
         return graph_rewrite(
             RuleSet("broken", (add_without_an_operand,)),
@@ -318,7 +320,7 @@ def reduce_product(x: UOp, total: UOp) -> UOp | None:
     return total.with_src((x * 1.0, *total.src[1:])) if x.op is not Op.MUL else None
 
 
-def test_firings_that_take_too_long_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_skipped_matches_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     x = make_reshape(buffer(1, 1 << 14), (2, 1 << 13))
     rules = RuleSet("products", (reduce_product,))
     table = plant("optimize", "merge-loops", lambda graph: graph_rewrite(rules, graph))
@@ -327,7 +329,7 @@ def test_firings_that_take_too_long_are_counted(capsys: pytest.CaptureFixture[st
         "optimize", call.src[0], Context(passes=table, options=IROptions(check="values"), opts=())
     )
     assert (
-        "not compared: 1 of 1 firings of rules in optimize of r_L2_R8192: too large"
+        "not compared: 1 of 1 matches of rules in optimize of r_L2_R8192: too large"
         in capsys.readouterr().err
     )
 
@@ -352,7 +354,7 @@ def test_where_an_expression_is_too_large_for_its_rule_the_pass_is_named() -> No
     assert caught.value.pass_name == "rangeify:planted"
 
 
-def test_a_graph_that_is_one_result_is_compared_as_such() -> None:
+def test_a_graph_with_a_single_result_is_compared() -> None:
     value = make_reshape(buffer(1, 12), (3, 4)) + 1.0
     check = PassCheck("mine", has_values=True)
     assert check.run("kept", "graph", lambda graph: graph * 1.0, value) is value * 1.0

@@ -67,7 +67,7 @@ def test_a_pipeline_stops_after_the_pass_that_the_options_name() -> None:
     assert run_pipeline("rangeify", variable, Context(options=options)).src[0].op is Op.CONTIGUOUS
 
 
-def test_options_that_name_no_pass_are_refused() -> None:
+def test_options_with_unknown_passes_are_refused() -> None:
     options = IROptions(dump=PassSelector.parse("lower:expand,lower:expnad", "SVOD_DUMP"))
     with pytest.raises(OptionError) as caught:
         run_pipeline("optimize", UOp.sink(), Context(options=options))
@@ -87,7 +87,7 @@ class TestTables:
     def list_names(self, table: PassTable, pipeline: str = "optimize") -> list[str]:
         return [row.name for row in table[pipeline]]
 
-    def test_a_pass_stands_before_another_or_at_the_end(self) -> None:
+    def test_a_pass_is_inserted_before_another_or_at_the_end(self) -> None:
         names = self.list_names(PIPELINES)
         assert self.list_names(PIPELINES.with_pass("optimize", self.make_pass("mine"))) == [
             *names,
@@ -98,13 +98,13 @@ class TestTables:
         assert self.list_names(PIPELINES) == names
         assert first["lower"] is PIPELINES["lower"]
 
-    def test_a_pass_of_a_name_that_is_there_takes_its_place(self) -> None:
+    def test_a_pass_with_an_existing_name_replaces_it(self) -> None:
         mine = self.make_pass("merge-loops")
         table = PIPELINES.with_pass("optimize", mine)
         assert self.list_names(table) == self.list_names(PIPELINES)
         assert mine in table["optimize"]
 
-    def test_a_pass_that_others_come_after_can_be_left_out(self) -> None:
+    def test_a_pass_that_others_come_after_can_be_removed(self) -> None:
         table = PIPELINES.without_pass("optimize", "merge-loops")
         assert self.list_names(table) == [
             n for n in self.list_names(PIPELINES) if n != "merge-loops"
@@ -142,7 +142,7 @@ class TestTables:
             PIPELINES.with_pass("optimize", mine, before="simplify-kernel")
         assert (
             str(caught.value) == "pass 'mine' of optimize must come after 'merge-loops'\n"
-            "  hint: put it behind, or drop the name from the `after` of 'mine'"
+            "  hint: insert it later, or remove the names from the `after` of 'mine'"
         )
         with pytest.raises(PassOrderError, match="two passes called 'simplify-kernel'"):
             PIPELINES.with_pass("optimize", self.make_pass("simplify-kernel"), before="merge-loops")

@@ -167,13 +167,13 @@ def const(x: UOp, value: Any) -> UOp:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_elements_go_through_a_loop_by_themselves(count: int) -> None:
+def test_independent_elements_fuse_into_one_kernel(count: int) -> None:
     x, a = tensor(1, (2, 3)), tensor(2, (2, 3))
     results = loop_of(lambda s, c: [s * c + const(s, 1)], count, [x], constants=[a])
     check(results, {1: RNG.normal(size=(2, 3)), 2: RNG.normal(size=(2, 3))})
 
 
-def test_what_is_computed_from_nothing_is_no_memory() -> None:
+def test_constant_expressions_are_recomputed_instead_of_loaded() -> None:
     x, rows = tensor(1, (2, 3)), tensor(2, (5, 3))
     loop = loop_of(lambda s, r: [s + make_expand(make_reshape(r, (1, 3)), (2, 3))], 5, [x], [rows])[
         0
@@ -192,7 +192,7 @@ def test_what_is_computed_from_nothing_is_no_memory() -> None:
 
 
 @pytest.mark.parametrize("n", [8, 37, 100])
-def test_elements_are_lanes_and_parts_of_threads(n: int) -> None:
+def test_elements_are_vectorized_and_split_over_threads(n: int) -> None:
     def body(s: UOp, c: UOp, x: UOp) -> list[UOp]:
         flag = make_reduce_axis(s, Op.MAX, (1,)) < 0
         turned = make_permute(make_shrink(x, [(0, 3), (0, n)]), (1, 0)) - s
@@ -203,7 +203,7 @@ def test_elements_are_lanes_and_parts_of_threads(n: int) -> None:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
-def test_values_may_change_places(count: int) -> None:
+def test_carries_can_be_swapped(count: int) -> None:
     results = loop_of(lambda a, b: [b, a + b], count, [tensor(1, (4,)), tensor(2, (4,))])
     check(results, {1: np.arange(4), 2: np.ones(4)})
 
@@ -223,25 +223,25 @@ def test_slices_are_read_and_results_stacked_in_each_iteration(
     check(results, {1: np.arange(3), 2: RNG.normal(size=(count, 3))})
 
 
-def test_a_loop_that_carries_nothing_runs_in_any_order() -> None:
+def test_a_loop_without_carries_is_parallel() -> None:
     results = loop_of(lambda x: [x * x], 5, [], [tensor(1, (5, 3))])
     (effect,) = check(results, {1: RNG.normal(size=(5, 3))})
     assert all(r.arg.kind is AxisType.LOOP for r in effect.iter_ops(Op.RANGE))
 
 
-def test_what_no_iteration_changes_is_no_register() -> None:
+def test_loop_invariant_carries_need_no_register() -> None:
     results = loop_of(lambda s, c: [s + c, c], 4, [tensor(1, (3,)), tensor(2, (3,))])
     (effect,) = check(results, {1: np.arange(3), 2: np.ones(3)})
     assert count_carried(effect) == 1
 
 
-def test_only_what_is_asked_for_is_carried() -> None:
+def test_only_carries_with_readers_are_kept() -> None:
     results = loop_of(lambda a, b: [a + const(a, 1), a + b], 4, [tensor(1, (3,)), tensor(2, (3,))])
     (effect,) = check(results[:1], {1: np.arange(3), 2: np.ones(3)})
     assert count_carried(effect) == 1
 
 
-def test_the_number_of_the_iteration_is_a_value_and_a_position() -> None:
+def test_the_counter_is_a_value_and_an_index() -> None:
     def body(i: UOp, s: UOp, rows: UOp) -> list[UOp]:
         row = make_reshape(make_gather(rows, i, 0), (3,))
         return [s + row * make_expand(make_reshape(make_cast(i, float32), (1,)), (3,))]
@@ -261,7 +261,7 @@ def matvec(m: UOp, v: UOp) -> UOp:
     return make_reshape(make_reduce_axis(left * right, Op.ADD, (2,)), (n, k))
 
 
-def test_an_axis_along_which_elements_read_each_other_is_written_out() -> None:
+def test_an_axis_along_which_elements_read_each_other_is_unrolled() -> None:
     results = loop_of(
         lambda s, m: [matvec(m, s)], 4, [tensor(1, (6, 3))], constants=[tensor(2, (3, 3))]
     )
@@ -269,7 +269,7 @@ def test_an_axis_along_which_elements_read_each_other_is_written_out() -> None:
     assert count_carried(effect) == 3
 
 
-def test_a_small_state_is_written_out_whole() -> None:
+def test_a_small_carry_is_unrolled() -> None:
     def body(p: UOp, x: UOp, m: UOp) -> list[UOp]:
         left = matvec(m, p)
         both = matvec(m, make_permute(left, (1, 0)))
@@ -286,7 +286,7 @@ def test_a_small_state_is_written_out_whole() -> None:
 
 
 @pytest.mark.parametrize(("n", "is_kernel"), [(3, True), (4, True), (6, False)])
-def test_products_of_wider_matrices_are_kernels_of_vectors(n: int, is_kernel: bool) -> None:
+def test_products_of_wider_matrices_are_vectorized_kernels(n: int, is_kernel: bool) -> None:
     def body(p: UOp, m: UOp) -> list[UOp]:
         return [matvec(m, make_permute(matvec(m, p), (1, 0)))]
 
@@ -294,14 +294,14 @@ def test_products_of_wider_matrices_are_kernels_of_vectors(n: int, is_kernel: bo
     assert (made is not None) is is_kernel
 
 
-def test_a_scan_along_an_axis_that_is_written_out() -> None:
+def test_a_scan_along_an_unrolled_axis() -> None:
     results = loop_of(
         lambda s: [make_scan_axis(s, Op.ADD, 1) * const(s, 0.5)], 3, [tensor(1, (5, 4))]
     )
     check(results, {1: RNG.normal(size=(5, 4))})
 
 
-def test_parts_of_rows_are_joined() -> None:
+def test_slices_of_rows_are_concatenated() -> None:
     def body(s: UOp) -> list[UOp]:
         head, tail = make_shrink(s, [(0, 5), (0, 1)]), make_shrink(s, [(0, 5), (1, 3)])
         return [
@@ -311,7 +311,7 @@ def test_parts_of_rows_are_joined() -> None:
     check(loop_of(body, 5, [tensor(1, (5, 3))]), {1: RNG.normal(size=(5, 3))})
 
 
-def test_values_of_several_shapes_are_several_kernels_that_repeat_what_they_share() -> None:
+def test_values_of_several_shapes_are_several_kernels_that_recompute_shared_values() -> None:
     def body(t: UOp, s: UOp) -> list[UOp]:
         return [t + const(t, 0.5), s + make_expand(make_reshape(t, (1,)), (4,))]
 
@@ -323,7 +323,7 @@ def test_values_of_several_shapes_are_several_kernels_that_repeat_what_they_shar
 
 
 @pytest.mark.parametrize("dtype", [bool_, int8, int64, float64, float16])
-def test_values_of_any_dtype_are_carried(dtype: DType) -> None:
+def test_carries_have_any_dtype(dtype: DType) -> None:
     results = loop_of(
         lambda s, x: [make_alu(Op.MAX, s, x), s],
         5,
@@ -342,7 +342,7 @@ def test_narrow_floats_are_rounded_once_in_a_reduction() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 4, 6])
-def test_numbers_of_elements_and_iterations_may_be_variables(n: int) -> None:
+def test_sizes_and_trip_counts_may_be_symbolic(n: int) -> None:
     size = bind(UOp.variable("n", 1, 6), n)
     steps = bind(UOp.variable("steps", 0, 9), n + 1)
     x = tensor(1, (size, 3), size=18)
@@ -365,7 +365,7 @@ def test_numbers_of_elements_and_iterations_may_be_variables(n: int) -> None:
 
 
 @pytest.mark.parametrize("count", [-2, 0, 1, 5])
-def test_the_number_of_iterations_may_be_computed(count: int) -> None:
+def test_the_trip_count_may_be_computed(count: int) -> None:
     n = tensor(3, (), int64)
     results = loop_of(lambda s: [s + s], n, [tensor(1, (3,))])  # pyright: ignore[reportArgumentType]
     made = fuse(results)
@@ -381,7 +381,7 @@ def test_the_number_of_iterations_may_be_computed(count: int) -> None:
     np.testing.assert_array_equal(out, x * 2 ** max(count, 0))
 
 
-def test_a_choice_takes_for_each_element_what_its_number_says() -> None:
+def test_a_switch_selects_a_branch_for_each_element() -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:
         param = make_parameter(s, 0)
         (chosen,) = make_switch(
@@ -415,7 +415,7 @@ def test_an_equal_branch_that_reads_the_sum_of_another_one_has_sums_of_its_own()
 
 
 @pytest.mark.parametrize(("n", "is_kernel"), [(20, True), (500, False)])
-def test_a_long_row_of_choices_is_no_kernel(n: int, is_kernel: bool) -> None:
+def test_a_long_chain_of_switches_does_not_fuse(n: int, is_kernel: bool) -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:
         param, number = make_parameter(s, 0), make_cast(i, int64) % 2
         for _ in range(n):
@@ -430,7 +430,7 @@ def test_a_long_row_of_choices_is_no_kernel(n: int, is_kernel: bool) -> None:
     assert (fuse(results) is not None) is is_kernel
 
 
-def test_a_loop_in_a_loop_is_a_loop_in_the_kernel() -> None:
+def test_a_nested_loop_is_a_nested_loop_of_the_kernel() -> None:
     def body(i: UOp, s: UOp, x: UOp) -> list[UOp]:
         operands = [s, x]
         inner, c = make_parameter(s, 0), make_parameter(x, 1)
@@ -446,7 +446,7 @@ def test_a_loop_in_a_loop_is_a_loop_in_the_kernel() -> None:
     assert sum(r.arg.kind is AxisType.SCAN for r in effect.iter_ops(Op.RANGE)) == 2
 
 
-def test_an_inner_loop_of_rows_that_reads_slices_and_ends_where_the_outer_one_says() -> None:
+def test_an_inner_loop_reads_slices_with_a_trip_count_from_the_outer_loop() -> None:
     def body(i: UOp, s: UOp, m: UOp) -> list[UOp]:
         inner, c = make_parameter(s, 0), make_parameter(m, 1)
         (found,) = make_loop(UOp.sink(matvec(c, inner)), make_cast(i, int64), [s, m], n_carried=1)  # pyright: ignore[reportArgumentType]
@@ -458,7 +458,7 @@ def test_an_inner_loop_of_rows_that_reads_slices_and_ends_where_the_outer_one_sa
     check(results, {1: RNG.normal(size=(5, 3)), 2: RNG.normal(size=(3, 3)) * 0.5})
 
 
-def test_inner_loops_of_iterations_in_any_order_carry_values_of_their_own() -> None:
+def test_inner_loops_of_parallel_iterations_have_carries_of_their_own() -> None:
     def body(i: UOp, x: UOp) -> list[UOp]:
         start = make_constant_like(x, 0)
         inner, c = make_parameter(start, 0), make_parameter(x, 1)
@@ -470,7 +470,7 @@ def test_inner_loops_of_iterations_in_any_order_carry_values_of_their_own() -> N
     check(results, {1: RNG.normal(size=64)})
 
 
-def test_memory_that_a_loop_in_any_order_reads_stays_as_another_kernel_fills_it() -> None:
+def test_memory_that_a_parallel_loop_reads_stays_the_node_that_another_kernel_fills() -> None:
     """The loop over rows becomes another one; that of the running sum, which is equal to it, does
     not.
     """
@@ -497,14 +497,14 @@ NEIGHBOURS = [
 
 
 @pytest.mark.parametrize(("what", "step"), NEIGHBOURS, ids=[n for n, _ in NEIGHBOURS])
-def test_a_loop_whose_elements_read_many_others_is_no_kernel(
+def test_a_loop_whose_elements_read_many_others_does_not_fuse(
     what: str, step: Callable[[UOp], UOp]
 ) -> None:
     assert fuse(loop_of(lambda s: [step(s)], 5, [tensor(1, (100,))])) is None, what
 
 
 @pytest.mark.parametrize("limit", [-1, 9, 1e9])
-def test_a_loop_over_a_small_state_ends_when_a_value_says_so(limit: float) -> None:
+def test_a_conditional_loop_with_a_small_carry_fuses(limit: float) -> None:
     def body(s: UOp) -> list[UOp]:
         doubled = s + s
         return [doubled, make_reshape(make_reduce_axis(doubled, Op.MAX, (0, 1)), ()) < limit]
@@ -514,7 +514,7 @@ def test_a_loop_over_a_small_state_ends_when_a_value_says_so(limit: float) -> No
     assert sum(1 for _ in effect.iter_ops(Op.LEAVE)) == 1
 
 
-def test_what_ends_a_loop_is_carried_though_nobody_asks_for_it() -> None:
+def test_the_condition_of_a_loop_is_carried_without_other_readers() -> None:
     def body(s: UOp, n: UOp) -> list[UOp]:
         return [s + const(s, 1), n * const(n, 2), n < 20]
 
@@ -522,14 +522,14 @@ def test_what_ends_a_loop_is_carried_though_nobody_asks_for_it() -> None:
     check(results[:1], {1: np.float32(0), 2: np.float32(1)})
 
 
-def test_a_loop_over_many_elements_that_ends_when_a_value_says_so_is_no_kernel() -> None:
+def test_a_conditional_loop_over_many_elements_does_not_fuse() -> None:
     def body(s: UOp) -> list[UOp]:
         return [s + s, make_reshape(make_reduce_axis(s, Op.MAX, (0,)), ()) < 9]
 
     assert fuse(loop_of(body, 5, [tensor(1, (100,))], is_conditional=True)) is None
 
 
-def test_a_loop_with_a_long_branch_is_no_kernel() -> None:
+def test_a_loop_with_a_long_branch_does_not_fuse() -> None:
     def body(i: UOp, s: UOp) -> list[UOp]:
         param = make_parameter(s, 0)
         long = param

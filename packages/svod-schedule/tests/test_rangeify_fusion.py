@@ -33,7 +33,7 @@ from svod_ir import (
 from svod_ir.testing import assert_same, take_share
 from svod_ir.testing.programs import fit, tensor
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
-from svod_schedule.rangeify.analysis.fusion import find_rows, form_chain
+from svod_schedule.rangeify.analysis.fusion import find_rows, is_chain
 
 SHAPE: Final = (2, 2, 3)
 AXES: Final = [axes for n in (1, 2, 3) for axes in combinations(range(3), n)]
@@ -112,7 +112,7 @@ class TestRows:
     def find(self, shape: tuple[int, ...], *indices: UOp) -> frozenset[UOp] | None:
         return find_rows(shape, indices, (self.ROW, self.COLUMN))
 
-    def test_loops_over_the_result_and_constants_name_an_element(self) -> None:
+    def test_loops_over_the_result_and_constants_index_an_element(self) -> None:
         assert self.find((4, 1, 3), self.ROW, UOp.const(index, 0), self.COLUMN) == {
             self.ROW,
             self.COLUMN,
@@ -120,17 +120,17 @@ class TestRows:
         assert self.find((5,), self.ROW) == {self.ROW}
         assert self.find(()) == frozenset()
 
-    def test_a_place_that_only_a_gate_keeps_inside_names_none(self) -> None:
+    def test_an_index_that_only_a_gate_keeps_in_bounds_has_no_rows(self) -> None:
         assert self.find((3,), self.ROW) is None
         assert self.find((2,), UOp.const(index, 2)) is None
         assert self.find((2,), UOp.const(index, -1)) is None
 
-    def test_a_loop_that_is_computed_with_or_stands_twice_or_reduces_names_none(self) -> None:
+    def test_an_index_expression_a_repeated_loop_or_a_reduction_loop_has_no_rows(self) -> None:
         assert self.find((4,), self.ROW + 0 * self.COLUMN) is None
         assert self.find((4, 4), self.ROW, self.ROW) is None
         assert self.find((4,), self.REDUCED) is None
 
     def test_rows_form_a_chain_where_each_contains_or_is_contained(self) -> None:
         i, both = frozenset({self.ROW}), frozenset({self.ROW, self.COLUMN})
-        assert form_chain(i, [both, i, frozenset()])
-        assert not form_chain(i, [both, frozenset({self.COLUMN})])
+        assert is_chain(i, [both, i, frozenset()])
+        assert not is_chain(i, [both, frozenset({self.COLUMN})])

@@ -50,7 +50,7 @@ def regular_sums(draw: st.DrawFn) -> UOp:
 
 @settings(max_examples=count_examples(300), deadline=None, suppress_health_check=list(HealthCheck))
 @given(node=regular_sums())
-def test_each_element_gathers_what_is_added_to_it(node: UOp) -> None:
+def test_each_element_gathers_its_terms(node: UOp) -> None:
     check_same(UOp.sink(node))
 
 

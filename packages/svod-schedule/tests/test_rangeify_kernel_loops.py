@@ -12,7 +12,7 @@ from svod_ir.testing.programs import tensor
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 
 
-def test_loops_of_a_body_are_numbered_on_and_its_reductions_have_their_own() -> None:
+def test_loops_of_a_body_continue_the_numbers_and_its_reductions_have_loops_of_their_own() -> None:
     total = make_reduce_axis(tensor(0, 2, 3, 4), Op.ADD, [0, 2])
     kernel = KernelLoops()
     opened = kernel.open(total)

@@ -71,13 +71,13 @@ def test_rows_are_added_to_memory_of_zeros(
 
 
 @pytest.mark.parametrize("dtype", [uint8, int64, uint64], ids=str)
-def test_positions_of_any_dtype_are_left_out_where_they_are_outside(dtype: DType) -> None:
+def test_out_of_bounds_indices_of_any_dtype_are_skipped(dtype: DType) -> None:
     x = make_reshape(buffer(1, 24, float64), (6, 4))
     kernels_of(make_scatter_add(x, buffer(2, 6, dtype), 0, 3), Context())
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (1, 1)], ids=str)
-def test_a_single_position_needs_no_loop(shape: tuple[int, ...]) -> None:
+def test_a_single_index_needs_no_loop(shape: tuple[int, ...]) -> None:
     x, position = (
         make_reshape(buffer(1, 6, float32), (2, *shape, 3)),
         make_reshape(buffer(2, 1, int8), shape),
@@ -86,13 +86,13 @@ def test_a_single_position_needs_no_loop(shape: tuple[int, ...]) -> None:
         assert len(kernels_of(make_scatter_add(x, position, 1, size), Context())) == 1
 
 
-def test_a_position_that_all_have_gets_each_of_them() -> None:
+def test_an_index_that_all_rows_share_gets_each_of_them() -> None:
     position = make_expand(buffer(2, 1, uint8), (5,))
     x = make_reshape(buffer(1, 20, float32), (5, 4))
     assert len(kernels_of(make_scatter_add(x, position, 0, 256), Context())) == 2
 
 
-def test_what_is_added_and_where_is_computed_in_the_kernel() -> None:
+def test_values_and_indices_are_computed_in_the_kernel() -> None:
     rows, table = make_reshape(buffer(1, 48, float32), (6, 8)), buffer(3, 9, int32)
     places = make_alu(Op.SUB, make_gather(table, buffer(2, 6, int32), 0), UOp.const(int32, 1))
     value = make_alu(
@@ -109,13 +109,13 @@ def test_a_reduction_is_computed_before_its_results_are_added() -> None:
     assert len(kernels_of(node, Context())) == 3
 
 
-def test_sums_that_begin_alike_have_memory_of_their_own() -> None:
+def test_equal_zeros_of_two_sums_have_memory_of_their_own() -> None:
     x = make_reshape(buffer(1, 12, float32), (6, 2))
     both = [make_scatter_add(x, buffer(n, 6, int32), 0, 3) for n in (2, 3)]
     assert len(kernels_of(make_alu(Op.SUB, *both), Context())) == 5
 
 
-def test_threads_share_the_elements_of_rows_and_none_of_them_the_positions() -> None:
+def test_threads_split_the_elements_of_rows_and_never_the_rows() -> None:
     x = make_reshape(buffer(1, 1 << 17, float32), (128, 1024))
     sink = UOp.sink(make_scatter_add(x, buffer(2, 128, int32), 0, 50))
     graph = run_pipeline(

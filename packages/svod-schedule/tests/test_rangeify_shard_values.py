@@ -123,7 +123,7 @@ def test_each_pass_keeps_what_a_sharded_graph_means(has_scatter: bool, graph: UO
         check_devices(steps[-1])
 
 
-def test_what_says_by_what_derivatives_are_taken_is_its_first_operand() -> None:
+def test_a_gradient_node_is_its_first_operand() -> None:
     x, whole = spread(0, 4, axis=0), spread(2, 4, axis=None)
     marked = make_gradient(x.alu(Op.EXP), (x, whole), GradientRule("any"))
     assert shard_values(UOp.sink(marked)) is shard_values(UOp.sink(x.alu(Op.EXP)))
@@ -184,7 +184,7 @@ def check_loop(*results: UOp) -> UOp:
     return written
 
 
-def test_a_loop_on_shards_takes_and_gives_each_of_them() -> None:
+def test_a_loop_on_shards_has_an_operand_and_a_result_for_each() -> None:
     state, rows, factor = spread(1, 5, axis=0), spread(3, 4, 5, axis=1), spread(5, 5, axis=None)
     total, row, scale = (
         make_parameter(state, 0),
@@ -203,7 +203,7 @@ def test_a_loop_on_shards_takes_and_gives_each_of_them() -> None:
     assert [s.placement for s in loop.src[1:]] == ["CPU", "CPU:1"] * 3
 
 
-def test_whether_a_loop_on_shards_goes_on_is_decided_on_one_device() -> None:
+def test_the_condition_of_a_loop_on_shards_is_on_one_device() -> None:
     state = spread(1, 6, axis=0)
     following = make_parameter(state, 0) * 2.0
     largest = make_reshape(make_reduce_axis(following, Op.MAX, (0,)), ())
@@ -215,7 +215,7 @@ def test_whether_a_loop_on_shards_goes_on_is_decided_on_one_device() -> None:
     assert len(loop.arg.body.src) == 3
 
 
-def test_the_number_of_iterations_may_be_computed_from_shards() -> None:
+def test_the_trip_count_may_be_computed_from_shards() -> None:
     state = spread(1, 6, axis=0)
     n_positive = make_reduce_axis(make_cast(state < 0.0, int64), Op.ADD, (0,))
     (last,) = make_loop(
@@ -227,7 +227,7 @@ def test_the_number_of_iterations_may_be_computed_from_shards() -> None:
     check_loop(last)
 
 
-def test_a_switch_on_shards_gives_the_shards_of_the_branch_that_it_takes() -> None:
+def test_a_switch_on_shards_returns_the_shards_of_its_branch() -> None:
     x, whole = spread(1, 5, axis=0), spread(3, 5, axis=None)
     split, other = make_parameter(x, 0), make_parameter(whole, 2)
     zeros = make_expand(make_reshape(UOp.const(float32, 0), (1,)), (5,))
@@ -240,7 +240,7 @@ def test_a_switch_on_shards_gives_the_shards_of_the_branch_that_it_takes() -> No
         check_loop(*make_switch(UOp.const(int64, choice), bodies, (x, whole)))
 
 
-def test_loops_in_loops_are_on_shards_too() -> None:
+def test_nested_loops_are_on_shards_too() -> None:
     state, factor = spread(1, 2, 5, axis=1), spread(3, 2, 5, axis=1)
     outside, scale = make_parameter(state, 0), make_parameter(factor, 2)
     inner = UOp.sink(make_parameter(outside, 0) * 0.5 + make_parameter(scale, 2))
@@ -259,7 +259,7 @@ def test_shards_made_inside_a_loop_are_written_there() -> None:
     check_loop(last)
 
 
-def test_what_comes_from_no_memory_is_carried_on_every_device() -> None:
+def test_a_carry_without_memory_is_on_every_device() -> None:
     numbers = make_cast(make_iota(100, int64), float32)
     start, state, table = (
         UOp.const(float32, 1),
@@ -284,7 +284,7 @@ def test_what_comes_from_no_memory_is_carried_on_every_device() -> None:
             check_devices(call.body)
 
 
-def test_what_is_carried_on_one_device_stays_there_beside_shards() -> None:
+def test_a_carry_on_one_device_stays_there_beside_shards() -> None:
     start, state = UOp.const(float32, 1), spread(1, 5, axis=0)
     count = make_parameter(start, 0)
     (memory,) = count.src
@@ -296,7 +296,7 @@ def test_what_is_carried_on_one_device_stays_there_beside_shards() -> None:
     check_loop(last)
 
 
-def test_loops_in_loops_on_shards_read_what_comes_from_no_memory() -> None:
+def test_nested_loops_on_shards_read_values_without_memory() -> None:
     start, state = UOp.const(float32, 1), spread(1, 5, axis=0)
     table = make_cast(make_iota(5, int64), float32).alu(Op.EXP)
     count, inside, row = (
@@ -313,7 +313,7 @@ def test_loops_in_loops_on_shards_read_what_comes_from_no_memory() -> None:
     check_loop(shards)
 
 
-def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
+def test_a_switch_between_constants_is_on_the_devices_of_its_operands() -> None:
     x = spread(1, 5, axis=0)
     numbers = make_cast(make_iota(5, int64), float32)
     bodies = [
@@ -323,7 +323,7 @@ def test_a_choice_between_numbers_is_on_the_devices_of_its_operands() -> None:
     check_loop(*make_switch(make_reshape(tensor(7, 1, dtype=int64), ()), bodies, (x,)))
 
 
-def test_results_of_shards_that_nobody_reads_are_on_their_devices_too() -> None:
+def test_results_of_shards_without_readers_are_on_their_devices_too() -> None:
     state, rows = spread(1, 5, axis=0), spread(3, 100, 5, axis=1)
     total, row = make_parameter(state, 0), make_parameter(rows, 2, is_slice=True)
     _, stacked = make_loop(
@@ -343,7 +343,7 @@ def test_results_of_shards_that_nobody_reads_are_on_their_devices_too() -> None:
     assert_close(found, expected, loose=tolerance(sink))
 
 
-def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:
+def test_each_device_reduces_one_chunk_of_a_large_sum() -> None:
     devices = ("CPU", "CPU:1", "CPU:2", "CPU:3")
     stack = nodes.stack(*(tensor(n + 1, 4, MIN_SCATTERED, device=d) for n, d in enumerate(devices)))
     results = [UOp(Op.ALLREDUCE, float32, (stack,), (Op.ADD, d)) for d in devices]
@@ -353,7 +353,7 @@ def test_a_part_of_a_large_sum_is_reduced_by_each_device_once() -> None:
     assert {s.device for s in sums} == set(devices)
 
 
-def test_a_kernel_that_a_file_and_a_device_meet_in_is_on_the_device() -> None:
+def test_a_kernel_that_reads_a_file_and_a_device_is_on_the_device() -> None:
     file, x = tensor(1, 8, device="DISK:/f"), tensor(2, 8, device="CPU:1")
     ranged = run_pipeline("rangeify", UOp.sink(file + x), CHECKED)
     assert [n.arg.device for n in ranged.iter_ops(Op.BUFFERIZE)] == ["CPU:1"]

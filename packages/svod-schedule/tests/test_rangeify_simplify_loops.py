@@ -50,7 +50,7 @@ STATE, ROW, CONSTANT = (
 @given(graph=loops())
 def test_random_loops_keep_their_meaning(limit: int, graph: UOp) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("svod_schedule.rangeify.loops.write_out_loops.MAX_UNROLLED_NODES", limit)
+        patch.setattr("svod_schedule.rangeify.loops.unroll_loops.MAX_UNROLLED_NODES", limit)
         check(*graph.src)
 
 
@@ -88,7 +88,7 @@ def total(x: UOp) -> UOp:
         lambda row, w: make_expand(make_reshape(total(row), (1, 1)), (2, 3)) + w,
     ],
 )
-def test_what_is_stacked_and_reads_slices_alone_is_computed_without_a_loop(
+def test_stacked_values_that_depend_only_on_slices_are_computed_without_a_loop(
     make: Callable[[UOp, UOp], UOp], is_reversed: bool
 ) -> None:
     body = UOp.sink(STATE + ROW, make(ROW, CONSTANT))
@@ -106,7 +106,7 @@ def test_sums_of_slices_are_computed_before_the_loop_that_reads_them() -> None:
     assert (len(loop.src), loop.arg.n_sliced) == (3, 1)
 
 
-def test_a_loop_that_may_end_early_reads_no_more_slices_than_it_needs() -> None:
+def test_a_conditional_loop_reads_no_more_slices_than_it_needs() -> None:
     following = STATE + total(ROW)
     body = UOp.sink(following, total(following) < 50.0)
     (last,) = make_loop(body, 100, (X, ROWS), n_carried=1, n_sliced=1, is_conditional=True)
@@ -114,7 +114,7 @@ def test_a_loop_that_may_end_early_reads_no_more_slices_than_it_needs() -> None:
     assert list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
 
 
-def test_what_a_body_gives_for_its_own_next_value_alone_is_not_carried() -> None:
+def test_a_carry_that_only_its_next_value_reads_is_removed() -> None:
     other = make_parameter(W, 1)
     last, _ = make_loop(UOp.sink(STATE * 0.5, other + STATE), 100, (X, W), n_carried=2)
     (loop,) = check(last)
@@ -124,7 +124,7 @@ def test_what_a_body_gives_for_its_own_next_value_alone_is_not_carried() -> None
     assert loop.arg.n_carried == 2
 
 
-def test_sizes_and_numbers_that_follow_a_counter_are_known_where_a_loop_is_written_out() -> None:
+def test_sizes_and_values_of_the_counter_are_constants_in_an_unrolled_loop() -> None:
     counter, inner = make_counter("loop_counter_0", 3), make_counter("loop_counter_1", 3)
     part = make_shrink(make_parameter(W, 1), [(0, 2), (counter, counter + 1)])
     added = make_parameter(STATE, 0) + make_cast(inner + counter * 2, float32)
@@ -134,7 +134,7 @@ def test_sizes_and_numbers_that_follow_a_counter_are_known_where_a_loop_is_writt
     assert not check(last)
 
 
-def test_parts_of_numbers_follow_the_counter() -> None:
+def test_slices_of_constants_follow_the_counter() -> None:
     numbers = make_cast(make_iota(100, int32), float32)
     number = make_parameter(numbers, 1, is_slice=True)
     (last,) = make_loop(UOp.sink(STATE * number), 100, (X, numbers), n_carried=1, n_sliced=1)
@@ -142,7 +142,7 @@ def test_parts_of_numbers_follow_the_counter() -> None:
     assert (len(loop.src), loop.arg.counter) == (2, "loop_counter_0")
 
 
-def test_counters_of_loops_in_loops_have_names_of_their_own() -> None:
+def test_counters_of_nested_loops_have_distinct_names() -> None:
     numbers = make_cast(make_iota(100, int32), float32)
     inside = make_loop(
         UOp.sink(make_parameter(STATE, 0) + make_parameter(numbers, 1, is_slice=True)),
@@ -163,7 +163,7 @@ def test_counters_of_loops_in_loops_have_names_of_their_own() -> None:
     assert None not in counters
 
 
-def test_a_number_of_iterations_may_be_a_variable() -> None:
+def test_a_trip_count_may_be_a_variable() -> None:
     n = UOp.variable("n", 0, 100)
     given = make_reshape(make_shrink(buffer(2, 600), [(0, n * 6)]), (n, 2, 3))
     row = make_parameter(given, 1, is_slice=True)
@@ -174,7 +174,7 @@ def test_a_number_of_iterations_may_be_a_variable() -> None:
     assert not list(loop.arg.body.iter_ops(Op.REDUCE_AXIS))
 
 
-def test_values_of_a_variable_size_are_read_as_they_are() -> None:
+def test_values_of_symbolic_size_are_read_as_they_are() -> None:
     n = UOp.variable("n", 1, 8)
     whole = make_shrink(buffer(5, 8), [(0, n)])
     inside = make_parameter(whole, 1)
@@ -196,7 +196,7 @@ def test_a_variable_that_a_body_reads_stays_among_the_operands() -> None:
     assert loop.src[1:] == (X, bound)
 
 
-def test_values_without_elements_are_in_no_memory() -> None:
+def test_values_without_elements_need_no_memory() -> None:
     empty = tensor(4, 0, 3)
     nothing = make_parameter(empty, 1)
     last, left, stacked = make_loop(
@@ -214,21 +214,21 @@ def test_values_without_elements_are_in_no_memory() -> None:
     assert switch.src[1:] == (X,)
 
 
-def test_a_choice_whose_number_is_known_to_be_large_is_its_last_branch() -> None:
+def test_a_switch_with_a_large_constant_choice_is_its_last_branch() -> None:
     n = UOp.variable("n", 5, 8)
     bodies = [UOp.sink(STATE.alu(Op.EXP)), UOp.sink(STATE.alu(Op.SIN))]
     (found,) = make_switch(n, bodies, (X,))
     assert not check(found)
 
 
-def test_functions_of_python_are_called_as_often_as_the_loop_says() -> None:
+def test_custom_functions_are_called_once_for_each_iteration() -> None:
     call = make_custom_function("python", [ArraySpec(float32, (2, 3))], [])
     (last,) = make_loop(UOp.sink(STATE + call), 100, (X,), n_carried=1)
     (loop,) = (n for n in simplify_loops(UOp.sink(last)).toposort() if n.op is Op.LOOP)
     assert list(loop.arg.body.iter_ops(Op.CUSTOM_FUNCTION))
 
 
-def test_a_cheap_choice_is_selected_only_where_its_number_is_on_the_same_device() -> None:
+def test_a_cheap_switch_is_a_select_only_with_its_choice_on_the_same_device() -> None:
     choice = make_reshape(buffer(6, 1, int64, "CPU:1"), ())
     (found,) = make_switch(choice, [UOp.sink(STATE), UOp.sink(-STATE)], (X,))
     (switch,) = check(found)
@@ -238,7 +238,7 @@ def test_a_cheap_choice_is_selected_only_where_its_number_is_on_the_same_device(
     assert not check(found)
 
 
-def test_loops_in_bodies_are_not_computed_for_all_slices_at_once() -> None:
+def test_nested_loops_are_not_batched() -> None:
     inner = UOp.sink(make_parameter(ROW, 0).alu(Op.SIN))
     (nested,) = make_loop(inner, 100, (ROW,), n_carried=1)
     _, stacked = make_loop(UOp.sink(STATE, nested), 100, (X, ROWS), n_carried=1, n_sliced=1)
@@ -263,7 +263,7 @@ def write(state: UOp, view: UOp, value: UOp) -> UOp:
         lambda x: x,
     ],
 )
-def test_what_is_written_in_the_only_iteration_is_a_value(show: Callable[[UOp], UOp]) -> None:
+def test_a_write_in_the_only_iteration_is_a_value(show: Callable[[UOp], UOp]) -> None:
     view = show(STATE)
     first = write(STATE, view, view * 2.0)
     second = make_reshape(
@@ -275,7 +275,7 @@ def test_what_is_written_in_the_only_iteration_is_a_value(show: Callable[[UOp], 
     assert list(loop.arg.body.iter_ops(Op.ASSIGN))
 
 
-def test_memory_that_is_written_but_not_carried_on_keeps_its_content() -> None:
+def test_memory_that_is_written_but_not_carried_is_not_changed() -> None:
     row = make_shrink(STATE, [(0, 1), (0, 3)])
     written = write(STATE, row, -row)
     (loop,) = check(*make_loop(UOp.sink(written * 0.5), 100, (X,), n_carried=1))

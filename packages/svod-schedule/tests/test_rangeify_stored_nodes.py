@@ -207,9 +207,7 @@ def test_a_cheap_value_that_two_results_read_is_computed_twice() -> None:
     assert count_ops(compile_graph(cheap * 3, cheap * 5), Op.MAX) == 2
 
 
-def test_an_expensive_value_of_few_elements_is_rather_computed_twice_than_in_a_kernel_of_its_own() -> (
-    None
-):
+def test_an_expensive_value_of_few_elements_is_recomputed_instead_of_stored() -> None:
     x, y = tensor(1, 4, 8), tensor(2, 4, 8)
     assert count_kernels(make_alu(Op.POW, x, y) + 1, make_alu(Op.POW, x, y) * 2) == 2
 
@@ -221,18 +219,18 @@ def test_a_value_in_a_loop_that_it_does_not_depend_on_is_kept_where_it_is_expens
     assert count_kernels(make_expand(cheap, (64, 4096)) * tensor(3, 64, 4096)) == 1
 
 
-def test_a_row_that_is_read_again_is_kept_in_the_threads_own_memory() -> None:
+def test_a_row_that_is_read_again_is_kept_in_private_memory() -> None:
     graph = compile_graph(softmax(X))
     assert count_ops(graph, Op.EXP) == 1
     assert count_ops(graph, Op.DEFINE_REG) == 1
 
 
-def test_a_column_is_not_kept_since_columns_are_taken_side_by_side() -> None:
+def test_a_column_is_not_kept_since_columns_are_lanes() -> None:
     columns = make_permute(softmax(make_permute(X, (1, 0))), (1, 0))
     assert count_ops(compile_graph(columns), Op.DEFINE_REG) == 0
 
 
-def test_no_memory_of_the_threads_own_is_used_on_a_target_with_workgroups() -> None:
+def test_a_target_with_workgroups_uses_no_private_rows() -> None:
     context = Context(target=replace(Target.generic(), has_local=True))
     ranged = run_pipeline("rangeify", UOp.sink(softmax(X)), context)
     assert count_ops(run_pipeline("kernelize", ranged, context), Op.DEFINE_REG) == 0
@@ -278,14 +276,14 @@ def test_a_long_reduction_over_two_axes_that_does_not_divide_keeps_its_shape() -
     assert_same(sink, split)
 
 
-def test_a_grid_s_rows_are_reduced_in_kernels_of_their_own_and_not_again_for_each_result() -> None:
+def test_rows_on_a_grid_are_reduced_in_kernels_of_their_own() -> None:
     context = Context(target=replace(Target.generic(), has_local=True))
     ranged = run_pipeline("rangeify", UOp.sink(softmax(X)), context)
     kernels = list(run_pipeline("kernelize", ranged, context).iter_ops(Op.CALL))
     assert [sum(1 for _ in k.src[0].iter_ops(Op.REDUCE)) for k in kernels] == [1, 0, 1, 0]
 
 
-def test_what_a_product_reads_is_kept_in_the_narrow_type_that_it_is_made_from() -> None:
+def test_operands_of_a_product_are_stored_in_their_narrow_dtype() -> None:
     def widen(x: UOp) -> UOp:
         return x.cast(int32)
 
@@ -295,7 +293,7 @@ def test_what_a_product_reads_is_kept_in_the_narrow_type_that_it_is_made_from() 
     assert [memory.dtype for memory in kept] == [int8, int32]
 
 
-def test_a_sum_of_what_is_read_again_and_again_is_looked_at_once() -> None:
+def test_a_value_with_many_readers_is_analyzed_once() -> None:
     value = make_expand(tensor(1, 8, 1), (8, 4)) - make_expand(tensor(2, 1, 4), (8, 4))
     for _ in range(60):
         value = value * value
@@ -313,7 +311,7 @@ def test_a_few_sums_across_a_large_result_have_a_kernel_of_their_own_and_many_do
     assert count_kernels(columns / whole) == count_kernels(columns - whole)
 
 
-def test_sums_of_long_columns_are_not_added_up_beside_lanes_along_another_axis() -> None:
+def test_sums_of_long_columns_do_not_fuse_into_lanes_along_another_axis() -> None:
     def divide_by_sums(rows: int) -> UOp:
         sums = make_reshape(make_reduce_axis(tensor(1, rows, 16), Op.ADD, [0]), (16, 1))
         return tensor(2, 16, 8) / make_expand(sums, (16, 8))
@@ -338,16 +336,14 @@ def multiply_rows(rows: UOp, n_outputs: int) -> UOp:
     return matmul(rows, tensor(8, rows.shape[1], n_outputs))
 
 
-def test_rows_at_positions_in_memory_are_copied_for_a_product_that_reads_them_many_times() -> None:
+def test_gathered_rows_are_copied_for_a_product_that_reads_them_many_times() -> None:
     rows = make_gather(X, tensor(5, 32, dtype=int32), 0)
     assert count_kernels(multiply_rows(rows, 96)) == 2
     assert count_kernels(multiply_rows(rows, 4)) == 1
     assert count_kernels(rows + rows) == 1
 
 
-def test_one_row_at_a_position_in_memory_is_read_where_it_is_and_so_are_rows_at_counted_positions() -> (
-    None
-):
+def test_a_single_gathered_row_and_rows_at_computed_indices_are_not_copied() -> None:
     assert count_kernels(multiply_rows(make_gather(X, tensor(5, 1, dtype=int32), 0), 96)) == 1
     counted = make_broadcasted_iota((32,), 0, int32) * 2
     assert count_kernels(multiply_rows(make_gather(X, counted, 0), 96)) == 1
@@ -359,7 +355,7 @@ def make_keys(values: UOp) -> UOp:
     return make_alu(Op.WHERE, bits < 0, bits ^ 0x7FFFFFFF, bits)
 
 
-def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up() -> None:
+def test_gathered_integers_computed_from_floats_are_one_table() -> None:
     edges = make_cast(make_broadcasted_iota((16,), 0, int32), float32) * 0.25 + 1.0
     found = make_gather(make_keys(edges / 3.0), tensor(5, 50_000, dtype=int32), 0)
     kernels = compile_graph(found)
@@ -371,14 +367,12 @@ def test_integers_that_are_made_of_floats_are_one_table_where_they_are_looked_up
     ]
 
 
-def test_integers_that_are_made_of_counted_numbers_alone_are_computed_where_they_are_looked_up() -> (
-    None
-):
+def test_gathered_integers_computed_from_counters_are_recomputed() -> None:
     numbers = (make_broadcasted_iota((16,), 0, int32) * 3 + 1) ^ 5
     assert count_kernels(make_gather(numbers, tensor(5, 50_000, dtype=int32), 0)) == 1
 
 
-def test_a_size_that_a_variable_says_costs_nothing_for_each_element() -> None:
+def test_a_symbolic_size_has_no_cost_for_each_element() -> None:
     rows = UOp.variable("rows", 2, 64)
     whole = tensor(1, 64 * 128)
 
@@ -432,7 +426,7 @@ def test_independent_reductions_share_as_few_kernels_as_they_may(
     assert counts == [MAX_KERNEL_REDUCTIONS] * 4
 
 
-def test_independent_reductions_of_rows_whose_number_varies_share_kernels() -> None:
+def test_independent_reductions_of_rows_of_symbolic_number_share_kernels() -> None:
     rows = UOp.variable("rows", 2, 64)
     parts = [
         make_reshape(make_shrink(tensor(i + 1, 64 * 12), ((0, rows * 12),)), (rows, 12))

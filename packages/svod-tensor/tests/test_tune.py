@@ -117,7 +117,7 @@ def test_what_is_not_asked_for_stays_as_the_environment_has_it(
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("BEAM_TIMEOUT", "7")
     before = dict(os.environ)
-    found = read_search(width=None, kernel_seconds=None, plan_seconds=20.0, is_again=True)
+    found = read_search(width=None, kernel_seconds=None, plan_seconds=20.0, ignore_cache=True)
     assert (found.strategy, found.width, found.kernel_seconds, found.plan_seconds) == (
         "beam",
         4,

@@ -1,8 +1,8 @@
-"""How parallel axes lie in the at most three dimensions of a launch.
+"""Mapping of parallel axes to the up to three dimensions of a launch grid.
 
-The innermost axis is dimension 0, in which neighbours run together. Axes beyond the third share a
-dimension with a neighbour, and an axis that exceeds the limit of its dimension takes a free one
-too:
+The innermost axis is dimension 0, whose neighbouring work-items run in the same subgroup. With more
+than three axes, neighbouring axes share a dimension. An axis that exceeds the limit of its
+dimension is split over a free one:
 
     axes 7, 5, 4, 3             dimensions 3, 4, 35
     axis 100000, limits 65535   dimensions 50000, 2
@@ -19,42 +19,48 @@ from svod_ir import Op, UOp, exact_trips, max_trips
 __all__ = ["AxisGroup", "arrange_axes"]
 
 N_DIMENSIONS = 3
+"""Dimensions of a grid in CUDA, Metal and OpenCL."""
 
 
 @dataclass(frozen=True, slots=True)
 class AxisGroup:
-    """Axes (RANGEs, outer to inner) that are numbered together, by the launch's dimensions from
-    `first` on.
+    """Axes that share one linear index, which is split over consecutive dimensions of the grid.
 
-    `sizes` are those of the dimensions, inner to outer. `is_over` says that one exceeds its limit.
+    Attributes:
+        axes: RANGEs, outer to inner.
+        first: the first dimension of the group.
+        sizes: the sizes of its dimensions, inner to outer.
+        exceeds_limit: whether a size exceeds the limit of its dimension.
     """
 
     axes: tuple[UOp, ...]
     first: int
     sizes: tuple[UOp, ...]
-    is_over: bool
+    exceeds_limit: bool
 
     def values(self, prefix: str) -> dict[UOp, UOp]:
-        """The value of each axis, from the launch's numbers `prefix`0, `prefix`1, ..."""
-        number: UOp | None = None
-        for place in reversed(range(len(self.sizes))):
-            special = UOp(Op.SPECIAL, index, (self.sizes[place],), f"{prefix}{self.first + place}")
-            number = special if number is None else number * self.sizes[place] + special
-        assert number is not None
-        found: dict[UOp, UOp] = {}
-        for position, axis in enumerate(reversed(self.axes)):
-            is_outermost = position == len(self.axes) - 1
-            found[axis] = number if is_outermost else number % axis.stop
-            number = number // axis.stop
-        return found
+        """Return the value of each axis as an expression of the grid indices `prefix`0, `prefix`1,
+        ...
+        """
+        linear: UOp | None = None
+        for dim in reversed(range(len(self.sizes))):
+            special = UOp(Op.SPECIAL, index, (self.sizes[dim],), f"{prefix}{self.first + dim}")
+            linear = special if linear is None else linear * self.sizes[dim] + special
+        assert linear is not None
+        values: dict[UOp, UOp] = {}
+        for i, axis in enumerate(reversed(self.axes)):
+            is_outermost = i == len(self.axes) - 1
+            values[axis] = linear if is_outermost else linear % axis.stop
+            linear = linear // axis.stop
+        return values
 
 
 def arrange_axes(axes: Sequence[UOp], limits: Sequence[int] = ()) -> list[AxisGroup]:
-    """The dimensions of a launch for parallel `axes`, which stand from outer to inner loop.
+    """Map parallel axes to the dimensions of a launch grid.
 
     Args:
-        axes: RANGEs.
-        limits: the largest size of each dimension; none where the launch has no limits.
+        axes: RANGEs, outer to inner.
+        limits: the maximum size of each dimension; empty if the launch has no limits.
     """
     limits = tuple(limits) or (_largest(axes),) * N_DIMENSIONS
     groups = [(axis,) for axis in reversed(axes)]
@@ -69,35 +75,37 @@ def arrange_axes(axes: Sequence[UOp], limits: Sequence[int] = ()) -> list[AxisGr
     arranged: list[AxisGroup] = []
     first = 0
     for group in groups:
-        made = _place(group, first, limits, n_free)
-        n_free -= len(made.sizes) - 1
-        first += len(made.sizes)
-        arranged.append(made)
+        axis_group = _make_group(group, first, limits, n_free)
+        n_free -= len(axis_group.sizes) - 1
+        first += len(axis_group.sizes)
+        arranged.append(axis_group)
     return arranged
 
 
 def _join_smallest(groups: list[tuple[UOp, ...]]) -> list[tuple[UOp, ...]]:
-    """`groups` (inner to outer) with those two neighbours as one that make the smallest."""
+    """Join the two neighbours of `groups` (inner to outer) whose product of sizes is the smallest."""
     sizes = [_largest(g) for g in groups]
-    place = min(range(len(groups) - 1), key=lambda i: sizes[i] * sizes[i + 1])
-    return [*groups[:place], groups[place + 1] + groups[place], *groups[place + 2 :]]
+    first = min(range(len(groups) - 1), key=lambda i: sizes[i] * sizes[i + 1])
+    return [*groups[:first], groups[first + 1] + groups[first], *groups[first + 2 :]]
 
 
-def _place(group: tuple[UOp, ...], first: int, limits: Sequence[int], n_free: int) -> AxisGroup:
+def _make_group(
+    group: tuple[UOp, ...], first: int, limits: Sequence[int], n_free: int
+) -> AxisGroup:
     size = group[0].stop
     for axis in group[1:]:
         size = size * axis.stop
     largest = _largest(group)
     if largest <= limits[first]:
-        return AxisGroup(group, first, (size,), is_over=False)
+        return AxisGroup(group, first, (size,), exceeds_limit=False)
     if n_free and all(isinstance(exact_trips(axis), int) for axis in group):
         most = min(limits[first + 1], largest)
         fewest = -(-largest // limits[first])
-        parts = next((n for n in range(fewest, most + 1) if largest % n == 0), None)
-        if parts is not None:
-            sizes = UOp.const(index, largest // parts), UOp.const(index, parts)
-            return AxisGroup(group, first, sizes, is_over=False)
-    return AxisGroup(group, first, (size,), is_over=True)
+        outer = next((n for n in range(fewest, most + 1) if largest % n == 0), None)
+        if outer is not None:
+            sizes = UOp.const(index, largest // outer), UOp.const(index, outer)
+            return AxisGroup(group, first, sizes, exceeds_limit=False)
+    return AxisGroup(group, first, (size,), exceeds_limit=True)
 
 
 def _largest(axes: Sequence[UOp]) -> int:

@@ -1,6 +1,4 @@
-"""How an index expression moves with one of its ranges, and what that means for reading in
-vectors.
-"""
+"""Strides of index expressions along a loop, and the cost of vector accesses with these strides."""
 
 from __future__ import annotations
 
@@ -9,12 +7,12 @@ from svod_ir import Op, UOp
 __all__ = ["access_cost", "find_stride", "stride_cost"]
 
 MAX_STRIDE = 4
-"""Elements up to so far apart are read as vectors with what lies between."""
+"""Maximum stride of elements that are loaded as contiguous vectors and shuffled."""
 
 
 def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float:
-    """How many accesses `n_lanes` elements along `axis` take, as a part of so many; above 1 where
-    that is no use.
+    """Number of memory accesses per element of `n_lanes` lanes along `axis`; above 1 if scalar
+    accesses are better.
     """
     return stride_cost(find_stride(access.position, axis), access, axis, n_lanes, is_read=is_read)
 
@@ -22,13 +20,13 @@ def access_cost(access: UOp, axis: UOp, n_lanes: int, *, is_read: bool) -> float
 def stride_cost(
     stride: int | None, access: UOp, axis: UOp, n_lanes: int, *, is_read: bool
 ) -> float:
-    """`access_cost` of an access whose stride along `axis` is known."""
+    """Return `access_cost` for an access with a known stride along `axis`."""
     if stride in (0, 1):
         return 1 if stride == 0 else 1 / n_lanes
     is_gated = (gate := access.gate) is not None and axis in gate.ranges
     if stride is None and is_read and not _is_even(access.position, axis):
-        # A lookup: a gather takes as long as reading its elements one by one. Rows of a size that
-        # is not known are far apart.
+        # A gather instruction takes as long as scalar loads of its elements. An unknown but even
+        # stride is a row of symbolic size: it counts as large.
         return 1
     if stride is None or abs(stride) > MAX_STRIDE or is_gated or not is_read:
         return 2
@@ -36,9 +34,7 @@ def stride_cost(
 
 
 def _is_even(expression: UOp, r: UOp) -> bool:
-    """Whether `expression` grows by the same amount whenever `r` grows by 1, be it one that is
-    known when the kernel runs.
-    """
+    """Whether `expression` has a loop-invariant stride along `r`, constant or symbolic."""
     if r not in expression.ranges:
         return True
     match expression.op:
@@ -55,7 +51,7 @@ def _is_even(expression: UOp, r: UOp) -> bool:
 
 
 def find_stride(expression: UOp, r: UOp) -> int | None:
-    """By how much `expression` grows when `r` grows by 1, or None if that is not one constant."""
+    """Return the stride of `expression` along `r`, or None if it is no constant."""
     if expression is r:
         return 1
     if r not in expression.ranges:

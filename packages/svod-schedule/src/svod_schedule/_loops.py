@@ -1,4 +1,4 @@
-"""Loops and reductions as seen by several passes."""
+"""Rewrites of loops and reductions that several passes share."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _LOOPED = frozenset({Op.END, Op.REDUCE})
 
 
 def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -> UOp:
-    """`sink` with `expression` for the value of `r`, and loops over `ranges` where it had a loop
-    over `r`.
+    """Replace the value of `r` in `sink` by `expression`, and each loop over `r` by loops over
+    `ranges`.
     """
     done: dict[UOp, UOp] = {r: expression}
     for node in sink.toposort():
@@ -29,8 +29,8 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
 
 
 def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
-    """Gate with `inside` every access that depends on `loop`, and let reductions over it skip what
-    is not inside.
+    """Mask the iterations of `loop` for which `inside` is false: gate every access that depends on
+    `loop`, and reduce the identity instead.
     """
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
@@ -48,5 +48,5 @@ def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
 
 
 def identity_of(op: Op, dtype: DType) -> UOp:
-    """The value that a reduction with `op` starts from."""
+    """Return the identity element of a reduction with `op`."""
     return UOp.const(dtype, get_identity(op, dtype))

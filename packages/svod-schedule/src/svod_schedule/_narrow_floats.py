@@ -1,7 +1,7 @@
-"""Narrow floats as float32 and back, by integer operations.
+"""Conversion between narrow floats and float32 by integer operations.
 
-A conversion from float64 or a wide integer goes through a float32 that is rounded to odd, so that
-the second rounding is exact. float8_e4m3 has no infinity: overflow gives NaN."""
+A conversion from float64 or a wide integer goes through a float32 that is rounded to odd, which
+avoids double rounding. float8_e4m3 has no infinity: overflow gives NaN."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from svod_ir import Op, UOp
 __all__ = ["EXACT_IN_F32", "decode", "encode", "round_to_odd", "storage_of", "to_float32"]
 
 EXACT_IN_F32: Final = 24
-"""Bits of an integer that float32 holds exactly."""
+"""Number of bits of an integer that float32 represents exactly."""
 
 
 def storage_of(dtype: DType) -> DType:
-    """The unsigned integers of a narrow float's bits."""
+    """Return the unsigned integer dtype of the size of a narrow float."""
     return (uint8 if dtype.itemsize == 1 else uint16).vec(dtype.lanes)
 
 
@@ -26,13 +26,13 @@ def _bias(dtype: DType) -> int:
 
 
 def _largest(dtype: DType) -> int:
-    """The bits of the largest finite value."""
+    """Return the bits of the largest finite value."""
     ones = (1 << (dtype.exponent_bits + dtype.mantissa_bits)) - 1
     return ones - 1 if dtype is float8_e4m3 else ones - (1 << dtype.mantissa_bits)
 
 
 def decode(x: UOp) -> UOp:
-    """A narrow float as float32, exactly."""
+    """Convert a narrow float to float32, exactly."""
     dtype, lanes = x.dtype.scalar, x.dtype.lanes
     bits = x.bitcast(storage_of(x.dtype)).cast(uint32)
     if dtype is bfloat16:
@@ -41,8 +41,8 @@ def decode(x: UOp) -> UOp:
     magnitude = bits & _constant(bits, (1 << sign_bit) - 1)
     sign = (bits & _constant(bits, 1 << sign_bit)) << _constant(bits, 31 - sign_bit)
     shifted = magnitude << _constant(bits, 23 - dtype.mantissa_bits)
-    # The exponent field is right but for the bias; multiplying adds the difference and normalises
-    # subnormals.
+    # The exponent field has the bias of the narrow dtype. The multiplication corrects it, and
+    # normalizes subnormals.
     scaled = shifted.bitcast(float32.vec(lanes)) * 2.0 ** (127 - _bias(dtype))
     special = shifted | _constant(bits, 0x7F800000)
     is_finite = magnitude < _constant(bits, _largest(dtype) + 1)
@@ -50,7 +50,7 @@ def decode(x: UOp) -> UOp:
 
 
 def encode(x: UOp, dtype: DType) -> UOp:
-    """A float32 as a narrow float, rounded to nearest even."""
+    """Convert float32 to a narrow float, rounded to nearest even."""
     scalar, lanes = dtype.scalar, x.dtype.lanes
     bits = x.bitcast(uint32.vec(lanes))
     narrow = _encode_bfloat16(x, bits) if scalar is bfloat16 else _encode_small(x, bits, scalar)
@@ -75,7 +75,8 @@ def _encode_small(x: UOp, bits: UOp, dtype: DType) -> UOp:
         bits, shift
     )
     normal = rounded - _constant(bits, (127 - bias) << mantissa)
-    # Adding a number whose last place is the smallest subnormal lets the adder round to it.
+    # The ulp of the anchor is the smallest subnormal, so that the addition rounds to a multiple of
+    # it.
     anchor = UOp.const(float32.vec(x.dtype.lanes), 2.0 ** (24 - bias - mantissa))
     anchored = (magnitude.bitcast(x.dtype) + anchor).bitcast(bits.dtype) - anchor.bitcast(
         bits.dtype
@@ -89,18 +90,18 @@ def _encode_small(x: UOp, bits: UOp, dtype: DType) -> UOp:
 
 
 def to_float32(x: UOp, narrow: DType) -> UOp:
-    """A float32 that rounds to `narrow` as `x` itself does."""
+    """Convert `x` to a float32 that rounds to the same `narrow` value as `x`."""
     dtype = x.dtype.scalar
     if dtype is float64:
         return round_to_odd(x)
-    # What exceeds 24 bits is beyond the range of the small formats, but not of bfloat16.
+    # Integers of more than 24 bits overflow the smaller formats in any case, but not bfloat16.
     if dtype.is_float or dtype.bits <= EXACT_IN_F32 or narrow is not bfloat16:
         return x.cast(float32)
     return round_to_odd(x.cast(float64) if dtype.bits <= 32 else _sticky_double(x))
 
 
 def round_to_odd(x: UOp) -> UOp:
-    """A float64 as float32; where it is inexact, the last bit is 1.
+    """Convert float64 to float32, rounding to odd: the last bit of an inexact result is 1.
 
     Source: Boldo and Melquiond 2008, "Emulation of FMA and correctly rounded sums: proved
     algorithms using rounding to odd", section 2."""
@@ -117,7 +118,7 @@ def round_to_odd(x: UOp) -> UOp:
 
 
 def _sticky_double(x: UOp) -> UOp:
-    """A 64-bit integer as float64, its last bit 1 where lower bits are lost."""
+    """Convert a 64-bit integer to float64, with a sticky last bit: 1 if lower bits are lost."""
     zero = _constant(x, 0)
     unsigned = uint64.vec(x.dtype.lanes)
     is_negative = x < zero if x.dtype.is_signed else None

@@ -1,9 +1,9 @@
-"""What `SVOD_CHECK` looks at around each pass: the specification, the form of results, and with
-`values` what is computed.
+"""Checks of `SVOD_CHECK` around each pass: the specification, dtypes and shapes of results, and with
+`values` the computed values.
 
-A rule that fires is held against its own replacement, so that a wrong one is named at its first
-wrong firing; the whole graph against what the pass made of it. Both are evaluated on random inputs,
-and only where that is not too long."""
+Each match of a rule is compared with its replacement, so that a wrong rule is named at its first
+wrong match, and each graph with the result of the pass. Both are evaluated on random inputs, unless
+that takes too long."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
 __all__ = ["MAX_FIRING_NODES", "MAX_FIRING_STEPS", "MAX_GRAPH_STEPS", "PassCheck"]
 
 MAX_GRAPH_STEPS: Final = 100_000
-"""How much work evaluating a graph before and after a pass may be, as `count_steps` counts it:
-about half a second.
+"""Maximum number of evaluation steps of a graph before and after a pass, as `count_steps` counts
+them: about half a second.
 """
 
 MAX_FIRING_STEPS: Final = 4_000
-"""The same for the firing of a rule, of which there are thousands."""
+"""Maximum number of evaluation steps of a match of a rule: there are thousands of matches."""
 
 MAX_FIRING_NODES: Final = 200
-"""How large what matched and its replacement may be, down to what both read or reduce alike."""
+"""Maximum number of nodes of a match and its replacement, down to the operands that both share."""
 
 _FAILURES: Final = (ValueError, TypeError, IndexError)
-"""What an evaluation raises: an EvaluationError, or an error of numpy where a rule or a pass broke
-the graph.
+"""Exceptions of an evaluation: EvaluationError, or an error of numpy if a rule or a pass broke the
+graph.
 """
 
 _N_SAMPLES: Final = 128
@@ -54,7 +54,7 @@ _ROUNDINGS: Final = 8
 
 
 class PassCheck:
-    """The checks of one run of a pipeline; `report` says what was too large for them."""
+    """The checks of one run of a pipeline. `list_skipped` reports the comparisons that were skipped."""
 
     def __init__(self, pipeline: str, *, has_values: bool) -> None:
         self.pipeline, self.has_values = pipeline, has_values
@@ -64,47 +64,47 @@ class PassCheck:
         self.n_skipped_firings = 0
 
     def run(self, name: str, stage: str, run: Callable[[UOp], UOp], graph: UOp) -> UOp:
-        """What `run` makes of `graph`.
+        """Run a pass on `graph`, and check its result.
 
         Raises:
-            SpecError: if that breaks the specification of `stage`, or has results of another shape
-                or dtype.
-            MiscompilationError: if it computes something else.
+            SpecError: if the result violates the specification of `stage`, or changes the shape or
+                dtype of a result of the graph.
+            MiscompilationError: if the result computes different values.
         """
         pass_name = f"{self.pipeline}:{name}"
         matches: list[Match] = []
 
-        def see(match: Match) -> None:
+        def check_match(match: Match) -> None:
             matches.append(match)
-            _check_form(match, pass_name, stage)
+            _check_dtype_and_shape(match, pass_name, stage)
             if self.has_values and match not in self.compared:
                 self.compared.add(match)
                 self._compare_firing(match, pass_name)
 
-        with watch_matches(see):
-            made = run(graph)
+        with watch_matches(check_match):
+            result = run(graph)
         try:
-            verify(made, stage, pass_name)
+            verify(result, stage, pass_name)
         except SpecError as error:
-            raise _name_maker(error, matches) from error
-        _check_results(graph, made, pass_name, stage)
-        if self.has_values and made is not graph:
-            self._compare_graphs(graph, made, pass_name)
-        return made
+            raise _name_rule(error, matches) from error
+        _check_results(graph, result, pass_name, stage)
+        if self.has_values and result is not graph:
+            self._compare_graphs(graph, result, pass_name)
+        return result
 
     def list_skipped(self, graph: UOp) -> list[str]:
-        """Lines that say what was not compared on the way to `graph`, and why."""
+        """Describe, in a line each, the comparisons that were skipped, and why."""
         of = f" of {graph.arg.name}" if isinstance(graph.arg, KernelInfo) else ""
         reasons: dict[str, list[str]] = {}
         for name, why in self.skipped_passes.items():
             reasons.setdefault(why, []).append(name)
         lines = [f"{', '.join(names)}{of}: {why}" for why, names in reasons.items()]
         if self.n_skipped_firings:
-            what = (
-                f"{self.n_skipped_firings} of {self.n_firings} firings of rules in"
+            skipped = (
+                f"{self.n_skipped_firings} of {self.n_firings} matches of rules in"
                 f" {self.pipeline}{of}"
             )
-            lines.append(f"{what}: too large, or without reference semantics")
+            lines.append(f"{skipped}: too large, or without reference semantics")
         return [f"SVOD_CHECK=values: not compared: {line}" for line in lines]
 
     def _compare_firing(self, match: Match, pass_name: str) -> None:
@@ -128,7 +128,7 @@ class PassCheck:
                 pass_name=pass_name,
                 rule=f"{match.rule} of {match.ruleset}",
                 node=format_expression(match.before),
-                problem=_tell(before, after, values),
+                problem=_describe_change(before, after, values),
                 values=_name_values(values),
                 notes=(f"it became {format_expression(match.after)}",),
             )
@@ -139,7 +139,7 @@ class PassCheck:
         self.n_passes += 1
         if _is_unordered(before) or _is_unordered(after):
             self.skipped_passes[pass_name] = (
-                "memory is written more than once, in an order that cut-kernels makes"
+                "memory is written more than once, in an order that only cut-kernels fixes"
             )
             return
         steps = count_steps(before) + count_steps(after)
@@ -149,26 +149,26 @@ class PassCheck:
             )
             return
         try:
-            found = find_change(before, after)
+            change = find_change(before, after)
         except _FAILURES:
-            found = self._judge(before, after, pass_name)
-        if found is not None:
+            change = self._compare_smallest(before, after, pass_name)
+        if change is not None:
             raise MiscompilationError(
                 pass_name=pass_name,
                 rule=None,
-                node=format_expression(found.node),
-                problem=found.problem,
-                notes=_show(before, after),
+                node=format_expression(change.node),
+                problem=change.problem,
+                notes=_format_graphs(before, after),
             )
 
-    def _judge(self, before: UOp, after: UOp, pass_name: str) -> Change | None:
-        """The change in what cannot be evaluated with random variables; that it cannot at all is
-        one where the pass made it so.
-        """
+    def _compare_smallest(self, before: UOp, after: UOp, pass_name: str) -> Change | None:
+        """Compare graphs that cannot be evaluated with random values of the variables.
+
+        A graph that can be evaluated only before the pass counts as changed."""
         from svod_ir.compare import Change, find_change
 
-        # Variables may belong together: a place where a kernel begins to read, and how much it
-        # reads.
+        # Values of variables may depend on each other, such as an offset and a size. The minima of
+        # all of them are valid together.
         variables = (*before.iter_ops(Op.DEFINE_VAR), *after.iter_ops(Op.DEFINE_VAR))
         smallest = {n: n.arg.low for n in variables if n.arg.name != "core_id"}
         try:
@@ -182,13 +182,11 @@ class PassCheck:
             self.skipped_passes[pass_name] = cause.problem
             return None
         except _FAILURES as cause:
-            return Change(before, f"it cannot be evaluated any more: {cause}")
+            return Change(before, f"it can no longer be evaluated: {cause}")
 
 
 def _is_unordered(graph: UOp) -> bool:
-    """Whether loops over tensors write some memory more than once: which of them is first is
-    decided with their kernels.
-    """
+    """Whether a ranged graph writes some memory more than once: kernelize decides the order."""
     if isinstance(graph.arg, KernelInfo):
         return False
     from svod_ir.evaluate import memory_of
@@ -197,11 +195,11 @@ def _is_unordered(graph: UOp) -> bool:
     return len(set(written)) < len(written)
 
 
-def _tell(before: UOp, after: UOp, values: dict[UOp, Any]) -> str:
+def _describe_change(before: UOp, after: UOp, values: dict[UOp, Any]) -> str:
     from svod_ir.evaluate import evaluate
 
     if before.op in (Op.STORE, Op.END):
-        return "it writes something else"
+        return "it writes different values"
     return f"{evaluate(before, {**values})} became {evaluate(after, {**values})}"
 
 
@@ -220,32 +218,29 @@ def _name_values(values: dict[UOp, Any]) -> dict[str, object]:
     return named
 
 
-def _show(before: UOp, after: UOp) -> tuple[str, ...]:
+def _format_graphs(before: UOp, after: UOp) -> tuple[str, ...]:
     return tuple(
         f"{when}:\n{print_graph(graph, limit=200)}"
         for when, graph in (("before", before), ("after", after))
     )
 
 
-# What needs no values.
-
-
-def _check_form(match: Match, pass_name: str, stage: str) -> None:
+def _check_dtype_and_shape(match: Match, pass_name: str, stage: str) -> None:
     before, after = match.before, match.after
-    broken = None
+    problem = None
     if after.dtype is not before.dtype:
-        broken = f"a rule keeps the dtype, which became {after.dtype}"
+        problem = f"a rule keeps the dtype, which became {after.dtype}"
     elif after.find_shape() != before.find_shape():
-        broken = (
+        problem = (
             f"a rule keeps the shape {_format(before.find_shape())}, which became"
             f" {_format(after.find_shape())}"
         )
-    if broken is not None:
+    if problem is not None:
         notes = (f"it became {format_expression(after)}",)
         raise SpecError(
             pass_name=pass_name,
             stage=stage,
-            rule=broken,
+            rule=problem,
             node=format_expression(before),
             made_by=f"{match.rule} of {match.ruleset}",
             notes=notes,
@@ -256,10 +251,8 @@ def _format(shape: tuple[SInt, ...] | None) -> str:
     return "no shape" if shape is None else format_shape(shape)
 
 
-def _name_maker(error: SpecError, matches: list[Match]) -> SpecError:
-    """`error` with the rule that first made a node which breaks the same rule of the stage of what
-    did not.
-    """
+def _name_rule(error: SpecError, matches: list[Match]) -> SpecError:
+    """Add to `error` the first rule that built a node with the same violation."""
     for match in matches:
         known = set(match.before.toposort())
         for node in match.after.toposort():
@@ -283,33 +276,31 @@ def _breaks(node: UOp, error: SpecError) -> bool:
 
 
 def _check_results(before: UOp, after: UOp, pass_name: str, stage: str) -> None:
-    """Each result keeps its dtype, and its shape, or the number of its elements where it became
-    memory.
-    """
-    results, made = (graph.src if graph.op is Op.SINK else (graph,) for graph in (before, after))
-    if len(made) != len(results):
+    """Check that each result keeps its dtype, and its shape or, as memory, its number of elements."""
+    old_results, new_results = (
+        graph.src if graph.op is Op.SINK else (graph,) for graph in (before, after)
+    )
+    if len(new_results) != len(old_results):
         return
-    for old, new in zip(results, made, strict=True):
+    for old, new in zip(old_results, new_results, strict=True):
         shapes = old.find_shape(), new.find_shape()
         if shapes[0] is None or shapes[1] is None:
             continue
         counts = _count(shapes[0]), _count(shapes[1])
         if new.dtype is not old.dtype:
-            broken = f"a pass keeps the dtype of results, {old.dtype}, which became {new.dtype}"
+            problem = f"a pass keeps the dtype of results, {old.dtype}, which became {new.dtype}"
         elif old.op is not Op.ASSIGN and None not in counts and counts[0] != counts[1]:
-            broken = (
+            problem = (
                 f"a pass keeps the shape of results, {_format(shapes[0])}, which became"
                 f" {_format(shapes[1])}"
             )
         else:
             continue
-        raise SpecError(pass_name=pass_name, stage=stage, rule=broken, node=format_expression(old))
+        raise SpecError(pass_name=pass_name, stage=stage, rule=problem, node=format_expression(old))
 
 
 def _count(shape: tuple[SInt, ...]) -> int | None:
-    """How many elements there are, None where it depends on variables, for which there is memory
-    for the most.
-    """
+    """Return the number of elements; None for a symbolic shape, whose memory has the maximum size."""
     n_elements = 1
     for size in shape:
         if isinstance(size, UOp):

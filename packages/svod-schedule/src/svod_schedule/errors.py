@@ -4,10 +4,10 @@ UserError
 ├── UnsupportedGraphError (NotImplementedError)   a graph that this compiler does not handle
 ├── UnsupportedDtypeError (TypeError)             arithmetic on a dtype that a target only stores
 ├── OptError (ValueError)                         an Opt that a kernel does not allow
-├── ConfigError (ValueError)                      a field of OptimizerConfig with a value that it does not take
-├── UnknownRuleError (LookupError)                a name that no rule or rule set has
-├── UnknownPassError (LookupError)                a name that no pipeline, or no pass of it, has
-└── PassOrderError (ValueError)                   a table whose passes stand in an order that they do not allow
+├── ConfigError (ValueError)                      an invalid value for a field of OptimizerConfig
+├── UnknownRuleError (LookupError)                an unknown name of a rule or rule set
+├── UnknownPassError (LookupError)                an unknown name of a pipeline or pass
+└── PassOrderError (ValueError)                   a table whose passes are in an invalid order
 InternalError
 └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
 """
@@ -40,13 +40,13 @@ class UnsupportedGraphError(UserError, NotImplementedError):
 
 
 class UnsupportedDtypeError(UserError, TypeError):
-    """Arithmetic on a dtype that a target only stores, and that no other stands for."""
+    """Arithmetic on a dtype that a target can only store, and cannot emulate by another dtype."""
 
     def __init__(self, *, dtype: object, operation: str, target: str) -> None:
         self.dtype, self.operation, self.target = dtype, operation, target
         super().__init__(
             f"{target} has no arithmetic on {dtype}, and {operation} needs it",
-            hint='compute where there is some, as in x.to("CPU").cast(float32)',
+            hint='compute on another device or in another dtype: x.to("CPU") or x.cast(float32)',
         )
 
 
@@ -59,7 +59,7 @@ class OptError(UserError, ValueError):
 
 
 class ConfigError(UserError, ValueError):
-    """A field of an `OptimizerConfig` with a value that it does not take."""
+    """An invalid value for a field of an `OptimizerConfig`."""
 
     def __init__(self, *, field: str, value: object, expected: str) -> None:
         self.field, self.value, self.expected = field, value, expected
@@ -67,7 +67,7 @@ class ConfigError(UserError, ValueError):
 
 
 class UnknownRuleError(UserError, LookupError):
-    """A name that no rule or rule set has; `problem` says why its module cannot be asked."""
+    """An unknown name of a rule or rule set; `problem` says why its module cannot be searched."""
 
     def __init__(self, *, name: str, known: Sequence[str], problem: str | None = None) -> None:
         self.name, self.known = name, tuple(known)
@@ -79,18 +79,18 @@ class UnknownRuleError(UserError, LookupError):
 
 
 class UnknownPassError(UserError, LookupError):
-    """A name that no pipeline, or no pass of a pipeline, has; `kind` says which was meant."""
+    """An unknown name of a pipeline or of a pass; `kind` says which."""
 
     def __init__(self, *, kind: str, name: str, known: Sequence[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
         super().__init__(
-            f"no {kind} is called {name!r}", notes=(f"those that there are: {', '.join(known)}",)
+            f"no {kind} is called {name!r}", notes=(f"known names: {', '.join(known)}",)
         )
 
 
 class PassOrderError(UserError, ValueError):
-    """A pass that stands before one that it must come after, or whose name stands twice (`missing`
-    is empty then).
+    """A pass that comes before a pass that it must come after, or a duplicate name of a pass
+    (`missing` is empty then).
     """
 
     def __init__(self, *, pipeline: str, name: str, missing: Sequence[str]) -> None:
@@ -100,7 +100,7 @@ class PassOrderError(UserError, ValueError):
             return
         super().__init__(
             f"pass {name!r} of {pipeline} must come after {' and '.join(map(repr, missing))}",
-            hint=f"put it behind, or drop the name from the `after` of {name!r}",
+            hint=f"insert it later, or remove the names from the `after` of {name!r}",
         )
 
 

@@ -1,4 +1,4 @@
-"""How much a kernel does: what a profile divides its time by.
+"""Estimate of a kernel's arithmetic and memory traffic, from which profiles compute throughput.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -26,8 +26,11 @@ _ARITHMETIC = (UNARY | BINARY | TERNARY) - {Op.WHERE}
 
 
 class Work(NamedTuple):
-    """Arithmetic operations on values (not on indices), and bytes of memory that are read or
-    written at least once.
+    """Work of a kernel.
+
+    Attributes:
+        n_operations: the arithmetic operations on values, not counting index arithmetic.
+        n_bytes: the bytes of memory that are read or written, each counted once.
     """
 
     n_operations: int
@@ -35,8 +38,8 @@ class Work(NamedTuple):
 
 
 def estimate_work(kernel: UOp) -> Work:
-    """The work of one launch of a kernel that is not lowered yet; variables count with their
-    largest value.
+    """Estimate the work of one launch of a kernel before lowering, with maximum values for
+    variables.
     """
     n_operations = 0
     touched: dict[UOp, int] = {}
@@ -53,7 +56,7 @@ def estimate_work(kernel: UOp) -> Work:
 
 
 def _trips(ranges: frozenset[UOp]) -> int:
-    # The largest index of a loop without iterations is 0, as that of a loop with one.
+    # `max_trips` counts an empty loop as one iteration.
     if any(loop.op is Op.RANGE and int(loop.stop.vmax) < 1 for loop in ranges):
         return 0
     return max_trips(*ranges)

@@ -1,4 +1,4 @@
-"""How kernels are optimised, and what the environment may say about it: the only reader of the
+"""Options of the optimizer, and the environment variables that set them: the only reader of the
 environment in svod-schedule.
 
 Example:
@@ -27,9 +27,9 @@ __all__ = ["OptimizerConfig", "Strategy", "read_search"]
 Strategy: TypeAlias = Literal["none", "heuristic", "beam"]
 
 _UNMEASURED: Final = ("strategy", "log_drops", "use_cache", "tasks_per_worker")
-"""Fields that change how a search is run and told of, not what it may find."""
+"""Fields that do not affect which opts a search can find."""
 
-_LEAST: Final = {
+_MINIMUM: Final = {
     "width": 1,
     "max_uops": 1,
     "max_upcast": 1,
@@ -42,42 +42,43 @@ _LEAST: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """Who chooses the `Opt`s of a kernel, and how far a search may go.
+    """Strategy that chooses the `Opt`s of a kernel, and the limits of a search.
 
     Raises:
-        ConfigError: if a field has a value that it does not take.
+        ConfigError: if the value of a field is invalid.
 
     Attributes:
-        strategy: `heuristic` reads the kernel and the target, `none` leaves kernels as they are
-            (`SVOD_NOOPT=1`), `beam` searches around the heuristics' choice and measures what it
-            tries.
-        width: how many candidates each round of the search keeps (`SVOD_BEAM`); naming 1 or more
-            there asks for `beam`.
-        kernel_seconds: how long the search for one kernel may take (`BEAM_TIMEOUT`).
-        plan_seconds: how long all searches of one plan may take together (`BEAM_PLAN_TIMEOUT`).
-        compile_seconds: how long one candidate may take to compile (`BEAM_TIMEOUT_SEC`); its run is
-            not counted.
-        max_uops: the longest linear program that is compiled (`BEAM_UOPS_MAX`).
-        max_upcast: the most outputs or reduced elements that one iteration of the loops may take
+        strategy: `heuristic` chooses by rules about the kernel and the target, `none` applies no
+            opts (`SVOD_NOOPT=1`), `beam` starts a beam search from the choice of the heuristics and
+            measures candidates.
+        width: the number of candidates that each round of the search keeps (`SVOD_BEAM`, where a
+            value of 1 or more selects `beam`).
+        kernel_seconds: the time limit of the search for one kernel (`BEAM_TIMEOUT`).
+        plan_seconds: the time limit of all searches of one plan (`BEAM_PLAN_TIMEOUT`).
+        compile_seconds: the time limit of the compilation of a candidate, without its runs
+            (`BEAM_TIMEOUT_SEC`).
+        max_uops: the maximum length of a linear program that is compiled (`BEAM_UOPS_MAX`).
+        max_upcast: the maximum number of outputs or reduced elements per loop iteration
             (`BEAM_UPCAST_MAX`).
-        max_local: the most work-items of a workgroup (`BEAM_LOCAL_MAX`).
-        max_bloat: how many times as much arithmetic a candidate may do as what it was made from
-            (`BEAM_BLOAT_MAX`).
-        max_rounds: how many rounds there are at most (`BEAM_ROUNDS_MAX`).
-        max_measured: how many candidates of a round are measured, those that the cost model likes
-            best (`BEAM_MEASURED_MAX`).
-        n_runs: how often a candidate is timed; the least time counts (`BEAM_RUNS`).
-        min_gain: the part of its time that a round has to save for another one to follow
+        max_local: the maximum number of work-items of a workgroup (`BEAM_LOCAL_MAX`).
+        max_bloat: the maximum ratio of a candidate's arithmetic to the arithmetic of the candidate
+            that it was derived from (`BEAM_BLOAT_MAX`).
+        max_rounds: the maximum number of rounds (`BEAM_ROUNDS_MAX`).
+        max_measured: the number of candidates of a round that are measured: the best ones by the
+            cost model (`BEAM_MEASURED_MAX`).
+        n_runs: the number of runs of a candidate; the minimum time counts (`BEAM_RUNS`).
+        min_gain: the fraction of the time that a round has to save for another round to follow
             (`BEAM_MIN_PROGRESS`).
         can_pad: whether axes may be padded (`BEAM_PADTO=1`).
-        use_tensor_cores: whether matrix units may be used where the target has some
-            (`SVOD_TENSOR_CORES`, on). Those of integers compute what vectors do; those of bfloat16
-            take numbers below 1.2e-38 as zeros.
-        log_drops: whether a line is printed for each candidate that is dropped
+        use_tensor_cores: whether tensor cores of the target may be used (`SVOD_TENSOR_CORES`, on by
+            default). Integer tensor cores are exact; bfloat16 ones flush numbers below 1.2e-38 to
+            zero.
+        log_drops: whether a line is printed for each dropped candidate
             (`BEAM_LOG_SURPASS_MAX=1`).
-        use_cache: whether what an earlier search found is used (`BEAM_IGNORE_CACHE=1`).
-        tasks_per_worker: how many candidates a worker process compiles before a fresh one takes its
-            place, 0 for any number (`BEAM_MAX_TASKS_PER_CHILD`).
+        use_cache: whether results of earlier searches are used (`BEAM_IGNORE_CACHE=1` turns it
+            off).
+        tasks_per_worker: the number of candidates that a worker process compiles before it is
+            replaced, 0 for no limit (`BEAM_MAX_TASKS_PER_CHILD`).
     """
 
     strategy: Strategy = "heuristic"
@@ -101,10 +102,10 @@ class OptimizerConfig:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            value, least = getattr(self, field.name), _LEAST.get(field.name, 0)
-            if isinstance(value, int | float) and not least <= value < inf:
+            value, minimum = getattr(self, field.name), _MINIMUM.get(field.name, 0)
+            if isinstance(value, int | float) and not minimum <= value < inf:
                 raise ConfigError(
-                    field=field.name, value=value, expected=f"at least {least}, and finite"
+                    field=field.name, value=value, expected=f"finite and at least {minimum}"
                 )
         if self.strategy not in get_args(Strategy):
             raise ConfigError(
@@ -115,10 +116,10 @@ class OptimizerConfig:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> OptimizerConfig:
-        """The configuration that the environment asks for.
+        """Read the configuration from environment variables.
 
         Raises:
-            OptionError: if a variable has a value that it does not take, or two contradict each
+            OptionError: if the value of a variable is invalid, or two variables contradict each
                 other.
         """
         env = os.environ if environment is None else environment
@@ -129,7 +130,7 @@ class OptimizerConfig:
             raise OptionError(
                 variable="SVOD_BEAM",
                 value=str(width),
-                expected="0 where SVOD_NOOPT=1 forbids all opts",
+                expected="0 if SVOD_NOOPT=1 disables all opts",
             )
         return OptimizerConfig(
             strategy="none" if has_none else "beam" if width else "heuristic",
@@ -157,12 +158,12 @@ class OptimizerConfig:
         )
 
     def restrict(self, target: Target) -> Target:
-        """The target without what may not be used."""
+        """Return the target without the tensor cores, if these may not be used."""
         return target if self.use_tensor_cores else replace(target, tensor_cores=())
 
     @property
     def fingerprint(self) -> str:
-        """Names what the choice of opts depends on, the same text in every process."""
+        """Text of all options that the choice of opts depends on, equal in every process."""
         if self.strategy != "beam":
             return self.strategy if self.use_tensor_cores else f"{self.strategy}, no tensor cores"
         limits = (
@@ -176,21 +177,24 @@ def read_search(
     width: int | None,
     kernel_seconds: float | None,
     plan_seconds: float | None,
-    is_again: bool = False,
+    ignore_cache: bool = False,
 ) -> OptimizerConfig:
-    """A search as the environment asks for it, but for what is given here.
+    """Read the options of a beam search from the environment; arguments override variables.
+
+    Args:
+        ignore_cache: search again, even if an earlier search has a result.
 
     Raises:
-        OptionError, ConfigError: if a value, or one that the user set, cannot be used.
+        OptionError, ConfigError: if an argument or a variable is invalid.
     """
-    given: dict[str, object] = {
+    overrides: dict[str, object] = {
         "BEAM_TIMEOUT": kernel_seconds,
         "BEAM_PLAN_TIMEOUT": plan_seconds,
         "SVOD_BEAM": width,
     }
     if OptimizerConfig.from_env().strategy != "beam" and width is None:
-        given["SVOD_BEAM"] = OptimizerConfig().width
-    if is_again:
-        given["BEAM_IGNORE_CACHE"] = 1
-    changes = {name: str(value) for name, value in given.items() if value is not None}
+        overrides["SVOD_BEAM"] = OptimizerConfig().width
+    if ignore_cache:
+        overrides["BEAM_IGNORE_CACHE"] = 1
+    changes = {name: str(value) for name, value in overrides.items() if value is not None}
     return OptimizerConfig.from_env({**os.environ, **changes})

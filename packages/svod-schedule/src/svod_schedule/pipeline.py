@@ -1,8 +1,8 @@
-"""All passes in order: the one table that runs the compiler.
+"""The table of all passes in order, and the functions that run it.
 
-`python -m svod_schedule.pipeline` prints it. The runner does the timing, logging, dumping and
-checking; a pass is a function from graph to graph and does nothing else. A table with passes of
-your own is made from it by `with_pass`, and runs where a `Context` names it.
+`python -m svod_schedule.pipeline` prints the table. The runner does the timing, logging, dumping
+and checking; a pass is a pure function from graph to graph. `with_pass` makes a table with passes
+of your own, which runs if it is the `passes` of a `Context`.
 
 Example:
     >>> from svod_dtype import float32
@@ -88,7 +88,15 @@ _serials: Final = count(1)
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A row: `run` turns a graph into a graph; `after` names the passes that must come earlier."""
+    """A row of the table.
+
+    Attributes:
+        name: the name of the pass.
+        run: the function from graph to graph.
+        does: what the pass does, in one clause.
+        stage: the stage whose specification the result satisfies.
+        after: the names of passes that must come earlier.
+    """
 
     name: str
     run: Callable[[UOp, Context], UOp]
@@ -99,60 +107,61 @@ class Pass:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PassTable:
-    """The passes of each pipeline in the order in which they run. A table is equal to itself alone.
+    """The passes of each pipeline in execution order. Tables are compared by identity.
 
     Raises:
-        PassOrderError: if a pass stands before one that it must come after, or a name stands twice.
+        PassOrderError: if a pass comes before a pass that it must come after, or two passes have
+            the same name.
     """
 
     pipelines: Mapping[str, tuple[Pass, ...]]
     serial: int = field(default_factory=_serials.__next__, init=False)
-    """Tells tables of one process apart."""
+    """Unique number in this process, for cache keys."""
 
     def __post_init__(self) -> None:
         for name, passes in self.pipelines.items():
             _check_order(name, passes)
 
     def __getitem__(self, pipeline: str) -> tuple[Pass, ...]:
-        """The passes of a pipeline.
+        """Return the passes of a pipeline.
 
         Raises:
             UnknownPassError: if there is no such pipeline.
         """
-        found = self.pipelines.get(pipeline)
-        if found is None:
+        passes = self.pipelines.get(pipeline)
+        if passes is None:
             raise UnknownPassError(kind="pipeline", name=pipeline, known=tuple(self.pipelines))
-        return found
+        return passes
 
     def items(self) -> Iterator[tuple[str, tuple[Pass, ...]]]:
         return iter(self.pipelines.items())
 
     def with_pass(self, pipeline: str, row: Pass, *, before: str | None = None) -> PassTable:
-        """This table with one pass more: in front of the pass `before`, or at the end. One of its
-        name is replaced where it stands.
+        """Return a table with an additional pass, before the pass `before` or at the end. Without
+        `before`, a pass of the same name is replaced.
 
         Raises:
             UnknownPassError: if there is no such pipeline, or no pass `before` in it.
-            PassOrderError: if a pass would stand before one that it must come after.
+            PassOrderError: if a pass would come before a pass that it must come after.
         """
         passes = self[pipeline]
         names = [p.name for p in passes]
         if before is None and row.name in names:
-            place, after = names.index(row.name), names.index(row.name) + 1
+            start, end = names.index(row.name), names.index(row.name) + 1
         else:
-            place = after = len(passes) if before is None else self._find(pipeline, before)
-        return self._with(pipeline, (*passes[:place], row, *passes[after:]))
+            start = end = len(passes) if before is None else self._find(pipeline, before)
+        return self._with(pipeline, (*passes[:start], row, *passes[end:]))
 
     def without_pass(self, pipeline: str, name: str) -> PassTable:
-        """This table without one of its passes; those that must come after it then need not.
+        """Return a table without a pass, which is also removed from the `after` of other passes.
 
         Raises:
             UnknownPassError: if there is no such pipeline or pass.
         """
-        place = self._find(pipeline, name)
-        left = (p for i, p in enumerate(self[pipeline]) if i != place)
+        removed = self._find(pipeline, name)
+        kept = (p for i, p in enumerate(self[pipeline]) if i != removed)
         return self._with(
-            pipeline, tuple(replace(p, after=tuple(a for a in p.after if a != name)) for p in left)
+            pipeline, tuple(replace(p, after=tuple(a for a in p.after if a != name)) for p in kept)
         )
 
     def _with(self, pipeline: str, passes: tuple[Pass, ...]) -> PassTable:
@@ -176,15 +185,19 @@ def _check_order(pipeline: str, passes: tuple[Pass, ...]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the passes of one compilation may look at.
+    """Inputs of the passes of one compilation, besides the graph.
 
-    `opts` None lets the heuristics choose; a tuple is applied as it is, the empty one meaning none.
-    `note_reasons` is told why each kernel got its opts.
-    `observe` is called after each pass with the pipeline, the pass, the graph and the seconds it
-    took. `options` say what is checked and written: a Context reads no environment,
-    `IROptions.from_env()` does. `targets` are those of the devices in a graph, where there are
-    others than `device`. `passes` are those that run; `PIPELINES.with_pass` makes a table with
-    others."""
+    Attributes:
+        target: the target of `device`.
+        device: the device of values that depend on no memory.
+        opts: the opts to apply, empty for none; None lets the heuristics choose.
+        note_reasons: called for each kernel with the reasons for its opts.
+        options: checks and dumps. A Context reads no environment; `IROptions.from_env()` does.
+        observe: called after each pass with the pipeline, the pass, the graph and the elapsed
+            seconds.
+        targets: the targets of other devices in a graph.
+        passes: the passes to run; `PIPELINES.with_pass` makes a table with others.
+    """
 
     target: Target = field(default_factory=Target.generic)
     device: str = "CPU"
@@ -196,19 +209,19 @@ class Context:
     passes: PassTable = field(default_factory=lambda: PIPELINES)
 
     def target_of(self, device: str) -> Target:
-        """The target of one of the devices in a graph."""
+        """Return the target of a device of the graph."""
         return self.targets.get(device, self.target)
 
     def count_cores(self, device: str) -> int | None:
-        """How many cores of a device take loops of their own; None where work-items of a
-        grid do.
+        """Return the number of cores of a device that run loops; None for a device with a launch
+        grid of work-items.
         """
         target = self.target_of(device)
         return None if target.has_local else target.cores
 
     @property
     def max_buffers(self) -> int | None:
-        """The most arguments of a kernel on any of the devices, None where there is no limit."""
+        """Maximum number of buffers of a kernel on all of the devices; None for no limit."""
         return min(
             (
                 t.max_buffers
@@ -226,7 +239,7 @@ _RANGEIFY: Final = (
         "writes complex numbers as pairs of real ones",
         "graph",
     ),
-    # What waits for a complex number waits for both of its parts.
+    # A control dependency on a complex value becomes one on both of its components.
     Pass(
         "release-events",
         lambda g, _: release_events(g),
@@ -234,24 +247,23 @@ _RANGEIFY: Final = (
         "graph",
         after=("split-complex",),
     ),
-    # What is left of events are values that every pass writes as it does any other.
+    # The remaining events are computed values, which need no special case in later passes.
     Pass(
         "shard-values",
         lambda g, _: shard_values(g),
-        "computes what lies on several devices on each of them",
+        "replaces sharded values by one value per shard",
         "graph",
         after=("release-events",),
     ),
-    # Each shard of what a loop carries is an operand of its own.
+    # Each shard of a carry is an operand of its own, which can be simplified separately.
     Pass(
         "simplify-loops",
         lambda g, _: simplify_loops(g),
-        "moves out of loops and choices what need not be repeated or chosen",
+        "hoists loop-invariant values, unrolls short loops, and folds constant switches",
         "graph",
         after=("shard-values",),
     ),
-    # Each device reduces its shards first, and then all of them meet; iterations that are written
-    # out reduce as well.
+    # Each device reduces its own shard first. Unrolled iterations can contain ALLREDUCEs too.
     Pass(
         "all-reduce",
         lambda g, _: all_reduce(g),
@@ -259,23 +271,23 @@ _RANGEIFY: Final = (
         "graph",
         after=("shard-values", "simplify-loops"),
     ),
-    # Each device adds up at all places what it has.
+    # Each device adds its own shard to a whole result, which is then all-reduced.
     Pass(
         "gather-sums",
         lambda g, _: gather_sums(g),
-        "turns scattered sums at positions in equal steps into reductions",
+        "turns scatter-adds with affine indices into reductions",
         "graph",
         after=("shard-values",),
     ),
-    # What is stored, and what must be copied before it changes, are questions of one device.
+    # Materialization, and copies before in-place writes, are decided for each device separately.
     Pass(
         "protect-assigned",
         lambda g, _: protect_assigned(g),
-        "computes what is assigned before the memory that it reads changes",
+        "copies values that an in-place write would overwrite before they are read",
         "graph",
         after=("shard-values",),
     ),
-    # A reduction is no memory, as sums one after the other are.
+    # A SCATTER_ADD is always stored, a reduction that replaces it is not.
     Pass(
         "mark-results",
         lambda g, _: mark_results(g),
@@ -283,7 +295,7 @@ _RANGEIFY: Final = (
         "graph",
         after=("gather-sums",),
     ),
-    # A result has a reader of its own, so that it keeps the order of axes that was asked for.
+    # The mark is a reader of its result, so that results keep their axis order.
     Pass(
         "permute-early",
         lambda g, _: permute_early(g),
@@ -291,24 +303,24 @@ _RANGEIFY: Final = (
         "graph",
         after=("mark-results",),
     ),
-    # What a reduction reads in which order is known once its axes have theirs, and its parts are no
-    # longer whole.
+    # The access order of a reduction's operands is known once its axis order is. After split-reduce
+    # the reduction would no longer be recognized.
     Pass(
         "store-transposed",
         lambda g, c: store_transposed(g, c.device, lambda d: not c.target_of(d).has_local),
-        "copies operands whose elements are read far from each other",
+        "copies operands that are read with large strides",
         "graph",
         after=("permute-early",),
     ),
-    # Copies are made of what is multiplied; a choice among products stands in front of that.
+    # store-transposed recognizes plain products, not masked ones.
     Pass(
         "skip-padding",
         lambda g, c: skip_padding(g, c.device, lambda d: not c.target_of(d).has_local),
-        "sums products over what a window sees, not over the padding",
+        "masks the products with padding in convolutions",
         "graph",
         after=("store-transposed",),
     ),
-    # The parts of a split reduction are results of their own, so results are marked first.
+    # A result that is a reduction is marked before it is split into reductions of its own.
     Pass(
         "split-reduce",
         lambda g, c: split_reduce(g, c.count_cores),
@@ -316,7 +328,7 @@ _RANGEIFY: Final = (
         "graph",
         after=("mark-results", "store-transposed"),
     ),
-    # The parts of a split reduction are stored already.
+    # Partial results of a split reduction are materialized, which shortens expressions.
     Pass(
         "limit-buffers",
         lambda g, c: limit_buffers(g, c.max_buffers),
@@ -327,7 +339,7 @@ _RANGEIFY: Final = (
     Pass(
         "range-values",
         lambda g, c: range_values(g, c.device, lambda d: not c.target_of(d).has_local),
-        "chooses which values are stored and writes them as expressions over loops",
+        "chooses the values to materialize and writes them as expressions over loops",
         "ranged",
         after=("split-reduce", "limit-buffers"),
     ),
@@ -339,21 +351,21 @@ _KERNELIZE: Final = (
         lambda g, c: cut_kernels(
             g, lambda body, device: _make_body(body, device, c), c.max_buffers
         ),
-        "gives each stored value a buffer and a kernel",
+        "assigns each materialized value a buffer and a kernel",
         "kernel graph",
     ),
     Pass(
         "join-kernels",
         lambda g, c: join_kernels(g, c.max_buffers),
-        "joins kernels that go through the same memory",
+        "fuses elementwise kernels that walk through the same memory",
         "kernel graph",
         after=("cut-kernels",),
     ),
-    # Where a kernel begins to read is compared as a constant.
+    # join-kernels compares constant offsets, which share-bodies replaces by variables.
     Pass(
         "share-bodies",
         lambda g, _: share_bodies(g),
-        "merges kernels that differ only in where they begin to read",
+        "merges kernels that differ only in constant offsets of reads",
         "kernel graph",
         after=("cut-kernels", "join-kernels"),
     ),
@@ -366,7 +378,7 @@ _OPTIMIZE: Final = (
         "folds constants and simplifies indices and conditions",
         "kernel",
     ),
-    # How many elements fit a vector depends on the type that they are computed in.
+    # The number of lanes of a vector depends on the dtype that is computed in.
     Pass(
         "emulate", lambda g, c: emulate(g, c.target), "computes narrow floats in float32", "kernel"
     ),
@@ -374,11 +386,11 @@ _OPTIMIZE: Final = (
     Pass(
         "merge-loops",
         lambda g, _: merge_loops(g),
-        "joins loops that walk through memory together",
+        "merges nested loops over contiguous memory",
         "kernel",
         after=("simplify-kernel",),
     ),
-    # Loops of different nests are alike once each nest is as shallow as it gets.
+    # Merged nests are as shallow as possible, so that equal loops are easy to find.
     Pass(
         "share-loops",
         lambda g, _: share_loops(g),
@@ -389,7 +401,7 @@ _OPTIMIZE: Final = (
     Pass(
         "apply-opts",
         lambda g, c: apply_opts(g, c.target, c.opts, c.note_reasons),
-        "takes several elements at a time and splits work over threads",
+        "vectorizes, unrolls and tiles loops, and splits work over threads",
         "kernel",
         after=("merge-loops", "share-loops"),
     ),
@@ -399,30 +411,29 @@ _LOWER: Final = (
     Pass(
         "simplify-indices",
         lambda g, _: simplify_indices(g),
-        "simplifies what the opts made of indices",
+        "simplifies the indices that the opts have split",
         "kernel",
     ),
-    # Which loops are lanes and copies is known; what is left of a sum is a loop over scalars until
-    # expand.
+    # Lanes and register copies are chosen already; the other loops are scalar until expand.
     Pass(
         "narrow-sums",
         lambda g, _: narrow_sums(g),
-        "shortens loops over terms that a condition makes 0",
+        "shortens loops over terms that a condition masks",
         "lowering",
         after=("simplify-indices",),
     ),
-    # Done on scalars, before expand writes out the copies.
+    # On scalars, before expand unrolls copies: each function is decomposed once.
     Pass(
         "decompose-math",
         lambda g, c: decompose_math(g, c.target),
         "writes transcendental functions as polynomials",
         "lowering",
     ),
-    # The places in shared memory are addresses like any other, for expand to take in vectors.
+    # Before expand, so that it vectorizes accesses to shared memory like any other.
     Pass(
         "group-reduce",
         lambda g, _: group_reduce(g),
-        "lets the work-items of a workgroup meet in shared memory",
+        "reduces across the work-items of a workgroup in shared memory",
         "lowering",
         after=("simplify-indices",),
     ),
@@ -433,7 +444,7 @@ _LOWER: Final = (
         "lowering",
         after=("simplify-indices",),
     ),
-    # How many additions go to one accumulator is known once lanes and copies are.
+    # The number of additions to one accumulator depends on the lanes and copies.
     Pass(
         "block-sums",
         lambda g, _: block_sums(g),
@@ -463,27 +474,27 @@ _LOWER: Final = (
         "lowering",
         after=("accumulate",),
     ),
-    # Whether a vector has a rare argument is known once there are vectors; the branch is a loop,
-    # whose end is an index.
+    # A vector branches if one of its lanes has a rare argument, so vectors come first. The branch is
+    # a loop with an index as trip count, so type-indices comes later.
     Pass(
         "branch-rare",
         lambda g, c: branch_rare(g, c.target),
-        "computes what rare arguments need in loops that repeat for these only",
+        "computes rare arguments in loops that run only for these",
         "lowering",
         after=("add-loads",),
     ),
     Pass(
         "type-indices",
         lambda g, _: type_indices(g),
-        "gives indices 32 or 64 bits",
+        "chooses 32 or 64 bits for indices",
         "lowering",
         after=("add-loads",),
     ),
-    # Divisions of indices need a width before they can become shifts and multiplications.
+    # Index divisions need a bit width to become shifts and multiplications.
     Pass(
         "decompose",
         lambda g, c: decompose(g, c.target),
-        "replaces ops that the target lacks or that are slow",
+        "replaces ops that the target lacks or runs slowly",
         "lowered",
         after=("type-indices", "decompose-math", "branch-rare"),
     ),
@@ -491,7 +502,9 @@ _LOWER: Final = (
 
 
 def _make_body(graph: UOp, device: str, context: Context) -> UOp:
-    """The kernel graph of a loop's body, whose values from no memory are computed on `device`."""
+    """Compile the body of a loop to a kernel graph. Values that depend on no memory are computed on
+    `device`.
+    """
     inside = replace(context, device=device, target=context.target_of(device))
     return run_pipeline("kernelize", run_pipeline("rangeify", graph, inside), inside)
 
@@ -502,11 +515,11 @@ PIPELINES: Final = PassTable(
 
 
 def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None = None) -> UOp:
-    """Run the passes of one pipeline on `graph`, those before the pass `until` if it is given.
+    """Run the passes of a pipeline on `graph`, up to but excluding the pass `until`.
 
     Raises:
         UnknownPassError: if there is no such pipeline.
-        OptionError: if the options name a pass that there is not.
+        OptionError: if the options name an unknown pass.
     """
     with keep_order():
         return _run_passes(name, graph, context, until)
@@ -518,7 +531,7 @@ def _run_passes(name: str, graph: UOp, context: Context, until: str | None) -> U
     if options.dump or options.stop_after:
         _check_names(options, context.passes)
     check = _make_check(name, options) if options.check else None
-    for number, row in enumerate(context.passes[name]):
+    for i, row in enumerate(context.passes[name]):
         if row.name == until:
             break
         started = perf_counter()
@@ -534,7 +547,7 @@ def _run_passes(name: str, graph: UOp, context: Context, until: str | None) -> U
         if options.dump.matches(name, row.name):
             from svod_ir import print_graph
 
-            print(f"--- {name} {number} {row.name}\n{print_graph(graph)}", file=sys.stderr)
+            print(f"--- {name} {i} {row.name}\n{print_graph(graph)}", file=sys.stderr)
         if options.stop_after.matches(name, row.name):
             break
     if check is not None:
@@ -563,7 +576,7 @@ def _check_names(options: IROptions, passes: PassTable) -> None:
 
 
 class _NodeCount:
-    """Counts the nodes of a graph when somebody writes the log line."""
+    """Number of nodes of a graph, counted only if the log line is formatted."""
 
     def __init__(self, graph: UOp) -> None:
         self.graph = graph
@@ -575,8 +588,10 @@ class _NodeCount:
 
 
 def compile_kernel(kernel: UOp, context: Context) -> tuple[UOp, tuple[UOp, ...]]:
-    """Optimise, lower and linearise one kernel: its optimised SINK, which carries name and opts,
-    and its linear form.
+    """Optimize, lower and linearize a kernel.
+
+    Returns:
+        The optimized SINK, with the name and the opts of the kernel, and the linear program.
     """
     optimized = run_pipeline("optimize", kernel, context)
     lowered = run_pipeline("lower", optimized, context)
@@ -584,7 +599,7 @@ def compile_kernel(kernel: UOp, context: Context) -> tuple[UOp, tuple[UOp, ...]]
 
 
 def format_table() -> str:
-    """The table as text."""
+    """Format the table as text."""
     lines: list[str] = []
     for name, passes in PIPELINES.items():
         lines.append(name)

@@ -1,12 +1,11 @@
-"""The compiler's part of the way from tensors to results: four words, each a function from one
-artifact to the next.
+"""The four steps of the compiler, each a function from one artifact to the next.
 
-    rangeify   graph           → RangedGraph       decides what is stored, and writes it as expressions over loops
-    kernelize  RangedGraph     → KernelGraph       cuts at what is stored: each kernel is the body of a CALL
-    optimize   kernel          → OptimizedKernel   chooses opts, or takes those of the context, and applies them
-    lower      OptimizedKernel → LoweredKernel     writes a kernel in what its target has
+    rangeify   graph           → RangedGraph       chooses the values to materialize, as expressions over loops
+    kernelize  RangedGraph     → KernelGraph       cuts at materialized values: each kernel is the body of a CALL
+    optimize   kernel          → OptimizedKernel   applies the opts of the context, or chooses opts
+    lower      OptimizedKernel → LoweredKernel     rewrites a kernel in the ops of its target
 
-Each runs the passes of one pipeline, whose table `python -m svod_schedule.pipeline` prints.
+Each runs the passes of the pipeline of its name; `python -m svod_schedule.pipeline` prints them.
 
 Example:
     >>> from svod_dtype import float32
@@ -53,31 +52,36 @@ LoweredKernel = NewType("LoweredKernel", UOp)
 
 @dataclass(frozen=True, slots=True)
 class OptimizedKernel:
-    """A kernel with its opts, which stand in the SINK, and why it has them, which does not."""
+    """An optimized kernel.
+
+    Attributes:
+        sink: the kernel, whose SINK names the applied opts.
+        reasons: the reasons for the opts.
+    """
 
     sink: UOp
     reasons: tuple[Reason, ...] = ()
 
 
 def rangeify(graph: UOp, context: Context) -> RangedGraph:
-    """A SINK of tensors, with RANGE and INDEX instead of movement, and BUFFERIZE around what is
-    stored.
+    """Rewrite a SINK of tensors with RANGE and INDEX instead of movement ops, and BUFFERIZE around
+    materialized values.
     """
     return RangedGraph(run_pipeline("rangeify", graph, context))
 
 
 def kernelize(graph: RangedGraph, context: Context) -> KernelGraph:
-    """A SINK of memory, each AFTER the CALLs that fill it."""
+    """Cut a ranged graph into a SINK of memory, each AFTER the CALLs that fill it."""
     return KernelGraph(run_pipeline("kernelize", graph, context))
 
 
 def optimize(kernel: UOp, context: Context) -> OptimizedKernel:
-    """The body of a CALL, with its opts applied and noted in the SINK."""
+    """Choose and apply the opts of a kernel, the body of a CALL."""
     reasons: list[Reason] = []
     sink = run_pipeline("optimize", kernel, replace(context, note_reasons=reasons.extend))
     return OptimizedKernel(sink, tuple(reasons))
 
 
 def lower(kernel: OptimizedKernel, context: Context) -> LoweredKernel:
-    """A kernel of vectors, loads, stores and loops, which renderers accept."""
+    """Lower a kernel to vectors, loads, stores and loops, as renderers accept it."""
     return LoweredKernel(run_pipeline("lower", kernel.sink, context))

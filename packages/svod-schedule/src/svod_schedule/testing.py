@@ -1,4 +1,4 @@
-"""What tests of compiled programs need of the compiler.
+"""Support for tests of compiled programs.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -7,11 +7,11 @@ Example:
     >>> i = UOp.range(64, 0, AxisType.LOOP)
     >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
     >>> from svod_schedule.optimize import choose
-    >>> from svod_schedule.testing import using_threads_from
+    >>> from svod_schedule.testing import force_threads
     >>> two_cores = Target.generic(cores=2)
     >>> [opt.op.name for opt in choose(kernel, two_cores).opts]
     ['UPCAST']
-    >>> with using_threads_from(1):
+    >>> with force_threads(1):
     ...     [opt.op.name for opt in choose(kernel, two_cores).opts]
     ['UPCAST', 'THREAD']
 """
@@ -23,15 +23,15 @@ from contextlib import contextmanager
 
 from svod_schedule.optimize.heuristics import constants
 
-__all__ = ["using_threads_from"]
+__all__ = ["force_threads"]
 
 
 @contextmanager
-def using_threads_from(least_work: int) -> Generator[None]:
-    """Let kernels of so many steps or more be split over threads, in this process, whether it pays
-    or not.
+def force_threads(min_work: int) -> Generator[None]:
+    """Split kernels of at least `min_work` steps over threads in this process, even if that does
+    not pay.
     """
-    before, constants.MIN_THREADED_WORK = constants.MIN_THREADED_WORK, least_work
+    before, constants.MIN_THREADED_WORK = constants.MIN_THREADED_WORK, min_work
     try:
         yield
     finally:

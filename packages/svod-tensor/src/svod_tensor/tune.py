@@ -74,7 +74,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         width=given.width,
         kernel_seconds=given.kernel_seconds,
         plan_seconds=given.plan_seconds,
-        is_again=given.again,
+        ignore_cache=given.again,
     )
     try:
         with searching(

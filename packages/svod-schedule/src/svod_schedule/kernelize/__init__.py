@@ -1,4 +1,4 @@
 """kernelize:
 
-`RangedGraph` → `KernelGraph`. Each stored value becomes a CALL that fills a buffer.
+`RangedGraph` → `KernelGraph`. Each materialized value becomes a CALL that fills a buffer.
 """

@@ -1,14 +1,13 @@
-"""cut-kernels: give each stored value a buffer and a kernel that fills it.
+"""cut-kernels: assign each materialized value a buffer and a kernel that fills it.
 
 before → after:
 
     BUFFERIZE(ADD(INDEX(x, r0), 1), r0)
     AFTER(BUFFER, CALL(SINK(END(STORE(INDEX(PARAM 0, r0), ADD(INDEX(PARAM 1, r0), 1)), r0)), BUFFER, x))
 
-Inside a kernel, memory is PARAM 0 (what it writes, first of all where it writes several buffers),
-PARAM 1, ... in the order of the CALL's arguments; ranges are numbered from 0 and bound variables
-stand for themselves. So equal computations on different buffers are one and the same SINK, and are
-optimised and compiled once."""
+Inside a kernel, memory is PARAM 0, PARAM 1, ... in the order of the CALL's arguments, outputs
+first; ranges are numbered from 0, and variables are unbound. So equal computations on different
+buffers are the same SINK node, which is optimized and compiled once."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from svod_ir.ops import MEMORY
 from svod_ir.origins import propagate_labels
 from svod_ir.sizes import max_size
 from svod_schedule.errors import UnsupportedGraphError
-from svod_schedule.kernelize.bodies.arguments import get_argument, is_read_later
+from svod_schedule.kernelize.bodies.arguments import get_argument, has_control_dependency
 from svod_schedule.kernelize.bodies.repeated_calls import MakeBody, NewBuffers, fill_results
 from svod_schedule.rangeify.analysis.coordinates import flatten_index
 from svod_schedule.rangeify.fuse_loops import fuse_loop
@@ -30,17 +29,19 @@ from svod_schedule.rangeify.fuse_loops import fuse_loop
 __all__ = ["cut_kernels", "order_loops"]
 
 
+# Nodes that refer to the graph, and are rewritten for the kernel.
 _RENUMBERED = frozenset({Op.BIND, Op.RANGE, Op.BUFFERIZE, Op.INDEX})
+# Nodes with loops of their own, which are nested inside the loops over the result.
 _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 
 def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) -> UOp:
-    """The kernel graph of a ranged graph: `SINK(AFTER(BUFFER, CALL), ...)`, buffers numbered -1,
+    """Cut a ranged graph into kernels: `SINK(AFTER(BUFFER, CALL), ...)`, with buffers numbered -1,
     -2, ...
 
     Args:
-        make_body: gives the kernel graph of a loop's body, for the device of its results.
-        max_buffers: how many arguments a kernel may have.
+        make_body: makes the kernel graph of a loop body, for the device of its results.
+        max_buffers: the maximum number of arguments of a kernel.
     """
     filled: dict[UOp, UOp] = {}
     stored = [n for n in sink.toposort() if _is_stored(n)]
@@ -82,9 +83,10 @@ def _is_stored(node: UOp) -> bool:
 
 
 def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
-    """Each stored node, behind those that it reads, with the ones that must have read its memory's
-    old content before.
-    """
+    """Sort the stored nodes so that each comes after the nodes that it reads.
+
+    Returns for each node the nodes that must run before it because they read the version of memory
+    that it overwrites."""
     assigned = {n.source for n in stored if n.op is Op.AFTER}
     if not assigned:
         return [(n, ()) for n in stored]
@@ -113,7 +115,7 @@ def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
         elif node in entered:
             raise UnsupportedGraphError(
                 what="a kernel that reads memory both before and after an assignment to it",
-                hint="realize what reads the old content first",
+                hint="realize the tensors that read the memory before assigning to it",
             )
         else:
             entered.add(node)
@@ -122,44 +124,43 @@ def _order_writes(stored: list[UOp]) -> list[tuple[UOp, tuple[UOp, ...]]]:
 
 
 def _read_by(node: UOp, units: set[UOp]) -> dict[UOp, None]:
-    """The memory that the kernel of `node` reads: stored nodes and buffers."""
-    # The target of an assignment is no input, but what was assigned to it earlier has happened
-    # before.
+    """Return the memory that the kernel of `node` reads: stored nodes and buffers."""
+    # The target of an assignment is no input, but earlier assignments to it come before this one.
     target = node.src[:1] if node.op is Op.AFTER else ()
     effect = node.src[len(target)]
-    found = {n: None for n in target if n in units}
+    read = {n: None for n in target if n in units}
     for n in effect.toposort(stop=units):
         if n in units or (n.op in MEMORY and n not in target):
-            found[n] = None
+            read[n] = None
         while n.op is Op.BUFFERIZE and n.source.op is Op.BUFFER_VIEW:
-            # Who reads a view reads the memory that it is a view of.
+            # A reader of a view reads the memory that the view aliases.
             n = n.source.memory
-            found[n] = None
-    return found
+            read[n] = None
+    return read
 
 
 def _fill_fused(
     loop: UOp, results: list[UOp], filled: dict[UOp, UOp], new: NewBuffers, max_buffers: int | None
 ) -> dict[UOp, UOp] | None:
-    """The memory of the results of a LOOP, behind kernels that have the loop inside; None where
-    these are not possible.
+    """Fuse a LOOP into kernels. Returns the memory of its results after these; None if the loop
+    does not fuse.
     """
     devices = {d for n in (*results, *loop.src) if (d := n.placement) is not None}
     if loop.op is not Op.LOOP or len(devices) != 1:
         return None
     sizes = {n: prod(max_size(s) for s in n.shape) for n in results}
-    # Buffers are numbered when it is known that there are kernels.
-    stand_ins = {
+    # Placeholders: buffers are only numbered once the loop is known to fuse.
+    placeholders = {
         n.source.arg: UOp(Op.PARAM, n.dtype, (), ParamArg(-1 - i, sizes[n]))
         for i, n in enumerate(results)
     }
-    effects = fuse_loop(loop, loop.src, stand_ins)
+    effects = fuse_loop(loop, loop.src, placeholders)
     if effects is None:
         return None
     written = [
         [
             m
-            for m in stand_ins.values()
+            for m in placeholders.values()
             if any(n.op is Op.INDEX and n.memory is m for n in e.toposort(stop=filled))
         ]
         for e in effects
@@ -168,27 +169,27 @@ def _fill_fused(
     bodies = [kernel.make_body(effect) for kernel, effect in zip(kernels, effects, strict=True)]
     if max_buffers is not None and any(len(kernel.arguments) > max_buffers for kernel in kernels):
         return None
-    made: dict[UOp, UOp] = {}
+    memory_of: dict[UOp, UOp] = {}
     for memory, kernel, body in zip(written, kernels, bodies, strict=True):
-        nodes = [n for n in results if stand_ins[n.source.arg] in memory]
+        nodes = [n for n in results if placeholders[n.source.arg] in memory]
         buffers = [new.make(n.dtype, sizes[n], n.arg.device) for n in nodes]
         call = UOp(
             Op.CALL, void, (body, *buffers, *kernel.arguments[len(buffers) :], *kernel.bindings)
         )
         propagate_labels(call, loop.arg.body.toposort())
         propagate_labels(call, nodes)
-        made |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
-    return made
+        memory_of |= {n: b.after(call) for n, b in zip(nodes, buffers, strict=True)}
+    return memory_of
 
 
 def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
     kernel = _Numbering([buffer], filled)
     if node.op is Op.AFTER:
-        # In-place: what the kernel reads of its target is the same argument.
+        # In place: reads and writes of the target are the same argument.
         kernel.params[node.source] = kernel.params[buffer]
         effect = node.dependency
         ranges = order_loops(effect.body, effect.loops, filled) if effect.op is Op.END else ()
-        # Rows go to memory one after the other, the elements of each side by side.
+        # Loops of a scatter-add over rows are sequential; loops over a row's elements go inside.
         ranges = tuple(sorted(ranges, key=lambda r: r.arg.kind is not AxisType.SCAN))
         store = effect.body if effect.op is Op.END else effect
         return kernel.make_call(store, ranges)
@@ -211,11 +212,10 @@ def _make_call(node: UOp, buffer: UOp, filled: dict[UOp, UOp]) -> UOp:
 
 
 def order_loops(value: UOp, ranges: tuple[UOp, ...], stop: Mapping[UOp, UOp]) -> tuple[UOp, ...]:
-    """Loops from outer to inner: those that a reduction inside depends on enclose those that it
-    does not.
+    """Order loops from outer to inner: the loops that an inner reduction depends on enclose the
+    other loops.
 
-    A scan goes through its loop once for each of its results' other coordinates, so its loop is the
-    innermost."""
+    The loop of a scan is innermost: it runs once for each index along the other axes."""
     depth = dict.fromkeys(ranges, 0)
     for node in value.toposort(stop=stop):
         if node.op in _INNER_LOOPS and node not in stop:
@@ -232,8 +232,8 @@ class _Numbering:
         self.filled = filled
         self.arguments: list[UOp] = list(written)
         self.bindings: list[UOp] = []
-        # A PARAM of the graph may be the same node as one of the kernel: only what is rewritten has
-        # the kernel's.
+        # Keys are memory of the graph, values PARAMs of the kernel. A PARAM of the graph may be the
+        # same node as a PARAM of the kernel, so only nodes that are not rewritten yet are keys.
         self.params: dict[UOp, UOp] = {
             m: UOp(Op.PARAM, m.dtype, (), ParamArg(i, m.unordered.arg.size))
             for i, m in enumerate(written)
@@ -242,42 +242,42 @@ class _Numbering:
         self.fresh = FreshIds()
 
     def make_call(self, store: UOp, ranges: tuple[UOp, ...]) -> UOp:
-        """The CALL of a kernel that runs `store` for each value of `ranges`."""
+        """Make the CALL of a kernel that runs `store` for each value of `ranges`."""
         for r in ranges:
             self.renumber(r)
         body = self.make_body(store.end(*ranges))
         return UOp(Op.CALL, void, (body, *self.arguments, *self.bindings))
 
     def make_body(self, effect: UOp) -> UOp:
-        """The kernel that has this effect."""
+        """Make the SINK of a kernel with this effect."""
         return UOp(Op.SINK, void, (self.rewrite(effect),), KernelInfo())
 
     def param(self, memory: UOp) -> UOp:
-        """The PARAM for a BUFFERIZE, a buffer, or an argument of the whole graph."""
-        found = self.params.get(memory)
-        if found is None and is_read_later(memory, self.filled):
-            # It is the same memory at any time, and one argument says what must have run before.
-            found = self.params[memory] = self.param(memory.source)
-            slot: int = found.arg.slot
+        """Return the PARAM for a BUFFERIZE, a buffer, or a PARAM of the graph."""
+        parameter = self.params.get(memory)
+        if parameter is None and has_control_dependency(memory, self.filled):
+            # Both are the same memory: one argument waits for the events of all its readers.
+            parameter = self.params[memory] = self.param(memory.source)
+            slot: int = parameter.arg.slot
             self.arguments[slot] = self.arguments[slot].after(
                 *(self.filled[event] for event in memory.dependencies)
             )
-        if found is None:
+        if parameter is None:
             argument = self.filled.get(memory, memory)
             size = prod(max_size(s) for s in memory.shape)
-            found = UOp(Op.PARAM, memory.dtype, (), ParamArg(len(self.arguments), size))
-            self.params[memory] = found
+            parameter = UOp(Op.PARAM, memory.dtype, (), ParamArg(len(self.arguments), size))
+            self.params[memory] = parameter
             self.arguments.append(argument)
-        return found
+        return parameter
 
     def renumber(self, r: UOp) -> UOp:
-        found = self.ranges.get(r)
-        if found is None:
-            found = self.ranges[r] = self.fresh.make_range(r.stop, r.arg.kind)
-        return found
+        renumbered = self.ranges.get(r)
+        if renumbered is None:
+            renumbered = self.ranges[r] = self.fresh.make_range(r.stop, r.arg.kind)
+        return renumbered
 
     def rewrite(self, body: UOp) -> UOp:
-        """`body` with memory, ranges and bindings numbered."""
+        """Rewrite `body` with numbered PARAMs and ranges, and unbound variables."""
         done: dict[UOp, UOp] = {}
         # Stored operands are arguments here; their own expressions belong to other kernels.
         for node in body.toposort(stop=self.filled):
@@ -285,11 +285,11 @@ class _Numbering:
                 node in self.filled
                 or node in self.params
                 or node.op in MEMORY
-                or is_read_later(node, self.filled)
+                or has_control_dependency(node, self.filled)
             ):
                 continue
             if node.op is Op.AFTER and node.source in self.params and node.source not in done:
-                # Memory as it is in an iteration of a loop.
+                # The version of memory in an iteration of a loop.
                 done[node] = self.params[node.source].after(*(done[r] for r in node.dependencies))
             elif node.op not in _RENUMBERED:
                 done[node] = node.with_images(done)
@@ -305,14 +305,14 @@ class _Numbering:
 
     def _rewrite_index(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
         memory, gate = node.memory, node.gate
-        positions = [done[p] for p in (node.src[1:] if gate is None else node.src[1:-1])]
+        indices = [done[p] for p in (node.src[1:] if gate is None else node.src[1:-1])]
         sizes = [s if isinstance(s, int) else self._unbind_size(s) for s in memory.shape]
-        flat = positions[0] if len(positions) == 1 else flatten_index(positions, sizes)
-        place = done[memory] if memory in done else self.param(memory)
-        return place.index(flat, gate=None if gate is None else done[gate])
+        flat = indices[0] if len(indices) == 1 else flatten_index(indices, sizes)
+        parameter = done[memory] if memory in done else self.param(memory)
+        return parameter.index(flat, gate=None if gate is None else done[gate])
 
     def _make_private(self, src: tuple[UOp, ...], node: UOp) -> UOp:
-        """Memory of the thread's own for a row, filled in loops of its own."""
+        """Make the private memory of a thread for a row, filled in loops of its own."""
         ranges = tuple(r for r in src[1:] if r.op is Op.RANGE)
         size = prod(max_size(s) for s in node.shape)
         register = self.fresh.make_register(node.dtype, size)

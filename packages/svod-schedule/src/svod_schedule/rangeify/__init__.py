@@ -1,5 +1,5 @@
 """rangeify:
 
-`Graph` → `RangedGraph`. Movement becomes index arithmetic over RANGEs; what is stored becomes
-BUFFERIZE.
+`Graph` → `RangedGraph`. Movement ops become index arithmetic over RANGEs; a materialized value
+becomes a BUFFERIZE.
 """

@@ -4,12 +4,12 @@ before → after, for the device of x0:
 
     ALLREDUCE(MSTACK(x0, x1), (ADD, d0))        ADD(x0, COPY(x1, d0))
 
-Between more than three devices, each device reduces one part of the result, and then has the
-others' parts copied (a reduce-scatter and an all-gather): every device receives 2 * (n - 1) / n
-times the result instead of n - 1 times. The parts go straight from device to device and in no ring:
-where all devices share one memory, or are all connected, a ring would only add steps.
+Between more than three devices, each device reduces one chunk of the result and then copies the
+other chunks (a reduce-scatter and an all-gather): every device receives 2 * (n - 1) / n times the
+result instead of n - 1 times. The chunks are copied directly from device to device, not around a
+ring: where all devices share one memory, or are all connected, a ring would only add steps.
 
-Every device adds in the same order, so that all of them get the same bits.
+Every device adds the shards in the same order, so that the results are bitwise equal.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ MIN_SCATTERED = 1 << 16
 """Results of fewer elements are reduced on every device: more, smaller copies would take longer."""
 
 MIN_SCATTERED_DEVICES = 4
-"""Fewer devices have hardly less to copy in parts, and more to join."""
+"""Between fewer devices, chunks save hardly any transfers and add concatenations."""
 
 PART_ELEMENTS = 64
-"""Parts begin at multiples of this many elements, so that vectors do not straddle them."""
+"""Chunks begin at multiples of this many elements, so that vectors do not straddle them."""
 
 
 def all_reduce(sink: UOp) -> UOp:
-    """`sink` without ALLREDUCE."""
+    """Replace the ALLREDUCE nodes of `sink` by copies and elementwise ops."""
     order = sink.toposort()
     if not any(node.op is Op.ALLREDUCE for node in order):
         return sink
@@ -53,26 +53,26 @@ def _write(node: UOp) -> UOp:
     shards = node.source.src
     axis = _find_axis(node, len(shards))
     if axis is None:
-        return _join(op, shards, device)
-    return _scatter(op, shards, device, axis)
+        return _reduce_on(op, shards, device)
+    return _reduce_scatter(op, shards, device, axis)
 
 
 def _find_axis(node: UOp, n_devices: int) -> int | None:
-    """The axis along which the result is worth being reduced in parts, or None."""
+    """Return the axis along which to reduce the result in chunks, or None if it is too small."""
     shape = node.shape
     splittable = [a for a, s in enumerate(shape) if isinstance(s, int) and s >= n_devices]
     is_large = prod(max_size(s) for s in shape) >= MIN_SCATTERED
-    # Along the first axis, parts are consecutive elements.
+    # Along the first axis, chunks are consecutive elements.
     return splittable[0] if splittable and is_large and n_devices >= MIN_SCATTERED_DEVICES else None
 
 
-def _join(op: Op, shards: Sequence[UOp], device: str) -> UOp:
-    """All shards, on one device."""
+def _reduce_on(op: Op, shards: Sequence[UOp], device: str) -> UOp:
+    """Copy all shards to one device and reduce them there."""
     return reduce(lambda x, y: UOp(op, x.dtype, (x, y)), [make_copy(s, device) for s in shards])
 
 
-def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
-    """The parts that each device reduces, on one device."""
+def _reduce_scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
+    """Reduce one chunk on each device, and concatenate copies of the chunks on `device`."""
     devices = tuple(str(s.device) for s in shards)
     size = shards[0].shape[axis]
     assert isinstance(size, int)
@@ -81,17 +81,17 @@ def _scatter(op: Op, shards: Sequence[UOp], device: str, axis: int) -> UOp:
         axis,
         _split_aligned(size, len(devices), prod(max_size(s) for s in shards[0].shape[axis + 1 :])),
     )
-    parts: list[UOp] = []
-    for position, owner in enumerate(devices):
-        reduced = _join(op, [_part(s, split, axis, position) for s in shards], owner)
-        # One device computes it for all.
-        parts.append(make_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
-    return make_concat(parts, axis)
+    chunks: list[UOp] = []
+    for rank, owner in enumerate(devices):
+        reduced = _reduce_on(op, [_slice_chunk(s, split, axis, rank) for s in shards], owner)
+        # CONTIGUOUS, so that the owner computes the chunk once for all devices.
+        chunks.append(make_copy(UOp(Op.CONTIGUOUS, reduced.dtype, (reduced,)), device))
+    return make_concat(chunks, axis)
 
 
 def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
-    """Sizes of parts of `size` rows, which begin at multiples of PART_ELEMENTS elements where there
-    are enough of them.
+    """Split `size` rows into chunks that begin at multiples of PART_ELEMENTS elements, if there are
+    enough rows.
     """
     step = PART_ELEMENTS // gcd(PART_ELEMENTS, row)
     n_steps = -(-size // step)
@@ -102,7 +102,7 @@ def _split_aligned(size: int, n_parts: int, row: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def _part(x: UOp, split: Sharding, axis: int, position: int) -> UOp:
+def _slice_chunk(x: UOp, split: Sharding, axis: int, rank: int) -> UOp:
     return make_shrink(
-        x, [split.bounds(position) if a == axis else (0, s) for a, s in enumerate(x.shape)]
+        x, [split.bounds(rank) if a == axis else (0, s) for a, s in enumerate(x.shape)]
     )

@@ -1,19 +1,19 @@
-"""gather-sums: where the positions of a SCATTER_ADD go up in equal steps, each element of the
-result gathers what is added to it.
+"""gather-sums: replace a SCATTER_ADD with affine indices by a reduction, in which each element of
+the result gathers its terms.
 
-before → after, for windows of three elements that overlap, positions[o, k] = o + k:
+before → after, for overlapping windows of three elements, scattered[o, k] = o + k:
 
-    SCATTER_ADD(value, positions)       REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), places), (1,)), with
-                                        places[x, k] = (x - k) * 3 + k, which is outside where no window begins at x - k
+    SCATTER_ADD(value, scattered)       REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), gathered), (1,)), with
+                                        gathered[x, k] = (x - k) * 3 + k, out of bounds where no window begins at x - k
 
-So the windows of a pooling or of a convolution are no loop in order, and what is made of the sums
-is part of their kernel.
+A SCATTER_ADD runs sequentially. As a reduction, the windows of a pooling or a convolution run in
+parallel, and elementwise readers of the sums fuse into the same kernel.
 
-Positions are `offset + o * stride + k * dilation`, for one axis or two; axes of which one goes on
-where the other ends are one. Windows of more elements than their stride are cut into pieces of one
-stride, of which each element of the result gets one from each window that it is in. Positions in
-memory, and those that no such sum describes, are left as they are; but where there is only one,
-each element of the result compares its own with it."""
+Indices are affine if they are `offset + o * stride + k * dilation`, for one axis or two; contiguous
+axes are merged first. Windows longer than their stride are split into pieces of one stride; each
+element of the result adds one piece of each window that covers it. A SCATTER_ADD whose indices are
+in memory, or are not affine, stays. If it has only one index, it becomes a WHERE, which compares
+that index with the index of each element."""
 
 from __future__ import annotations
 
@@ -51,25 +51,25 @@ from svod_schedule.symbolic.terms import to_terms
 __all__ = ["gather_sums"]
 
 MAX_NODES = 64
-"""Positions that are made of more nodes are not looked at: those of windows are made of ten."""
+"""Maximum number of nodes in an index expression that is analyzed. Windows need about ten."""
 
 MAX_EXCESS = 4
-"""For each element that is added or is a result, so many terms are looked at, at most: between
-windows that are far apart there are none."""
+"""Maximum number of terms that the reduction visits for each input and output element. Between
+windows that are far apart, most of the visited terms are zeros."""
 
 _KNOWN = ELEMENTWISE | MOVEMENT | MARKS | {Op.CONST, Op.IOTA, Op.CHECK, Op.CONTIGUOUS}
 
 
 class _Steps(NamedTuple):
-    """An axis: how far apart its positions are, and how many there are."""
+    """An axis of affine indices: the step between consecutive indices, and their number."""
 
     step: int
     size: int
 
 
 class _Overlap(NamedTuple):
-    """How windows overlap: into how many pieces each is cut, of how many elements, and how many
-    strides apart these begin.
+    """A split of overlapping windows into `n_pieces` pieces of `piece` elements, whose starts are
+    `distance` strides apart.
     """
 
     n_pieces: int
@@ -77,45 +77,45 @@ class _Overlap(NamedTuple):
     distance: int
 
     def count_strides(self, n_windows: int) -> int:
-        """How many strides all windows take together."""
+        """Number of strides that all windows span together."""
         return n_windows + (self.n_pieces - 1) * self.distance
 
     def count_terms(self, n_windows: int) -> int:
-        """How many terms all results have."""
+        """Total number of terms of all results."""
         return self.count_strides(n_windows) * self.n_pieces * self.piece
 
 
 class _Terms(NamedTuple):
-    """What a result is the sum of, along the last axes."""
+    """The terms of a sum: `value`, which is reduced along its last `n_summed` axes."""
 
     value: UOp
     n_summed: int
 
 
 def gather_sums(sink: UOp) -> UOp:
-    """`sink` with sums at regular places as reductions."""
+    """Replace each SCATTER_ADD with affine indices in `sink` by a reduction."""
     order = sink.toposort()
     if not any(node.op is Op.SCATTER_ADD for node in order):
         return sink
     n_readers = count_readers(order)
     done = make_images()
-    found: dict[UOp, _Terms] = {}
+    terms_of: dict[UOp, _Terms] = {}
     for node in order:
         new = node.with_images(done)
         if node.op in (Op.SCATTER_ADD, Op.SHRINK):
-            # Sums of sums, as of the windows of an image along both of its axes, are one, and so
-            # are those of a part.
-            inner = found.get(node.source) if n_readers[node.source] == 1 else None
+            # Nested sums, as of the windows of an image along both of its axes, become one
+            # reduction, also through a slice of the inner sum.
+            inner = terms_of.get(node.source) if n_readers[node.source] == 1 else None
             terms = _find_terms(new, inner) if node.op is Op.SCATTER_ADD else _cut_terms(new, inner)
             if terms is not None:
-                found[node], new = terms, _add_up(terms)
+                terms_of[node], new = terms, _reduce_terms(terms)
             elif node.op is Op.SCATTER_ADD and set(node.position.shape) <= {1}:
-                new = _put_one(new)
+                new = _select_index(new)
         done[node] = new
     return done[sink]
 
 
-def _add_up(terms: _Terms) -> UOp:
+def _reduce_terms(terms: _Terms) -> UOp:
     shape = terms.value.shape
     n_kept = len(shape) - terms.n_summed
     return make_reshape(
@@ -123,29 +123,31 @@ def _add_up(terms: _Terms) -> UOp:
     )
 
 
-def _put_one(node: UOp) -> UOp:
-    """The value of a SCATTER_ADD at its only position, and zeros elsewhere."""
+def _select_index(node: UOp) -> UOp:
+    """Write a SCATTER_ADD with one index as a WHERE: its value at that index, zeros elsewhere."""
     axis: int = node.arg.axis
     n_axes, shape = len(node.position.shape), node.shape
     position = make_expand(make_reshape(make_cast(node.position, int64), [1] * len(shape)), shape)
-    places = make_broadcasted_iota(shape, axis, int64)
+    indices = make_broadcasted_iota(shape, axis, int64)
     value = make_expand(make_reshape(node.source, _replaced(node.source, axis, n_axes, 1)), shape)
-    return make_alu(Op.WHERE, make_alu(Op.EQ, places, position), value, UOp.const(node.dtype, 0))
+    return make_alu(Op.WHERE, make_alu(Op.EQ, indices, position), value, UOp.const(node.dtype, 0))
 
 
-def _cut_terms(shrink: UOp, given: _Terms | None) -> _Terms | None:
-    if given is None:
+def _cut_terms(shrink: UOp, inner: _Terms | None) -> _Terms | None:
+    if inner is None:
         return None
     bounds = [*zip(shrink.sizes[::2], shrink.sizes[1::2], strict=True)]
-    summed = given.value.shape[len(bounds) :]
-    return given._replace(
-        value=make_shrink(given.value, [*bounds, *((0, size) for size in summed)])
+    summed = inner.value.shape[len(bounds) :]
+    return inner._replace(
+        value=make_shrink(inner.value, [*bounds, *((0, size) for size in summed)])
     )
 
 
-def _find_terms(node: UOp, given: _Terms | None) -> _Terms | None:
-    """What the elements of a SCATTER_ADD are sums of, where its value is given as terms; None where
-    it is left as it is.
+def _find_terms(node: UOp, inner: _Terms | None) -> _Terms | None:
+    """Return the terms of a SCATTER_ADD, or None if it stays.
+
+    Args:
+        inner: the terms of its value, if that is a sum that only the SCATTER_ADD reads.
     """
     axis, size = node.arg
     sizes = node.source.shape[axis : axis + len(node.position.shape)]
@@ -155,12 +157,12 @@ def _find_terms(node: UOp, given: _Terms | None) -> _Terms | None:
         or any(not isinstance(s, int) for s in sizes)
     ):
         return None
-    found = _read_positions(node.position)
-    if found is None:
+    affine = _read_positions(node.position)
+    if affine is None:
         return None
-    offset, axes = found
+    offset, axes = affine
     n_added = prod(s.size for s in axes)
-    terms, offset, axes = _order_axes(given or _Terms(node.source, 0), axis, axes, offset)
+    terms, offset, axes = _order_axes(inner or _Terms(node.source, 0), axis, axes, offset)
     if len(axes) > 2:
         return None
     if len(axes) == 2:
@@ -174,34 +176,38 @@ def _find_terms(node: UOp, given: _Terms | None) -> _Terms | None:
         terms = terms._replace(value=_spread(terms.value, axis, axes[0]))
     else:
         terms = terms._replace(value=make_reshape(terms.value, _replaced(terms.value, axis, 0, 1)))
-    return terms._replace(value=_place(terms.value, axis, offset, size))
+    return terms._replace(value=_pad_to(terms.value, axis, offset, size))
 
 
 def _read_positions(position: UOp) -> tuple[int, list[_Steps]] | None:
-    """The position of the first element, and the steps along each axis; None where these are not
-    equal, or not known.
+    """Return the first index, and the steps along each axis; None if the indices are not affine or
+    not known at compile time.
     """
     nodes = position.toposort()
     if len(nodes) > MAX_NODES or any(n.op not in _KNOWN for n in nodes):
         return None
     loops = KernelLoops()
-    at = tuple(loops.make(size, AxisType.LOOP) for size in position.shape)
+    loop_indices = tuple(loops.make(size, AxisType.LOOP) for size in position.shape)
     terms = to_terms(
-        simplify(Puller(Storage(set(), {}), {}).pull(position, Coordinates(at)).cast(index))
+        simplify(
+            Puller(Storage(set(), {}), {}).pull(position, Coordinates(loop_indices)).cast(index)
+        )
     )
-    if not terms.keys() <= {ONE, *((r,) for r in at)}:
+    if not terms.keys() <= {ONE, *((r,) for r in loop_indices)}:
         return None
     sizes = (size for size in position.shape if isinstance(size, int))
     return terms.get(ONE, 0), [
-        _Steps(terms.get((r,), 0), size) for r, size in zip(at, sizes, strict=True)
+        _Steps(terms.get((r,), 0), size) for r, size in zip(loop_indices, sizes, strict=True)
     ]
 
 
 def _order_axes(
     terms: _Terms, axis: int, axes: list[_Steps], offset: int
 ) -> tuple[_Terms, int, list[_Steps]]:
-    """The axes of the positions with steps that go down, none of them negative; those of no step
-    are summed.
+    """Normalize the axes of affine indices.
+
+    Axes of negative step are flipped, the axes are sorted by decreasing step, contiguous axes are
+    merged, and axes of step 0 become summed axes.
     """
     x, n_axes = terms.value, len(axes)
     x = make_flip(
@@ -214,20 +220,25 @@ def _order_axes(
     )
     still = [i for i in long if not axes[i].step]
     short = [i for i in range(n_axes) if i not in long]
-    behind = range(axis + n_axes, len(x.shape))
+    trailing = range(axis + n_axes, len(x.shape))
     x = make_permute(
         x,
-        (*range(axis), *(axis + i for i in (*short, *moving)), *behind, *(axis + i for i in still)),
+        (
+            *range(axis),
+            *(axis + i for i in (*short, *moving)),
+            *trailing,
+            *(axis + i for i in still),
+        ),
     )
-    joined: list[_Steps] = []
+    merged: list[_Steps] = []
     for i in moving:
         step, size = abs(axes[i].step), axes[i].size
-        if joined and joined[-1].step == step * size:
-            joined[-1] = _Steps(step, size * joined[-1].size)
+        if merged and merged[-1].step == step * size:
+            merged[-1] = _Steps(step, size * merged[-1].size)
         else:
-            joined.append(_Steps(step, size))
-    x = make_reshape(x, _replaced(x, axis, len(short) + len(moving), *(a.size for a in joined)))
-    return _Terms(x, terms.n_summed + len(still)), offset, joined
+            merged.append(_Steps(step, size))
+    x = make_reshape(x, _replaced(x, axis, len(short) + len(moving), *(a.size for a in merged)))
+    return _Terms(x, terms.n_summed + len(still)), offset, merged
 
 
 def _cut_windows(windows: _Steps, inside: _Steps) -> _Overlap:
@@ -239,8 +250,9 @@ def _cut_windows(windows: _Steps, inside: _Steps) -> _Overlap:
 def _overlap(
     terms: _Terms, axis: int, windows: _Steps, inside: _Steps, overlap: _Overlap
 ) -> _Terms:
-    """The places of all windows as one axis; where windows overlap, with the pieces at each place
-    as a last axis.
+    """Merge the axis of windows and the axis inside a window into one axis of the result.
+
+    Where windows overlap, the pieces that cover an element become a trailing, summed axis.
     """
     x = terms.value
     if overlap.piece > 1:
@@ -255,26 +267,26 @@ def _overlap(
         x = make_permute(x, (*range(axis + 1), *range(axis + 2, len(x.shape)), axis + 1))
         n_summed += 1
     x = make_reshape(x, _replaced(x, axis, 2, n_strides * overlap.piece))
-    # Windows whose elements are strides apart have nothing between them.
+    # Dilated windows write no elements between the strides: these are zeros.
     return _Terms(
         x if overlap.piece > 1 else _spread(x, axis, _Steps(windows.step, n_strides)), n_summed
     )
 
 
 def _exchange(terms: _Terms, axis: int) -> _Terms:
-    """The two axes of the positions in the other order."""
+    """Swap the two axes of the indices."""
     x = terms.value
     order = (*range(axis), axis + 1, axis, *range(axis + 2, len(x.shape)))
     return terms._replace(value=make_permute(x, order))
 
 
 def _extent(axis: _Steps) -> int:
-    """How many elements there are from the first position of an axis to the last."""
+    """Number of elements from the first index of an axis to the last."""
     return axis.step * (axis.size - 1) + 1
 
 
 def _spread(x: UOp, axis: int, steps: _Steps) -> UOp:
-    """`x` with zeros between the elements of an axis, so that they are so many steps apart."""
+    """Insert zeros between the elements of an axis, so that they are `steps.step` apart."""
     if steps.step == 1:
         return x
     x = make_reshape(x, _replaced(x, axis, 1, steps.size, 1))
@@ -283,8 +295,8 @@ def _spread(x: UOp, axis: int, steps: _Steps) -> UOp:
     return _cut(x, axis, 0, _extent(steps))
 
 
-def _place(x: UOp, axis: int, offset: int, size: int) -> UOp:
-    """`x` in an axis of `size` zeros, its first element at `offset`, which may be outside."""
+def _pad_to(x: UOp, axis: int, offset: int, size: int) -> UOp:
+    """Pad or crop an axis to `size`, with the first element at `offset`, which may be negative."""
     length = int(x.shape[axis])  # pyright: ignore[reportArgumentType]
     begin = min(max(-offset, 0), length)
     end = max(min(length, size - offset), begin)
@@ -302,5 +314,5 @@ def _cut(x: UOp, axis: int, begin: int, end: int) -> UOp:
 
 
 def _replaced(x: UOp, axis: int, n_axes: int, *sizes: int) -> tuple[int | UOp, ...]:
-    """The shape of `x` with these sizes in place of some axes."""
+    """Return the shape of `x` with `n_axes` axes from `axis` on replaced by `sizes`."""
     return (*x.shape[:axis], *sizes, *x.shape[axis + n_axes :])

@@ -1,11 +1,11 @@
-"""limit-buffers: store parts of expressions that read more memory than a kernel may take.
+"""limit-buffers: materialize subexpressions where a kernel would take too many buffers.
 
-before → after, for kernels of at most 3 buffers, one of which is written:
+before → after, for kernels of at most 3 buffers, including the output:
 
     ADD(ADD(a, b), c)       ADD(CONTIGUOUS(ADD(a, b)), c)
 
-What is counted is what an expression reads if nothing below it is stored but what always is, so
-that whatever else is stored for other reasons, no kernel takes more."""
+The buffers of an expression are counted as if only the nodes below it that are always stored were
+materialized. Later passes can materialize more, which only lowers the count."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from svod_schedule.rangeify.analysis.devices import is_always_stored
 
 __all__ = ["limit_buffers"]
 
-_LEAST = 4
-"""A node with three operands, and the memory for its result."""
+_MIN_BUFFERS = 4
+"""A node with three operands (WHERE), and its output."""
 
 
 def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
-    """`sink` computed by kernels of at most `max_buffers` buffers; fewer than 4 are too few for
-    some nodes.
+    """Materialize values of `sink` so that no kernel takes more than `max_buffers` buffers.
+
+    Limits under 4 count as 4: a WHERE has three operands and an output.
     """
     if max_buffers is None:
         return sink
-    cut = _choose_cut(sink, max(max_buffers, _LEAST) - 1)
+    cut = _choose_cut(sink, max(max_buffers, _MIN_BUFFERS) - 1)
     done = make_images()
     for node in sink.toposort() if cut else ():
         new = node.with_images(done)
@@ -36,7 +37,7 @@ def limit_buffers(sink: UOp, max_buffers: int | None) -> UOp:
 
 
 def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
-    """What to store, so that no expression reads more than `max_inputs` memories."""
+    """Choose values to materialize, so that no expression reads more than `max_inputs` buffers."""
     cut: set[UOp] = set()
     inputs: dict[UOp, frozenset[UOp]] = {}
     for node in sink.toposort():
@@ -46,28 +47,26 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
         if node is sink:
             break
         if node.dtype is void:
-            # A loop is no kernel; those of its body are limited by themselves.
+            # A loop is not one kernel; the kernels of its body are limited separately.
             inputs[node] = frozenset()
             continue
-        found = {
+        inputs_of_operand = {
             operand: inputs[operand]
             for operand in (node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
         }
-        while len(read := frozenset[UOp]().union(*found.values())) > max_inputs:
-            largest = max(found, key=lambda operand: len(found[operand]))
-            if len(found[largest]) < 2:
+        while len(read := frozenset[UOp]().union(*inputs_of_operand.values())) > max_inputs:
+            largest = max(inputs_of_operand, key=lambda operand: len(inputs_of_operand[operand]))
+            if len(inputs_of_operand[largest]) < 2:
                 break
-            value = _value_below(largest)
+            value = _strip_movement(largest)
             cut.add(value)
-            inputs[value] = inputs[largest] = found[largest] = frozenset((value,))
+            inputs[value] = inputs[largest] = inputs_of_operand[largest] = frozenset((value,))
         inputs[node] = read
     return cut
 
 
-def _value_below(node: UOp) -> UOp:
-    """What is stored for `node`: the value below movement, which has no more elements than
-    needed.
-    """
+def _strip_movement(node: UOp) -> UOp:
+    """Return the value below movement ops: storing that never stores expanded elements."""
     while node.op in MOVEMENT:
         node = node.source
     return node

@@ -1,11 +1,12 @@
-"""permute-early: compute a reduction in the axis order in which its only reader wants it.
+"""permute-early: compute a reduction in the axis order of its only reader.
 
-before → after, for the output of attention, whose heads are moved behind the sequence:
+before → after, for the output of attention, whose axis of heads is moved after the sequence axis:
 
     PERMUTE(REDUCE_AXIS(x))     REDUCE_AXIS(PERMUTE(x))
 
-A reduction is stored where it is computed, so the stored elements then lie in the reader's order
-and the reader walks through consecutive memory. A PERMUTE of what is merely read costs nothing."""
+A reduction is materialized in the order in which it is computed. In the reader's order, the reader
+walks through consecutive memory, and the PERMUTE of the reduction's input is only index
+arithmetic."""
 
 from __future__ import annotations
 
@@ -17,10 +18,13 @@ from svod_schedule.rangeify.analysis.readers import count_readers
 __all__ = ["permute_early"]
 
 MAX_DEPTH = 64
+"""Maximum number of nodes that a PERMUTE is pushed through: bounds the recursion."""
 
 
 def permute_early(sink: UOp) -> UOp:
-    """`sink` with each PERMUTE of a reduction that nothing else reads moved below it."""
+    """Push each PERMUTE in `sink` below the reduction that it permutes, if that has no other
+    reader.
+    """
     order = sink.toposort()
     if not any(node.op is Op.PERMUTE for node in order):
         return sink
@@ -51,7 +55,7 @@ class _Pusher:
         return node.op in ELEMENTWISE or (node.op is Op.RESHAPE and _is_squeeze(node))
 
     def _push(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
-        """The permutation by `axes` of `node`, which has one reader if it is changed at all."""
+        """Permute `node` by `axes`, inside of `node` if it has one reader."""
         pushed = self._permute(node, axes, depth)
         propagate_labels(pushed, (node,))
         return pushed

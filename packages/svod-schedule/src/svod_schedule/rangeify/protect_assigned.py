@@ -1,22 +1,21 @@
-"""protect-assigned: what is assigned is computed before the memory that it is made from changes.
+"""protect-assigned: copy values that an in-place write would overwrite before they are read.
 
 before → after, for x[1:] = x[:-1]:
 
     ASSIGN(SHRINK(x), SHRINK(x))        ASSIGN(SHRINK(x), CONTIGUOUS(SHRINK(x)))
 
-An element may be overwritten in place when its new value reads nothing of the target but that
-element. Where all that reads others is one reduction, that alone is computed before, for whatever
-else is made of it too:
+An element may be overwritten in place if its new value reads only that element of the target. If a
+single reduction reads other elements, only the reduction is materialized, for all of its readers:
 
     ASSIGN(x, ADD(x, REDUCE_AXIS(x)))       ASSIGN(x, ADD(x, CONTIGUOUS(REDUCE_AXIS(x))))
 
-What reads both the content before an assignment and something that follows it gets a copy of the
-part that reads the former:
+A node that reads both the version of memory before an assignment and a later one gets a copy of the
+operand that reads the earlier version:
 
     ADD(MUL(x, 2), AFTER(x, ASSIGN))        ADD(CONTIGUOUS(MUL(x, 2)), AFTER(x, ASSIGN))
 
-Where assignments read in a circle what the next one overwrites, one of them gets a copy of its
-value:
+Where assignments form a cycle, each reading what the next one overwrites, one of them gets a copy
+of its value:
 
     ASSIGN(x, y), ASSIGN(y, x)              ASSIGN(x, CONTIGUOUS(y)), ASSIGN(y, x)
 """
@@ -33,38 +32,41 @@ from svod_ir.sizes import max_size, product
 __all__ = ["assigned_memory", "protect_assigned"]
 
 _STORED = frozenset({Op.CONTIGUOUS, Op.COPY, Op.RESULT})
-_PARTS = MOVEMENT | {Op.ASSIGN, Op.AFTER}
+"""Ops with memory of their own: no copy is needed to keep their values."""
+
+_ALIASES = MOVEMENT | {Op.ASSIGN, Op.AFTER}
+"""Ops that alias the memory of their source, in any version."""
+
 _VIEWS = MOVEMENT | {Op.BUFFER_VIEW}
+"""Ops that alias the memory of their source, in the same version."""
 
 
 def protect_assigned(sink: UOp) -> UOp:
-    """`sink` with a copy between each ASSIGN and a value that reads other elements of its target,
-    or older ones.
+    """Copy the value of each ASSIGN in `sink` that reads other elements of its target, or an
+    earlier version of them.
     """
     order = sink.toposort()
     if not any(node.op is Op.ASSIGN for node in order):
         return sink
-    sink = _break_circles(_save_overwritten(_store_reductions(sink)))
+    sink = _break_cycles(_save_overwritten(_store_reductions(sink)))
     order = sink.toposort()
     below = _list_memories_below(order)
     done = make_images()
     for node in order:
         new = node.with_images(done)
-        if node.op is Op.ASSIGN and any(_iter_elsewhere(node, below)):
+        if node.op is Op.ASSIGN and any(_iter_other_readers(node, below)):
             new = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
         done[node] = new
     return done[sink]
 
 
 def assigned_memory(target: UOp) -> UOp:
-    """The memory that a target is part of."""
-    return target.strip(_PARTS)
+    """Return the buffer that the target of an ASSIGN is a view of."""
+    return target.strip(_ALIASES)
 
 
 def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
-    """For each node the memories that are assigned somewhere and that it is made from, and for each
-    of these itself: a bit each.
-    """
+    """Return a bit set for each node: the assigned buffers that it depends on, itself included."""
     assigned = dict.fromkeys(assigned_memory(node.target) for node in order if node.op is Op.ASSIGN)
     below = {memory: 1 << n for n, memory in enumerate(assigned)}
     for node in order:
@@ -76,23 +78,22 @@ def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
 
 
 def _store_reductions(sink: UOp) -> UOp:
-    """`sink` in which a reduction that alone reads other elements of what is assigned is stored
-    before.
+    """Materialize each reduction of `sink` that is the only reader of other elements of a target.
 
-    Everything that is made of it reads what is stored: assignments that have their elementwise
-    parts left wait for nothing of each other, and become one kernel, as a step of an optimizer and
-    its averages."""
+    All readers of the reduction then read the stored value. The assignments that remain are
+    elementwise and independent, so they fuse into one kernel, as the update of a parameter and its
+    moments."""
     order = sink.toposort()
     below = _list_memories_below(order)
     stored: set[UOp] = set()
     for node in order:
         if node.op is Op.ASSIGN:
-            elsewhere = {_strip_movement(found) for found in _iter_elsewhere(node, below)}
-            if len(elsewhere) == 1:
+            readers = {_strip_movement(reader) for reader in _iter_other_readers(node, below)}
+            if len(readers) == 1:
                 stored |= {
-                    found
-                    for found in elsewhere
-                    if found.op is Op.REDUCE_AXIS and _is_no_larger(found, node)
+                    reader
+                    for reader in readers
+                    if reader.op is Op.REDUCE_AXIS and _is_no_larger(reader, node)
                 }
     if not stored:
         return sink
@@ -103,17 +104,17 @@ def _store_reductions(sink: UOp) -> UOp:
     return done[sink]
 
 
-def _is_no_larger(node: UOp, other: UOp) -> bool:
-    return max_size(product(node.shape)) <= max_size(product(other.shape))
+def _is_no_larger(node: UOp, limit: UOp) -> bool:
+    return max_size(product(node.shape)) <= max_size(product(limit.shape))
 
 
 def _strip_movement(node: UOp) -> UOp:
     return node.strip(MOVEMENT)
 
 
-def _iter_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
-    """What a value is elementwise made of that reads other elements of its target than the one it
-    replaces.
+def _iter_other_readers(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
+    """Yield the nodes below the elementwise part of an ASSIGN's value that may read other elements
+    of the target than the one being replaced.
     """
     target, value = assign.src
     memory = assigned_memory(target)
@@ -130,9 +131,9 @@ def _iter_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
         ):
             continue
         seen.add(node)
-        shown = assigned_memory(node)
-        if shown.op in (Op.BUFFER, Op.PARAM) and shown is not memory:
-            # Other memory has been written by then, whatever that was computed from.
+        base = assigned_memory(node)
+        if base.op in (Op.BUFFER, Op.PARAM) and base is not memory:
+            # A different buffer is written by then, whatever its value was computed from.
             continue
         if node is memory or node.op not in ELEMENTWISE:
             yield node
@@ -140,48 +141,50 @@ def _iter_elsewhere(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
             stack.extend(node.src)
 
 
-class _States:
-    """The contents of memory that assignments overwrite, a bit each, which is that of the
-    assignment too.
+class _Versions:
+    """The versions of memory that assignments overwrite. A version has the bit of the ASSIGN that
+    overwrites it.
     """
 
     def __init__(self, order: Sequence[UOp]) -> None:
         self.assigns = [node for node in order if node.op is Op.ASSIGN]
         self.bit_of = {node: 1 << n for n, node in enumerate(self.assigns)}
-        self._overwritten = {_state_below(node.target): bit for node, bit in self.bit_of.items()}
+        self._overwritten = {_find_version(node.target): bit for node, bit in self.bit_of.items()}
 
-    def get_shown(self, node: UOp) -> int | None:
-        """The content that a node shows, if another one follows it; None for nodes that are
-        computed.
+    def get_version(self, node: UOp) -> int | None:
+        """Return the bit of the version that a view shows, 0 if it is never overwritten; None for
+        nodes that are computed.
         """
-        state = _state_below(node)
-        return None if state is None else self._overwritten.get(state, 0)
+        version = _find_version(node)
+        return None if version is None else self._overwritten.get(version, 0)
 
     def list_assigns(self, bits: int) -> list[UOp]:
-        """The assignments with these bits."""
-        found: list[UOp] = []
+        """Return the assignments with these bits."""
+        assigns: list[UOp] = []
         while bits:
-            last = bits & -bits
-            found.append(self.assigns[last.bit_length() - 1])
-            bits ^= last
-        return found
+            lowest = bits & -bits
+            assigns.append(self.assigns[lowest.bit_length() - 1])
+            bits ^= lowest
+        return assigns
 
 
 def _save_overwritten(sink: UOp) -> UOp:
-    """`sink` in which nothing reads a state of memory besides something that follows its end."""
+    """Copy the operands in `sink` that read a version of memory that another operand of the same
+    node overwrites.
+    """
     order = sink.toposort()
-    states = _States(order)
+    versions = _Versions(order)
     done = make_images()
     reads: dict[UOp, int] = {}
     follows: dict[UOp, int] = {}
     for node in order:
-        own = states.bit_of.get(node, 0)
+        own = versions.bit_of.get(node, 0)
         before = 0
         for s in node.src:
             before |= follows[s]
         follows[node] = before | own
-        # A target is written, not read; an AFTER reads nothing by itself, and results need no
-        # common kernel.
+        # A target is written, not read; an AFTER itself reads no memory, and results need not be
+        # computed by the same kernel.
         operands = (
             node.src[1:]
             if node.op is Op.ASSIGN
@@ -199,41 +202,43 @@ def _save_overwritten(sink: UOp) -> UOp:
             if saved
             else node.with_images(done)
         )
-        reads[node] = _get_read(node, states, reads, saved)
+        reads[node] = _get_read(node, versions, reads, saved)
     return done[sink]
 
 
 def _get_read(
-    node: UOp, states: _States, reads: Mapping[UOp, int], saved: Collection[UOp] = ()
+    node: UOp, versions: _Versions, reads: Mapping[UOp, int], saved: Collection[UOp] = ()
 ) -> int:
-    """The states that computing a node reads, where none is read for the operands that are saved
-    before.
+    """Return the bits of the versions that computing a node reads, except through the operands in
+    `saved`, which are copied before.
     """
-    shown = states.get_shown(node)
-    if shown is not None or node.op in _STORED:
-        return shown or 0
-    found = 0
+    version = versions.get_version(node)
+    if version is not None or node.op in _STORED:
+        return version or 0
+    bits = 0
     for s in _list_read(node):
         if s not in saved:
-            found |= reads[s]
-    return found
+            bits |= reads[s]
+    return bits
 
 
 def _list_read(node: UOp) -> tuple[UOp, ...]:
-    """The operands of a node without what it only waits for."""
+    """Return the operands of a node, without the events of a control dependency."""
     return node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src
 
 
-def _break_circles(sink: UOp) -> UOp:
-    """`sink` in which no assignments wait for each other to read what they overwrite."""
+def _break_cycles(sink: UOp) -> UOp:
+    """Copy values in `sink` so that no assignments wait for each other in a cycle: an assignment
+    waits for the readers of the version that it overwrites.
+    """
     order = sink.toposort()
-    states = _States(order)
+    versions = _Versions(order)
     reads: dict[UOp, int] = {}
     for node in order:
-        reads[node] = _get_read(node, states, reads)
-    waits: dict[UOp, list[UOp]] = {node: [] for node in states.assigns}
-    for node in states.assigns:
-        for overwriter in states.list_assigns(reads[node.value]):
+        reads[node] = _get_read(node, versions, reads)
+    waits: dict[UOp, list[UOp]] = {node: [] for node in versions.assigns}
+    for node in versions.assigns:
+        for overwriter in versions.list_assigns(reads[node.value]):
             if overwriter is not node:
                 waits[overwriter].append(node)
     saved = _choose_saved(sink, waits)
@@ -248,11 +253,10 @@ def _break_circles(sink: UOp) -> UOp:
 
 
 def _choose_saved(sink: UOp, waits: Mapping[UOp, Sequence[UOp]]) -> set[UOp]:
-    """Assignments without whose reading of overwritten memory, for which others wait, nothing waits
-    in a circle.
+    """Choose assignments whose values are copied, so that the graph of `waits` has no cycle.
 
-    A walk in depth; where it meets its own path, an assignment of that circle is chosen, and the
-    walk goes on before the step that led there."""
+    A depth-first search. Where it meets its own path, an assignment of that cycle is chosen, and
+    the search resumes before the edge that led to it."""
     saved: set[UOp] = set()
     if not any(waits.values()):
         return saved
@@ -260,50 +264,51 @@ def _choose_saved(sink: UOp, waits: Mapping[UOp, Sequence[UOp]]) -> set[UOp]:
     def iter_below(node: UOp) -> Iterator[UOp]:
         return reversed((*node.src, *waits.get(node, ())))
 
-    path, rest = [sink], [iter_below(sink)]
-    place_of: dict[UOp, int | None] = {sink: 0}  # on the path; None for those that are done
+    path, pending = [sink], [iter_below(sink)]
+    # Index on the path; None once a node is finished.
+    depth_of: dict[UOp, int | None] = {sink: 0}
     while path:
         node = path[-1]
-        below = next(rest[-1], None)
+        below = next(pending[-1], None)
         if below is None:
-            place_of[path.pop()] = None
-            rest.pop()
+            depth_of[path.pop()] = None
+            pending.pop()
         elif below in saved and below not in node.src:
             continue
-        elif below not in place_of:
-            place_of[below] = len(path)
+        elif below not in depth_of:
+            depth_of[below] = len(path)
             path.append(below)
-            rest.append(iter_below(below))
-        elif (start := place_of[below]) is not None:
-            circle = path[start:]
-            chosen = _choose_copied(circle, waits, saved)
+            pending.append(iter_below(below))
+        elif (start := depth_of[below]) is not None:
+            cycle = path[start:]
+            chosen = _choose_copied(cycle, waits, saved)
             saved.add(chosen)
-            # The step to the first of the circle is the one that was not taken, and any other one
-            # is taken back.
-            end = start + circle.index(chosen) if chosen is not below else len(path)
-            for left in path[end:]:
-                del place_of[left]
-            del path[end:], rest[end:]
+            # The edge that closes the cycle was not followed yet. If `chosen` breaks another edge,
+            # the path is cut back to before that edge.
+            end = start + cycle.index(chosen) if chosen is not below else len(path)
+            for undone in path[end:]:
+                del depth_of[undone]
+            del path[end:], pending[end:]
     return saved
 
 
 def _choose_copied(
-    circle: Sequence[UOp], waits: Mapping[UOp, Sequence[UOp]], saved: Collection[UOp]
+    cycle: Sequence[UOp], waits: Mapping[UOp, Sequence[UOp]], saved: Collection[UOp]
 ) -> UOp:
-    """The assignment of a circle whose value is computed before: if possible one that itself waits
-    for the next, and does not need it for its value."""
-    turned = [*circle[1:], circle[0]], [*circle[2:], *circle[:2]]
+    """Return the assignment of a cycle whose value is copied: if possible one that waits for the
+    next node as a reader, not as an operand."""
+    rotated = [*cycle[1:], cycle[0]], [*cycle[2:], *cycle[:2]]
     readers = [
         (b, c)
-        for a, b, c in zip(circle, *turned, strict=True)
+        for a, b, c in zip(cycle, *rotated, strict=True)
         if b in waits.get(a, ()) and b not in saved and b not in a.src
     ]
     return next((b for b, c in readers if c in waits.get(b, ()) and c not in b.src), readers[0][0])
 
 
-def _state_below(view: UOp) -> UOp | None:
-    """The content of memory that a view shows: the memory as it was, or the last ASSIGN to it; None
-    for other nodes.
+def _find_version(view: UOp) -> UOp | None:
+    """Return the version of memory that a view shows: the buffer before all writes, or the last
+    ASSIGN to it; None for other nodes.
     """
     view = view.strip(_VIEWS)
     if view.op is Op.AFTER and len(view.src) == 2:

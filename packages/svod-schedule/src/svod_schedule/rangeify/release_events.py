@@ -31,7 +31,7 @@ def release_events(sink: UOp) -> UOp:
 
 
 def _list_needed(sink: UOp) -> set[UOp]:
-    """The nodes that results are computed from."""
+    """Return the nodes that the results are computed from."""
     needed: set[UOp] = set()
     stack = [sink]
     while stack:

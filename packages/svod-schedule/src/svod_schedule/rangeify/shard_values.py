@@ -1,17 +1,18 @@
-"""shard-values: compute what lies on several devices on each of them, shard by shard.
+"""shard-values: replace sharded values by one value per shard, computed on the shard's device.
 
-before → after, for the sum of the rows of x, which is split in two:
+before → after, for the sum of each row of x, which is sharded over two devices:
 
     REDUCE_AXIS(MULTI(MSTACK(x0, x1), 0), (1,))     REDUCE_AXIS(x0, (1,)) and REDUCE_AXIS(x1, (1,))
 
-and for the sum over the split axis, which needs the other shard:
+and for the sum over the sharded axis, which needs the other shard:
 
     REDUCE_AXIS(MULTI(MSTACK(x0, x1), 0), (0,))     ALLREDUCE(MSTACK(REDUCE_AXIS(x0, (0,)), REDUCE_AXIS(x1, (0,))), device) for each device
 
-How each result lies is derived from how its operands lie (`svod_ir.placement`); here its shards are
-written. An operand that lies otherwise than the op needs is cut where each device has all of it,
-and put together from copies of other devices' parts where it has not. Results are replaced by their
-shards, in the order of the devices; shards without elements are left out.
+The sharding of each result is derived from the shardings of its operands by `svod_ir.placement`;
+this pass writes the shards. An operand whose sharding differs from the one that the op needs is
+resharded: sliced if it is replicated, else concatenated from copies of other devices' shards.
+Results are replaced by their shards, in the order of the devices; shards without elements are left
+out.
 
 A LOOP or SWITCH takes the shards of its operands, each as an operand of its own, and has a RESULT
 for each shard:
@@ -61,7 +62,9 @@ Shards = tuple[UOp, ...]
 
 
 def shard_values(sink: UOp) -> UOp:
-    """`sink` without MULTI: each of its nodes is on one device, or on none."""
+    """Replace the MULTI nodes of `sink` by their shards, so that each node is on one device, or on
+    none.
+    """
     if not any(node.op is Op.MULTI or node.op is Op.MSELECT for node in iter_nodes(sink)):
         return sink
     writer = _Writer(sink)
@@ -77,7 +80,7 @@ class _Writer:
             self.visit(node)
 
     def visit(self, node: UOp) -> None:
-        """Write `node`, whose operands are written."""
+        """Write the shards of `node`, whose operands are written already."""
         self._write(node, node.placement)
         for shard in self.shards.get(node, ()):
             propagate_labels(shard, (node,))
@@ -94,7 +97,7 @@ class _Writer:
         elif node.op is Op.CONTROL_DEPENDENCY:
             self._write_control_dependency(node)
         elif node.op is Op.GRADIENT and node.source in self.shards:
-            # The operands say only by what derivatives were taken.
+            # The other operands only name the values that derivatives were taken with respect to.
             self.shards[node] = self.shards[node.source]
         elif node.op is Op.GRADIENT:
             self.plain[node] = self.plain[node.source]
@@ -107,7 +110,7 @@ class _Writer:
             self.plain[node] = node.with_src(self._operands(node))
 
     def iter_results(self, node: UOp) -> Iterator[UOp]:
-        """What stands for an operand of the SINK."""
+        """Yield the nodes that replace an operand of the SINK."""
         if node in self.shards:
             yield from (s for s in self.shards[node] if 0 not in s.shape)
         else:
@@ -117,9 +120,9 @@ class _Writer:
         return tuple(self.plain[s] for s in node.src)
 
     def _split(self, node: UOp, placement: Sharding) -> Shards:
-        """The shards of `node`, each of the shards of its operands."""
+        """Compute each shard of `node` from the shards of its operands."""
         layout = lay_out(node)
-        parts = [
+        operands = [
             tuple(
                 self.plain[s] if wanted is None else self._fetch(s, s.placement, wanted, position)
                 for s, wanted in zip(node.src, layout.operands, strict=True)
@@ -127,21 +130,22 @@ class _Writer:
             for position in range(len(placement.devices))
         ]
         if node.op is Op.REDUCE_AXIS:
-            return _reduce(node, layout.operands[0], parts)
+            return _reduce(node, layout.operands[0], operands)
         if node.op is Op.SCATTER_ADD:
-            return _scatter(node, layout.operands[0], parts)
+            return _scatter(node, layout.operands[0], operands)
         if node.op is Op.FLIP:
-            return _flip(node, layout.operands[0], parts)
+            return _flip(node, layout.operands[0], operands)
         make = _MOVES.get(node.op)
         if make is not None:
             own = layout.operands[0] or placement
             return tuple(
-                make(node, part[0], own, placement, position) for position, part in enumerate(parts)
+                make(node, shards[0], own, placement, position)
+                for position, shards in enumerate(operands)
             )
-        return tuple(_rebuild(node, part) for part in parts)
+        return tuple(_rebuild(node, shards) for shards in operands)
 
     def _write_bodies(self, node: UOp) -> UOp:
-        """A LOOP or SWITCH on shards."""
+        """Write a LOOP or SWITCH with the shards of its operands."""
         self.placed[node] = node = self._place_operands(node)
         operands = [self._expand(operand) for operand in node.src[1:]]
         placements = [
@@ -154,15 +158,18 @@ class _Writer:
         if node.op is Op.LOOP:
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
             n_carried, n_sliced = (
-                sum(map(len, part))
-                for part in (operands[:n_carried], operands[n_carried:end_sliced])
+                sum(map(len, group))
+                for group in (operands[:n_carried], operands[n_carried:end_sliced])
             )
             written = written.with_arg(written.arg._replace(n_carried=n_carried, n_sliced=n_sliced))
         control, *_ = self._expand(node.count if node.op is Op.LOOP else node.choice)
-        return written.with_src((control, *(shard for part in operands for shard in part)))
+        return written.with_src((control, *(shard for shards in operands for shard in shards)))
 
     def _place_operands(self, node: UOp) -> UOp:
-        """A LOOP or SWITCH of shards in which every device has what comes from no memory."""
+        """Copy the operands of a LOOP or SWITCH that have no device to the devices that need them.
+
+        The parameters of the bodies change with them.
+        """
         devices = next(
             (p.devices for s in node.src[1:] if isinstance(p := s.placement, Sharding)), ()
         )
@@ -170,7 +177,7 @@ class _Writer:
         operands = [
             (
                 self._place(node, position, slots[position], devices)
-                if devices and _is_nowhere(s)
+                if devices and _has_no_device(s)
                 else s
             )
             for position, s in enumerate(node.src[1:])
@@ -180,28 +187,31 @@ class _Writer:
         pairs = zip(node.src[1:], slots, operands, get_slots(operands), strict=True)
         end_sliced = node.arg.n_carried + node.arg.n_sliced if node.op is Op.LOOP else 0
         first_sliced = node.arg.n_carried if node.op is Op.LOOP else 0
-        forms: dict[UOp, UOp] = {}
+        # Sharded parameters replace whole ones, and shift the slots of the parameters after them.
+        parameters: dict[UOp, UOp] = {}
         shifts: dict[int, int] = {}
         for position, (old, old_slot, new, new_slot) in enumerate(pairs):
             if new is old or isinstance(new.placement, str):
                 shifts.update((old_slot + i, new_slot + i) for i in range(count_slots(old)))
                 continue
             is_slice = first_sliced <= position < end_sliced
-            form = make_parameter(new, new_slot, is_slice=is_slice)
+            parameter = make_parameter(new, new_slot, is_slice=is_slice)
             memory = make_parameter(old, old_slot, is_slice=is_slice)
-            forms[memory] = form
+            parameters[memory] = parameter
             while memory.op is not Op.PARAM:
                 memory = memory.source
-            if all(isinstance(size, int) for size in form.shape):
-                forms.setdefault(memory, make_reshape(form, memory.shape))
-        return map_bodies(node, lambda body: _move_parameters(body, forms, shifts)).with_operands(
-            tuple(operands)
-        )
+            if all(isinstance(size, int) for size in parameter.shape):
+                parameters.setdefault(memory, make_reshape(parameter, memory.shape))
+        return map_bodies(
+            node, lambda body: _replace_parameters(body, parameters, shifts)
+        ).with_operands(tuple(operands))
 
     def _place(self, node: UOp, position: int, slot: int, devices: Sequence[str]) -> UOp:
-        """An operand that is nowhere yet, where its PARAM or its result is, or on all devices."""
+        """Copy an operand without a device to the device of its PARAM or its result, else to all of
+        `devices`.
+        """
         operand = node.src[1 + position]
-        place = next(
+        device = next(
             (
                 p.arg.device
                 for b in get_bodies(node)
@@ -211,30 +221,30 @@ class _Writer:
             None,
         )
         is_carried = node.op is Op.LOOP and position < node.arg.n_carried
-        if place is None and is_carried:
-            place = make_results(node)[position].placement
+        if device is None and is_carried:
+            device = make_results(node)[position].placement
         if any(_is_read_by_loop(body, slot) for body in get_bodies(node)):
-            # The bodies in the body know it as one value.
-            place = (place if isinstance(place, str) else devices[0]) if is_carried else place
-            if not isinstance(place, str):
+            # The nested bodies take it as one value, not as shards.
+            device = (device if isinstance(device, str) else devices[0]) if is_carried else device
+            if not isinstance(device, str):
                 return operand
-        if isinstance(place, str):
-            placed = make_copy(operand, place)
+        if isinstance(device, str):
+            placed = make_copy(operand, device)
             self.visit(placed)
             return placed
         return self._copy_to(operand, devices)
 
     def _copy_to(self, node: UOp, devices: Sequence[str]) -> UOp:
-        """A value on each of some devices."""
+        """Replicate a value on `devices`."""
         copies = tuple(UOp(Op.COPY, node.dtype, (node,), device) for device in devices)
         stack = UOp(Op.MSTACK, node.dtype, copies)
         multi = UOp(Op.MULTI, node.dtype, (stack,))
-        for made in (*copies, stack, multi):
-            self.visit(made)
+        for new in (*copies, stack, multi):
+            self.visit(new)
         return multi
 
     def _write_result(self, node: UOp, placement: Placement) -> None:
-        """A RESULT: those of all shards, or one that is then copied to every device."""
+        """Write a RESULT as one for each shard, or as one that is copied to every device."""
         owner, placed = self.plain[node.source], self.placed[node.source]
         counts = [_count_devices(_get_placement(placed, p)) for p in range(node.arg + 1)]
         first = sum(counts[:-1])
@@ -249,17 +259,17 @@ class _Writer:
     def _write_control_dependency(self, node: UOp) -> None:
         """Make each shard depend on all shards of the events."""
         events = tuple(shard for event in node.src[1:] for shard in self._expand(event))
-        made = tuple(node.with_src((shard, *events)) for shard in self._expand(node.source))
+        dependent = tuple(node.with_src((shard, *events)) for shard in self._expand(node.source))
         if node.source in self.shards:
-            self.shards[node] = made
+            self.shards[node] = dependent
         else:
-            (self.plain[node],) = made
+            (self.plain[node],) = dependent
 
     def _expand(self, node: UOp) -> Shards:
         return self.shards[node] if node in self.shards else (self.plain[node],)
 
     def fetch_all(self, node: UOp, want: Placement) -> Shards:
-        """`node` on one device, or its shards as `want` splits it."""
+        """Return `node` on one device, or its shards in the sharding `want`."""
         if not isinstance(want, Sharding):
             return self._expand(node)[:1]
         return tuple(
@@ -268,7 +278,7 @@ class _Writer:
         )
 
     def _fetch(self, node: UOp, have: Placement, want: Sharding, position: int) -> UOp:
-        """Shard `position` of `node` as `want` splits it, on its device."""
+        """Return shard `position` of `node` in the sharding `want`, on the shard's device."""
         device = want.devices[position]
         if not isinstance(have, Sharding):
             return _cut(self.plain[node], want, position)
@@ -292,13 +302,13 @@ class _Writer:
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
 
 
-def _is_nowhere(operand: UOp) -> bool:
-    """Whether an operand is a value that comes from no memory; a variable is none."""
+def _has_no_device(operand: UOp) -> bool:
+    """Whether an operand is a value that depends on no memory; variables are not values."""
     return operand.placement is None and operand.op not in (Op.BIND, Op.DEFINE_VAR)
 
 
 def _is_read_by_loop(body: UOp, slot: int) -> bool:
-    """Whether a loop or choice in a body depends on the PARAM in a slot."""
+    """Whether a LOOP or SWITCH in a body depends on the PARAM in a slot."""
     reads: set[UOp] = set()
     for node in body.toposort():
         if (node.op is Op.PARAM and node.arg.slot == slot) or not reads.isdisjoint(node.src):
@@ -306,19 +316,19 @@ def _is_read_by_loop(body: UOp, slot: int) -> bool:
     return any(get_bodies(node) for node in reads)
 
 
-def _move_parameters(body: UOp, forms: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
-    """A body with other parameters, and with other slots for those that stay."""
-    moved = {
+def _replace_parameters(body: UOp, parameters: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
+    """Replace parameters of a body, and shift the slots of the remaining PARAMs."""
+    shifted = {
         p: p.with_arg(p.arg._replace(slot=shifts[p.arg.slot]))
         for p in body.iter_ops(Op.PARAM)
         if p.arg.slot in shifts
     }
-    return body.substitute({**moved, **forms})
+    return body.substitute({**shifted, **parameters})
 
 
 def _get_placement(node: UOp, position: int) -> Placement:
-    """Where the value at `position` of the bodies of a LOOP or SWITCH is; what decides whether to
-    go on is on one device.
+    """Return the placement of value `position` of the bodies of a LOOP or SWITCH, or None for the
+    condition of a while loop, which is on one device.
     """
     if node.op is Op.LOOP and position < node.arg.n_carried:
         return node.src[1 + position].placement
@@ -334,21 +344,21 @@ def _count_devices(placement: Placement) -> int:
 
 
 def _write_body(body: UOp, placements: Sequence[Placement], device: str | None) -> UOp:
-    """The body on shards; what no shard and no memory says the place of is on the `device`."""
+    """Write a body with shards. Values without a placement are computed on `device`."""
     writer = _Writer(body)
     values: list[UOp] = []
-    for x, place in zip(body.src, placements, strict=True):
-        devices = place.devices if isinstance(place, Sharding) else (place or device,)
-        values += map(_put_on, writer.fetch_all(x, place), devices)
+    for x, placement in zip(body.src, placements, strict=True):
+        devices = placement.devices if isinstance(placement, Sharding) else (placement or device,)
+        values += map(_copy_if_unplaced, writer.fetch_all(x, placement), devices)
     return body.with_src(tuple(values))
 
 
-def _put_on(x: UOp, device: str | None) -> UOp:
+def _copy_if_unplaced(x: UOp, device: str | None) -> UOp:
     return x if device is None or x.placement is not None else make_copy(x, device)
 
 
 def _rebuild(node: UOp, operands: Shards) -> UOp:
-    # Integers are folded as they are when the graph is built.
+    # `make_alu` folds integer constants, as when the graph was built.
     is_exact = (
         node.op in ELEMENTWISE and node.op not in (Op.CAST, Op.BITCAST) and not node.dtype.is_float
     )
@@ -356,12 +366,14 @@ def _rebuild(node: UOp, operands: Shards) -> UOp:
 
 
 def _cut(x: UOp, want: Sharding, position: int) -> UOp:
-    """The part of a whole tensor that a shard holds."""
+    """Slice shard `position` out of a whole tensor."""
     return x if want.axis is None else _narrow(x, want.axis, *want.bounds(position))
 
 
 def _overlap(shard: UOp, have: Sharding, want: Sharding, source: int, position: int) -> UOp:
-    """What of one shard belongs to shard `position` of another split along the same axis."""
+    """Return the overlap of shard `source` of `have` with shard `position` of `want`, which is
+    sharded along the same axis.
+    """
     assert have.axis is not None
     first, last = have.bounds(source)
     begin, end = want.bounds(position)
@@ -373,19 +385,19 @@ def _narrow(x: UOp, axis: int, begin: int, end: int) -> UOp:
     return make_shrink(x, [(begin, end) if a == axis else (0, s) for a, s in enumerate(x.shape)])
 
 
-def _reduce(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
-    """REDUCE_AXIS over the split axis -> ALLREDUCE of what each device reduces."""
+def _reduce(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
+    """REDUCE_AXIS over the sharded axis -> ALLREDUCE of each shard's REDUCE_AXIS."""
     op, axes = node.arg
-    reduced = tuple(make_reduce_axis(part[0], op, axes) for part in parts)
+    reduced = tuple(make_reduce_axis(shards[0], op, axes) for shards in operands)
     if own is None or own.axis not in axes:
         return reduced
     stack = UOp(Op.MSTACK, node.dtype, reduced)
     return tuple(UOp(Op.ALLREDUCE, node.dtype, (stack,), (op, device)) for device in own.devices)
 
 
-def _scatter(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
-    """SCATTER_ADD of split positions -> ALLREDUCE of what each device adds up."""
-    added = tuple(_rebuild(node, part) for part in parts)
+def _scatter(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
+    """SCATTER_ADD with sharded indices -> ALLREDUCE of each shard's SCATTER_ADD."""
+    added = tuple(_rebuild(node, shards) for shards in operands)
     axis = node.arg.axis
     if own is None or own.axis is None or not axis <= own.axis < axis + len(node.position.shape):
         return added
@@ -395,31 +407,31 @@ def _scatter(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards
     )
 
 
-def _flip(node: UOp, own: Sharding | None, parts: Sequence[Shards]) -> Shards:
-    """FLIP of the split axis -> the flipped shards, moved to the devices in reverse order."""
-    flipped = tuple(make_flip(part[0], node.arg) for part in parts)
+def _flip(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
+    """FLIP of the sharded axis -> FLIP of each shard, copied to the devices in reverse order."""
+    flipped = tuple(make_flip(shards[0], node.arg) for shards in operands)
     if own is None or own.axis is None or not node.arg[own.axis]:
         return flipped
     return tuple(make_copy(x, device) for x, device in zip(flipped[::-1], own.devices, strict=True))
 
 
 def _reshape(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
-    """RESHAPE -> the same with the size of the shard."""
+    """RESHAPE -> RESHAPE to the size of the shard."""
     return make_reshape(x, _shard_shape(node, result, position))
 
 
 def _expand(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
-    """EXPAND -> the same with the size of the shard."""
+    """EXPAND -> EXPAND to the size of the shard."""
     return make_expand(x, _shard_shape(node, result, position))
 
 
 def _permute(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
-    """PERMUTE -> the same."""
+    """PERMUTE -> PERMUTE of the shard."""
     return make_permute(x, node.arg)
 
 
 def _pad(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
-    """PAD of the split axis -> of the first shard before, and of the last one after."""
+    """PAD of the sharded axis -> PAD of the first shard in front, and of the last one behind."""
     pairs = _pairs(node)
     if own.axis is not None:
         before, after = pairs[own.axis]
@@ -429,7 +441,7 @@ def _pad(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> U
 
 
 def _shrink(node: UOp, x: UOp, own: Sharding, result: Sharding, position: int) -> UOp:
-    """SHRINK of the split axis -> what of it each shard holds."""
+    """SHRINK of the sharded axis -> SHRINK of each shard to its overlap with the bounds."""
     pairs = _pairs(node)
     if own.axis is not None:
         first, last = own.bounds(position)

@@ -1,14 +1,14 @@
-"""simplify-loops: leave of loops and choices what must be repeated and chosen.
+"""simplify-loops: simplify LOOPs and SWITCHes: loop-invariant code motion, dead values, unrolling.
 
-before → after, for a loop that carries x and w, of which it changes x alone:
+before → after, for a loop with the carry (x, w) that changes only x:
 
     LOOP(100, x, w), its body SINK(ADD(PARAM 0, EXP(PARAM 1)), PARAM 1)     LOOP(100, x, EXP(w)), its body SINK(ADD(PARAM 0, PARAM 1))
 
-Loops over the same values are one. What no iteration changes is read and not carried, what nobody
-reads is not computed, expensive parts that are the same in every iteration are computed once before
-the loop, and those that depend on slices alone for all slices at once. The same elements in several
-orders are stacked once. A short loop is written out, so that its iterations are kernels like any
-others; a branch that is known to be taken stands for its choice."""
+Loops over the same operands are merged. A carry that no iteration changes becomes a constant
+operand, values without readers are removed, expensive loop-invariant values are hoisted out of the
+loop, and values that depend only on slices are computed for all slices at once. Stacked values that
+differ only in shape or axis order are stacked once. A short loop is unrolled, so that its
+iterations fuse with the graph around it; a SWITCH with a known choice is replaced by its branch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
 from svod_ir.ops import MARKS
 from svod_ir.origins import make_images
 from svod_schedule.rangeify.loops.batch_slices import make_batch
-from svod_schedule.rangeify.loops.body_costs import is_expensive, is_made_of_numbers
+from svod_schedule.rangeify.loops.body_costs import is_cheap_constant, is_expensive
 from svod_schedule.rangeify.loops.functional_writes import find_written_slot, write_as_values
 from svod_schedule.rangeify.loops.join_loops import join_loops
 from svod_schedule.rangeify.loops.loop_draft import (
@@ -31,18 +31,18 @@ from svod_schedule.rangeify.loops.loop_draft import (
 )
 from svod_schedule.rangeify.loops.share_stacks import add_shared, share_stacks
 from svod_schedule.rangeify.loops.simplify_choice import simplify_choice
-from svod_schedule.rangeify.loops.widen_slices import cut_results, widen_slices
-from svod_schedule.rangeify.loops.write_out_loops import is_short, write_out
+from svod_schedule.rangeify.loops.unroll_loops import should_unroll, unroll
+from svod_schedule.rangeify.loops.widen_slices import crop_results, widen_slices
 
 __all__ = ["simplify_loops"]
 
 _BATCHED: Final = frozenset({Op.REDUCE_AXIS, Op.SCAN_AXIS})
 _CHANGING: Final = frozenset({Op.ASSIGN, Op.AFTER, Op.CUSTOM_FUNCTION})
-"""What writes memory, or may do more than it gives."""
+"""Ops that write memory or may have other side effects: never loop-invariant."""
 
 
 def simplify_loops(sink: UOp) -> UOp:
-    """`sink` with simpler loops and choices, and fewer of them."""
+    """Simplify the loops and switches of `sink` until nothing changes."""
     while True:
         simpler = _simplify(sink, frozenset())
         if simpler is sink:
@@ -79,13 +79,13 @@ def _simplify(sink: UOp, scope: frozenset[str]) -> UOp:
 
 
 def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
-    """What stands for each result of a loop that is read."""
+    """Simplify a loop. Returns the replacement of each result that has a reader, by position."""
     if draft.size == 0:
         return {p: _get_initial(draft, p) for p in draft.read}
     draft.drop_unread()
     scope = draft.scope if draft.counter is None else draft.scope | {draft.counter}
     draft.set_body(_simplify(draft.body, scope))
-    _take_out_empty(draft)
+    _remove_empty(draft)
     _write_as_values(draft)
     _keep_unchanged(draft)
     draft.drop_unread()
@@ -94,11 +94,11 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     _merge_operands(draft)
     _hoist(draft)
     draft.drop_operands()
-    if is_short(draft):
-        return write_out(draft)
+    if should_unroll(draft):
+        return unroll(draft)
     shared = share_stacks(draft)
     shapes = widen_slices(draft)
-    return add_shared(cut_results(draft.make_results(), shapes), shared)
+    return add_shared(crop_results(draft.make_results(), shapes), shared)
 
 
 def _get_initial(draft: LoopDraft, position: int) -> UOp:
@@ -108,14 +108,14 @@ def _get_initial(draft: LoopDraft, position: int) -> UOp:
     return make_empty(source.dtype, (0, *source.shape))
 
 
-def _take_out_empty(draft: LoopDraft) -> None:
-    """Values without elements are in no memory."""
+def _remove_empty(draft: LoopDraft) -> None:
+    """Replace carried and stacked values, and operands, without elements: memory cannot hold them."""
     for position, value in list(draft.values.items()):
         if 0 in value.shape:
             is_stacked = position not in draft.carried
             assert draft.size is not None or not is_stacked
             shape = (draft.size or 0, *value.shape) if is_stacked else value.shape
-            draft.settle(position, make_empty(value.dtype, shape))
+            draft.set_result(position, make_empty(value.dtype, shape))
     for slot in [*draft.sliced, *draft.constants]:
         parameter = draft.parameter(slot)
         if 0 in parameter.shape:
@@ -123,51 +123,51 @@ def _take_out_empty(draft: LoopDraft) -> None:
 
 
 def _write_as_values(draft: LoopDraft) -> None:
-    """Only a carried value that becomes the memory that is written is updated in place, and only
-    where there is a next iteration.
+    """Replace assignments in the body by values, except in-place updates of a carry.
+
+    An update in place needs a carried value whose next value is the written memory itself, and a
+    next iteration.
     """
     written = list_written_slots(draft.body)
     in_place = {slot for slot in draft.carried if find_written_slot(draft.values[slot]) == slot}
-    lost = written if draft.size == 1 else written - in_place
-    if lost:
-        draft.set_body(write_as_values(draft.body, lost))
+    functional = written if draft.size == 1 else written - in_place
+    if functional:
+        draft.set_body(write_as_values(draft.body, functional))
 
 
 def _keep_unchanged(draft: LoopDraft) -> None:
-    """What is carried and never changes is read by every iteration; what is stacked and is always
-    the same, repeated.
-    """
+    """Turn invariant carries into constant operands, and invariant stacked values into broadcasts."""
     written = list_written_slots(draft.body)
     for slot in list(draft.carried):
         value = draft.values[slot]
         while value.op is Op.CONTIGUOUS or value.op in MARKS:
             value = value.source
         if value is draft.parameter(slot) and slot not in written:
-            draft.settle(slot, draft.operands[slot])
+            draft.set_result(slot, draft.operands[slot])
     changing = _list_changing(draft, [*draft.carried, *draft.sliced])
     for position in [p for p in draft.values if p not in draft.carried]:
         value = draft.values[position]
-        outside = None if value in changing else _take_outside(draft, value)
+        outside = None if value in changing else _hoist_value(draft, value)
         if outside is not None:
             assert draft.size is not None
             row = make_reshape(outside, (1, *outside.shape))
-            draft.settle(position, make_expand(row, (draft.size, *outside.shape)))
+            draft.set_result(position, make_expand(row, (draft.size, *outside.shape)))
 
 
 def _fold_operands(draft: LoopDraft) -> None:
-    """What comes from no memory, and is cheap, is computed where it is read."""
+    """Recompute cheap constant operands inside the body, instead of reading them from memory."""
     for slot in list(draft.constants):
         operand = draft.operands[slot]
-        if is_made_of_numbers(operand):
+        if is_cheap_constant(operand):
             draft.replace(slot, operand)
     for slot in list(draft.sliced):
         operand = draft.operands[slot]
-        if is_made_of_numbers(operand):
+        if is_cheap_constant(operand):
             draft.replace(slot, draft.take_slice(operand))
 
 
 def _merge_operands(draft: LoopDraft) -> None:
-    """An operand that is given twice is one."""
+    """Merge operands that are passed twice."""
     for group in (draft.sliced, draft.constants):
         first: dict[UOp, int] = {}
         for slot in list(group):
@@ -176,15 +176,12 @@ def _merge_operands(draft: LoopDraft) -> None:
                 draft.replace(slot, draft.parameter(same))
 
 
-# What every iteration computes alike.
-
-
 def _hoist(draft: LoopDraft) -> None:
-    """Expensive parts of the body that are the same in every iteration are computed once."""
+    """Hoist expensive loop-invariant values out of the loop."""
     changing = _list_changing(draft, [*draft.carried, *draft.sliced])
     moved: dict[UOp, UOp] = {}
     for node in _list_highest(draft.body, lambda n: n not in changing and is_expensive(n)):
-        outside = _take_outside(draft, node) if _is_worth_keeping(node) else None
+        outside = _hoist_value(draft, node) if _can_be_operand(node) else None
         if outside is not None:
             moved[node] = draft.add_operand(outside)
     if moved:
@@ -192,10 +189,10 @@ def _hoist(draft: LoopDraft) -> None:
 
 
 def _batch(draft: LoopDraft) -> None:
-    """Reductions of slices alone are computed for all slices at once, and so is what is stacked and
-    reads nothing that is carried.
+    """Compute reductions that depend only on slices, and stacked values that depend on no carry,
+    for all slices at once.
     """
-    if draft.go_on is not None or draft.size is None or not draft.sliced:
+    if draft.condition is not None or draft.size is None or not draft.sliced:
         return
     size = draft.size
     params = {p.arg.slot: p for p in draft.body.iter_ops(Op.PARAM)}
@@ -210,20 +207,20 @@ def _batch(draft: LoopDraft) -> None:
     )
 
     def make(node: UOp) -> UOp | None:
-        return make_batch(node, size, slices, lambda x: _take_outside(draft, x))
+        return make_batch(node, size, slices, lambda x: _hoist_value(draft, x))
 
     for position in [p for p in draft.values if p not in draft.carried]:
         value = draft.values[position]
-        made = make(value) if value in varying and value not in changing else None
-        if made is not None:
-            draft.settle(position, made)
+        batched = make(value) if value in varying and value not in changing else None
+        if batched is not None:
+            draft.set_result(position, batched)
     moved: dict[UOp, UOp] = {}
     for node in _list_highest(
         draft.body, lambda n: n.op in _BATCHED and n in varying and n not in changing
     ):
-        made = make(node)
-        if made is not None:
-            moved[node] = draft.add_operand(made, is_sliced=True)
+        batched = make(node)
+        if batched is not None:
+            moved[node] = draft.add_operand(batched, is_sliced=True)
     if moved:
         draft.set_body(draft.body.substitute(moved))
 
@@ -233,8 +230,8 @@ def _is_known(shape: tuple[SInt, ...]) -> bool:
 
 
 def _list_changing(draft: LoopDraft, slots: Collection[int]) -> set[UOp]:
-    """The nodes of the body that read one of these operands or the counter, or that do more than to
-    give a value.
+    """Return the nodes of the body that depend on one of these operands or on the counter, or have
+    side effects.
     """
     changing: set[UOp] = set()
     for node in draft.body.toposort():
@@ -257,10 +254,10 @@ def _may_change(body: UOp, counter: str | None) -> bool:
 
 
 def _list_highest(body: UOp, holds: Callable[[UOp], bool]) -> list[UOp]:
-    """The nodes for which `holds`, and above which, on some way from the root, it holds for
-    none.
+    """Return the nodes for which `holds` that are reachable from the root only through nodes for
+    which it does not.
     """
-    found: dict[UOp, None] = {}
+    highest: dict[UOp, None] = {}
     seen: set[UOp] = set()
     stack = [body]
     while stack:
@@ -269,32 +266,30 @@ def _list_highest(body: UOp, holds: Callable[[UOp], bool]) -> list[UOp]:
             continue
         seen.add(node)
         if holds(node):
-            found[node] = None
+            highest[node] = None
         else:
             stack.extend(reversed(node.src))
-    return list(found)
+    return list(highest)
 
 
-def _is_worth_keeping(node: UOp) -> bool:
-    """Whether a value is one that memory can hold, and more than a number known when the kernel is
-    compiled.
-    """
+def _can_be_operand(node: UOp) -> bool:
+    """Whether memory can hold a value, and the value is more than a compile-time scalar."""
     shape = node.find_shape()
     if shape is None or node.dtype.kind == "index" or 0 in shape:
         return False
     return bool(shape) or any(n.op is Op.PARAM or n.op is Op.RESULT for n in node.toposort())
 
 
-def _take_outside(draft: LoopDraft, node: UOp) -> UOp | None:
-    """What a part of the body that reads constant operands alone is outside of it; None where an
-    operand cannot stand there.
+def _hoist_value(draft: LoopDraft, node: UOp) -> UOp | None:
+    """Move a value of the body to the graph around the loop; None if it depends on more than
+    constant operands, or reads an operand in another way than as its parameter.
     """
-    part = UOp.sink(node)
-    slots = list_slots(part)
+    body = UOp.sink(node)
+    slots = list_slots(body)
     if not slots.issubset(draft.constants):
         return None
-    made = bind_operands(part, {slot: draft.parameter(slot) for slot in slots}, draft.operands)
-    if made is None:
+    bound = bind_operands(body, {slot: draft.parameter(slot) for slot in slots}, draft.operands)
+    if bound is None:
         return None
-    (value,) = made.src
+    (value,) = bound.src
     return value

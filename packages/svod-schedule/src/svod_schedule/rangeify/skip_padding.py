@@ -1,15 +1,14 @@
-"""skip-padding: a sum of products with windows of a padded operand chooses those that are not with
-padding.
+"""skip-padding: mask the products with padding in a convolution.
 
 before → after, for a convolution of images with a row of zeros above and below them:
 
-    w = GATHER (GATHER (PAD x))         i = the same of PAD True
+    w = GATHER (GATHER (PAD x))         i = GATHER (GATHER (PAD True))
     REDUCE_AXIS (MUL (w, filters))      REDUCE_AXIS (WHERE (i, MUL (w, filters), 0))
 
-`narrow-sums` makes bounds of loops of the choice: of 3 x 3 filters on 4 x 4 images, each sixth
-product is left out. The last axis that is padded is not looked at, since its results are computed
-side by side, in one instruction with others. Where what is multiplied with padding is infinite or
-NaN, its products are left out as well: no convolution asks for them."""
+`narrow-sums` turns the mask into loop bounds: for 3 x 3 filters on 4 x 4 images, a sixth of the
+products is left out. The last padded axis is not masked, since its results are lanes of one vector.
+The mask also drops products of padding with infinities and NaN, which would be NaN: a convolution
+does not include its padding."""
 
 from __future__ import annotations
 
@@ -23,19 +22,22 @@ from svod_schedule.rangeify.analysis.contraction import count_rows
 __all__ = ["skip_padding"]
 
 MIN_ROWS = 16
-"""Products in which an element is used fewer times than this are bound by memory."""
+"""Products in which an element is used fewer times than this are memory-bound."""
 
 MIN_PADDING = 0.1
-"""The part of an axis that has to be padding: below it, loops of known length save as much (32 rows
-and 2 of zeros: nothing).
+"""Minimum fraction of an axis that is padding. Below it, loops of constant trip count are as fast:
+for 32 rows and 2 of zeros, the mask saves nothing.
 """
 
 _MOVED = frozenset({Op.EXPAND, Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.GATHER})
 
 
 def skip_padding(sink: UOp, device: str, has_serial_loops: Callable[[str], bool]) -> UOp:
-    """`sink` with such choices where a thread has loops of its own; what has no device runs on
-    `device`.
+    """Mask products with padding in `sink`, on devices whose threads run loops serially.
+
+    Args:
+        device: the device of nodes without one.
+        has_serial_loops: whether a thread of a device runs serial loops of its own.
     """
     order = sink.toposort()
     if not any(node.op is Op.PAD for node in order):
@@ -48,12 +50,12 @@ def skip_padding(sink: UOp, device: str, has_serial_loops: Callable[[str], bool]
             and isinstance(where := new.device or device, str)
             and has_serial_loops(where)
         ):
-            new = _choose_products(new)
+            new = _mask_products(new)
         done[node] = new
     return done[sink]
 
 
-def _choose_products(node: UOp) -> UOp:
+def _mask_products(node: UOp) -> UOp:
     product = node.source
     if (
         node.arg.op is not Op.ADD
@@ -73,7 +75,9 @@ def _choose_products(node: UOp) -> UOp:
 
 
 def _is_widened(operand: UOp) -> bool:
-    """Whether an operand is of narrow elements: a tensor core takes these, and products alone."""
+    """Whether an operand is cast from a narrower dtype: a tensor core would multiply it, and takes
+    no masked products.
+    """
     node = operand
     while node.op in _MOVED or node.op in (Op.PAD, Op.CONTIGUOUS):
         node = node.source
@@ -81,8 +85,8 @@ def _is_widened(operand: UOp) -> bool:
 
 
 def _find_inside(operand: UOp) -> UOp | None:
-    """Which elements of an operand are not padding that windows see; None where none are, or that
-    is not asked.
+    """Return the mask of the elements of an operand that are not padding; None if the operand is
+    not made of windows of a PAD, or masking it does not pay.
     """
     moves: list[UOp] = []
     windows: list[UOp] = []
@@ -106,38 +110,37 @@ def _find_inside(operand: UOp) -> UOp | None:
 
 
 def _make_mask(pad: UOp, windows: list[UOp]) -> UOp | None:
-    """Where a PAD has elements of its source, along axes but the last that it pads; None without
-    such an axis.
+    """Return the mask of the elements that a PAD takes from its source, along the padded axes
+    except the last; None if no such axis is worth masking.
     """
     shape, sizes = pad.shape, pad.sizes
     if not all(isinstance(s, int) for s in (*shape, *sizes)):
         return None
     bounds = list(zip(sizes[::2], sizes[1::2], strict=True))
     padded = [axis for axis, (before, after) in enumerate(bounds) if before != 0 or after != 0]
-    seen = _list_seen(windows, len(shape))
-    asked = [
+    windowed = _list_windowed_axes(windows, len(shape))
+    masked = [
         axis
         for axis in padded[:-1]
-        if axis in seen and sum(bounds[axis]) >= MIN_PADDING * shape[axis]
+        if axis in windowed and sum(bounds[axis]) >= MIN_PADDING * shape[axis]
     ]  # pyright: ignore[reportOperatorIssue]
-    if not asked:
+    if not masked:
         return None
-    kept = [bound if axis in asked else (0, 0) for axis, bound in enumerate(bounds)]
+    kept = [bound if axis in masked else (0, 0) for axis, bound in enumerate(bounds)]
     source = [size - before - after for size, (before, after) in zip(shape, kept, strict=True)]  # pyright: ignore[reportOperatorIssue]
-    one = make_reshape(UOp.const(bool_, True), (1,) * len(source))
-    return make_pad(make_expand(one, source), kept)
+    true = make_reshape(UOp.const(bool_, True), (1,) * len(source))
+    return make_pad(make_expand(true, source), kept)
 
 
-def _list_seen(windows: list[UOp], n_axes: int) -> set[int]:
-    """The axes that are looked at in windows of several elements, by their places below all of the
-    GATHERs.
-    """
-    places: list[int] = list(range(n_axes))
-    seen: set[int] = set()
+def _list_windowed_axes(windows: list[UOp], n_axes: int) -> set[int]:
+    """Return the axes, of the source of all GATHERs, that are read in windows of several elements."""
+    # The axis of the source for each axis of a GATHER; -1 for the axes of windows.
+    source_axes: list[int] = list(range(n_axes))
+    windowed: set[int] = set()
     for node in reversed(windows):
         axis: int = node.arg
         shape = node.position.shape
         if len(shape) == 2 and all(size != 1 for size in shape):
-            seen.add(places[axis])
-        places[axis : axis + 1] = [-1] * len(shape)
-    return seen
+            windowed.add(source_axes[axis])
+        source_axes[axis : axis + 1] = [-1] * len(shape)
+    return windowed

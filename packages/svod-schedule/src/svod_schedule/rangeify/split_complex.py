@@ -4,16 +4,16 @@ before → after, for z * w of z = x + iy and w = u + iv:
 
     REAL(MUL(z, w))         SUB(MUL(x, u), MUL(y, v))
     IMAG(MUL(z, w))         ADD(MUL(x, v), MUL(y, u))
-    AS_REAL(z)              x and y, one after the other along a last axis
-    REAL(AS_COMPLEX(p))     SHRINK(p), its first half along the last axis
+    AS_REAL(z)              x and y interleaved along a trailing axis of size 2
+    REAL(AS_COMPLEX(p))     SHRINK(p), index 0 of the trailing axis
 
-Nothing behind this pass knows complex numbers. What only moves pairs that are in memory, a copy of
-one or a part of it, moves both parts at once, as memory holds them; everything else is computed
-part by part. A sum of products, as in a product of matrices, is one of real products, over one axis
-more: of the pairs (x, y) and the rows (u, v) and (-v, u), which are stored.
+No later pass sees complex dtypes. Copies and movement ops of complex memory keep both components
+interleaved, as memory holds them; every other op is computed for each component separately. A
+complex matrix product becomes one real matrix product with an additional reduced axis: of the pairs
+(x, y) with the rows (u, v) and (-v, u), which are materialized.
 
-Source: a quotient is computed as by R. L. Smith, "Algorithm 116: Complex division", CACM 5(8),
-1962, and as numpy does."""
+Source: division follows R. L. Smith, "Algorithm 116: Complex division", CACM 5(8), 1962, as in
+numpy."""
 
 from __future__ import annotations
 
@@ -44,19 +44,20 @@ __all__ = ["split_complex"]
 
 Pair = tuple[UOp, UOp]
 
-_KEPT: Final = (
+_MOVING: Final = (
     frozenset({Op.COPY, Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI, Op.AFTER})
     | MOVEMENT
     | {Op.GATHER}
 )
-"""What moves both parts at once where its operand holds both."""
-_WHOLE: Final = frozenset({Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI})
-"""What is about memory, which holds both parts."""
+"""Ops that keep the components interleaved if their operand has them interleaved."""
+_INTERLEAVED: Final = frozenset({Op.CONTIGUOUS, Op.MSTACK, Op.MSELECT, Op.MULTI})
+"""Ops on memory, which always holds interleaved components."""
 
 
 def split_complex(sink: UOp) -> UOp:
-    """`sink`, and the bodies of its loops and choices, without complex numbers; its own operands
-    are real.
+    """Replace complex values in `sink`, and in the bodies of its loops and switches, by real ones.
+
+    The operands of `sink` itself are real.
     """
     order = sink.toposort()
     if not any(node.dtype.is_complex or _has_complex_body(node) for node in order):
@@ -73,17 +74,17 @@ def _has_complex_body(node: UOp) -> bool:
 
 
 class _PairWriter:
-    """What the nodes of a graph became: real ones a node, complex ones a pair, or one node with
-    both parts.
+    """Images of the nodes of a graph: a node for a real one, and for a complex one a pair of
+    components, a node with interleaved components, or both.
     """
 
     def __init__(self) -> None:
         self.real = make_images()
         self.pairs: dict[UOp, Pair] = {}
-        self.wholes: dict[UOp, UOp] = {}
+        self.interleaved: dict[UOp, UOp] = {}
 
     def write(self, order: list[UOp]) -> UOp:
-        """The last node of a graph, rewritten."""
+        """Rewrite the nodes of a graph, and return the image of the last one."""
         for node in order:
             if node.dtype.is_complex:
                 self._split(node)
@@ -92,7 +93,7 @@ class _PairWriter:
         return self.real[order[-1]]
 
     def _rewrite(self, node: UOp) -> UOp:
-        """What a real node became."""
+        """Return the image of a real node."""
         source = next(iter(node.src), None)
         if source is None or not any(s.dtype.is_complex for s in node.src):
             new = node.with_images(self.real)
@@ -103,7 +104,7 @@ class _PairWriter:
             case Op.IMAG:
                 return self.get_pair(source)[1]
             case Op.AS_REAL:
-                return self.get_whole(source)
+                return self.get_interleaved(source)
             case Op.EQ | Op.NE:
                 (a, b), (c, d) = self.get_pair(node.left), self.get_pair(node.right)
                 return make_alu(
@@ -115,64 +116,64 @@ class _PairWriter:
                 x, y = self.get_pair(source)
                 return make_alu(Op.OR, make_cast(x, node.dtype), make_cast(y, node.dtype))
             case _:
-                # What only waits for complex values waits for both parts.
+                # Nodes that only depend on complex values depend on both components.
                 operands = [
-                    p
+                    component
                     for s in node.src
-                    for p in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
+                    for component in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
                 ]
                 return node.with_src(tuple(operands))
 
     def get_pair(self, node: UOp) -> Pair:
-        """The parts of a complex node."""
-        found = self.pairs.get(node)
-        if found is None:
-            whole = self.wholes[node]
-            found = self.pairs[node] = _take(whole, 0), _take(whole, 1)
-        return found
+        """Return the components of a complex node as two nodes."""
+        pair = self.pairs.get(node)
+        if pair is None:
+            both = self.interleaved[node]
+            pair = self.pairs[node] = _take_component(both, 0), _take_component(both, 1)
+        return pair
 
-    def get_whole(self, node: UOp) -> UOp:
-        """The parts of a complex node along a last axis."""
-        found = self.wholes.get(node)
-        if found is None:
-            x, y = self.get_pair(node)
-            found = self.wholes[node] = _join(_spread(x, node.shape), _spread(y, node.shape), -1)
-        return found
+    def get_interleaved(self, node: UOp) -> UOp:
+        """Return the components of a complex node along a trailing axis of one node."""
+        both = self.interleaved.get(node)
+        if both is None:
+            x, y = (_broadcast(component, node.shape) for component in self.get_pair(node))
+            both = self.interleaved[node] = _stack(x, y, -1)
+        return both
 
     def _split(self, node: UOp) -> None:
         op = node.op
         if op is Op.AS_COMPLEX:
-            self.wholes[node] = self.real[node.source]
+            self.interleaved[node] = self.real[node.source]
         elif op in MARKS:
             self._copy(node.source, node)
         elif op is Op.REDUCE_AXIS and _is_product(node.source):
-            self.wholes[node] = self._add_products(node)
-        elif op in _WHOLE or (
-            op in _KEPT and node.source in self.wholes and node.source not in self.pairs
+            self.interleaved[node] = self._add_products(node)
+        elif op in _INTERLEAVED or (
+            op in _MOVING and node.source in self.interleaved and node.source not in self.pairs
         ):
-            self.wholes[node] = self._move_both(node)
+            self.interleaved[node] = self._move_both(node)
         else:
             self.pairs[node] = self._make_pair(node)
         for image in (
             *self.pairs.get(node, ()),
-            *((self.wholes[node],) if node in self.wholes else ()),
+            *((self.interleaved[node],) if node in self.interleaved else ()),
         ):
             propagate_labels(image, (node,))
 
     def _copy(self, source: UOp, node: UOp) -> None:
         if source in self.pairs:
             self.pairs[node] = self.pairs[source]
-        if source in self.wholes:
-            self.wholes[node] = self.wholes[source]
+        if source in self.interleaved:
+            self.interleaved[node] = self.interleaved[source]
 
     def _move_both(self, node: UOp) -> UOp:
-        """A node that moves numbers, with a last axis more."""
+        """Apply a movement or memory op to interleaved components."""
         if node.op is Op.MSTACK:
-            return UOp(Op.MSTACK, node.dtype.part, tuple(map(self.get_whole, node.src)))
-        return self._move(node, self.get_whole(node.source), 1)
+            return UOp(Op.MSTACK, node.dtype.part, tuple(map(self.get_interleaved, node.src)))
+        return self._move(node, self.get_interleaved(node.source), 1)
 
     def _move(self, node: UOp, source: UOp, n_axes: int) -> UOp:
-        """What `node` does, of numbers with some axes of 2 more behind their own."""
+        """Apply `node` to `source`, which has `n_axes` additional trailing axes of size 2."""
         arg = node.arg
         if node.op in (Op.RESHAPE, Op.EXPAND):
             arg = (*arg, *[2] * n_axes)
@@ -197,30 +198,34 @@ class _PairWriter:
                 ],
             )
         dtype = node.dtype.part
-        # The same of each part: movement, sums, copies.
-        x, y = [_spread(part, node.source.shape) for part in self.get_pair(node.source)]
-        others = [
-            part
-            for s in node.src[1:]
-            for part in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
+        # Movement, sums and copies apply to each component separately.
+        x, y = [
+            _broadcast(component, node.source.shape) for component in self.get_pair(node.source)
         ]
-        return UOp(node.op, dtype, (x, *others), node.arg), UOp(
-            node.op, dtype, (y, *others), node.arg
+        operands = [
+            component
+            for s in node.src[1:]
+            for component in (self.get_pair(s) if s.dtype.is_complex else (self.real[s],))
+        ]
+        return UOp(node.op, dtype, (x, *operands), node.arg), UOp(
+            node.op, dtype, (y, *operands), node.arg
         )
 
     def _add_products(self, node: UOp) -> UOp:
-        """A sum of products z w as one of real ones, over one axis more: of (x, y), and the rows
-        (u, v) and (-v, u).
+        """Write a sum of complex products z * w as a sum of real products, with an additional
+        reduced axis: of (x, y) with the rows (u, v) and (-v, u).
         """
-        chains = sorted(map(_list_moved, node.source.src), key=lambda chain: _count(chain[-1]))
-        (*moves, smaller), (other, *_) = chains
+        chains = sorted(
+            map(_list_moved, node.source.src), key=lambda chain: _count_elements(chain[-1])
+        )
+        (*moves, smaller), (larger, *_) = chains
         shape = smaller.shape
-        u, v = [_spread(part, shape) for part in self.get_pair(smaller)]
-        first, second = _join(u, v, -1), _join(make_alu(Op.NEG, v), u, -1)
-        # In memory, so that a step of the sum reads it and chooses nothing; the last axis and the
-        # parts are in one row.
+        u, v = [_broadcast(component, shape) for component in self.get_pair(smaller)]
+        first, second = _stack(u, v, -1), _stack(make_alu(Op.NEG, v), u, -1)
+        # Materialized, so that a step of the sum loads it without a select. The last axis and the
+        # components are adjacent, for contiguous loads.
         last = len(shape) - 1 if shape else 0
-        stored = _join(first, second, last)
+        stored = _stack(first, second, last)
         block = UOp(Op.CONTIGUOUS, stored.dtype, (stored,))
         if shape:
             block = make_permute(
@@ -228,54 +233,52 @@ class _PairWriter:
             )
         for move in reversed(moves):
             block = self._move(move, block, 2)
-        whole, n_axes = self.get_whole(other), len(node.shape)
-        pairs = make_expand(make_reshape(whole, (*whole.shape, 1)), (*whole.shape, 2))
+        both, n_axes = self.get_interleaved(larger), len(node.shape)
+        pairs = make_expand(make_reshape(both, (*both.shape, 1)), (*both.shape, 2))
         total = make_reduce_axis(make_alu(Op.MUL, pairs, block), Op.ADD, (*node.arg.axes, n_axes))
         return make_reshape(total, (*node.shape, 2))
 
 
-def _count(node: UOp) -> int:
+def _count_elements(node: UOp) -> int:
     return math.prod(map(max_size, node.shape))
 
 
 def _is_product(node: UOp) -> bool:
-    """Whether a node is a product that repeats elements of both operands, as one of
-    matrices does.
-    """
+    """Whether a node is a product of two broadcast operands, as in a matrix product."""
     return node.op is Op.MUL and all(
         s.shape == node.shape and any(n.op is Op.EXPAND for n in _list_moved(s)) for s in node.src
     )
 
 
 def _list_moved(node: UOp) -> list[UOp]:
-    """Movements, down to what is moved."""
-    found = [node]
-    while found[-1].op in MOVEMENT:
-        found.append(found[-1].source)
-    return found
+    """Return the chain of movement ops from `node` down to the first other node, inclusive."""
+    chain = [node]
+    while chain[-1].op in MOVEMENT:
+        chain.append(chain[-1].source)
+    return chain
 
 
-def _join(first: UOp, second: UOp, axis: int) -> UOp:
-    """Two tensors of one shape along a new axis, which may be counted from the end."""
+def _stack(first: UOp, second: UOp, axis: int) -> UOp:
+    """Stack two tensors of the same shape along a new axis, which may be negative."""
     shape = list(first.shape)
     axis = axis if axis >= 0 else len(shape) + 1 + axis
     shape.insert(axis, 1)
     return make_concat([make_reshape(first, shape), make_reshape(second, shape)], axis)
 
 
-def _take(whole: UOp, part: int) -> UOp:
-    shape = whole.shape[:-1]
-    return make_reshape(make_shrink(whole, [*[(0, s) for s in shape], (part, part + 1)]), shape)
+def _take_component(both: UOp, i: int) -> UOp:
+    shape = both.shape[:-1]
+    return make_reshape(make_shrink(both, [*[(0, s) for s in shape], (i, i + 1)]), shape)
 
 
-def _spread(part: UOp, shape: tuple[SInt, ...]) -> UOp:
-    """A part in the shape of its number: a constant may stand for all of them."""
-    return (
-        part if part.shape == shape else make_expand(make_reshape(part, (1,) * len(shape)), shape)
-    )
+def _broadcast(component: UOp, shape: tuple[SInt, ...]) -> UOp:
+    """Broadcast a component to the shape of its complex node: it may be a scalar constant."""
+    if component.shape == shape:
+        return component
+    return make_expand(make_reshape(component, (1,) * len(shape)), shape)
 
 
-def _number(dtype: DType, value: float) -> UOp:
+def _constant(dtype: DType, value: float) -> UOp:
     return UOp.const(dtype, value)
 
 
@@ -287,10 +290,10 @@ def _cast(node: UOp, x: Pair) -> Pair:
     dtype = node.dtype.part
     if node.source.dtype.is_complex:
         return make_cast(x[0], dtype), make_cast(x[1], dtype)
-    return make_cast(x[0], dtype), _number(dtype, 0)
+    return make_cast(x[0], dtype), _constant(dtype, 0)
 
 
-def _each(node: UOp, *operands: Pair) -> Pair:
+def _componentwise(node: UOp, *operands: Pair) -> Pair:
     return make_alu(node.op, *[o[0] for o in operands]), make_alu(
         node.op, *[o[1] for o in operands]
     )
@@ -306,18 +309,30 @@ def _mul(_: UOp, x: Pair, y: Pair) -> Pair:
 
 def _divide(_: UOp, x: Pair, y: Pair) -> Pair:
     (a, b), (c, d) = x, y
-    zero = _number(c.dtype, 0)
-    # By the larger part of the divisor, the ratio of both is at most 1, and nothing overflows on
-    # the way.
-    is_flat = make_alu(Op.LE, make_alu(Op.ABS, d), make_alu(Op.ABS, c))
-    large, small = make_alu(Op.WHERE, is_flat, c, d), make_alu(Op.WHERE, is_flat, d, c)
+    zero = _constant(c.dtype, 0)
+    # Dividing by the larger component of the divisor keeps the ratio at most 1, so that no
+    # intermediate value overflows.
+    is_real_larger = make_alu(Op.LE, make_alu(Op.ABS, d), make_alu(Op.ABS, c))
+    large, small = (
+        make_alu(Op.WHERE, is_real_larger, c, d),
+        make_alu(Op.WHERE, is_real_larger, d, c),
+    )
     ratio = make_alu(Op.FDIV, small, large)
-    size = make_alu(Op.ADD, large, make_alu(Op.MUL, small, ratio))
-    first, second = make_alu(Op.WHERE, is_flat, a, b), make_alu(Op.WHERE, is_flat, b, a)
-    real = make_alu(Op.FDIV, make_alu(Op.ADD, first, make_alu(Op.MUL, second, ratio)), size)
-    step = make_alu(Op.SUB, second, make_alu(Op.MUL, first, ratio))
-    imag = make_alu(Op.FDIV, make_alu(Op.WHERE, is_flat, step, make_alu(Op.NEG, step)), size)
-    # By 0 each part is divided by 0.
+    denominator = make_alu(Op.ADD, large, make_alu(Op.MUL, small, ratio))
+    numerator, cross = (
+        make_alu(Op.WHERE, is_real_larger, a, b),
+        make_alu(Op.WHERE, is_real_larger, b, a),
+    )
+    real = make_alu(
+        Op.FDIV, make_alu(Op.ADD, numerator, make_alu(Op.MUL, cross, ratio)), denominator
+    )
+    difference = make_alu(Op.SUB, cross, make_alu(Op.MUL, numerator, ratio))
+    imag = make_alu(
+        Op.FDIV,
+        make_alu(Op.WHERE, is_real_larger, difference, make_alu(Op.NEG, difference)),
+        denominator,
+    )
+    # A zero divisor divides each component by 0, as numpy does.
     is_zero = make_alu(Op.AND, make_alu(Op.EQ, c, zero), make_alu(Op.EQ, d, zero))
     at_zero = make_alu(Op.ABS, c)
     return (
@@ -328,7 +343,7 @@ def _divide(_: UOp, x: Pair, y: Pair) -> Pair:
 
 def _reciprocal(node: UOp, x: Pair) -> Pair:
     dtype = node.dtype.part
-    return _divide(node, (_number(dtype, 1), _number(dtype, 0)), x)
+    return _divide(node, (_constant(dtype, 1), _constant(dtype, 0)), x)
 
 
 _RULES: Final[dict[Op, Callable[..., Pair]]] = {
@@ -337,5 +352,5 @@ _RULES: Final[dict[Op, Callable[..., Pair]]] = {
     Op.MUL: _mul,
     Op.FDIV: _divide,
     Op.RECIPROCAL: _reciprocal,
-    **dict.fromkeys((Op.ADD, Op.SUB, Op.NEG, Op.WHERE), _each),
+    **dict.fromkeys((Op.ADD, Op.SUB, Op.NEG, Op.WHERE), _componentwise),
 }

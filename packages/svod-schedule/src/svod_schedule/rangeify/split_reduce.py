@@ -4,10 +4,10 @@ before → after, for the sum of 16,777,216 numbers:
 
     REDUCE_AXIS (ADD, (0,))     RESHAPE (256, 65536), REDUCE_AXIS (ADD, (1,)), CONTIGUOUS, REDUCE_AXIS (ADD, (0,))
 
-A reduction to few results gets parts that run in parallel. A product of deep matrices gets parts of
-which a panel stays in the cache. What is left over when the parts do not divide the axis is reduced
-on its own and joined at the end. Rows that lie one after the other are left whole where there are
-enough of them for all cores: what is computed from a row's reduction is then one kernel with it.
+A reduction to few results is split into chunks that run in parallel. A deep matrix product is split
+into chunks whose panel stays in the cache. If the chunks do not divide the axis, the remainder is
+reduced separately and combined at the end. Contiguous rows are not split if there are enough of
+them for all cores, so that elementwise readers of a row's reduction fuse with it.
 """
 
 from __future__ import annotations
@@ -22,38 +22,43 @@ from svod_schedule.rangeify.analysis.contraction import count_rows
 __all__ = ["split_reduce"]
 
 MIN_RATIO = 1 << 15
-"""Reductions of at least this many elements to one are split."""
+"""Minimum number of elements per result of a reduction that is split."""
 
 N_PARTS = 256
+"""Number of chunks of a parallel reduction."""
+
 MAX_OUTPUT = 1 << 12
-"""A reduction with more results than this has parallel work without being split."""
+"""A reduction with more results than this is parallel without a split."""
 
 MAX_DEPTH = 1 << 12
-"""Products that add more elements than this to each result are split, so that a panel stays in the
-second cache.
-"""
+"""Products with a longer reduced axis than this are split, so that a panel stays in the L2 cache."""
 
 PART_DEPTH = 1 << 11
+"""Length of the reduced axis in each chunk of a product."""
+
 MIN_ROWS = 64
-"""Products in which an element is used fewer times than this are bound by memory; a panel would not
-help.
+"""Products in which an element is used fewer times than this are memory-bound; a cached panel would
+not help.
 """
 
 ROWS_FOR_A_CORE = 4
-"""So many rows for each core keep all of them at work.
+"""Rows per core from which on rows are not split.
 
-Softmax of 32 x 50257 takes 0.6 of the time of four kernels with parts of rows.
+Softmax of 32 x 50257 is 1.7 times as fast as with split rows, which take four kernels.
 """
 
 MIN_ROWS_OF_DEEP = 16
-"""The same for products so deep that both operands are far larger than the caches, such as the
+"""`MIN_ROWS` for products so deep that both operands are far larger than the caches, such as the
 gradient of a filter.
 """
 
 
 def split_reduce(sink: UOp, n_cores: Callable[[str], int | None]) -> UOp:
-    """`sink` with its long reductions split; `n_cores` says how many cores a device has that take a
-    row each, None for a grid.
+    """Split the long reductions of `sink`.
+
+    Args:
+        n_cores: returns the number of cores of a device that process a row each; None for a device
+            with a launch grid.
     """
     done = make_images()
     moved: set[UOp] = set()
@@ -70,9 +75,7 @@ def split_reduce(sink: UOp, n_cores: Callable[[str], int | None]) -> UOp:
 
 
 def _is_moved(node: UOp, moved: Set[UOp]) -> bool:
-    """Whether neighbours along the last axis of a value may lie far from each other in the memory
-    that it is computed from.
-    """
+    """Whether the last axis of a value may be strided in the memory that it is computed from."""
     if node.op is Op.PERMUTE:
         return node.arg[-1] != len(node.arg) - 1 or node.source in moved
     return node.op is not Op.CONTIGUOUS and any(s in moved for s in node.src)
@@ -90,14 +93,14 @@ def _split(node: UOp, n_cores: Callable[[str], int | None], *, are_rows: bool) -
     ):
         fewest = -(-n_reduced // PART_DEPTH)
         longest = max(sizes[a] for a in axes)
-        # Parts that divide the axis leave nothing to join.
+        # Chunks that divide the axis leave no remainder to combine.
         n_parts = next((n for n in range(fewest, 2 * fewest) if longest % n == 0), fewest)
         return _reduce_in_parts(node, node.source, sizes, axes, n_parts)
     if n_reduced < MIN_RATIO or n_results > MAX_OUTPUT:
         return node
     cores = n_cores(node.device) if are_rows and isinstance(node.device, str) else None
     if cores is not None and axes == tuple(range(len(sizes) - len(axes), len(sizes))):
-        # Rows of one loop: those of two would be threads of one of them.
+        # Only the longest axis counts: threads split one loop.
         longest = max((s for a, s in enumerate(sizes) if a not in axes), default=1)
         if longest >= ROWS_FOR_A_CORE * cores:
             return node
@@ -107,32 +110,36 @@ def _split(node: UOp, n_cores: Callable[[str], int | None], *, are_rows: bool) -
 def _reduce_in_parts(
     node: UOp, x: UOp, sizes: list[int], axes: tuple[int, ...], n_parts: int
 ) -> UOp:
-    """`node`, a reduction of `x` over `axes`, as the reduction of `n_parts` results for parts of
-    the longest axis.
+    """Split `node`, a reduction of `x` over `axes`, into reductions of `n_parts` chunks of the
+    longest axis and a reduction of their results.
     """
     op: Op = node.arg.op
     axis = max(axes, key=lambda a: sizes[a])
-    part = sizes[axis] // n_parts
-    if part < 2:
+    chunk = sizes[axis] // n_parts
+    if chunk < 2:
         return node
-    main = make_shrink(x, [(0, part * n_parts if a == axis else s) for a, s in enumerate(sizes)])
-    split = make_reshape(main, (*sizes[:axis], n_parts, part, *sizes[axis + 1 :]))
+    main = make_shrink(x, [(0, chunk * n_parts if a == axis else s) for a, s in enumerate(sizes)])
+    split = make_reshape(main, (*sizes[:axis], n_parts, chunk, *sizes[axis + 1 :]))
     inner = make_reduce_axis(split, op, [a + (a >= axis) for a in axes])
-    # The parts are stored one after the other, each as the whole result would be.
-    parts = make_permute(inner, (axis, *(a for a in range(len(inner.shape)) if a != axis)))
-    whole = make_reshape(
-        make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (parts,)), op, [0]), node.shape
+    # The chunk axis is the first one, so that each partial result has the layout of the whole one.
+    partials = make_permute(inner, (axis, *(a for a in range(len(inner.shape)) if a != axis)))
+    combined = make_reshape(
+        make_reduce_axis(UOp(Op.CONTIGUOUS, x.dtype, (partials,)), op, [0]), node.shape
     )
-    if part * n_parts == sizes[axis]:
-        return whole
-    rest = make_shrink(x, [(part * n_parts if a == axis else 0, s) for a, s in enumerate(sizes)])
-    return UOp(op, x.dtype, (whole, make_reshape(make_reduce_axis(rest, op, axes), node.shape)))
+    if chunk * n_parts == sizes[axis]:
+        return combined
+    remainder = make_shrink(
+        x, [(chunk * n_parts if a == axis else 0, s) for a, s in enumerate(sizes)]
+    )
+    return UOp(
+        op, x.dtype, (combined, make_reshape(make_reduce_axis(remainder, op, axes), node.shape))
+    )
 
 
 def _merge_axes(
     x: UOp, sizes: list[int], axes: tuple[int, ...]
 ) -> tuple[UOp, list[int], tuple[int, ...]]:
-    """Reduced axes that lie side by side, as one axis: parts of it are consecutive elements."""
+    """Merge adjacent reduced axes into one, so that its chunks are contiguous."""
     first, last = axes[0], axes[-1]
     if last - first + 1 != len(axes):
         return x, sizes, axes

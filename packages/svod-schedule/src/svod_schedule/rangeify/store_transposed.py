@@ -1,14 +1,13 @@
-"""store-transposed: an operand of a deep product whose elements lie far apart is copied in the
-order in which it is read.
+"""store-transposed: copy a transposed operand of a deep product in the order in which it is read.
 
 before → after, for the product of a transposed matrix of 1024 by 1024:
 
     PERMUTE (1, 0), RESHAPE, EXPAND, MUL, REDUCE_AXIS     PERMUTE (1, 0), RESHAPE, CONTIGUOUS, EXPAND, MUL, REDUCE_AXIS
 
-Each step then takes a few elements of another line. For the next few results it takes others of the
-same lines, which it fetches again from wherever the whole operand fits, and nothing is fetched
-ahead. Of the other operand, panels are copied anyway: only the one that the results' last axis does
-not depend on is looked at."""
+Without the copy, each step along the reduced axis reads a few elements of another cache line. The
+next few results read other elements of the same lines, which must be fetched again from the level
+of memory that holds the whole operand, without prefetching. Only the operand that does not depend
+on the last axis of the result is copied: `PACK` copies panels of the other one later."""
 
 from __future__ import annotations
 
@@ -24,22 +23,27 @@ from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_ind
 __all__ = ["store_transposed"]
 
 MIN_DEPTH = 1 << 7
+"""Minimum number of steps of a reduction whose operand is copied."""
+
 MIN_SPAN_BYTES = 1 << 20
-"""A product whose steps go so far through an operand, and so many of them, waits for it: 15
-products took 0.54 to 1.0 of the time with a copy, and five that go half as far or less 1.01 to 1.09
-(Intel Xeon, 2 threads, 2 MiB of second-level cache)."""
+"""Minimum distance from the first element of a reduction to the last. With a copy, 15 products of
+such a span were 1.0 to 1.85 times as fast, and five products of half the span or less 0.92 to 0.99
+times (Intel Xeon, 2 threads, 2 MiB of L2 cache)."""
 
 LINE_BYTES = 64
-"""Steps that are nearer than a line of the caches share what they fetch, as those through the
-window of a convolution do.
-"""
+"""Size of a cache line: steps with a smaller stride share lines, as in the window of a convolution."""
 
 MIN_READS = 256
-"""So many results have to use each element for the copy to pay."""
+"""Minimum number of results that read each element, for the copy to pay."""
 
 
 def store_transposed(sink: UOp, device: str, relies_on_caches: Callable[[str], bool]) -> UOp:
-    """`sink` with copies of such operands; what has no device runs on `device`."""
+    """Copy transposed operands of deep products in `sink`, on devices that rely on caches.
+
+    Args:
+        device: the device of nodes without one.
+        relies_on_caches: whether a device has caches, but no local memory to stage operands in.
+    """
     done = make_images()
     for node in sink.toposort():
         new = node.with_images(done)
@@ -47,12 +51,12 @@ def store_transposed(sink: UOp, device: str, relies_on_caches: Callable[[str], b
         if node.op is Op.REDUCE_AXIS:
             where = new.device or device
             done[node] = (
-                _copy_rows(new) if isinstance(where, str) and relies_on_caches(where) else new
+                _copy_operands(new) if isinstance(where, str) and relies_on_caches(where) else new
             )
     return done[sink]
 
 
-def _copy_rows(node: UOp) -> UOp:
+def _copy_operands(node: UOp) -> UOp:
     product = node.source
     axes: tuple[int, ...] = node.arg.axes
     sizes = [s for s in product.shape if isinstance(s, int)]
@@ -74,8 +78,8 @@ def _copy_rows(node: UOp) -> UOp:
 
 
 def _copy(operand: UOp, sizes: list[int], axes: tuple[int, ...], last: int) -> UOp:
-    """An operand that is spread along axis `last` to `sizes`, from a copy in which what is reduced
-    lies side by side, if that helps.
+    """Copy an operand that is broadcast along axis `last`, so that its reduced axes are contiguous,
+    if that pays.
     """
     if operand.op is not Op.EXPAND:
         return operand
@@ -91,21 +95,21 @@ def _copy(operand: UOp, sizes: list[int], axes: tuple[int, ...], last: int) -> U
 
 
 def _is_far_apart(node: UOp, axes: tuple[int, ...]) -> bool:
-    """Whether each step along a reduced axis goes to another line, and all of them far."""
-    # What is below the movement is not looked at, so that no loop of it has the same number.
+    """Whether each step along a reduced axis reads another cache line, over a large span."""
+    # Only movement ops are followed, so these fresh loops cannot clash with loops further below.
     fresh, shape = FreshIds(), node.shape
     ranges = [fresh.make_range(size, AxisType.LOOP) for size in shape]
-    at = Coordinates(tuple(ranges))
+    coordinates = Coordinates(tuple(ranges))
     while node.op in MOVEMENT and node.op is not Op.PAD:
-        node, at = node.source, move(node, at)
+        node, coordinates = node.source, move(node, coordinates)
     if node.op is Op.GATHER or not node.shape:
         return False
-    position = flatten_index(at.indices, node.shape)
-    bytes_apart = {
-        a: (find_stride(position, ranges[a]) or 0) * node.dtype.itemsize
+    offset = flatten_index(coordinates.indices, node.shape)
+    stride_bytes = {
+        a: (find_stride(offset, ranges[a]) or 0) * node.dtype.itemsize
         for a in axes
         if shape[a] != 1
     }
-    return min(bytes_apart.values(), default=0) >= LINE_BYTES and any(
-        n_bytes * max_trips(ranges[a]) >= MIN_SPAN_BYTES for a, n_bytes in bytes_apart.items()
+    return min(stride_bytes.values(), default=0) >= LINE_BYTES and any(
+        n_bytes * max_trips(ranges[a]) >= MIN_SPAN_BYTES for a, n_bytes in stride_bytes.items()
     )

@@ -38,8 +38,8 @@ _REFUSALS: Final = (ShardError, DeviceMismatchError, BranchError, CarriedValueEr
 
 Setting = tuple[str, str, object]
 _IN_KERNELS: Final[Setting] = ("svod_schedule.rangeify.fuse_loops", "MAX_INSTRUCTIONS", -1)
-_WRITTEN_OUT: Final[Setting] = (
-    "svod_schedule.rangeify.loops.write_out_loops",
+_UNROLLED: Final[Setting] = (
+    "svod_schedule.rangeify.loops.unroll_loops",
     "MAX_UNROLLED_NODES",
     0,
 )
@@ -271,12 +271,12 @@ MODES: Final[dict[str, LoopMode]] = {
     "donate": LoopMode(_donate),
     "memory": LoopMode(_plan_memory),
     "memory, no opts": LoopMode(_plan_memory, PrepareConfig(opts=()), weight=0.3),
-    "kernels": LoopMode(_launch_either_way, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=2.0),
-    "kernels, jit": LoopMode(_jit, settings=(_IN_KERNELS, _WRITTEN_OUT)),
-    "kernels, prepare": LoopMode(_prepare, settings=(_IN_KERNELS, _WRITTEN_OUT)),
-    "kernels, memory": LoopMode(_plan_memory, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.5),
+    "kernels": LoopMode(_launch_either_way, settings=(_IN_KERNELS, _UNROLLED), weight=2.0),
+    "kernels, jit": LoopMode(_jit, settings=(_IN_KERNELS, _UNROLLED)),
+    "kernels, prepare": LoopMode(_prepare, settings=(_IN_KERNELS, _UNROLLED)),
+    "kernels, memory": LoopMode(_plan_memory, settings=(_IN_KERNELS, _UNROLLED), weight=0.5),
     "kernels, split": LoopMode(
-        _split, settings=(_IN_KERNELS, _WRITTEN_OUT), weight=0.4, refuses=_REFUSALS
+        _split, settings=(_IN_KERNELS, _UNROLLED), weight=0.4, refuses=_REFUSALS
     ),
     "launched": LoopMode(_launch_either_way),
     "each": LoopMode(_realize_each, weight=0.4),

@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from svod_schedule.testing import using_threads_from
+from svod_schedule.testing import force_threads
 from svod_tensor import PrepareConfig, Tensor, clear_caches, jit
 from svod_testing.programs.code import build
 from svod_testing.programs.meaning import evaluate_program, make_arrays
@@ -123,7 +123,7 @@ def using_threads(least_work: int | None) -> Generator[None]:
         return
     clear_caches()
     try:
-        with using_threads_from(least_work):
+        with force_threads(least_work):
             yield
     finally:
         clear_caches()

@@ -1,4 +1,4 @@
-"""Bodies of kernels and calls: arguments, joined stores, and kernel graphs that a call repeats.
+"""Bodies of kernels and calls: arguments, joined stores, and kernel graphs of loop bodies.
 
 Imports no pass.
 """

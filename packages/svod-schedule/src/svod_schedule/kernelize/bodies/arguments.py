@@ -9,20 +9,22 @@ from collections.abc import Mapping
 
 from svod_ir import Op, UOp
 
-__all__ = ["get_argument", "is_read_later"]
+__all__ = ["get_argument", "has_control_dependency"]
 
 
 def get_argument(memory: UOp, filled: Mapping[UOp, UOp]) -> UOp:
-    """What a CALL reads for memory: behind the calls that fill it, and those that it waits for."""
-    if not is_read_later(memory, filled):
+    """Return the argument of a CALL for `memory`: the memory after the calls that fill it and the
+    calls that it waits for.
+    """
+    if not has_control_dependency(memory, filled):
         return filled.get(memory, memory)
     return get_argument(memory.source, filled).after(
         *(filled[event] for event in memory.dependencies)
     )
 
 
-def is_read_later(memory: UOp, filled: Mapping[UOp, UOp]) -> bool:
-    """Whether a node is memory that is read once other memory is filled."""
+def has_control_dependency(memory: UOp, filled: Mapping[UOp, UOp]) -> bool:
+    """Whether a node is memory that is only read after other memory is filled."""
     return (
         memory.op is Op.AFTER
         and memory not in filled

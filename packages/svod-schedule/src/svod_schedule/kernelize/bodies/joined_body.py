@@ -1,4 +1,4 @@
-"""The body of several kernels that go through the same loops: the STOREs of each, side by side."""
+"""The body of several joined kernels with the same loops: a GROUP of the STOREs of all."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _VALUES = ELEMENTWISE | {Op.INDEX, Op.PARAM, Op.CONST, Op.RANGE}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elementwise:
-    """A call of a kernel that stores one element of its result in each iteration, or one of each of
-    its parts, and reduces nothing.
+    """A CALL of a kernel without reductions, which stores one element of its result in each
+    iteration, or one element of each operand of a concatenation.
 
     Attributes:
         call: the CALL.
         loops: the loops, from outer to inner.
-        stores: the STOREs in them, all in one memory.
-        memory: what each of its slots stands for, below the AFTERs.
-        reads: the INDEX nodes, and the memory that each is in.
+        stores: the STOREs in the loops, all to the same memory.
+        memory: the memory of each slot, below its AFTERs.
+        reads: the INDEX nodes, each with its memory.
     """
 
     call: UOp
@@ -36,24 +36,22 @@ class Elementwise:
 
     @property
     def result(self) -> UOp:
-        """The memory that it fills."""
+        """The memory that the kernel fills."""
         return self.memory[_get_slot(self.stores[0].location)]
 
     @property
-    def places(self) -> tuple[tuple[UOp, ...], ...]:
-        """Where in it an iteration stores."""
+    def stored_indices(self) -> tuple[tuple[UOp, ...], ...]:
+        """The indices of each STORE of an iteration."""
         return tuple(store.location.src[1:] for store in self.stores)
 
     @property
     def joins_parts(self) -> bool:
-        """Whether the result is a concatenation, of parts that are computed elsewhere."""
+        """Whether the result is a concatenation of operands that other kernels compute."""
         return len(self.stores) > 1
 
 
 def find_elementwise(call: UOp) -> Elementwise | None:
-    """What is known of a CALL whose body may be joined with another one; None if it is of another
-    kind.
-    """
+    """Analyze a CALL whose body can be joined with another one; None for other CALLs."""
     body = call.body
     if (
         call.arg is not None
@@ -85,19 +83,18 @@ def find_elementwise(call: UOp) -> Elementwise | None:
         else split_parts(loops, store)
     )
     loops, stores = (loops, (store,)) if parts is None else parts
-    nodes = UOp.sink(*(made.value for made in stores)).toposort()
+    nodes = UOp.sink(*(s.value for s in stores)).toposort()
     reads = tuple((n, memory[_get_slot(n)]) for n in nodes if n.op is Op.INDEX)
     return Elementwise(call, loops, stores, memory, reads)
 
 
 def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> UOp:
-    """The kernel that does what `kernels` do one after the other, each in the iterations that they
-    have in common.
+    """Make the body that computes `kernels` sequentially in each iteration of their common loops.
 
-    What is read where an earlier one stores is its value.
+    A load of an element that an earlier kernel stores becomes the stored value.
 
     Args:
-        memory: what the slots stand for; a result that is not among them is not stored.
+        memory: the memory of each slot; a result that is not in it is not stored.
     """
     slots = {m: slot for slot, m in enumerate(memory)}
     values: dict[tuple[UOp, tuple[UOp, ...]], UOp] = {}
@@ -114,12 +111,12 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
                 if slot is not None:
                     done[node] = UOp(Op.PARAM, node.dtype, (), ParamArg(slot, arg.size))
             else:
-                found = (
+                value = (
                     values.get((kernel.memory[_get_slot(node)], node.src[1:]))
                     if node.op is Op.INDEX
                     else None
                 )
-                done[node] = node.with_images(done) if found is None else found
+                done[node] = node.with_images(done) if value is None else value
         if is_stored:
             stores += [done[store] for store in kernel.stores]
         values.update(
@@ -131,6 +128,6 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
 
 
 def _get_slot(access: UOp) -> int:
-    """The slot of the memory that an INDEX of a body is in."""
+    """Return the slot of the memory of an INDEX."""
     arg: ParamArg = access.memory.arg
     return arg.slot

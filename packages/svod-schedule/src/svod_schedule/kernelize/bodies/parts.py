@@ -1,5 +1,5 @@
-"""Concatenations of parts of one size, as a store of each part: what `join_kernels` puts together
-with what computes the parts.
+"""Split of a concatenation of equal parts into a store for each part, so that `join_kernels` can
+join it with the kernels that compute the parts.
 
 before → after, for two rows in one buffer of 2 x 8:
 
@@ -20,21 +20,19 @@ from svod_schedule.symbolic import simplify
 __all__ = ["Parts", "split_parts"]
 
 MAX_PARTS = 8
-"""Each part is one more stream of memory."""
+"""Maximum number of parts: each is a memory stream."""
 
 
 class Parts(NamedTuple):
-    """The stores of a kernel in an iteration of its loops, of which there is one less, or a shorter
-    one.
-    """
+    """The stores of a split kernel, and its loops: the loop over parts is removed or shortened."""
 
     loops: tuple[UOp, ...]
     stores: tuple[UOp, ...]
 
 
 def split_parts(loops: Sequence[UOp], store: UOp) -> Parts | None:
-    """The parts of what a kernel stores, if conditions on one of its loops tell parts of one size
-    apart; None if not.
+    """Split a kernel's store if conditions on one of its loops select among parts of equal size;
+    None otherwise.
     """
     nodes = store.value.toposort()
     for loop in loops:
@@ -45,9 +43,7 @@ def split_parts(loops: Sequence[UOp], store: UOp) -> Parts | None:
 
 
 def _count_parts(loop: UOp, nodes: Sequence[UOp]) -> int | None:
-    """In how many parts of one size conditions cut a loop; None where it is not cut, or in another
-    way.
-    """
+    """Number of equal parts that conditions split a loop into; None for no or unequal parts."""
     size = loop.stop
     if size.op is not Op.CONST:
         return None
@@ -72,30 +68,28 @@ def _split(loops: Sequence[UOp], cut: UOp, store: UOp, n_parts: int) -> Parts | 
             stop = UOp.const(index, size) if loop is cut else loop.stop
             images[loop] = UOp(Op.RANGE, index, (stop,), loop.arg._replace(id=len(images)))
     inside = images.get(cut, UOp.const(index, 0))
-    stores = [_take(store, {**images, cut: inside + part * size}) for part in range(n_parts)]
-    # A condition that is left depends on more than the loop.
-    if any(
-        n.op is Op.INDEX and n.gate is not None for made in stores for n in made.value.toposort()
-    ):
+    stores = [_specialize(store, {**images, cut: inside + i * size}) for i in range(n_parts)]
+    # A remaining gate depends on more than the loop.
+    if any(n.op is Op.INDEX and n.gate is not None for s in stores for n in s.value.toposort()):
         return None
     return Parts(tuple(images.values()), tuple(stores))
 
 
-def _take(store: UOp, done: dict[UOp, UOp]) -> UOp:
-    """A store at these places, without the conditions that are known there."""
+def _specialize(store: UOp, done: dict[UOp, UOp]) -> UOp:
+    """Substitute loops in a store, and fold the conditions that become constant."""
     for node in store.toposort():
         if node in done:
             continue
         new = node.with_images(done)
         if new.op is Op.INDEX:
-            new = _read(new)
+            new = _fold_gate(new)
         elif new.op is Op.WHERE and (condition := simplify(new.condition)).op is Op.CONST:
             new = new.if_true if condition.arg else new.if_false
         done[node] = new
     return done[store]
 
 
-def _read(node: UOp) -> UOp:
+def _fold_gate(node: UOp) -> UOp:
     position = simplify(node.position)
     gate = None if node.gate is None else simplify(node.gate)
     if gate is None or gate.op is not Op.CONST:

@@ -1,13 +1,12 @@
-"""Loops and choices as calls: the body is a kernel graph of its own, which one CALL runs and its
-END repeats.
+"""LOOP and SWITCH as CALLs: the body is a kernel graph, which a CALL runs and its END repeats.
 
     BUFFERIZE(RESULT[0](LOOP[body](100, x, w)), r0)
 
     AFTER(BUFFER -1, END(CALL[RepeatArg](body, BUFFER -1, BUFFER -2, x, w), RANGE(100)))
 
-BUFFER -1 is the result and BUFFER -2 its spare: an iteration reads what is carried in one and
-writes the other, unless the body updates it in place. A choice is one such CALL for each branch,
-repeated once or not at all, which fill the same results."""
+BUFFER -1 is the result and BUFFER -2 its double buffer: an iteration reads the carry from one and
+writes the next one to the other, unless the body updates the carry in place. A SWITCH is one such
+CALL for each branch, with trip count 0 or 1, all with the same results."""
 
 from __future__ import annotations
 
@@ -25,23 +24,23 @@ from svod_schedule.kernelize.bodies.arguments import get_argument
 __all__ = ["MakeBody", "NewBuffers", "fill_results"]
 
 MakeBody: TypeAlias = Callable[[UOp, str], UOp]
-"""Gives the kernel graph of a SINK of values and assignments; what comes from no memory is computed
-on the device.
+"""Compiles a SINK of values and assignments to a kernel graph. Values that depend on no memory are
+computed on the given device.
 """
 
 _VARIABLES: Final = frozenset({Op.BIND, Op.DEFINE_VAR})
 
 
 class NewBuffers:
-    """Numbers the buffers of a kernel graph: -1, -2, ..."""
+    """Allocator of the buffers of a kernel graph, numbered -1, -2, ..."""
 
     def __init__(self) -> None:
-        self._n_made = 0
+        self._n_buffers = 0
 
     def make(self, dtype: DType, size: int, device: str) -> UOp:
-        """A new one of so many elements."""
-        self._n_made += 1
-        return UOp(Op.BUFFER, dtype, (), BufferArg(-self._n_made, size, device))
+        """Make a new buffer of `size` elements."""
+        self._n_buffers += 1
+        return UOp(Op.BUFFER, dtype, (), BufferArg(-self._n_buffers, size, device))
 
 
 def fill_results(
@@ -51,7 +50,7 @@ def fill_results(
     new: NewBuffers,
     make_body: MakeBody,
 ) -> dict[UOp, UOp]:
-    """The memory of the stored `results` of a LOOP or SWITCH, behind the calls that fill it."""
+    """Make the calls of a LOOP or SWITCH. Returns the memory of each of `results` after them."""
     device: str = results[0].arg.device
     repeat = _Repeat(
         loop, [get_argument(operand, filled) for operand in loop.src], results, new, device
@@ -63,35 +62,33 @@ def fill_results(
     if loop.op is Op.LOOP:
         calls = [repeat.make_loop(graphs[0])]
     else:
-        calls = [
-            repeat.make_branch(graph, number, len(graphs)) for number, graph in enumerate(graphs)
-        ]
+        calls = [repeat.make_branch(graph, i, len(graphs)) for i, graph in enumerate(graphs)]
     for call in calls:
         propagate_labels(call.body, results)
     return {node: repeat.results[_position_of(node)].after(*calls) for node in results}
 
 
 def _make_result(source: UOp) -> UOp:
-    state = _find_state(source)
-    return UOp(Op.CONTIGUOUS, source.dtype, (source,)) if state is None else state.dependency
+    update = _find_update(source)
+    return UOp(Op.CONTIGUOUS, source.dtype, (source,)) if update is None else update.dependency
 
 
-def _find_state(node: UOp) -> UOp | None:
-    """The state after an assignment that `node` is all of, in order, or None."""
+def _find_update(node: UOp) -> UOp | None:
+    """Return the AFTER of an ASSIGN that `node` is the whole memory of, in order; None otherwise."""
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source
     return node if node.op is Op.AFTER and node.dependency.op is Op.ASSIGN else None
 
 
 class _Repeat:
-    """The arguments that the calls of one loop or choice have in common."""
+    """The arguments that the calls of a LOOP or SWITCH have in common."""
 
     def __init__(
         self, loop: UOp, memory: Sequence[UOp], results: Sequence[UOp], new: NewBuffers, device: str
     ) -> None:
         self.loop, self.new, self.device = loop, new, device
         self.count, *operands = memory
-        # A variable among the operands stands for itself.
+        # Variables are passed by value, and take no slot.
         self.operands = [operand for operand in operands if operand.op not in _VARIABLES]
         self.slots = {
             slot: i
@@ -108,18 +105,20 @@ class _Repeat:
         return self.new.make(node.dtype, prod(max_size(s) for s in node.shape), device)
 
     def make_sink(self, body: UOp) -> UOp:
-        """What is to be computed for a body: its sources in new memory, and the assignments that
-        lead to states of memory.
+        """Make the SINK to compile for a body: in-place updates as their assignments, other values
+        in new memory.
         """
-        moved = {
+        renumbered = {
             p: p.with_arg(p.arg._replace(slot=self.slots[p.arg.slot]))
             for p in body.iter_ops(Op.PARAM)
             if self.slots[p.arg.slot] != p.arg.slot
         }
-        return UOp.sink(*map(_make_result, body.substitute(moved).src if moved else body.src))
+        return UOp.sink(
+            *map(_make_result, (body.substitute(renumbered) if renumbered else body).src)
+        )
 
     def make_loop(self, body: UOp) -> UOp:
-        """The END that repeats the CALL of a LOOP."""
+        """Make the END that repeats the CALL of a LOOP."""
         arg = self.loop.arg
         in_place = [k for k in range(arg.n_carried) if _is_param(body.src[k], k)]
         spares = tuple(k for k in range(arg.n_carried) if k not in in_place)
@@ -142,10 +141,10 @@ class _Repeat:
         )
         return self._make_end(repeat, body, [*buffers, *operands], stop, is_count_read)
 
-    def make_branch(self, body: UOp, number: int, n_branches: int) -> UOp:
-        """The END that runs the CALL of one branch of a SWITCH, or does not."""
+    def make_branch(self, body: UOp, branch: int, n_branches: int) -> UOp:
+        """Make the END that runs the CALL of a branch of a SWITCH once or not at all."""
         repeat = RepeatArg(
-            0, 0, len(self.results), is_count_read=True, branch=number, n_branches=n_branches
+            0, 0, len(self.results), is_count_read=True, branch=branch, n_branches=n_branches
         )
         operands = self._protect(_list_written(body))
         return self._make_end(repeat, body, operands, UOp.const(index, 1), True)
@@ -158,7 +157,7 @@ class _Repeat:
         return call.end(UOp.range(stop, 0, AxisType.LOOP))
 
     def _protect(self, written: set[int]) -> list[UOp]:
-        """The operands, of which a body may write only copies."""
+        """Return the operands, with copies of those that the body writes."""
         return [self._copy(o) if slot in written else o for slot, o in enumerate(self.operands)]
 
     def _copy(self, memory: UOp) -> UOp:
@@ -169,13 +168,13 @@ class _Repeat:
 
 
 def _position_of(stored: UOp) -> int:
-    """Which result a BUFFERIZE stores."""
+    """Return the position of the result that a BUFFERIZE stores."""
     return stored.source.arg
 
 
 def _separate(body: UOp, n_carried: int, n_results: int) -> UOp:
-    """A body whose results are each in memory of its own, or in that of the PARAM that they are
-    carried in.
+    """Copy results of a body that share memory, so that each has a buffer of its own or is the
+    updated PARAM of its carry.
     """
     numbers = [n.arg.id for n in body.toposort(enter_calls=False) if n.op is Op.BUFFER]
     lowest = min(numbers, default=0)
@@ -197,19 +196,19 @@ def _separate(body: UOp, n_carried: int, n_results: int) -> UOp:
 
 
 def _copy(source: UOp, target: UOp) -> UOp:
-    """A buffer with what is in `source`."""
+    """Copy `source` to the buffer `target`."""
     size, device = target.arg.size, target.arg.device
     body = UOp(Op.COPY, target.dtype, (UOp(Op.PARAM, target.dtype, (), ParamArg(1, size)),), device)
     return target.after(UOp(Op.CALL, void, (body, target, source)))
 
 
 def _is_param(filled: UOp, slot: int) -> bool:
-    """Whether what a body has for a next value is in the memory of a PARAM."""
+    """Whether memory of a body is the PARAM in a slot."""
     memory = filled.unordered
     return memory.op is Op.PARAM and memory.arg.slot == slot
 
 
 def _list_written(body: UOp) -> set[int]:
-    """The slots of the PARAMs that the calls of a kernel graph write."""
+    """Return the slots of the PARAMs that the calls of a kernel graph write."""
     written = (node.unordered for node in body.toposort(enter_calls=False) if node.op is Op.AFTER)
     return {memory.arg.slot for memory in written if memory.op is Op.PARAM}

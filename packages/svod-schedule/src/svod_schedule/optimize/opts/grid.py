@@ -40,7 +40,7 @@ def _list_loops(sink: UOp) -> tuple[UOp, ...]:
 
 def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
     axes = [r for r in _list_loops(sink) if r.arg.kind is AxisType.GLOBAL]
-    return next((g for g in arrange_axes(axes, target.max_global) if g.is_over), None)
+    return next((g for g in arrange_axes(axes, target.max_global) if g.exceeds_limit), None)
 
 
 def _take_in_iterations(sink: UOp, group: AxisGroup, limit: int) -> UOp:

@@ -19,7 +19,7 @@ def describe_excess(sink: UOp, target: Target) -> str:
     if work_items and n_work_items > target.max_local:
         return f"a workgroup of {n_work_items} exceeds {target.max_local}"
     if work_items and any(
-        group.is_over for group in arrange_axes(work_items, target.max_local_dims)
+        group.exceeds_limit for group in arrange_axes(work_items, target.max_local_dims)
     ):
         return (
             f"a workgroup of {n_work_items} does not fit into dimensions of {target.max_local_dims}"

@@ -1,5 +1,5 @@
-"""Reductions of products of two operands over different axes, as in matrix products and
-convolutions.
+"""Recognition of contractions: sums of products of two operands with different output axes, as in
+matrix products and convolutions.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ __all__ = ["count_rows", "is_contraction"]
 
 
 def is_contraction(node: UOp) -> bool:
-    """Whether a reduction multiplies two operands that each lack an output axis of the other, as a
-    matmul does.
+    """Whether a reduction is a sum of products in which each factor lacks an output axis of the
+    other, as in a matmul.
     """
     left, right = _own_axes(node)
     return bool(left) and bool(right)
 
 
 def count_rows(node: UOp) -> int:
-    """How many results share each element of an operand of a contraction, at least; 1 where it is
-    none.
+    """Minimum number of results that share an element of an operand of a contraction; 1 for other
+    reductions.
     """
     return min(prod(max_size(node.source.shape[a]) for a in axes) for axes in _own_axes(node))
 
 
 def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
-    """The output axes that only the left factor of a sum of products depends on, and those of the
-    right one.
+    """Return the output axes that only the left factor of a sum of products depends on, and the
+    axes that only the right one depends on.
     """
     product = node.source
     while product.op is Op.CAST or _is_gated(product):
@@ -43,31 +43,29 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
 
 
 def _is_gated(node: UOp) -> bool:
-    """Whether a node is its second operand or 0, as products with the padding of a
-    convolution are.
-    """
+    """Whether a node is WHERE(condition, x, 0), as the masked products of a padded convolution."""
     return node.op is Op.WHERE and node.if_false.op is Op.CONST and node.if_false.arg == 0
 
 
 def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
-    """Which of `axes` the value of `node` does not depend on, as far as the EXPANDs at its head
-    tell.
+    """Return those of `axes` that `node` is broadcast along, by the EXPANDs above its first op that
+    is neither elementwise nor a PERMUTE.
     """
     constant = set(axes)
     stack = [(node, tuple(axes))]
     seen: set[tuple[UOp, tuple[int, ...]]] = set()
     while stack and constant:
-        current, places = item = stack.pop()
+        current, source_axes = item = stack.pop()
         if item in seen or not current.shape:
             continue
         seen.add(item)
         if current.op in ELEMENTWISE:
-            stack.extend([(s, places) for s in current.src])
+            stack.extend([(s, source_axes) for s in current.src])
         elif current.op is Op.EXPAND:
             source = current.source.shape
-            constant &= {a for a, place in zip(axes, places, strict=True) if source[place] == 1}
+            constant &= {a for a, b in zip(axes, source_axes, strict=True) if source[b] == 1}
         elif current.op is Op.PERMUTE:
-            stack.append((current.source, tuple(current.arg[place] for place in places)))
+            stack.append((current.source, tuple(current.arg[a] for a in source_axes)))
         else:
             return set()
     return constant

@@ -1,4 +1,4 @@
-"""Coordinates: which element of an operand an element of a result reads.
+"""Coordinates: the element of an operand that an element of a result reads.
 
 before → after, for a node at coordinates (i, j):
 
@@ -7,7 +7,7 @@ before → after, for a node at coordinates (i, j):
     EXPAND              x at 0 where its size is 1
     SHRINK, FLIP        x at begin + i, size - 1 - i
     PAD                 x at i - before, valid where 0 <= i - before < size
-    GATHER              x at (p, j), where p is the value of the positions at i
+    GATHER              x at (p, j), where p is the value of the indices at i
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ __all__ = [
     "flatten_index",
     "move",
     "move_reshape",
-    "move_to_places",
-    "move_to_positions",
-    "move_to_selected",
+    "move_to_gather_indices",
+    "move_to_gather_source",
+    "move_to_scatter_indices",
 ]
 
 _ZERO = UOp.const(index, 0)
 
 
 class Coordinates(NamedTuple):
-    """One index expression for each axis, and where they are valid (None: everywhere)."""
+    """One index expression for each axis, and the condition under which they are in bounds (None:
+    always).
+    """
 
     indices: tuple[UOp, ...]
     valid: UOp | None = None
 
     def and_valid(self, condition: UOp) -> Coordinates:
-        """These coordinates, valid where `condition` holds as well."""
+        """Return these coordinates with `condition` added to `valid`."""
         condition = simplify(condition)
         if condition.op is Op.CONST and condition.arg is True:
             return self
@@ -50,9 +52,9 @@ class Coordinates(NamedTuple):
 
 
 def move(node: UOp, at: Coordinates) -> Coordinates:
-    """Where the operand of the movement node `node` is read for the element of `node` at `at`.
+    """Map coordinates of a movement node to coordinates of its operand.
 
-    For PAD the result is valid only inside the source.
+    For PAD the result is valid only inside the operand.
     """
     indices, valid = at
     source = node.source
@@ -82,21 +84,21 @@ def move(node: UOp, at: Coordinates) -> Coordinates:
             raise AssertionError(f"{node.op} is no movement op")
 
 
-def move_to_positions(gather: UOp, at: Coordinates) -> Coordinates:
-    """Where the positions of a GATHER are read for its element at `at`."""
+def move_to_gather_indices(gather: UOp, at: Coordinates) -> Coordinates:
+    """Map coordinates of a GATHER to coordinates of its indices."""
     axis: int = gather.arg
     return Coordinates(at.indices[axis : axis + len(gather.position.shape)], at.valid)
 
 
-def move_to_selected(gather: UOp, at: Coordinates, position: UOp) -> Coordinates:
-    """Where the source of a GATHER is read for its element at `at`, which selects `position`."""
+def move_to_gather_source(gather: UOp, at: Coordinates, position: UOp) -> Coordinates:
+    """Map coordinates of a GATHER to coordinates of its source, given the value of the index."""
     axis: int = gather.arg
     n_axes = len(gather.position.shape)
     return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
 
 
-def move_to_places(scatter: UOp, at: Coordinates) -> Coordinates:
-    """Where the positions of a SCATTER_ADD are read for the element of its value at `at`."""
+def move_to_scatter_indices(scatter: UOp, at: Coordinates) -> Coordinates:
+    """Map coordinates of a SCATTER_ADD's value to coordinates of its indices."""
     axis: int = scatter.arg.axis
     return Coordinates(at.indices[axis : axis + len(scatter.position.shape)], at.valid)
 
@@ -123,10 +125,10 @@ def _move_pad(node: UOp, at: Coordinates) -> Coordinates:
 def move_reshape(
     old: Sequence[SInt], new: Sequence[SInt], indices: Sequence[UOp]
 ) -> tuple[UOp, ...]:
-    """The coordinates in shape `old` of the element at `indices` of shape `new`.
+    """Map coordinates in shape `new` to coordinates in shape `old`.
 
-    Runs of axes with the same product on both sides are moved independently, so that axes that the
-    reshape leaves alone keep their index as it is.
+    Runs of axes with equal products of sizes are mapped independently, so that axes that the
+    reshape does not change keep their index expression.
     """
     moved: list[UOp] = []
     for old_run, new_run in _matching_runs(old, new):
@@ -141,7 +143,7 @@ def move_reshape(
 
 
 def flatten_index(indices: Sequence[UOp], sizes: Sequence[SInt]) -> UOp:
-    """The row-major position of `indices` in an array of `sizes`."""
+    """Return the row-major offset of `indices` in an array of shape `sizes`."""
     flat = _ZERO
     for i, size in zip(indices, sizes, strict=True):
         flat = i if flat is _ZERO else flat * to_node(size) + i
@@ -150,17 +152,17 @@ def flatten_index(indices: Sequence[UOp], sizes: Sequence[SInt]) -> UOp:
 
 def _unflatten(flat: UOp, sizes: Sequence[SInt]) -> list[UOp]:
     result: list[UOp] = []
-    rest = flat
+    quotient = flat
     live = [a for a, s in enumerate(sizes) if s != 1]
     for axis in reversed(range(len(sizes))):
         if sizes[axis] == 1:
             result.append(_ZERO)
         elif axis == live[0]:
-            result.append(rest)
+            result.append(quotient)
         else:
             size = to_node(sizes[axis])
-            result.append(simplify(rest % size))
-            rest = simplify(rest // size)
+            result.append(simplify(quotient % size))
+            quotient = simplify(quotient // size)
     return result[::-1]
 
 

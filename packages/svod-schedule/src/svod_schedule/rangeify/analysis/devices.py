@@ -1,4 +1,4 @@
-"""Devices: the one that computes each node, and the nodes that are always stored."""
+"""The device that computes each node, and the nodes that are always materialized."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from svod_ir.loops import find_count
 from svod_ir.placement import is_file
 
 __all__ = [
-    "get_read_whole",
+    "assign_devices",
+    "get_memory_operands",
     "is_always_stored",
     "is_transfer",
-    "list_positions_read_whole",
-    "place_nodes",
+    "list_memory_operand_indices",
 ]
 
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
 _VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
+# Scans and scatter-adds are sequential: a reader would repeat all of them for each of its elements.
 _ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.SCATTER_ADD, Op.ASSIGN})
 
 
 def is_always_stored(node: UOp) -> bool:
-    """Whether a node is computed once, into memory, wherever it stands."""
+    """Whether a node is materialized in every graph."""
     return node.op in _ALWAYS_STORED or is_transfer(node)
 
 
@@ -32,7 +33,7 @@ def is_transfer(node: UOp) -> bool:
     """Whether a node fills memory without a kernel: a COPY or a view of memory, a custom function,
     or a loop.
 
-    A COPY of what is on no device only says where that is computed.
+    A COPY of a value without a device is no transfer: it only names the device that computes it.
     """
     if node.op not in _TRANSFERS:
         return False
@@ -41,28 +42,28 @@ def is_transfer(node: UOp) -> bool:
     return node.op is not Op.CUSTOM_FUNCTION or node.dtype is not void
 
 
-def get_read_whole(node: UOp) -> tuple[UOp, ...]:
-    """The operands of a transfer that it takes as memory; of the result of a loop, those of the
-    loop.
+def get_memory_operands(node: UOp) -> tuple[UOp, ...]:
+    """Return the operands that a transfer takes as memory; for a RESULT, the operands that its loop
+    takes.
     """
     match node.op:
         case Op.CUSTOM_FUNCTION:
             return read_signature(node).arrays
         case Op.RESULT:
-            return _get_repeat_read(node.source)
+            return _get_loop_memory(node.source)
         case _:
             return node.src[:1]
 
 
-def list_positions_read_whole(node: UOp) -> range | tuple[int, ...]:
-    """Return the positions of the operands that a transfer, a loop or a switch takes as memory."""
+def list_memory_operand_indices(node: UOp) -> range | tuple[int, ...]:
+    """Return the indices of the operands that a transfer, a loop or a switch takes as memory."""
     match node.op:
         case Op.CUSTOM_FUNCTION if node.dtype is not void:
             signature = read_signature(node)
             end = len(node.src) - len(signature.scalars)
             return range(end - len(signature.arrays), end)
         case Op.LOOP | Op.SWITCH:
-            read = set(_get_repeat_read(node))
+            read = set(_get_loop_memory(node))
             first = 0 if _is_count_read(node) else 1
             return tuple(i for i, operand in enumerate(node.src) if i >= first and operand in read)
         case Op.COPY | Op.BUFFER_VIEW if is_transfer(node):
@@ -75,9 +76,9 @@ def _is_count_read(loop: UOp) -> bool:
     return loop.op is Op.SWITCH or find_count(loop) is None
 
 
-def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
+def _get_loop_memory(loop: UOp) -> tuple[UOp, ...]:
     count, *operands = loop.src
-    # A variable stands for itself.
+    # The host passes variables by value.
     return tuple(
         s
         for s in ((count, *operands) if _is_count_read(loop) else operands)
@@ -85,10 +86,8 @@ def _get_repeat_read(loop: UOp) -> tuple[UOp, ...]:
     )
 
 
-def place_nodes(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:
-    """The device that computes each node: its own, else that of the first node which reads it, else
-    `default_device`.
-    """
+def assign_devices(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:
+    """Assign a device to each node: its own, else the device of a reader, else `default_device`."""
     devices: dict[UOp, str] = {}
     for node in reversed(order):
         own = node.placement

@@ -1,28 +1,27 @@
-"""Condition for computing a value inside the kernel that reads it, in loops of its own: one for
-reductions and for kept rows.
+"""Legality of fusing a value with loops of its own into the kernel that reads it.
 
-A kernel runs the loops over its result one inside the other. A value with loops of its own, a
-*nest* (a reduction, or a row that a thread keeps), is computed in one place between them:
+A kernel has one loop nest over its result. A fused value with loops of its own, an *inner nest* (a
+reduction, or a row that a thread keeps), is computed once between two of them:
 
-    for i:                          the rows of the nest `m`
-        m = max of x[i, k] over k       is a reduction with the loop k of its own
-        for j:                      the loop that the nest does not depend on stands inside, after it
+    for i:                          the row loop of the inner nest `m`
+        m = max of x[i, k] over k       is a reduction with a loop k of its own
+        for j:                      the loop that `m` does not depend on is inside, after it
             y[i, j] = x[i, j] - m
 
-Its *rows* are the loops over the result that name an element of it. The kernel is right if
+The *rows* of an inner nest are the loops over the result that index it. Fusion is legal if
 
-1. every reader is in this kernel and reads the nest at the same coordinates, so that one place
-   serves all of them;
-2. each coordinate is a loop over the result of its own, no longer than the axis, or a constant
-   inside it: the nest is then computed for no place that it does not have, whatever gate a reader
-   has (`find_rows`);
-3. of any two nests, the rows of one contain those of the other: then an order of the loops exists
-   in which the rows of each nest are the outermost ones (`form_chain`), and kernelize runs them in
-   it.
+1. every reader is in this kernel and reads the inner nest at the same coordinates, so that one
+   computation serves all of them;
+2. each coordinate is a distinct loop over the result, no longer than the axis, or a constant in
+   bounds: the inner nest is then in bounds whatever gate a reader has (`find_rows`);
+3. for any two inner nests, the rows of one are a subset of the rows of the other: then an order of
+   the loops exists in which the rows of each inner nest are the outermost ones (`is_chain`), and
+   kernelize orders the loops so.
 
-A nest that another one reads has no rows but those of its reader, since its coordinates are built
-from the reader's. So each nest stands where all of its operands are known, and before everything
-that reads it. By 2. no gate of a reader enters a nest, so that its loops are closed once."""
+The rows of an inner nest that another one reads are a subset of its reader's rows, since its
+coordinates are built from the reader's. So each inner nest is computed after its operands and
+before its readers. By 2. no gate of a reader is needed in an inner nest, so that its loops are
+closed once."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ from collections.abc import Collection, Iterable
 from svod_ir import Op, SInt, UOp
 from svod_ir.sizes import max_size
 
-__all__ = ["find_rows", "form_chain"]
+__all__ = ["find_rows", "is_chain"]
 
 
 def find_rows(
     shape: Iterable[SInt], indices: Iterable[UOp], loops: Collection[UOp]
 ) -> frozenset[UOp] | None:
-    """Those of `loops` that name the element of a value that is read at `indices`; None where the
-    loops alone do not stay inside it.
+    """Return those of `loops` that index a value read at `indices`; None if an index is neither a
+    distinct loop in bounds nor a constant in bounds.
 
     Args:
-        shape: the sizes of the axes that `indices` name.
+        shape: the sizes of the axes that `indices` index.
         loops: the loops over a kernel's result.
     """
     rows: set[UOp] = set()
@@ -57,13 +56,13 @@ def find_rows(
 
 
 def _stays_inside(loop: UOp, size: SInt) -> bool:
-    # Memory has room for the largest size, so that what lies behind a smaller one may be computed,
-    # and is read by nobody.
+    # Memory is allocated for the maximum size, so elements beyond a smaller size may be computed:
+    # they have no reader.
     return int(loop.vmax) < max_size(size)
 
 
-def form_chain(rows: frozenset[UOp], others: Iterable[frozenset[UOp]]) -> bool:
-    """Whether loops can be ordered so that `rows`, and each of the `others` that are so ordered
-    already, are the outermost.
-    """
-    return all(rows <= other or other <= rows for other in others)
+def is_chain(rows: frozenset[UOp], nests: Iterable[frozenset[UOp]]) -> bool:
+    """Whether `rows` and each of `nests`, which form a chain of subsets, form a longer one.
+
+    The loops of a chain can be ordered so that each of its sets is outermost."""
+    return all(rows <= nest or nest <= rows for nest in nests)

@@ -1,6 +1,4 @@
-"""The loops of one kernel while it is written: numbered from 0, so that kernels of one form have
-equal indices.
-"""
+"""The loops of a kernel under construction, numbered from 0, so that equal kernels are equal nodes."""
 
 from __future__ import annotations
 
@@ -19,21 +17,21 @@ __all__ = ["KernelLoops"]
 
 
 class KernelLoops:
-    """Opens the loops of one kernel.
+    """Allocator of the loops of one kernel.
 
     Args:
-        around: the loops of the graph that reads a body. The body's numbers go on from there, but
-            its reductions have loops of their own: equal bodies are one graph, and one may read the
-            other's result.
+        outer: the loops of the kernel that a body is part of. The body continues its numbers, but
+            has reduction loops of its own: equal bodies are one graph, and one may read the
+            result of the other.
     """
 
-    def __init__(self, around: KernelLoops | None = None) -> None:
-        self._ids: Iterator[int] = count() if around is None else around._ids
+    def __init__(self, outer: KernelLoops | None = None) -> None:
+        self._ids: Iterator[int] = count() if outer is None else outer._ids
         self._reduced: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
 
     def open(self, node: UOp) -> tuple[UOp, ...]:
-        """A fresh loop for each axis of a stored node (0 on axes of size 1); a scanned axis runs in
-        order.
+        """Make a new loop for each axis of a stored node (0 for axes of size 1), sequential for a
+        scanned axis.
         """
         scanned = node.arg.axis if node.op is Op.SCAN_AXIS else None
         return tuple(
@@ -41,10 +39,8 @@ class KernelLoops:
             for a, size in enumerate(node.shape)
         )
 
-    def open_places(self, node: UOp) -> tuple[UOp, ...]:
-        """A fresh loop for each axis of what a SCATTER_ADD adds up; those over its positions run in
-        order.
-        """
+    def open_scattered(self, node: UOp) -> tuple[UOp, ...]:
+        """Make a new loop for each axis of a SCATTER_ADD's value, sequential for the indexed axes."""
         positions = range(node.arg.axis, node.arg.axis + len(node.position.shape))
         return tuple(
             self.make(size, AxisType.SCAN if a in positions else AxisType.LOOP)
@@ -52,12 +48,12 @@ class KernelLoops:
         )
 
     def make(self, size: SInt, kind: AxisType) -> UOp:
-        """A fresh loop of `size` iterations, 0 where that is 1."""
+        """Make a new loop with trip count `size`, or 0 if that is 1."""
         return _make_range(size, next(self._ids), kind)
 
     def open_reduced(self, node: UOp, indices: tuple[UOp, ...]) -> dict[int, UOp]:
-        """The loop over each axis that a REDUCE_AXIS at `indices` reduces: the same ones wherever
-        it is read there.
+        """Return the loop over each reduced axis of a REDUCE_AXIS at `indices`: the same loops for
+        all readers at these indices.
         """
         ranges = self._reduced.get((node, indices))
         if ranges is None:
@@ -69,9 +65,10 @@ class KernelLoops:
 
 
 def _make_range(size: SInt, axis_id: int, kind: AxisType) -> UOp:
-    """A loop of `size` iterations, or 0 where that is 1.
+    """Make a loop with trip count `size`, or 0 if that is 1.
 
-    Its end is in normal form: what is simplified later must not make two loops of one.
+    The trip count is simplified: if a later pass simplified it in some uses only, one loop would
+    become two.
     """
     end = simplify(to_node(size))
     return (

@@ -10,7 +10,7 @@ __all__ = ["count_readers"]
 
 
 def count_readers(order: Iterable[UOp]) -> dict[UOp, int]:
-    """For each node of a graph, the number of distinct nodes that have it as an operand."""
+    """Count the distinct nodes that read each node of a graph."""
     n_readers: dict[UOp, int] = {}
     for node in order:
         n_readers.setdefault(node, 0)

@@ -1,28 +1,26 @@
-"""Choice of the nodes that are computed once and kept in memory.
+"""Materialization: the choice of the nodes that are computed once and stored in memory.
 
-Every other node is recomputed where it is read, or once for each row of the one kernel that reads
-it. The decision walks from the results to the inputs with the coordinates at which each node is
-read, so that it knows how often an element would be recomputed:
+Every other node is fused into its readers, and recomputed for each, or computed once for each row
+of its only kernel. The decision walks from the results to the inputs with the coordinates at which
+each node is read, so that it knows how often an element would be recomputed:
 
-- A node read at one place by one kernel is part of that kernel.
-- An elementwise node read at several places, or inside a loop that it does not depend on, is
-  recomputed when that costs less than a trip through memory. What is expensive is computed in
-  vectors before a
-  scan that takes one element after the other. A PAD counts as such a node: a padded image
-  is copied once, since the loops of a convolution would check its borders again for each filter.
-- A reduction is part of the kernel that reads it when each of its elements is computed once there:
-  as the head of an elementwise epilogue (matmul + bias + gelu), or because the loops that it
-  depends on can enclose all others of the kernel (the maximum and the sum of a row in softmax).
-  Products of two operands over different axes (matmul, convolution) are never mixed with row-wise
-  reductions: they need a loop nest of their own to be tiled. What is read through a PAD, as the
-  parts of a concatenation are, is
-  stored: the wider loops would reduce for elements that it does not have.
-- Elements at positions in memory that a product reads many times, as those of an embedding, are
-  copied in order.
-- Of what is made of no memory, integers are recomputed, since they become part of addresses; but
-  not those that are made of floats and looked up at positions in memory, as keys are in a search.
-- What one kernel reads several times along a row (the exponentials in softmax) is kept for that row
-  in the thread's own memory.
+- A node that one kernel reads at one set of coordinates is fused into that kernel.
+- An elementwise node that is read at several coordinates, or inside a loop that it does not depend
+  on, is recomputed if that costs less than a store and loads. Before a sequential scan, expensive
+  nodes are stored, since they can be computed in vectors. A PAD counts as an elementwise node: a
+  padded image is copied once, since the loops of a convolution would check its borders again for
+  each filter.
+- A reduction is fused into its reader if each of its elements is computed once there: as the
+  producer of an elementwise epilogue (matmul + bias + gelu), or because the loops that it depends
+  on can enclose all other loops of the kernel (the maximum and the sum of a row in softmax).
+  Contractions (matmul, convolution) are never fused with row-wise reductions: they need a loop nest
+  of their own to be tiled. A reduction that is read through a PAD, as the operands of a
+  concatenation, is stored: the longer loops would reduce for elements in the padding.
+- Elements that a product gathers many times, such as the rows of an embedding, are copied in order.
+- Integers that depend on no memory are recomputed, since they become part of addresses. Integers
+  that are computed from floats and gathered, such as the keys of a search, are stored.
+- A value that one kernel reads several times along a row (the exponentials in softmax) is kept for
+  that row in the thread's private memory.
 """
 
 from __future__ import annotations
@@ -40,63 +38,64 @@ from svod_schedule.rangeify.analysis.contraction import is_contraction
 from svod_schedule.rangeify.analysis.coordinates import (
     Coordinates,
     move,
-    move_to_places,
-    move_to_positions,
-    move_to_selected,
+    move_to_gather_indices,
+    move_to_gather_source,
+    move_to_scatter_indices,
 )
-from svod_schedule.rangeify.analysis.devices import get_read_whole, is_always_stored, is_transfer
-from svod_schedule.rangeify.analysis.fusion import find_rows, form_chain
+from svod_schedule.rangeify.analysis.devices import (
+    get_memory_operands,
+    is_always_stored,
+    is_transfer,
+)
+from svod_schedule.rangeify.analysis.fusion import find_rows, is_chain
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.readers import count_readers
 
 __all__ = ["Storage", "choose_stored"]
 
 RECOMPUTE_COST = 16
-"""Up to this many additions an element, recomputing is cheaper than writing it and reading
-it back.
-"""
+"""Cost of an element, in additions, up to which recomputing it is cheaper than a store and a load."""
 
 RECOMPUTE_TOTAL = 16384
-"""Up to this many additions over all elements, recomputing is cheaper than starting another
-kernel.
+"""Cost of all elements, in additions, up to which recomputing them is cheaper than launching
+another kernel.
 """
 
 FREE_COST = 2
-"""A node this cheap is never worth memory of its own, however often it is read."""
+"""Cost of a node, in additions, up to which it is never stored, however often it is read."""
 
 ROW_COST = 6
-"""From this cost on, keeping a value for its row is cheaper than computing it twice."""
+"""Minimum cost of a value that is kept for its row: keeping it is cheaper than computing it twice."""
 
 MAX_ROW = 1 << 14
-"""Rows of more elements than this in one kernel do not stay in the first caches (nor, far beyond,
-on the stack).
+"""Maximum number of elements of the rows that a kernel keeps. Longer rows do not fit the L1 and L2
+caches, and far longer ones not the stack.
 """
 
 MANY_LOOKUPS = 64
-"""From so many reads on, elements at positions in memory are copied in the order in which they are
-read.
-"""
+"""Minimum number of reads of each gathered element for a copy of the GATHER to pay."""
 
 MAX_KERNEL_COST = 256
-"""A longer chain of elementwise nodes is cut, since compilers are not linear in the size of a loop
-body.
+"""Maximum cost of a chain of fused elementwise nodes, since the compile time of a loop body is not
+linear in its size.
 """
 
 MAX_KERNEL_REDUCTIONS = 16
-"""A kernel with more fused reductions is cut: each gets lanes by an Opt of its own, which rewrites
-the whole kernel, so that compile time grows with the square of their number. Rows that were centred
-n times took 0.5, 3.7 and 26.5 s to compile for n of 30, 100 and 300 in one kernel, and take 0.4,
-1.5 and 4.2 s in kernels of 16."""
+"""Maximum number of fused reductions in a kernel. Each gets lanes by an Opt of its own, which
+rewrites the whole kernel, so that compile time grows with the square of their number: rows that are
+centred n times took 0.5, 3.7 and 26.5 s to compile for n of 30, 100 and 300 in one kernel, and take
+0.4, 1.5 and 4.2 s in kernels of 16."""
 
 FEW_TRIPS = 16
-"""A reduction of so many times fewer elements than a kernel's results costs little beside them."""
+"""Ratio of sizes from which on the smaller of a reduction and its kernel's result costs little."""
 
 PARALLEL_ROWS = 8
-SERIAL_TRIPS = 1 << 15
-"""A row-wise kernel of fewer rows cannot use the cores; it is kept together only up to this many
-elements.
-"""
+"""Number of rows below which a row-wise kernel does not use all cores."""
 
+SERIAL_TRIPS = 1 << 15
+"""Maximum number of elements of a fused reduction in a kernel of fewer rows than PARALLEL_ROWS."""
+
+# Movement ops are index arithmetic, and memory is stored already. A PAD costs checks of its bounds.
 _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.CONST,
     Op.IOTA,
@@ -110,13 +109,13 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.AFTER,
     Op.CONTROL_DEPENDENCY,
 }
-_IN_ORDER = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
+_SEQUENTIAL = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
 @dataclass(slots=True)
 class _OpenKernel:
-    """What is known of the kernel that computes a stored node."""
+    """The kernel that computes a stored node, with the nodes that are fused so far."""
 
     ranges: tuple[UOp, ...]
     loops: KernelLoops
@@ -128,7 +127,7 @@ class _OpenKernel:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """One place where a node is read: by which kernel, at which coordinates, inside which loops."""
+    """A use of a node: the kernel that reads it, the coordinates, and the enclosing loops."""
 
     kernel: UOp
     at: Coordinates
@@ -136,9 +135,11 @@ class _Use:
 
 
 class Storage(NamedTuple):
-    """What is kept:
+    """The materialized nodes.
 
-    `stored` in memory of its own; `rows` for one row, with the axes that name the row.
+    Attributes:
+        stored: the nodes that are stored in memory of their own.
+        rows: the nodes that are kept for one row, with the axes that index the row.
     """
 
     stored: set[UOp]
@@ -175,18 +176,18 @@ class _StorageChooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        opened = loops.open_places(node) if node.op is Op.SCATTER_ADD else loops.open(node)
+        opened = loops.open_scattered(node) if node.op is Op.SCATTER_ADD else loops.open(node)
         self.kernels[node] = _OpenKernel(opened, loops)
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
-            # What has no elements needs no memory: nobody reads any of it.
+            # A node without elements needs no memory.
             return False
         if is_always_stored(node):
             return True
         uses = self.uses.get(node)
         if uses and node.op is Op.GATHER:
-            return _is_looked_up_often(node, tuple(uses))
+            return _is_gathered_often(node, tuple(uses))
         if not uses or node.op in _NEVER_STORED:
             return False
         if node.op is Op.REDUCE_AXIS:
@@ -197,16 +198,18 @@ class _StorageChooser:
 
     def _is_worth_memory(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
         if node.op is Op.CAST and node.dtype.itemsize > node.source.dtype.itemsize:
-            # What it is made from takes less memory, and is what a tensor core multiplies.
+            # The source of a widening cast takes less memory, and a tensor core can multiply it.
             return False
-        is_counted = (
+        is_index_like = (
             node.placement is None
             and self.cost[node] <= RECOMPUTE_COST
             and not _is_key_table(node, uses)
         )
-        if is_counted and (node.dtype.is_int or (node.dtype.kind == "bool" and node.op is Op.PAD)):
-            # Positions that are computed from the numbers of loops become part of addresses; what
-            # is inside of a PAD, of conditions.
+        if is_index_like and (
+            node.dtype.is_int or (node.dtype.kind == "bool" and node.op is Op.PAD)
+        ):
+            # Indices that are computed from loop counters become part of addresses; masks of a PAD
+            # become part of conditions.
             return False
         total = self.cost[node] * prod(max_size(s) for s in node.shape)
         if (
@@ -221,7 +224,7 @@ class _StorageChooser:
         if n_computed <= 1:
             return False
         if self.heads[node] and not self._keeps_reductions_fused(node, uses):
-            # A reduction below would be stored anyway: store what is made from it instead.
+            # A reduction below would be stored anyway: store its elementwise reader instead.
             return True
         extra = self.cost[node] * (n_computed - 1)
         if self.cost[node] <= FREE_COST or extra <= RECOMPUTE_COST:
@@ -229,20 +232,18 @@ class _StorageChooser:
         return extra * prod(max_size(s) for s in node.shape) > RECOMPUTE_TOTAL
 
     def _joins_full_kernel(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        """Whether `node` combines reductions that no kernel that reads it has room for: stored, it
-        takes them along into one kernel.
+        """Whether `node` depends on reductions, and all kernels that read it have the maximum number
+        of reductions. If stored, it is computed with its reductions in one kernel.
 
-        Where it has more elements than a reduction below, such as a row from which its mean is
-        subtracted, the reduction is stored."""
+        If `node` has more elements than a reduction below, such as a row from which its mean is
+        subtracted, the reduction is stored instead."""
         is_full = all(
             self.kernels[use.kernel].n_reductions >= MAX_KERNEL_REDUCTIONS for use in uses
         )
         return is_full and prod(max_size(s) for s in node.shape) <= self.heads[node]
 
     def _keep_for_row(self, node: UOp) -> tuple[_Use, ...] | None:
-        """Keep `node` for one row if that pays: then it is computed in one place, with loops of its
-        own.
-        """
+        """Keep `node` for one row if that pays: then it has one use, with loops of its own."""
         uses = tuple(self.uses.get(node, ()))
         if (
             len(uses) < 2
@@ -260,13 +261,13 @@ class _StorageChooser:
         rows = find_rows(
             [node.shape[a] for a in named], [uses[0].at.indices[a] for a in named], loops
         )
-        # Rows that lie across the result are better taken side by side, as lanes.
+        # Strided rows are better vectorized across rows, as lanes.
         if not rows or len(rows) == len(loops) or not columns or loops[-1] in rows:
             return None
         if any(use.kernel is not uses[0].kernel for use in uses) or kernel.has_contraction:
             return None
         n_kept = kernel.n_kept + prod(max_size(node.shape[a]) for a in columns)
-        if n_kept > MAX_ROW or not form_chain(rows, kernel.rows):
+        if n_kept > MAX_ROW or not is_chain(rows, kernel.rows):
             return None
         kernel.n_kept = n_kept
         kernel.rows.append(rows)
@@ -277,10 +278,10 @@ class _StorageChooser:
         return (_Use(uses[0].kernel, Coordinates(indices), scope),)
 
     def _keeps_reductions_fused(self, node: UOp, uses: tuple[_Use, ...]) -> bool:
-        """Whether each reduction that only `node` reads could stay in its kernel if `node` were
-        recomputed at `uses`.
+        """Whether each reduction that only `node` reads could stay fused if `node` were recomputed
+        at `uses`.
 
-        What has other readers is a place to store of its own, whatever is decided here.
+        A node below that has other readers can be stored itself, whatever is decided here.
         """
         reached: dict[UOp, dict[_Use, None]] = {}
         stack = [(node, use) for use in uses]
@@ -300,9 +301,9 @@ class _StorageChooser:
                     for read in self._reads(current, use)
                     if self.n_readers[read[0]] == 1 or read[0].op is Op.REDUCE_AXIS
                 )
-        for reduce, found in reached.items():
-            known = self.uses.get(reduce, {})
-            if not self._is_fusable(reduce, tuple(found | known)):
+        for reduce, new_uses in reached.items():
+            known_uses = self.uses.get(reduce, {})
+            if not self._is_fusable(reduce, tuple(new_uses | known_uses)):
                 return False
         return True
 
@@ -326,13 +327,13 @@ class _StorageChooser:
         rows = find_rows(node.shape, use.at.indices, loops)
         if rows is None or kernel.n_reductions >= MAX_KERNEL_REDUCTIONS:
             return False
-        if use.kernel.op in _IN_ORDER or is_transfer(use.kernel):
+        if use.kernel.op in _SEQUENTIAL or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
         if not self.has_private_rows(use.kernel):
-            # The results of one row are spread over a grid: each position would reduce the row
-            # again.
+            # A launch grid computes each element of a row in another thread, which would reduce the
+            # whole row again.
             return False
         trips = prod(max_size(s) for s in node.source.shape)
         if kernel.has_contraction or (is_contraction(node) and trips > RECOMPUTE_TOTAL):
@@ -340,8 +341,8 @@ class _StorageChooser:
         if max_trips(*rows) < PARALLEL_ROWS and trips > SERIAL_TRIPS:
             return False
         if loops and loops[-1] in rows and trips * FEW_TRIPS <= max_trips(*loops):
-            # Rows across the result would take the loops out of the order in which it lies in
-            # memory, to store a few elements less.
+            # Strided rows would reorder the loops, away from the order of the result in memory,
+            # only to save the store of a few elements.
             return False
         if (
             loops
@@ -349,10 +350,10 @@ class _StorageChooser:
             and _is_of_columns(node)
             and trips >= FEW_TRIPS * max_trips(*loops)
         ):
-            # Columns are added up side by side, as lanes; beside other lanes they would be walked
-            # through one by one.
+            # A reduction over columns has lanes along the kept axis. In a kernel with lanes along
+            # another axis, it would be strided and scalar.
             return False
-        return form_chain(rows, kernel.rows)
+        return is_chain(rows, kernel.rows)
 
     def _enter(self, node: UOp, use: _Use) -> None:
         for operand, operand_use in self._reads(node, use):
@@ -367,7 +368,7 @@ class _StorageChooser:
         if is_transfer(node):
             return [
                 (s, _Use(use.kernel, Coordinates((UOp.const(index, 0),) * len(s.shape)), scope))
-                for s in get_read_whole(node)
+                for s in get_memory_operands(node)
             ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.
@@ -375,8 +376,8 @@ class _StorageChooser:
         if node.op is Op.REDUCE_AXIS:
             ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-            # The loops that a fused reduction does not depend on stand inside those that it does,
-            # after it.
+            # Loops that a fused reduction does not depend on are inside of its rows, after it, so
+            # they do not enclose it.
             enclosing = _ranges_of(at)
             inner = (
                 *(r for r in scope if r in enclosing),
@@ -384,19 +385,19 @@ class _StorageChooser:
             )
             return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
         if node.op is Op.SCATTER_ADD:
-            places = move_to_places(node, at)
-            inner = tuple(r for r in scope if r in _ranges_of(places))
-            return [(node.source, use), (node.position, _Use(use.kernel, places, inner))]
+            index_at = move_to_scatter_indices(node, at)
+            inner = tuple(r for r in scope if r in _ranges_of(index_at))
+            return [(node.source, use), (node.position, _Use(use.kernel, index_at, inner))]
         if node.op is Op.GATHER:
-            positions_at = move_to_positions(node, at)
-            # The value of a position is not known yet, only the loops that it depends on.
+            positions_at = move_to_gather_indices(node, at)
+            # A placeholder for the value of the index, with the loops that it depends on.
             position = (
                 UOp(Op.CUSTOM, index, positions_at.indices, ("position", node))
                 if positions_at.indices
                 else UOp.variable("position", 0, 1 << 40)
             )
             return [
-                (node.source, _Use(use.kernel, move_to_selected(node, at, position), scope)),
+                (node.source, _Use(use.kernel, move_to_gather_source(node, at, position), scope)),
                 (node.position, _Use(use.kernel, positions_at, scope)),
             ]
         reads: list[tuple[UOp, _Use]] = []
@@ -409,22 +410,25 @@ class _StorageChooser:
 
 
 def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage:
-    """What below `sink` is kept; in some kernels, by the node that they store, a thread has memory
-    of its own for rows.
+    """Choose the nodes of `sink` to materialize.
+
+    Args:
+        has_private_rows: whether a thread of the kernel that computes a stored node has private
+            memory for rows.
     """
     return _StorageChooser(sink, has_private_rows).run()
 
 
 def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int], dict[UOp, int]]:
-    """For each node, the cost of an element, and the elements of the largest reduction at which its
-    expression starts, 0 without one.
+    """Return the cost of an element of each node, and the number of elements of the largest
+    reduction that its expression can be fused with, or 0.
 
-    A cost above MAX_KERNEL_COST means that the node is stored; its readers start again from 0.
+    A node with a cost above MAX_KERNEL_COST is stored; the costs of its readers start from 0.
     """
     cost: dict[UOp, int] = {}
     heads: dict[UOp, int] = {}
     for node in order:
-        # Sizes that depend on variables are computed once, and not for each element.
+        # Symbolic sizes are computed once, not for each element.
         operands = dict.fromkeys(
             node.src[:1] if node.op is Op.CONTROL_DEPENDENCY or node.op in MOVEMENT else node.src
         )
@@ -446,33 +450,33 @@ def _measure(order: list[UOp], n_readers: dict[UOp, int]) -> tuple[dict[UOp, int
 
 
 def _is_of_columns(reduce: UOp) -> bool:
-    """Whether a reduction leaves the axis along which its operand lies."""
+    """Whether a reduction keeps the contiguous axis of its operand."""
     live = [a for a, size in enumerate(reduce.source.shape) if size != 1]
     return bool(live) and live[-1] not in reduce.arg.axes
 
 
 def _ranges_of(at: Coordinates) -> frozenset[UOp]:
-    found: frozenset[UOp] = frozenset()
+    ranges: frozenset[UOp] = frozenset()
     for i in at.indices:
-        found |= i.ranges
-    return found
+        ranges |= i.ranges
+    return ranges
 
 
 def _is_serial(kernel: UOp) -> bool:
-    """Whether a kernel takes one element after the other: a scan along memory has no lanes, nor
-    have sums of single elements.
+    """Whether a kernel computes one element after the other: a scan along the last axis, or a
+    scatter-add of single elements, has no axis for lanes.
     """
-    if kernel.op not in _IN_ORDER:
+    if kernel.op not in _SEQUENTIAL:
         return False
     axis: int = kernel.arg.axis
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
 
 
-def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
-    """Whether elements at positions in memory are read so often that a copy of them in order pays.
+def _is_gathered_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
+    """Whether elements of a GATHER with indices in memory are read so often that a copy pays.
 
-    A product would ask for the address of each row again and again, and no two of its loops walk
-    through memory as one."""
+    Otherwise a product would load the index of each row many times, and none of its loops could be
+    merged into one contiguous loop."""
     position = gather.position
     if position.placement is None or prod(max_size(s) for s in position.shape) == 1:
         return False
@@ -480,21 +484,21 @@ def _is_looked_up_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:
 
 
 def _is_key_table(node: UOp, uses: tuple[_Use, ...]) -> bool:
-    """Whether integers that are made of floats, as keys of edges are, are looked up at positions
-    that memory says.
+    """Whether `node`, integers that are computed from floats, is gathered at loaded indices, as the
+    keys of a binary search.
 
-    They are no positions themselves: where they were not stored, what they are made of would be,
-    each part in a table of its own."""
+    Such integers are not indices themselves. If they were recomputed, each of their operands would
+    be stored in a table of its own."""
     indices = (i for use in uses for i in use.at.indices)
-    is_looked_up = any(n.op is Op.CUSTOM for i in indices for n in i.toposort())
-    return is_looked_up and any(n.dtype.is_float for n in node.toposort())
+    is_gathered = any(n.op is Op.CUSTOM for i in indices for n in i.toposort())
+    return is_gathered and any(n.dtype.is_float for n in node.toposort())
 
 
 def _recomputed(node: UOp, use: _Use) -> int:
-    """How many times each element is computed at this use.
+    """Number of times that each element is computed for this use.
 
-    That is once for each trip of the loops outside the innermost one that it depends on. Where
-    loops overlap in it, as the places of a window do, they meet each element several times."""
+    The factor is the trip count of the loops outside of the innermost one that the element depends
+    on. Loops that overlap, as those over windows, read each element several times."""
     used = _ranges_of(use.at)
     factor, pending, n_read = 1, 1, 1
     for loop in use.scope:

@@ -1,4 +1,4 @@
-"""Stored nodes as expressions over the loops of a kernel.
+"""Materialized nodes as expressions over the loops of a kernel.
 
 Imports `analysis`.
 """

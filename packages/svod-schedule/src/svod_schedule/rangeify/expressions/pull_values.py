@@ -1,12 +1,12 @@
-"""Stored nodes, each written as an expression over loops.
+"""Each materialized node as an expression over loops.
 
 before → after, for y = (x + 1).permute(1, 0) stored with shape (3, 2):
 
     ADD, PERMUTE        BUFFERIZE(ADD(INDEX(x, r1 * 3 + r0), 1), r0, r1)
 
-Starting at a stored node with one fresh RANGE for each axis, coordinates are moved down through
-movement nodes until they reach memory, and the elementwise nodes on the way are applied to what
-is found there. A reduction opens a loop of its own.
+Starting at a stored node with one fresh RANGE for each axis, coordinates are mapped through
+movement nodes down to memory, and the elementwise nodes on the path are applied to the loaded
+values. A reduction opens a loop of its own.
 """
 
 from __future__ import annotations
@@ -22,26 +22,29 @@ from svod_schedule.errors import UnsupportedGraphError
 from svod_schedule.rangeify.analysis.coordinates import (
     Coordinates,
     move,
-    move_to_places,
-    move_to_positions,
-    move_to_selected,
+    move_to_gather_indices,
+    move_to_gather_source,
+    move_to_scatter_indices,
 )
-from svod_schedule.rangeify.analysis.devices import get_read_whole, is_transfer
+from svod_schedule.rangeify.analysis.devices import get_memory_operands, is_transfer
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.stored_nodes import Storage
-from svod_schedule.rangeify.expressions.scatter import add_to_rows, is_place, make_zeros
+from svod_schedule.rangeify.expressions.scatter import add_to_rows, is_in_bounds, make_zeros
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Puller", "Pulling", "pull_values"]
 
 Pulling = Generator[tuple[UOp, Coordinates], UOp, UOp]
+"""A coroutine that yields the operands it needs at coordinates, receives their values, and returns
+a value. The recursion over a graph runs on an explicit stack, so that its depth is unlimited."""
 
+# Ops whose value is the value of their source.
 _NO_WORK = MARKS | {Op.CHECK, Op.CONTIGUOUS}
 _SCALARS = frozenset({Op.CONST, Op.DEFINE_VAR, Op.BIND})
 
 
 def pull_values(sink: UOp, storage: Storage, devices: Mapping[UOp, str]) -> UOp:
-    """The ranged graph of `sink`: a SINK of BUFFERIZE nodes, one for each of its sources."""
+    """Return the ranged graph of `sink`: a SINK with a BUFFERIZE node for each of its operands."""
     order = sink.toposort()
     puller = Puller(storage, devices)
     for node in order:
@@ -51,7 +54,7 @@ def pull_values(sink: UOp, storage: Storage, devices: Mapping[UOp, str]) -> UOp:
 
 
 class Puller:
-    """Writes values as expressions over loops, those of one kernel at a time."""
+    """Writer of values as expressions over the loops of one kernel at a time."""
 
     def __init__(self, storage: Storage, devices: Mapping[UOp, str]) -> None:
         self.rows = storage.rows
@@ -65,7 +68,7 @@ class Puller:
         self.n_scattered = 0
 
     def bufferize(self, node: UOp) -> None:
-        """Store `node`, whose stored operands are known."""
+        """Write the BUFFERIZE of `node`, whose stored operands are written already."""
         self.device = self.devices[node]
         self.loops = KernelLoops()
         self.values.clear()
@@ -74,7 +77,7 @@ class Puller:
         propagate_labels(self.bufferized[node], self._iter_computed(node))
 
     def _iter_computed(self, node: UOp) -> Iterator[UOp]:
-        """The nodes that were pulled for `node`, without those that have memory of their own."""
+        """Yield the nodes that are computed in the kernel of `node`."""
         yield node
         yield from (
             n
@@ -100,15 +103,15 @@ class Puller:
 
     def _transfer(self, node: UOp) -> UOp:
         if node.op is Op.COPY:
-            return self._copy(self._whole(node.source), node)
-        whole = {operand: self._whole(operand) for operand in get_read_whole(node)}
-        value = node.with_src(tuple(_take_whole(s, whole) for s in node.src))
+            return self._copy(self._get_memory(node.source), node)
+        memory_of = {operand: self._get_memory(operand) for operand in get_memory_operands(node)}
+        value = node.with_src(tuple(_replace_by_memory(s, memory_of) for s in node.src))
         return UOp(
             Op.BUFFERIZE, node.dtype, (value, *KernelLoops().open(node)), BufferizeArg(self.device)
         )
 
     def _copy(self, memory: UOp, node: UOp) -> UOp:
-        """A copy of `memory` for this kernel's device, in the shape of `node`."""
+        """Copy `memory` to the device of this kernel, in the shape of `node`."""
         value = UOp(Op.COPY, memory.dtype, (memory,), self.device)
         return UOp(
             Op.BUFFERIZE,
@@ -118,9 +121,9 @@ class Puller:
         )
 
     def _stored(self, node: UOp) -> UOp:
-        """The memory of a stored node, or a copy of it where the kernel cannot read it.
+        """Return the memory of a stored node, or a copy of it if it is on another device.
 
-        That happens to what is on no device by itself, and so was computed on that of another
+        A node that depends on no memory has no device, and is computed on the device of its first
         reader."""
         memory = self.bufferized[node]
         filled = memory.unordered
@@ -133,9 +136,7 @@ class Puller:
         return self.copies[key]
 
     def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:
-        """Store into the memory of the target; what reads it afterwards reads AFTER(memory, this
-        effect).
-        """
+        """Store into the memory of the target. Later readers read AFTER(memory, this effect)."""
         target, value = node.src
         memory, at = self._locate(target, Coordinates(ranges))
         if at.valid is not None:
@@ -147,23 +148,23 @@ class Puller:
         self.bufferized[node] = memory.after(effect.end(*(r for r in ranges if r.op is Op.RANGE)))
 
     def _scatter(self, node: UOp) -> None:
-        """Memory of zeros, to whose rows those of the value are added."""
+        """Write the kernel that adds the rows of the value to memory of zeros."""
         self.n_scattered += 1
         memory = self.bufferized[node] = make_zeros(node, self.device, self.n_scattered)
         if 0 not in node.source.shape:
-            at = Coordinates(self.loops.open_places(node))
+            at = Coordinates(self.loops.open_scattered(node))
             self.bufferized[node] = memory.after(
                 self._pull(node, at, self._scattered(node, memory, at))
             )
 
     def _scattered(self, node: UOp, memory: UOp, at: Coordinates) -> Pulling:
-        position = yield node.position, move_to_places(node, at)
+        position = yield node.position, move_to_scatter_indices(node, at)
         value = yield node.source, at
         return add_to_rows(node, memory, at, position, value, self.loops)
 
     def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:
-        """The memory below `view`, as earlier assignments leave it, and where in it an element
-        lies.
+        """Return the memory below `view`, after earlier assignments, and the coordinates in it of
+        the element of `view` at `at`.
         """
         while view.op in MOVEMENT or view.op is Op.ASSIGN:
             if view.op is Op.ASSIGN:
@@ -186,16 +187,16 @@ class Puller:
 
     def _after(self, node: UOp) -> UOp:
         if len(node.src) == 2:
-            # The memory as this assignment leaves it, on top of earlier ones.
+            # The version of memory after this assignment, which includes the earlier ones.
             return self.bufferized[node.dependency]
         effects = tuple(e for s in node.dependencies for e in self.bufferized[s].src[1:])
         return node.source.after(*effects)
 
     def _list_events(self, node: UOp) -> list[UOp]:
-        """The memory that a control dependency waits for: where its events are stored, or what they are computed
-        from.
+        """List the memory that a control dependency waits for: the memory of its events, or of the
+        values that they are computed from.
         """
-        found: dict[UOp, None] = {}
+        memory: dict[UOp, None] = {}
         stack = list(node.src[1:])
         seen: set[UOp] = set()
         while stack:
@@ -204,26 +205,26 @@ class Puller:
                 continue
             seen.add(event)
             if event in self.bufferized:
-                found[self.bufferized[event]] = None
+                memory[self.bufferized[event]] = None
             elif event.op is Op.AFTER:
-                found[self._after(event)] = None
+                memory[self._after(event)] = None
             else:
                 stack.extend(event.src)
-        return list(found)
+        return list(memory)
 
-    def _whole(self, node: UOp) -> UOp:
-        """The memory that holds exactly the elements of `node`, for a copy."""
+    def _get_memory(self, node: UOp) -> UOp:
+        """Return the memory that holds exactly the elements of `node`, for a copy."""
         while node.op is Op.RESHAPE:
             node = node.source
         if node.op is Op.SHRINK and node.arg == (0, None):
-            # Symbolic sizes are the first part of memory that has room for the largest ones.
+            # A value of symbolic size is a prefix of memory allocated for the maximum size.
             node = node.source
         if node in self.bufferized:
             return self.bufferized[node]
         if node.op is Op.AFTER:
             return self._after(node)
         if node.op is Op.CONTROL_DEPENDENCY:
-            return self._whole(node.source).after(*self._list_events(node))
+            return self._get_memory(node.source).after(*self._list_events(node))
         if node.op in MEMORY:
             return node
         raise UnsupportedGraphError(
@@ -231,26 +232,26 @@ class Puller:
         )
 
     def pull(self, node: UOp, at: Coordinates) -> UOp:
-        """The value of `node` at `at`, as part of the open kernel."""
-        found = self.values.get((node, at))
-        return self._pull(node, at, self._read(node, at)) if found is None else found
+        """Return the value of `node` at `at`, as an expression of the current kernel."""
+        value = self.values.get((node, at))
+        return self._pull(node, at, self._read(node, at)) if value is None else value
 
     def _pull(self, root: UOp, at: Coordinates, first: Pulling) -> UOp:
         stack: list[tuple[tuple[UOp, Coordinates], Pulling]] = [((root, at), first)]
-        answer: UOp | None = None
+        value: UOp | None = None
         while stack:
             key, pulling = stack[-1]
             try:
-                asked = next(pulling) if answer is None else pulling.send(answer)
+                operand = next(pulling) if value is None else pulling.send(value)
             except StopIteration as done:
-                answer = self.values[key] = done.value
+                value = self.values[key] = done.value
                 stack.pop()
                 continue
-            answer = self.values.get(asked)
-            if answer is None:
-                stack.append((asked, self._read(*asked)))
-        assert answer is not None
-        return answer
+            value = self.values.get(operand)
+            if value is None:
+                stack.append((operand, self._read(*operand)))
+        assert value is not None
+        return value
 
     def _read(self, node: UOp, at: Coordinates) -> Pulling:
         if node.op is Op.ASSIGN or node.op is Op.AFTER or node.op is Op.CONTROL_DEPENDENCY:
@@ -263,25 +264,27 @@ class Puller:
         return (yield from self._value(node, at))
 
     def _from_row(self, node: UOp, at: Coordinates) -> Pulling:
-        """Read a value that is computed once for each row."""
+        """Read a value that is kept in registers for one row.
+
+        Indices along the axes in `rows[node]` name the row, the others an element of it."""
         named = self.rows[node]
         row = tuple(i for a, i in enumerate(at.indices) if a in named)
-        kept = self.row_values.get((node, row))
-        if kept is None:
+        buffer = self.row_values.get((node, row))
+        if buffer is None:
             fresh = self.loops.open(node)
             value = yield from self._value(
                 node,
                 Coordinates(tuple(i if a in named else fresh[a] for a, i in enumerate(at.indices))),
             )
             columns = tuple(r for a, r in enumerate(fresh) if a not in named)
-            kept = UOp(
+            buffer = UOp(
                 Op.BUFFERIZE,
                 node.dtype,
                 (value, *columns),
                 BufferizeArg(self.device, AddressSpace.REG),
             )
-            self.row_values[(node, row)] = kept
-        return kept.index(*(i for a, i in enumerate(at.indices) if a not in named), gate=at.valid)
+            self.row_values[(node, row)] = buffer
+        return buffer.index(*(i for a, i in enumerate(at.indices) if a not in named), gate=at.valid)
 
     def _value(self, node: UOp, at: Coordinates) -> Pulling:
         op = node.op
@@ -333,8 +336,7 @@ class Puller:
             return UOp.const(node.dtype, 0)
         value = yield node.source, Coordinates(inner.indices, at.valid).and_valid(inner.valid)
         if value.op is Op.INDEX and value.gate is not None:
-            # The gate holds nowhere outside this padding, and a location reads 0 where its gate is
-            # false.
+            # The gate is false in the padding, and a load reads 0 where its gate is false.
             return value
         return UOp(Op.WHERE, node.dtype, (inner.valid, value, UOp.const(node.dtype, 0)))
 
@@ -344,8 +346,8 @@ class Puller:
             return identity_of(reduce_op, node.dtype)
         ranges = self.loops.open_reduced(node, at.indices)
         indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
-        # Its readers' gates do not enter: they share its loops, which stay inside the value by
-        # themselves.
+        # Gates of readers are dropped: readers share the loops of the reduction, whose bounds keep
+        # them inside the operand (see `analysis.fusion`).
         value = yield node.source, Coordinates(indices)
         loops = tuple(r for r in ranges.values() if r.op is Op.RANGE)
         return UOp(Op.REDUCE, node.dtype, (value, *loops), reduce_op) if loops else value
@@ -353,18 +355,20 @@ class Puller:
     def _gathered(self, node: UOp, at: Coordinates) -> Pulling:
         source, positions = node.src
         axis: int = node.arg
-        position = yield positions, move_to_positions(node, at)
+        position = yield positions, move_to_gather_indices(node, at)
         selected = simplify(position.cast(index))
-        inside = is_place(position, selected, source.shape[axis])
-        source_at = move_to_selected(node, at, selected).and_valid(inside)
+        inside = is_in_bounds(position, selected, source.shape[axis])
+        source_at = move_to_gather_source(node, at, selected).and_valid(inside)
         value = yield source, source_at
         if source_at.valid is at.valid or (value.op is Op.INDEX and value.gate is not None):
             return value
         return UOp(Op.WHERE, node.dtype, (simplify(inside), value, UOp.const(node.dtype, 0)))
 
 
-def _take_whole(operand: UOp, whole: Mapping[UOp, UOp]) -> UOp:
-    """An operand of a transfer as memory; of its result, the loop on memory."""
+def _replace_by_memory(operand: UOp, memory_of: Mapping[UOp, UOp]) -> UOp:
+    """Replace an operand of a transfer by its memory. The operand of a RESULT is a LOOP or SWITCH,
+    whose own operands are replaced.
+    """
     if operand.op in (Op.LOOP, Op.SWITCH):
-        return operand.with_src(tuple(whole.get(s, s) for s in operand.src))
-    return whole.get(operand, operand)
+        return operand.with_src(tuple(memory_of.get(s, s) for s in operand.src))
+    return memory_of.get(operand, operand)

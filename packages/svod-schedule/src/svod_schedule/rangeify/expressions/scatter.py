@@ -1,29 +1,31 @@
-"""SCATTER_ADD over loops: memory of zeros, and the effect that adds to its rows in the order of the
-positions.
+"""Deterministic scatter-add: memory of zeros, and sequential loops that add to its rows.
 
-before → after, for rows of x that are added to those of a result of the shape (6, 2):
+before → after, for rows of x that are added to rows of a result of shape (6, 2):
 
-    SCATTER_ADD(x, positions)       m = BUFFERIZE(0, i, j), with a number that no other memory of zeros has
-                                    p = INDEX(positions, r), with r a loop in order
-                                    s = a loop in order of one iteration where 0 <= p < 6, of none elsewhere
+    SCATTER_ADD(x, positions)       m = BUFFERIZE(0, i, j), with a unique number
+                                    p = INDEX(positions, r), with r a sequential loop
+                                    s = a sequential loop with trip count 1 if 0 <= p < 6, else 0
                                     AFTER(m, END(STORE(INDEX(m, p, j), ADD(INDEX(AFTER(m, r, s), p, j), INDEX(x, r, j))), r, s, j))
 
-The rows are independent along j, so that these are lanes and threads; along r they are not: two may
-have one position."""
+Elements of a row are independent, so j can become lanes and threads. Rows are not, since two of
+them may have the same index, so r is sequential."""
 
 from __future__ import annotations
 
 from svod_dtype import bool_, index
 from svod_ir import AxisType, BufferizeArg, Op, SInt, UOp, make_alu
-from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_places
+from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_scatter_indices
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
-__all__ = ["add_to_rows", "is_place", "make_zeros"]
+__all__ = ["add_to_rows", "is_in_bounds", "make_zeros"]
 
 
 def make_zeros(node: UOp, device: str, number: int) -> UOp:
-    """Memory for the result of a SCATTER_ADD, as it is before anything is added."""
+    """Make the zero-initialized memory of a SCATTER_ADD's result.
+
+    The number keeps the buffers of two results distinct, which would be equal nodes without it.
+    """
     arg = BufferizeArg(device, number=number)
     return UOp(Op.BUFFERIZE, node.dtype, (UOp.const(node.dtype, 0), *KernelLoops().open(node)), arg)
 
@@ -31,28 +33,34 @@ def make_zeros(node: UOp, device: str, number: int) -> UOp:
 def add_to_rows(
     node: UOp, memory: UOp, at: Coordinates, position: UOp, value: UOp, loops: KernelLoops
 ) -> UOp:
-    """The effect that adds the `value` of a SCATTER_ADD at `at`, whose position is `position`, to
-    an element of `memory`.
+    """Return the effect that adds `value`, the element of a SCATTER_ADD's value at `at`, to the row
+    `position` of `memory`.
     """
-    places = move_to_places(node, at)
+    index_at = move_to_scatter_indices(node, at)
     axis: int = node.arg.axis
     selected = simplify(position.cast(index))
-    element = (*at.indices[:axis], selected, *at.indices[axis + len(places.indices) :])
+    element = (*at.indices[:axis], selected, *at.indices[axis + len(index_at.indices) :])
     ranges = [r for r in at.indices if r.op is Op.RANGE]
-    in_order = [r for r in ranges if r in places.indices]
-    others = [r for r in ranges if r not in in_order]
-    inside = places.and_valid(is_place(position, selected, node.shape[axis])).valid
+    sequential = [r for r in ranges if r in index_at.indices]
+    parallel = [r for r in ranges if r not in sequential]
+    inside = index_at.and_valid(is_in_bounds(position, selected, node.shape[axis])).valid
     if inside is not None:
-        in_order.append(loops.make(inside.cast(index), AxisType.SCAN))
-    # What an iteration reads, one before it may have written, also where all of them have the same
-    # position.
-    before = memory.after(*in_order).index(*element)
-    return memory.index(*element).store(make_alu(Op.ADD, before, value)).end(*in_order, *others)
+        sequential.append(loops.make(inside.cast(index), AxisType.SCAN))
+    # AFTER the loops: an iteration may read an element that an earlier iteration has written.
+    previous = memory.after(*sequential).index(*element)
+    return (
+        memory.index(*element).store(make_alu(Op.ADD, previous, value)).end(*sequential, *parallel)
+    )
 
 
-def is_place(position: UOp, selected: UOp, size: SInt) -> UOp:
-    """Whether a position, which is `selected` as an index, is one on an axis of this size."""
-    # There is memory beyond the end of an axis whose size depends on variables.
+def is_in_bounds(position: UOp, selected: UOp, size: SInt) -> UOp:
+    """Return the condition that `position` is in bounds for an axis of this size.
+
+    Args:
+        selected: `position` as an index.
+    """
+    # The upper bound needs a check even with a symbolic size: memory is allocated for the maximum
+    # size, so an index beyond the current size may still be inside of it.
     low, high = (
         (True, True) if position.dtype is index else (selected.vmin >= 0, _is_below(selected, size))
     )

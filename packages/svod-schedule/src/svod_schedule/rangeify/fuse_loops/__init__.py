@@ -1,19 +1,18 @@
-"""Loops as single kernels: where the elements that a LOOP carries go their own ways, the loop
-stands inside a kernel.
+"""Fusion of a whole LOOP into one kernel, if the elements of its carries are independent.
 
-before → after, for a body that makes of the carried x the next value x * a + 1:
+before → after, for a carry x whose next value is x * a + 1:
 
     RESULT[0](LOOP[body](100, x, a))
 
     c = CARRY(INDEX(x, r0), r0);  now = AFTER(c, r1)
     END(STORE(INDEX(result, r0), AFTER(c, END(ADVANCE(now, now * INDEX(a, r0) + 1), r1))), r0)
 
-An element of a carried value is a cell. Beginning with the elements that are asked for, each over
-loops of its own, the next value of a cell is pulled from the body, which says what other cells it
-reads; where these come to an end, there is such a kernel. A cell is named by coordinates that are
-loops over elements (one SIMD lane each) or constants: an axis along which an element reads others,
-as the coordinates of a point that a matrix rotates, is written out, one cell for each of its
-places."""
+An element of a carry is a *cell*, kept in a register. Beginning with the elements of the results,
+each over loops of its own, the next value of a cell is pulled from the body, which opens the other
+cells that it reads. If the set of cells is finite, the loop fuses. A cell is named by coordinates
+that are loops over elements (one SIMD lane each) or constants: an axis along which an element reads
+others, such as the coordinates of a point that a matrix rotates, is unrolled into one cell for each
+index."""
 
 from __future__ import annotations
 
@@ -29,45 +28,45 @@ from svod_ir.sizes import max_size, product
 from svod_ir.uop import to_node
 from svod_schedule.rangeify.analysis.coordinates import Coordinates, flatten_index, move_reshape
 from svod_schedule.rangeify.fuse_loops.fused_bodies import (
-    PLACED,
+    INDEX_OPS,
     LoopFrame,
     clip_count,
     group_effects,
 )
 from svod_schedule.rangeify.fuse_loops.fused_kernel import (
-    MAX_WRITTEN_OUT,
+    MAX_UNROLLED,
+    AxisUnrolledError,
     ElementAxis,
     FusedKernel,
     NotFusableError,
-    WrittenOutError,
 )
 from svod_schedule.symbolic import simplify
 
 __all__ = ["fuse_loop"]
 
 MAX_INSTRUCTIONS = 1536
-"""Instructions of one iteration, those of exponentials and other functions included, which LLVM
-compiles in about a second.
+"""Maximum number of instructions of one iteration, including those of exponentials and other
+functions: LLVM compiles them in about a second.
 """
 
 MAX_FREE = 16
-"""Nodes of what is computed from nothing, in each iteration, rather than stored and read."""
-
-MIN_LANES = 8
-"""From so many elements on that go through a loop together, they are vectors; fewer are taken one
-by one.
+"""Maximum number of nodes of an operand without memory that is recomputed in each iteration instead
+of stored.
 """
 
+MIN_LANES = 8
+"""Minimum number of elements that are vectorized; fewer are computed as scalars."""
+
 KERNEL_INSTRUCTIONS = 100
-"""So many instructions on single numbers take the time of a small kernel of vectors that the
-launcher repeats: for A P A' + Q of 4 x 4 (two products) both ways take 30 ns, of 8 x 8 kernels take
-60 ns and single numbers 160; a Kalman filter of 4 x 4, of eleven products, takes 70 ns as single
-numbers and 104 as kernels."""
+"""Number of scalar instructions that take as long as a small vectorized kernel in a loop of the
+launcher. A P A' + Q takes 30 ns both ways for 4 x 4 (two products); for 8 x 8, kernels take 60 ns
+and scalars 160. A Kalman filter of 4 x 4, with eleven products, takes 70 ns as scalars and 104 as
+kernels."""
 
 MAX_NESTED = 32
-"""Loops and choices in a body: where each reads the one before, they are pulled recursively."""
+"""Maximum number of loops and switches in a body: they are pulled recursively."""
 
-_READ = (
+_FUSABLE_OPS = (
     ELEMENTWISE
     | MOVEMENT
     | MARKS
@@ -91,40 +90,40 @@ _READ = (
 
 
 def fuse_loop(loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp]) -> list[UOp] | None:
-    """The effects, one for each kernel, that fill the results of a LOOP; None where its iterations
-    are better run one by one.
+    """Fuse a LOOP. Returns the effects, one for each kernel, that fill its results; None if it
+    cannot be fused, or runs faster as a loop of kernels.
 
     Args:
-        operands: the memory of its count, where that is computed, and of its operands.
-        targets: the memory of the results that are asked for, by their positions.
+        operands: the memory of its trip count, if that is computed, and of its operands.
+        targets: the memory of the results to compute, by position.
     """
-    if not targets or not _can_be_read(loop):
+    if not targets or not _has_fusable_body(loop):
         return None
     rows: dict[int, set[int]] = {}
     if loop.arg.is_conditional:
-        # Whether to go on is one question for all elements, so that one iteration does all of them.
+        # The condition is one value for all elements, so that one thread computes all of them.
         sources = loop.arg.body.src[: loop.arg.n_carried]
         sizes = [size for source in sources for size in source.shape]
         if any(not isinstance(size, int) for size in sizes) or any(
-            prod(map(max_size, s.shape)) > MAX_WRITTEN_OUT for s in sources
+            prod(map(max_size, s.shape)) > MAX_UNROLLED for s in sources
         ):
             return None
         rows = {position: set(range(len(source.shape))) for position, source in enumerate(sources)}
     while True:
         try:
             return _fill(loop, operands, targets, rows)
-        except WrittenOutError:
+        except AxisUnrolledError:
             continue
         except NotFusableError:
             return None
 
 
-def _can_be_read(loop: UOp) -> bool:
+def _has_fusable_body(loop: UOp) -> bool:
     stack, n_nested = [loop], 0
     while stack:
         for body in get_bodies(stack.pop()):
             for node in body.toposort():
-                if node.op not in _READ or 0 in (node.find_shape() or ()):
+                if node.op not in _FUSABLE_OPS or 0 in (node.find_shape() or ()):
                     return False
                 if node.op in (Op.LOOP, Op.SWITCH):
                     stack.append(node)
@@ -135,8 +134,8 @@ def _can_be_read(loop: UOp) -> bool:
 def _fill(
     loop: UOp, operands: Sequence[UOp], targets: Mapping[int, UOp], rows: dict[int, set[int]]
 ) -> list[UOp]:
-    """One effect for all results that have the same elements, apart from the axes that are written
-    out, in `rows`.
+    """Make one effect for each group of results with the same shape, apart from the unrolled axes,
+    which are in `rows`.
     """
     sources = loop.arg.body.src
     groups: dict[tuple[SInt, ...], list[int]] = {}
@@ -179,11 +178,11 @@ def _fill_group(
                 )
             else:
                 value = frame.pull(frame.sources[position], Coordinates(at))
-                place = flatten_index((frame.slice_number, *at), (frame.count_size, *shape))
-                stacked.append((target.index(place), value))
+                offset = flatten_index((frame.slice_index, *at), (frame.count_size, *shape))
+                stacked.append((target.index(offset), value))
             frame.close()
     if frame.parts.go_on is not None:
-        frame.go_on = frame.pull(frame.parts.go_on, Coordinates(()))
+        frame.condition = frame.pull(frame.parts.go_on, Coordinates(()))
         frame.close()
     effect = frame.finish(final, stacked, elements)
     _check_length(effect)
@@ -201,35 +200,33 @@ def _map_owners(
 def _iter_coordinates(
     position: int, shape: Sequence[SInt], elements: Sequence[UOp], rows: Mapping[int, set[int]]
 ) -> Iterator[tuple[UOp, ...]]:
-    """The coordinates of all elements of a result: loops, and constants along the axes that are
-    written out.
-    """
+    """Yield the coordinates of all cells of a result: loops, and constants along unrolled axes."""
     loops = iter(elements)
-    places: list[Sequence[UOp]] = []
+    choices: list[Sequence[UOp]] = []
     for axis, size in enumerate(shape):
         if _is_element(rows, position, axis, size):
-            places.append((next(loops),))
+            choices.append((next(loops),))
         else:
             assert isinstance(size, int)
-            places.append([UOp.const(index, i) for i in range(size)])
-    yield from combinations(*places)
+            choices.append([UOp.const(index, i) for i in range(size)])
+    yield from combinations(*choices)
 
 
 def _bind(loop: UOp, effect: UOp, kernel: FusedKernel) -> UOp:
-    """`effect` with what the graph around the loop gives to its variables."""
+    """Bind the variables in `effect` as the graph around the loop does."""
     binds = {b.symbol: b for b in loop.src[1:] if b.op is Op.BIND}
     for operand in loop.src:
         for size in (operand, *(s for s in operand.find_shape() or () if not isinstance(s, int))):
             if size.dtype is index:
                 binds.update({b.symbol: b for b in size.iter_ops(Op.BIND)})
-    # A BIND that stands there already stays as it is.
+    # Existing BINDs map to themselves, so that their variables are not bound twice.
     return (
         kernel.substitute(effect, {**binds, **{b: b for b in binds.values()}}) if binds else effect
     )
 
 
 class _OuterLoop(LoopFrame):
-    """The LOOP that a kernel is made of, on memory."""
+    """The outermost LOOP of a kernel, whose operands are in memory."""
 
     def __init__(
         self, loop: UOp, operands: Sequence[UOp], kernel: FusedKernel, elements: Sequence[UOp]
@@ -242,20 +239,20 @@ class _OuterLoop(LoopFrame):
             clip_count(operands[0].index(UOp.const(index, 0))) if self.size is None else self.size
         )
         self.loop = kernel.loops.make(stop, AxisType.SCAN)
-        self.slice_number = (
+        self.slice_index = (
             to_node(self.count_size) - 1 - self.loop if loop.arg.is_reversed else self.loop
         )
 
     def check_cell(self, slot: int, at: tuple[UOp, ...]) -> None:
         super().check_cell(slot, at)
-        for axis, (place, size) in enumerate(zip(at, self.sources[slot].shape, strict=True)):
+        for axis, (i, size) in enumerate(zip(at, self.sources[slot].shape, strict=True)):
             if size == 1:
                 continue
             if axis not in self.kernel.rows.get(slot, ()):
-                if place not in self.elements:
-                    self.kernel.write_out(slot, axis, size)
+                if i not in self.elements:
+                    self.kernel.unroll(slot, axis, size)
             else:
-                self.kernel.get_place(place)
+                self.kernel.get_constant_index(i)
 
     def read_initial(self, slot: int, at: tuple[UOp, ...]) -> UOp:
         return _read_memory(
@@ -266,24 +263,24 @@ class _OuterLoop(LoopFrame):
         memory = self.memory[1 + slot]
         flat = flatten_index(at.indices, shape)
         if slot < self.n_carried + self.arg.n_sliced:
-            flat = simplify(self.slice_number * to_node(product(shape)) + flat)
+            flat = simplify(self.slice_index * to_node(product(shape)) + flat)
         return _read_memory(memory, flat, at.valid)
 
     def finish(
         self, final: list[tuple[UOp, UOp]], stacked: list[tuple[UOp, UOp]], elements: Sequence[UOp]
     ) -> UOp:
-        """The effect that stores what is stacked in each iteration, and the final values after the
-        last one.
+        """Return the effect that stores the stacked values in each iteration, and the final values
+        after the last one.
         """
-        asked = [] if self.go_on is None else [self.go_on]
-        cells = self.list_needed([*(v for _, v in stacked), *(c for _, c in final), *asked])
+        conditions = [] if self.condition is None else [self.condition]
+        cells = self.list_needed([*(v for _, v in stacked), *(c for _, c in final), *conditions])
         end: UOp | None = None
         stores = [UOp(Op.STORE, void, pair) for pair in stacked]
         if self.size == 1:
-            stores = [self.begin(self.place(s)) for s in stores]
+            stores = [self.bind_first_iteration(self.bind_iteration(s)) for s in stores]
         elif self.size != 0 and (cells or stores):
             end = self.make_end(cells, stores)
-        effects = [place.store(self.get_final(cell, end)) for place, cell in final]
+        effects = [location.store(self.get_final(cell, end)) for location, cell in final]
         if end is not None and not any(end in e.toposort() for e in effects):
             effects.append(end)
         elif end is None:
@@ -292,22 +289,22 @@ class _OuterLoop(LoopFrame):
 
 
 def _read_memory(memory: UOp, flat: UOp, gate: UOp | None) -> UOp:
-    """An element of memory; what is computed from nothing, as zeros are, is computed where it is
-    read.
+    """Load an element of memory, or recompute it if the memory holds a cheap constant expression,
+    such as zeros.
     """
-    if memory.op is not Op.BUFFERIZE or not _is_from_nothing(memory.source):
+    if memory.op is not Op.BUFFERIZE or not _is_free(memory.source):
         return memory.index(flat, gate=gate)
     shape = memory.shape
-    places = move_reshape(shape, (product(shape),), (flat,))
+    indices = move_reshape(shape, (product(shape),), (flat,))
     value = memory.source.substitute(
-        {r: i for r, i in zip(memory.loops, places, strict=True) if r.op is Op.RANGE}
+        {r: i for r, i in zip(memory.loops, indices, strict=True) if r.op is Op.RANGE}
     )
     return value if gate is None else gate.where(value, 0)
 
 
-def _is_from_nothing(value: UOp) -> bool:
+def _is_free(value: UOp) -> bool:
     nodes = value.toposort()
-    return len(nodes) <= MAX_FREE and all(n.op in PLACED for n in nodes)
+    return len(nodes) <= MAX_FREE and all(n.op in INDEX_OPS for n in nodes)
 
 
 def _list_operations(effect: UOp) -> list[UOp]:
@@ -322,9 +319,7 @@ def _check_length(effect: UOp) -> None:
 def _check_gain(
     loop: UOp, effect: UOp, domain: Sequence[SInt], rows: Mapping[int, set[int]]
 ) -> None:
-    """Raise where repeated kernels, which compute rows as vectors, take less time than rows that
-    are written out.
-    """
+    """Raise NotFusableError if a loop of vectorized kernels is faster than the unrolled scalars."""
     body = loop.arg.body
     sources = body.src
     widest = max(

@@ -1,6 +1,4 @@
-"""State that the bodies in one kernel share: its loops, its numbers, and the axes that are written
-out.
-"""
+"""State that the bodies in one kernel share: its loops, counters of cells, and unrolled axes."""
 
 from __future__ import annotations
 
@@ -11,24 +9,25 @@ from svod_ir import Op, SInt, UOp
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
-__all__ = ["ElementAxis", "FusedKernel", "NotFusableError", "WrittenOutError"]
+__all__ = ["AxisUnrolledError", "ElementAxis", "FusedKernel", "NotFusableError"]
 
-MAX_WRITTEN_OUT = 64
-"""Elements of one value that are written out: code grows with them."""
+MAX_UNROLLED = 64
+"""Maximum number of cells of one unrolled axis: code size grows with them."""
 
 MAX_CELLS = 128
+"""Maximum number of cells of a kernel: more do not stay in registers."""
 
 
 class NotFusableError(Exception):
-    """A body is more than one kernel, or a long one."""
+    """A loop cannot be one kernel, or not a fast one."""
 
 
-class WrittenOutError(Exception):
-    """An axis more is to be written out."""
+class AxisUnrolledError(Exception):
+    """An axis was added to the unrolled ones: fusion starts again."""
 
 
 class ElementAxis(NamedTuple):
-    """An axis of the result with this position."""
+    """An axis of the result at `position`."""
 
     position: int
     axis: int
@@ -36,12 +35,12 @@ class ElementAxis(NamedTuple):
 
 
 class FusedKernel:
-    """A kernel in the making.
+    """A kernel under construction.
 
     Args:
-        rows: the axes of each result that are written out, by its position.
-        max_values: so many nodes of the bodies are read at most.
-        memory: what the loop reads.
+        rows: the unrolled axes of each result, by position.
+        max_values: the maximum number of nodes that are pulled from the bodies.
+        memory: the memory that the loop reads.
     """
 
     def __init__(self, rows: dict[int, set[int]], max_values: int, memory: Sequence[UOp]) -> None:
@@ -53,21 +52,21 @@ class FusedKernel:
         self.n_cells = self.n_values = 0
 
     def make_carry(self, initial: UOp, elements: Sequence[UOp]) -> UOp:
-        """A new cell: the register of an element, over the loops over `elements`."""
+        """Make a new cell: a register for each iteration of the loops `elements`."""
         self.n_cells += 1
         if self.n_cells > MAX_CELLS:
             raise NotFusableError
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self.n_cells - 1)
 
     def substitute(self, node: UOp, replacements: Mapping[UOp, UOp]) -> UOp:
-        """`node` with these replacements, but for what fills the memory that it reads: a loop of
-        another kernel may be the same node.
+        """Substitute in `node`, but not in the kernels that fill the memory that it reads: a loop of
+        these may be the same node.
         """
         return node.substitute({**self.memory, **replacements})
 
     def spread(self, effect: UOp, loop: UOp, independent: UOp) -> UOp:
-        """`effect` with a loop whose iterations do not read each other, each with registers of its
-        own.
+        """Replace `loop` in `effect` by an `independent` one, whose iterations have registers of
+        their own.
         """
         done: dict[UOp, UOp] = {**self.memory, loop: independent}
         for node in effect.toposort(stop=done):
@@ -79,25 +78,31 @@ class FusedKernel:
         return done[effect]
 
     def count_value(self) -> None:
-        """Say that a node is read: bodies in bodies are read more and more often."""
+        """Count a pulled node, and give up at the maximum: the number of pulls can grow
+        exponentially with the depth of nested bodies.
+        """
         self.n_values += 1
         if self.n_values > self.max_values:
             raise NotFusableError
 
-    def write_out(self, position: int, axis: int, size: SInt) -> NoReturn:
-        """Begin again with this axis written out."""
+    def unroll(self, position: int, axis: int, size: SInt) -> NoReturn:
+        """Mark an axis as unrolled, and start again."""
         row = self.rows.setdefault(position, set())
-        if not isinstance(size, int) or size > MAX_WRITTEN_OUT or axis in row:
+        if not isinstance(size, int) or size > MAX_UNROLLED or axis in row:
             raise NotFusableError
         row.add(axis)
-        raise WrittenOutError
+        raise AxisUnrolledError
 
-    def get_place(self, i: UOp) -> int:
-        """A constant coordinate; the axis that a loop is over is written out."""
-        place = simplify(i)
-        if place.op is not Op.CONST:
-            owner = next((o for r in place.ranges if (o := self.owners.get(r)) is not None), None)
+    def get_constant_index(self, i: UOp) -> int:
+        """Return a constant coordinate as an int. If it depends on a loop over an axis of a result,
+        that axis is unrolled.
+        """
+        constant = simplify(i)
+        if constant.op is not Op.CONST:
+            owner = next(
+                (o for r in constant.ranges if (o := self.owners.get(r)) is not None), None
+            )
             if owner is None:
                 raise NotFusableError
-            self.write_out(*owner)
-        return int(place.arg)
+            self.unroll(*owner)
+        return int(constant.arg)

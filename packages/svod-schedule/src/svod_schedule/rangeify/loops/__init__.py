@@ -1,4 +1,4 @@
-"""Steps of simplify-loops, and the costs and drafts that they share.
+"""Steps of simplify-loops, with their cost model and the editable form of a loop.
 
 Imports no pass and no other package of rangeify.
 """

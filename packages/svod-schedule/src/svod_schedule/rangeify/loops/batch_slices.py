@@ -1,9 +1,9 @@
-"""A part of a body that reads slices and nothing that changes otherwise, computed for all slices at
-once.
+"""Batching of body values that depend only on slices and constants: computed for all slices at
+once, as `jax.vmap` does.
 
     REDUCE_AXIS(MUL(EXPAND(slice of x), EXPAND(w)), (1,))     REDUCE_AXIS(MUL(EXPAND(x), EXPAND(w)), (2,))
 
-Every value has an axis more, the first one, along which the slices lie.
+Every batched value has an additional leading axis, the batch axis, one index for each slice.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from svod_ir.sizes import max_size
 __all__ = ["MAX_BATCHED", "make_batch"]
 
 MAX_BATCHED: Final = 1 << 26
-"""No value may get more elements than this."""
+"""Maximum number of elements of a batched value."""
 
 _ALIKE: Final = MARKS | {Op.CONTIGUOUS}
 
 
 def make_batch(
-    node: UOp, size: SInt, slices: Mapping[UOp, UOp], take_outside: Callable[[UOp], UOp | None]
+    node: UOp, size: SInt, slices: Mapping[UOp, UOp], hoist: Callable[[UOp], UOp | None]
 ) -> UOp | None:
-    """What `node` is for all slices, or None where something below it has no such form.
+    """Return `node` batched over all slices, or None if a node below it has no batching rule.
 
     Args:
-        size: how many slices there are.
-        slices: for each PARAM of a slice, all of them.
-        take_outside: gives what a part that reads no slice is outside of the loop.
+        size: the number of slices.
+        slices: the stacked operand for each PARAM of a slice.
+        hoist: rewrites a value that depends on no slice for use outside of the loop.
     """
-    batch = _Batch(size, slices, take_outside)
+    batch = _Batch(size, slices, hoist)
     return batch.make(node)
 
 
 class _Batch:
     def __init__(
-        self, size: SInt, slices: Mapping[UOp, UOp], take_outside: Callable[[UOp], UOp | None]
+        self, size: SInt, slices: Mapping[UOp, UOp], hoist: Callable[[UOp], UOp | None]
     ) -> None:
-        self.size, self.slices, self.take_outside = size, slices, take_outside
+        self.size, self.slices, self.hoist = size, slices, hoist
         self.done: dict[UOp, UOp] = {}
         self.reads: set[UOp] = set()
 
@@ -66,9 +66,9 @@ class _Batch:
             if node in self.slices or any(s in self.reads for s in node.src):
                 self.reads.add(node)
         for node in order:
-            made = self._write(node) if node in self.reads and self._is_small(node) else None
-            if made is not None:
-                self.done[node] = made
+            batched = self._write(node) if node in self.reads and self._is_small(node) else None
+            if batched is not None:
+                self.done[node] = batched
             elif node in self.reads:
                 return None
         return self.done.get(root)
@@ -88,8 +88,10 @@ class _Batch:
             return make_reshape(self.slices[node], (self.size, node.arg.size))
         if node.op in ELEMENTWISE:
             operands = [self._fit(s, node.shape) for s in node.src]
-            known = [o for o in operands if o is not None]
-            return UOp(node.op, node.dtype, tuple(known)) if len(known) == len(operands) else None
+            batched = [o for o in operands if o is not None]
+            return (
+                UOp(node.op, node.dtype, tuple(batched)) if len(batched) == len(operands) else None
+            )
         if node.op is Op.GATHER:
             return self._gather(node)
         if node.op is Op.SCATTER_ADD:
@@ -104,7 +106,9 @@ class _Batch:
         return make(node, self.done[node.source], self.size)
 
     def _fit(self, operand: UOp, shape: tuple[SInt, ...]) -> UOp | None:
-        """An operand of an elementwise op: with the axis of slices, or a number."""
+        """Broadcast an operand of an elementwise op to `shape` with a batch axis; scalars that do
+        not depend on a slice stay scalars.
+        """
         if operand in self.reads:
             batched = self.done[operand]
             if operand.shape or not shape:
@@ -112,31 +116,31 @@ class _Batch:
             return make_expand(
                 make_reshape(batched, (self.size, *(1,) * len(shape))), (self.size, *shape)
             )
-        outside = self.take_outside(operand)
-        if outside is None or not outside.shape:
-            return outside
-        return make_expand(make_reshape(outside, (1, *outside.shape)), (self.size, *outside.shape))
+        hoisted = self.hoist(operand)
+        if hoisted is None or not hoisted.shape:
+            return hoisted
+        return make_expand(make_reshape(hoisted, (1, *hoisted.shape)), (self.size, *hoisted.shape))
 
     def _gather(self, node: UOp) -> UOp | None:
         source, positions, axis = node.source, node.position, int(node.arg)
         if source in self.reads:
-            outside = None if positions in self.reads else self.take_outside(positions)
-            return None if outside is None else make_gather(self.done[source], outside, axis + 1)
-        outside = self.take_outside(source)
-        if outside is None:
+            hoisted = None if positions in self.reads else self.hoist(positions)
+            return None if hoisted is None else make_gather(self.done[source], hoisted, axis + 1)
+        hoisted = self.hoist(source)
+        if hoisted is None:
             return None
-        found = make_gather(outside, self.done[positions], axis)
-        return make_permute(found, (axis, *(a for a in range(len(found.shape)) if a != axis)))
+        gathered = make_gather(hoisted, self.done[positions], axis)
+        return make_permute(gathered, (axis, *(a for a in range(len(gathered.shape)) if a != axis)))
 
     def _scatter(self, node: UOp) -> UOp | None:
         axis, size = node.arg
         if size is None or node.source not in self.reads or node.position in self.reads:
             return None
-        outside = self.take_outside(node.position)
+        hoisted = self.hoist(node.position)
         return (
             None
-            if outside is None
-            else make_scatter_add(self.done[node.source], outside, axis + 1, size)
+            if hoisted is None
+            else make_scatter_add(self.done[node.source], hoisted, axis + 1, size)
         )
 
 

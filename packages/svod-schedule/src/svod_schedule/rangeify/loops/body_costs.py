@@ -8,10 +8,10 @@ from svod_ir import Op, UOp
 from svod_ir.loops import iter_nodes
 from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT, TABLE
 
-__all__ = ["count_nodes", "is_cheap", "is_expensive", "is_made_of_numbers"]
+__all__ = ["count_nodes", "is_cheap", "is_cheap_constant", "is_expensive"]
 
 _EXPENSIVE: Final = 4
-"""So many additions are worth being computed once where every iteration would compute the same."""
+"""Minimum cost, in additions, of an elementwise op that is hoisted out of a loop."""
 
 _ALWAYS_EXPENSIVE: Final = frozenset(
     {
@@ -24,8 +24,9 @@ _ALWAYS_EXPENSIVE: Final = frozenset(
         Op.ALLREDUCE,
     }
 )
-_NUMBERS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}
-"""A COPY of numbers says where they are computed."""
+_CONSTANT_OPS: Final = MOVEMENT | {Op.CONST, Op.IOTA, Op.COPY}
+"""Ops of values that depend on no memory. A COPY of such a value names the device that computes
+it."""
 _FREE: Final = (
     MOVEMENT
     | MARKS
@@ -43,26 +44,28 @@ _FREE: Final = (
 
 
 def is_expensive(node: UOp) -> bool:
-    """Whether a node is worth being computed once for many iterations."""
+    """Whether computing a node once for many iterations pays."""
     return node.op in _ALWAYS_EXPENSIVE or (
         node.op in ELEMENTWISE and TABLE[node.op].recompute_cost >= _EXPENSIVE
     )
 
 
 def is_cheap(body: UOp) -> bool:
-    """Whether all of a body is elementwise, and nothing in it expensive."""
-    return all(n.op in _FREE or n.op is Op.IOTA or _is_plain(n) for n in body.toposort())
+    """Whether a body consists of cheap elementwise ops."""
+    return all(
+        n.op in _FREE or n.op is Op.IOTA or _is_cheap_elementwise(n) for n in body.toposort()
+    )
 
 
-def is_made_of_numbers(operand: UOp) -> bool:
-    """Whether a value comes from no memory and from no variable, and is cheap."""
-    return all(n.op in _NUMBERS or _is_plain(n) for n in operand.toposort())
+def is_cheap_constant(operand: UOp) -> bool:
+    """Whether a value is cheap and depends on no memory and no variable."""
+    return all(n.op in _CONSTANT_OPS or _is_cheap_elementwise(n) for n in operand.toposort())
 
 
 def count_nodes(body: UOp) -> int:
-    """How many nodes of a body, and of the bodies in it, compute something."""
+    """Number of nodes of a body, and of nested bodies, that generate code."""
     return sum(node.op not in _FREE for node in iter_nodes(body))
 
 
-def _is_plain(node: UOp) -> bool:
+def _is_cheap_elementwise(node: UOp) -> bool:
     return node.op in ELEMENTWISE and not is_expensive(node)

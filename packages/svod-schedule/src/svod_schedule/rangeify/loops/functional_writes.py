@@ -1,5 +1,4 @@
-"""Assignments in a body as values: where the memory of an operand must keep its content, or there
-is no memory.
+"""Assignments in a body as functional updates, for operands whose memory must not be overwritten.
 
 AFTER(PARAM 0, ASSIGN(SHRINK(PARAM 0, [1, 2]), v))     WHERE(PAD(true, [1, 2]), PAD(v, [1, 2]), PARAM 0)
 """
@@ -28,59 +27,61 @@ __all__ = ["find_written_slot", "write_as_values"]
 
 
 def find_written_slot(node: UOp) -> int | None:
-    """The slot of the PARAM whose state after an assignment `node` is all of, in order, or None."""
+    """Return the slot of the PARAM that `node` is the whole updated memory of, in order; None for
+    other nodes.
+    """
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source
-    is_state = node.op is Op.AFTER and any(effect.op is Op.ASSIGN for effect in node.dependencies)
+    is_update = node.op is Op.AFTER and any(effect.op is Op.ASSIGN for effect in node.dependencies)
     memory = node.unordered
-    return memory.arg.slot if is_state and memory.op is Op.PARAM else None
+    return memory.arg.slot if is_update and memory.op is Op.PARAM else None
 
 
 def write_as_values(body: UOp, slots: set[int]) -> UOp:
-    """A body that assigns to none of the PARAMs in these slots."""
+    """Replace the assignments of a body to the PARAMs in these slots by functional updates."""
     done = make_images()
     for node in body.toposort():
-        state = node.unordered if node.op is Op.AFTER else node
-        if node.op is Op.AFTER and state.op is Op.PARAM and state.arg.slot in slots:
+        memory = node.unordered if node.op is Op.AFTER else node
+        if node.op is Op.AFTER and memory.op is Op.PARAM and memory.arg.slot in slots:
             done[node] = _apply(node, done)
         else:
             done[node] = node.with_images(done)
     return done[body]
 
 
-def _apply(state: UOp, done: dict[UOp, UOp]) -> UOp:
-    """The content of memory after the assignments that an AFTER waits for."""
-    value = done[state.source]
-    for effect in state.dependencies:
+def _apply(after: UOp, done: dict[UOp, UOp]) -> UOp:
+    """Return the value of memory after the assignments that an AFTER depends on."""
+    value = done[after.source]
+    for effect in after.dependencies:
         views: list[UOp] = []
         base = effect.target
         while base.op in MOVEMENT:
             views.append(base)
             base = base.source
-        given = done[effect.value]
+        assigned = done[effect.value]
         target = effect.target.shape
-        if given.shape != target:
-            given = make_expand(make_reshape(given, (1,) * len(target)), target)
-        value = _put(done[base], views[::-1], given)
+        if assigned.shape != target:
+            assigned = make_expand(make_reshape(assigned, (1,) * len(target)), target)
+        value = _update(done[base], views[::-1], assigned)
     return value
 
 
-def _put(x: UOp, views: Sequence[UOp], value: UOp) -> UOp:
-    """`x` with `value` at the elements that a chain of views shows."""
+def _update(x: UOp, views: Sequence[UOp], value: UOp) -> UOp:
+    """Return `x` with the elements under a chain of views replaced by `value`."""
     if not views:
         return value
-    view, *rest = views
+    view, *inner_views = views
     match view.op:
         case Op.RESHAPE:
-            return make_reshape(_put(make_reshape(x, view.shape), rest, value), x.shape)
+            return make_reshape(_update(make_reshape(x, view.shape), inner_views, value), x.shape)
         case Op.PERMUTE:
             inverse = tuple(view.arg.index(a) for a in range(len(view.arg)))
-            return make_permute(_put(make_permute(x, view.arg), rest, value), inverse)
+            return make_permute(_update(make_permute(x, view.arg), inner_views, value), inverse)
         case Op.FLIP:
-            return make_flip(_put(make_flip(x, view.arg), rest, value), view.arg)
+            return make_flip(_update(make_flip(x, view.arg), inner_views, value), view.arg)
         case _:
             bounds = list(zip(view.sizes[::2], view.sizes[1::2], strict=True))
-            inside = _put(make_shrink(x, bounds), rest, value)
+            inside = _update(make_shrink(x, bounds), inner_views, value)
             margins: list[tuple[SInt, SInt]] = [
                 (b, s - e) for (b, e), s in zip(bounds, x.shape, strict=True)
             ]

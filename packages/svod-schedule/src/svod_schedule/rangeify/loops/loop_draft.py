@@ -1,6 +1,4 @@
-"""A LOOP that is being changed: its operands by slot, what its body gives, and what was found to
-stand for its results.
-"""
+"""Editable form of a LOOP: operands by slot, values of the body by position, known results."""
 
 from __future__ import annotations
 
@@ -33,16 +31,19 @@ __all__ = [
 
 
 class LoopDraft:
-    """A LOOP in parts. PARAMs keep their slots until `make_results`.
+    """Editable form of a LOOP. PARAMs keep their slots until `make_results`.
 
     Attributes:
-        size: the number of iterations, None where it is computed.
-        operands: by slot; every operand is on one device.
-        carried: the slots of what is carried; a carried value has the position of its slot.
-        values: what the body gives for each position that is left, the next values first.
-        results: what was found to stand for the results at other positions.
-        read: the positions of the results that are read.
-        scope: the names of the counters of the loops around this one.
+        size: the trip count; None if it is computed at run time.
+        operands: the operands by slot; every operand is on one device.
+        carried: the slots of the carries. The next value of a carry has its slot as position.
+        sliced: the slots of the operands of which each iteration reads a slice.
+        constants: the slots of the operands that every iteration reads whole.
+        values: the values of the body by position, the next values of the carries first.
+        condition: the value that says whether to continue, if the loop is conditional.
+        results: the replacements of results that the loop no longer computes.
+        read: the positions of the results that have readers.
+        scope: the names of the counters of the enclosing loops.
     """
 
     def __init__(self, loop: UOp, read: Iterable[int], scope: frozenset[str]) -> None:
@@ -61,28 +62,30 @@ class LoopDraft:
         (body,) = get_bodies(loop)
         self.values = dict(enumerate(body.src[: count_results(loop)]))
         *_, last = body.src
-        self.go_on = last if arg.is_conditional else None
+        self.condition = last if arg.is_conditional else None
         self.read, self.scope = set(read), scope
         self.results: dict[int, UOp] = {}
 
     @property
     def body(self) -> UOp:
-        """What the body gives, as one SINK."""
-        return UOp.sink(*self.values.values(), *(() if self.go_on is None else (self.go_on,)))
+        """The values of the body, and the condition, as one SINK."""
+        return UOp.sink(
+            *self.values.values(), *(() if self.condition is None else (self.condition,))
+        )
 
     def set_body(self, body: UOp) -> None:
-        """Change all that the body gives."""
-        if self.go_on is not None:
-            *_, self.go_on = body.src
+        """Replace the values of the body and the condition."""
+        if self.condition is not None:
+            *_, self.condition = body.src
         self.values = dict(zip(self.values, body.src, strict=False))
 
     def parameter(self, slot: int) -> UOp:
-        """What the body has for the operand in a slot."""
+        """Return the parameter of the body for the operand in a slot."""
         return make_parameter(self.operands[slot], slot, is_slice=slot in self.sliced)
 
     def replace(self, slot: int, value: UOp) -> bool:
-        """Put `value` in the place of a parameter, if that can be; the operand is no longer
-        read.
+        """Replace a parameter by `value`. Returns False, without a change, if the body reads the
+        operand in another way too.
         """
         body = replace_parameter(self.body, self.parameter(slot), slot, value)
         if slot in list_slots(body):
@@ -91,27 +94,25 @@ class LoopDraft:
         return True
 
     def take_slice(self, operand: UOp) -> UOp:
-        """The slice of a sliced operand that an iteration reads, for use inside of the body."""
+        """Slice `operand` inside the body at the index of the iteration."""
         assert self.size is not None
         if self.counter is None:
             self.counter = choose_counter(self.body, scope=self.scope)
-        place = make_counter(self.counter, self.size)
+        i = make_counter(self.counter, self.size)
         if self.loop.arg.is_reversed:
-            place = to_node(self.size - 1 - place)
-        return slice_at(operand, place)
+            i = to_node(self.size - 1 - i)
+        return slice_at(operand, i)
 
     def add_operand(self, node: UOp, *, is_sliced: bool = False) -> UOp:
-        """Make `node` an operand that every iteration reads, or a slice of it; gives what the body
-        has for it.
-        """
+        """Add `node` as a constant or sliced operand. Returns its parameter in the body."""
         slot = max(self.operands, default=-1) + 1
         self.operands[slot] = node
         (self.sliced if is_sliced else self.constants).append(slot)
         return self.parameter(slot)
 
-    def settle(self, position: int, result: UOp) -> None:
-        """Let `result` stand for a result; the operand that was carried there becomes a constant
-        one.
+    def set_result(self, position: int, result: UOp) -> None:
+        """Replace a result, which the loop no longer computes. The operand of a carry becomes a
+        constant operand.
         """
         self.results[position] = result
         del self.values[position]
@@ -120,7 +121,7 @@ class LoopDraft:
             self.constants.insert(0, position)
 
     def drop_operands(self) -> None:
-        """Forget the constant and sliced operands that the body does not read."""
+        """Remove the constant and sliced operands that the body does not read."""
         body = self.body
         slots = list_slots(body)
         variables = {n.arg.name for n in iter_nodes(body) if n.op is Op.DEFINE_VAR}
@@ -131,13 +132,13 @@ class LoopDraft:
                     del self.operands[slot]
 
     def drop_unread(self) -> None:
-        """Forget what nobody reads: stacked values, and what is carried only for its own next
-        value.
-        """
+        """Remove stacked values without readers, and carries that only their own next value reads."""
         needed = {p: v for p, v in self.values.items() if p in self.read}
         while True:
-            gives = UOp.sink(*needed.values(), *(() if self.go_on is None else (self.go_on,)))
-            slots = list_slots(gives)
+            roots = UOp.sink(
+                *needed.values(), *(() if self.condition is None else (self.condition,))
+            )
+            slots = list_slots(roots)
             more = {
                 p: v
                 for p, v in self.values.items()
@@ -152,7 +153,7 @@ class LoopDraft:
         self.values = {p: v for p, v in self.values.items() if p in needed}
 
     def make_results(self) -> dict[int, UOp]:
-        """What stands for each result."""
+        """Build the LOOP. Returns the replacement of each result by position."""
         if not self.values:
             return self.results
         order = [*self.carried, *self.sliced, *self.constants]
@@ -166,43 +167,45 @@ class LoopDraft:
         loop = UOp(
             Op.LOOP, self.loop.dtype, (self.count, *(self.operands[slot] for slot in order)), arg
         )
-        made = {
+        computed = {
             p: UOp(Op.RESULT, v.dtype, (loop,), k) for k, (p, v) in enumerate(self.values.items())
         }
-        return {**self.results, **made}
+        return {**self.results, **computed}
 
     def _find_counter(self) -> str | None:
         names = {n.arg.name for n in iter_nodes(self.body) if n.op is Op.DEFINE_VAR}
         return self.counter if self.counter in names else None
 
 
-def slice_at(operand: UOp, place: SInt) -> UOp:
-    """The slice of a tensor at one place of its first axis, without the axis."""
-    whole = [(0, size) for size in operand.shape[1:]]
-    return make_reshape(make_shrink(operand, [(place, place + 1), *whole]), operand.shape[1:])
+def slice_at(operand: UOp, i: SInt) -> UOp:
+    """Return `operand[i]`."""
+    trailing = [(0, size) for size in operand.shape[1:]]
+    return make_reshape(make_shrink(operand, [(i, i + 1), *trailing]), operand.shape[1:])
 
 
 def replace_parameter(body: UOp, parameter: UOp, slot: int, value: UOp) -> UOp:
-    """`body` with `value` in the place of what it has for an operand; in another shape too, where
-    sizes are known.
+    """Replace a parameter of `body` by `value`, and if its size is known also the other PARAMs of
+    the slot.
     """
     body = body.substitute({parameter: value})
-    left = [p for p in body.iter_ops(Op.PARAM) if p.arg.slot == slot]
-    if not left or not all(isinstance(size, int) for size in value.shape):
+    params = [p for p in body.iter_ops(Op.PARAM) if p.arg.slot == slot]
+    if not params or not all(isinstance(size, int) for size in value.shape):
         return body
-    return body.substitute({param: make_reshape(value, (param.arg.size,)) for param in left})
+    return body.substitute({param: make_reshape(value, (param.arg.size,)) for param in params})
 
 
 def renumber(body: UOp, slots: Sequence[int]) -> UOp:
-    """A body whose PARAMs, which have these slots, have the slots 0, 1, ..."""
-    moved = {slot: number for number, slot in enumerate(slots)}
-    params = (p for p in body.iter_ops(Op.PARAM) if moved[p.arg.slot] != p.arg.slot)
-    return body.substitute({p: p.with_arg(p.arg._replace(slot=moved[p.arg.slot])) for p in params})
+    """Renumber the PARAMs of a body, which have these slots, as 0, 1, ..."""
+    new_slot = {old: new for new, old in enumerate(slots)}
+    params = (p for p in body.iter_ops(Op.PARAM) if new_slot[p.arg.slot] != p.arg.slot)
+    return body.substitute(
+        {p: p.with_arg(p.arg._replace(slot=new_slot[p.arg.slot])) for p in params}
+    )
 
 
 def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
-    """Whether a body reads its operands only as their parameters show them, or as memory of a known
-    size.
+    """Whether `bind_operands` can bind a body: it reads each operand of symbolic size only through
+    its parameter.
     """
     symbolic = {
         slot: p
@@ -223,36 +226,36 @@ def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
 def bind_operands(
     body: UOp, parameters: Mapping[int, UOp], operands: Mapping[int, UOp]
 ) -> UOp | None:
-    """A body of the operands themselves, or of slices of them; None where it reads one in another
-    way than as its parameter.
+    """Substitute operands, or slices of them, for the parameters of a body; None if `can_bind` is
+    false.
     """
     if not can_bind(body, parameters):
         return None
-    replaced = {parameter: operands[slot] for slot, parameter in parameters.items()}
+    replacements = {parameter: operands[slot] for slot, parameter in parameters.items()}
     for param in body.iter_ops(Op.PARAM):
         value = operands[param.arg.slot]
         if all(isinstance(size, int) for size in value.shape):
-            replaced.setdefault(param, make_reshape(value, (param.arg.size,)))
-    return body.substitute(replaced)
+            replacements.setdefault(param, make_reshape(value, (param.arg.size,)))
+    return body.substitute(replacements)
 
 
 def is_named(operand: UOp, names: Collection[str]) -> bool:
-    """Whether an operand is a variable with one of these names, or binds it."""
+    """Whether an operand is a variable with one of these names, or a BIND of it."""
     symbol = operand.symbol if operand.op is Op.BIND else operand
     return symbol.op is Op.DEFINE_VAR and symbol.arg.name in names
 
 
 def list_slots(body: UOp) -> set[int]:
-    """The slots of the PARAMs of a body."""
+    """Return the slots of the PARAMs of a body."""
     return {param.arg.slot for param in body.iter_ops(Op.PARAM)}
 
 
 def list_written_slots(body: UOp) -> set[int]:
-    """The slots of the PARAMs that a body assigns to."""
-    found: set[int] = set()
+    """Return the slots of the PARAMs that a body assigns to."""
+    slots: set[int] = set()
     for node in body.iter_ops(Op.ASSIGN):
         memory = node.target
         while memory.src:
             memory = memory.source
-        found.add(memory.arg.slot)
-    return found
+        slots.add(memory.arg.slot)
+    return slots

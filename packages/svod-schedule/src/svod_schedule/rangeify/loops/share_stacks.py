@@ -1,4 +1,4 @@
-"""Stacked values that are the same elements in another order are stacked once: a step of
+"""Deduplication of stacked values that differ only in shape or axis order: a step of
 simplify-loops.
 
 before → after, for a loop that stacks y and its transpose:
@@ -9,8 +9,8 @@ before → after, for a loop that stacks y and its transpose:
     RESULT[0](LOOP(4), its body SINK(y))
     PERMUTE(RESULT[0](LOOP(4), its body SINK(y)), (0, 2, 1))
 
-So what a gradient needs of an iteration in several orders, as a sum of products and the product
-that goes back do, is written once."""
+So a residual that a gradient reads in several axis orders, as the two products of a matmul's
+gradient do, is stored once."""
 
 from __future__ import annotations
 
@@ -23,30 +23,32 @@ from svod_schedule.rangeify.loops.loop_draft import LoopDraft
 __all__ = ["SharedStack", "add_shared", "share_stacks"]
 
 _Step: TypeAlias = Callable[[UOp], UOp]
-"""From all iterations' values to the same in another shape or order."""
+"""A function from a stack to the same elements in another shape or axis order."""
 
 
 class SharedStack(NamedTuple):
-    """How a stack is made of another one.
+    """Recipe for a stack from another one.
 
     Attributes:
-        position: of the result that is the other one.
-        steps: in the order in which they are taken.
+        position: the position of the other stack's result.
+        steps: the movements to apply to it, in order.
     """
 
     position: int
     steps: tuple[_Step, ...]
 
     def make(self, results: Mapping[int, UOp]) -> UOp:
-        """The stack, of what stands for the results."""
-        made = results[self.position]
+        """Build the stack from the replacements of the results."""
+        stack = results[self.position]
         for step in self.steps:
-            made = step(made)
-        return made
+            stack = step(stack)
+        return stack
 
 
 def share_stacks(draft: LoopDraft) -> dict[int, SharedStack]:
-    """Leave of each group of such values the first; gives how the others are made of it."""
+    """Keep the first of each group of equal stacked values. Returns the recipes for the others, by
+    position.
+    """
     firsts: dict[UOp, tuple[int, Sequence[UOp]]] = {}
     shared: dict[int, SharedStack] = {}
     for position in [p for p in draft.values if p not in draft.carried]:
@@ -63,12 +65,12 @@ def share_stacks(draft: LoopDraft) -> dict[int, SharedStack]:
 
 
 def add_shared(results: Mapping[int, UOp], shared: Mapping[int, SharedStack]) -> dict[int, UOp]:
-    """`results` with those that are made of others."""
-    return {**results, **{position: found.make(results) for position, found in shared.items()}}
+    """Add the stacks that are built from others to `results`."""
+    return {**results, **{position: stack.make(results) for position, stack in shared.items()}}
 
 
 def _strip(value: UOp) -> tuple[UOp, list[UOp]]:
-    """What a value is in another shape or order, and the movements that lead from there to it."""
+    """Return the value below RESHAPEs and PERMUTEs, and these, innermost first."""
     moves: list[UOp] = []
     while (
         value.op in (Op.RESHAPE, Op.PERMUTE)
@@ -85,13 +87,14 @@ def _is_known(shape: tuple[SInt, ...]) -> bool:
 
 
 def _repeat(move: UOp) -> _Step:
-    """What `move` does, for all iterations."""
+    """Apply `move` to each value of a stack."""
     if move.op is Op.RESHAPE:
         return lambda stack: make_reshape(stack, (stack.shape[0], *move.shape))
     return lambda stack: make_permute(stack, (0, *(axis + 1 for axis in move.arg)))
 
 
 def _undo(move: UOp) -> _Step:
+    """Apply the inverse of `move` to each value of a stack."""
     if move.op is Op.RESHAPE:
         return lambda stack: make_reshape(stack, (stack.shape[0], *move.source.shape))
     order: tuple[int, ...] = move.arg

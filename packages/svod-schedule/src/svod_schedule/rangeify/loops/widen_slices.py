@@ -1,5 +1,5 @@
-"""Slices whose size a variable says take the place of the largest ones, since what repeats a body
-finds each at a fixed distance.
+"""Padding of slices of symbolic size to their maximum size: the runtime finds the slices of an
+iteration at a constant stride.
 
 before → after, for a loop that stacks values of n elements, n at most 8:
 
@@ -14,12 +14,12 @@ from svod_ir import Op, SInt, UOp, make_pad, make_reshape, make_shrink
 from svod_ir.sizes import max_size
 from svod_schedule.rangeify.loops.loop_draft import LoopDraft
 
-__all__ = ["cut_results", "widen_slices"]
+__all__ = ["crop_results", "widen_slices"]
 
 
 def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
-    """Give what is sliced and stacked known sizes; gives the shapes of the results that have more
-    elements now.
+    """Pad sliced operands and stacked values to constant sizes. Returns the original shapes of the
+    results that are padded, by position.
     """
     for slot in list(draft.sliced):
         parameter = draft.parameter(slot)
@@ -38,10 +38,10 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
     return shapes
 
 
-def cut_results(
+def crop_results(
     results: Mapping[int, UOp], shapes: Mapping[int, tuple[SInt, ...]]
 ) -> dict[int, UOp]:
-    """`results` in the shapes that they had."""
+    """Crop padded results to their original shapes."""
     return {
         p: make_shrink(r, [(0, size) for size in shapes[p]]) if p in shapes else r
         for p, r in results.items()
@@ -49,15 +49,15 @@ def cut_results(
 
 
 def _replace_slice(draft: LoopDraft, slot: int, parameter: UOp, value: UOp) -> None:
-    """Put `value` in the place of a slice, in whatever shape the body reads that."""
+    """Replace the parameter of a slice by `value`, in each shape in which the body reads it."""
     elements = parameter
     while elements.op is Op.RESHAPE:
         elements = elements.source
     row = make_reshape(value, elements.shape)
     body = draft.body.substitute({elements: row})
-    # What is left reads a part of the memory behind the slice.
-    left = [param for param in body.iter_ops(Op.PARAM) if param.arg.slot == slot]
-    draft.set_body(body.substitute({param: _pad_to(row, param.arg.size) for param in left}))
+    # The remaining PARAMs read the memory of the slice, which is allocated for the maximum size.
+    params = [param for param in body.iter_ops(Op.PARAM) if param.arg.slot == slot]
+    draft.set_body(body.substitute({param: _pad_to(row, param.arg.size) for param in params}))
 
 
 def _pad_to(row: UOp, size: int) -> UOp:
@@ -65,7 +65,7 @@ def _pad_to(row: UOp, size: int) -> UOp:
 
 
 def _pad(x: UOp, first: int) -> UOp:
-    """`x` with as many elements along each axis from `first` on as there can be."""
+    """Pad the axes of `x` from `first` on to their maximum sizes."""
     return make_pad(
         x, [(0, 0 if i < first else max_size(size) - size) for i, size in enumerate(x.shape)]
     )
