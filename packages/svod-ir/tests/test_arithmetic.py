@@ -239,7 +239,7 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("op", list(FUNCTIONS), ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
-def test_functions_are_those_of_mathematics(op: Op, dtype: DType) -> None:
+def test_functions_agree_with_math(op: Op, dtype: DType) -> None:
     x = np.array([0.25, 0.5, 1, 1.5, 2, 3, 4], dtype=dtype.numpy)
     with quiet():
         found = apply_elementwise(op, dtype, dtype, (x,)).astype(np.float64)
@@ -357,7 +357,7 @@ def test_random_floats_and_large_integers_cast_with_one_rounding(dtype: DType) -
             np.testing.assert_array_equal(found, values.astype(np.float32).astype(np.float64))
 
 
-def test_bits_are_reinterpreted_and_regrouped() -> None:
+def test_bitcast_reinterprets_and_regroups_lanes() -> None:
     assert reinterpret(np.float32(1.0), uint32) == 0x3F800000
     assert reinterpret(np.uint16(0x3F80), bfloat16) == ml_dtypes.bfloat16(1)
     assert reinterpret(np.array([[1.0, -2.0]], np.float32), int32).shape == (1, 2)
@@ -370,7 +370,7 @@ def test_bits_are_reinterpreted_and_regrouped() -> None:
 
 @pytest.mark.parametrize("op", sorted(REDUCTIONS, key=lambda o: o.name), ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_the_identity_changes_nothing(op: Op, dtype: DType) -> None:
+def test_combining_with_the_identity_changes_nothing(op: Op, dtype: DType) -> None:
     with quiet():
         for value in _samples(dtype):
             if op is Op.MAX and value == -math.inf and dtype is float8_e4m3:
@@ -397,7 +397,7 @@ def test_integer_power_is_defined_for_negative_exponents() -> None:
 
 @pytest.mark.parametrize("dtype", [float16, float32, float64])
 @pytest.mark.parametrize(("x", "expected"), [(-0.0, 0.0), (-math.inf, math.inf), (4.0, 2.0)])
-def test_a_single_power_of_one_half_is_that_of_c_and_no_root(
+def test_a_scalar_power_of_one_half_is_pow_as_in_c_not_sqrt(
     dtype: DType, x: float, expected: float
 ) -> None:
     kind = {float16: np.float16, float32: np.float32, float64: np.float64}[dtype]

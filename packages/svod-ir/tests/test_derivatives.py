@@ -41,12 +41,12 @@ from svod_ir.testing.nodes import buffer
 _SHAPE = (2, 3)
 
 
-def test_each_op_of_a_graph_has_a_derivative_or_a_reason_why_not() -> None:
+def test_each_op_of_a_graph_has_a_derivative_or_a_reason() -> None:
     graph_ops = {op for op, row in TABLE.items() if "graph" in row.stages.split()}
     assert set(DERIVATIVES) == graph_ops
 
 
-def test_each_function_of_floats_has_a_derivative_but_those_of_bits_and_truth() -> None:
+def test_each_function_of_floats_has_a_derivative_except_bitwise_and_boolean_ones() -> None:
     without = {
         op
         for op in DERIVATIVES
@@ -96,12 +96,12 @@ def _check(make: Callable[[UOp], UOp], values: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("op", sorted((op for op in UNARY if takes(op, float64)), key=str))
-def test_functions_agree_with_differences(op: Op) -> None:
+def test_functions_agree_with_finite_differences(op: Op) -> None:
     _check(lambda x: make_alu(op, x), np.abs(_VALUES) if op in _POSITIVE else _VALUES)
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.POW, Op.MAX, Op.MIN])
-def test_operators_agree_with_differences_by_both_operands(op: Op) -> None:
+def test_operators_agree_with_finite_differences_by_both_operands(op: Op) -> None:
     values = np.abs(_VALUES) if op is Op.POW else _VALUES
     _check(lambda x: make_alu(op, x, make_alu(Op.SIN, x)), values)
     _check(lambda x: make_alu(op, make_alu(Op.EXP, x), make_alu(Op.SIN, x)), values)
@@ -109,7 +109,7 @@ def test_operators_agree_with_differences_by_both_operands(op: Op) -> None:
 
 
 @pytest.mark.parametrize("op", [Op.ADD, Op.MUL, Op.MAX, Op.MIN])
-def test_reductions_and_scans_agree_with_differences(op: Op) -> None:
+def test_reductions_and_scans_agree_with_finite_differences(op: Op) -> None:
     _check(lambda x: make_reduce_axis(make_reshape(x, _SHAPE), op, (1,)), _VALUES)
     _check(lambda x: make_reduce_axis(make_reshape(x, _SHAPE), op, (0, 1)), _VALUES)
     _check(lambda x: make_scan_axis(make_reshape(x, _SHAPE), op, 1), _VALUES)
@@ -156,7 +156,7 @@ def test_powers_of_zero_have_derivatives_without_nan() -> None:
         assert back == along == [wanted, exponent * 2.0 ** (exponent - 1)]
 
 
-def test_gathers_and_scatters_agree_with_differences() -> None:
+def test_gathers_and_scatters_agree_with_finite_differences() -> None:
     places = make_alu(Op.MOD, make_iota(4, int64), UOp.const(int64, 3))
     _check(lambda x: make_gather(make_reshape(x, _SHAPE), places, 1), _VALUES)
     _check(
@@ -165,7 +165,7 @@ def test_gathers_and_scatters_agree_with_differences() -> None:
     )
 
 
-def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
+def test_a_custom_rule_replaces_the_derivative_of_its_value() -> None:
     rule = GradientRule(
         "three", lambda node, cotangent, wanted: (cotangent.alu(Op.MUL, UOp.const(float64, 3)),)
     )
@@ -179,7 +179,7 @@ def test_a_rule_stands_in_place_of_the_nodes_of_its_value() -> None:
     assert np.asarray(evaluate(along, given)).tolist() == [3.0, 6.0, 12.0]
 
 
-def test_a_rule_may_give_the_tangent() -> None:
+def test_a_rule_may_define_the_tangent() -> None:
     rule = GradientRule(
         "two_and_three",
         lambda node, cotangent, wanted: (cotangent * 2.0,),
@@ -221,7 +221,7 @@ def test_the_graph_below_a_constant_is_not_walked() -> None:
     assert np.asarray(evaluate(found, {memory: np.ones(3)})).tolist() == [2 * np.e] * 3
 
 
-def test_a_rule_that_was_read_from_text_is_not_known() -> None:
+def test_a_rule_parsed_from_text_is_unknown() -> None:
     x = make_traced(buffer(0, 3, float64))
     y = make_gradient(make_alu(Op.EXP, x), (x,), GradientRule("of_another_process"))
     assert parse_graph(print_graph(y)) is y
@@ -229,7 +229,7 @@ def test_a_rule_that_was_read_from_text_is_not_known() -> None:
         make_cotangents([y], [y], [x])
 
 
-def test_nothing_flows_through_integers_and_bits_are_refused() -> None:
+def test_no_derivative_flows_through_integers_and_bitcasts_are_errors() -> None:
     x = make_traced(buffer(0, 3, float64))
     whole = x.cast(int64).cast(float64)
     assert make_cotangents([whole], [whole], [x]) == (None,)

@@ -105,7 +105,7 @@ def test_a_where_of_a_scalar_condition_has_the_shape_of_both_sides(condition: bo
     assert evaluate(total, {buffer(3, 1, bool_): np.array([condition])}) == 24.0
 
 
-def test_gather_gives_zero_outside() -> None:
+def test_gather_is_zero_out_of_bounds() -> None:
     positions = buffer(2, 4, int32)
     node = make_gather(X, make_reshape(positions, (2, 2)), 1)
     found = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
@@ -115,7 +115,7 @@ def test_gather_gives_zero_outside() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outside(
+def test_scatter_add_sums_equal_indices_and_ignores_out_of_bounds_ones(
     dtype: DType,
 ) -> None:
     x, positions = buffer(3, 8, dtype), buffer(2, 4, int32)
@@ -127,7 +127,7 @@ def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outsid
     np.testing.assert_array_equal(found, expected)
 
 
-def test_gather_from_an_empty_axis_gives_zeros() -> None:
+def test_gather_from_an_empty_axis_is_zero() -> None:
     empty, positions = buffer(3, 0), buffer(2, 3, int32)
     found = evaluate(
         make_gather(empty, positions, 0),
@@ -137,7 +137,7 @@ def test_gather_from_an_empty_axis_gives_zeros() -> None:
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_reductions_of_nothing_give_their_identity(dtype: DType) -> None:
+def test_empty_reductions_return_the_identity(dtype: DType) -> None:
     empty = make_reshape(buffer(4, 0, dtype), (2, 0))
     for op, value in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, dtype.min), (Op.MIN, dtype.max)):
         found = evaluate(
@@ -188,7 +188,7 @@ def test_variables_may_take_many_values_at_once() -> None:
     assert found.tolist() == [1, 3, 7]
 
 
-def test_a_sink_gives_a_tuple() -> None:
+def test_a_sink_evaluates_to_a_tuple() -> None:
     first, second = evaluate(UOp.sink(X, make_reduce_axis(X, Op.ADD, (0, 1, 2))), {A: DATA})
     np.testing.assert_array_equal(first, CUBE)
     assert second.reshape(()) == DATA.sum()
@@ -217,7 +217,7 @@ def test_a_view_reads_bytes() -> None:
         ('CHECK i32 i32(%x) ["take", 0, 2]', CUBE.astype(np.int32)),
     ],
 )
-def test_values_of_devices_and_of_what_only_says_something(line: str, expected: np.ndarray) -> None:
+def test_copies_and_marks_keep_their_values(line: str, expected: np.ndarray) -> None:
     found = _run(
         parse_graph(f"""
         %a = BUFFER f32 [1, 24, "CPU"]
@@ -241,7 +241,7 @@ def test_an_assignment_writes_the_view_of_its_buffer() -> None:
     np.testing.assert_array_equal(found, np.full((1, 2, 3), 100, np.float32))
 
 
-def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None:
+def test_readers_not_ordered_after_an_assignment_see_the_old_value() -> None:
     data = DATA.copy()
     assigned = assign(A, A + 1.0)
     new, old = evaluate(UOp.sink(assigned, A * 2.0), {A: data})
@@ -257,7 +257,7 @@ def test_a_reader_after_an_assignment_sees_it() -> None:
     np.testing.assert_array_equal(evaluate(A.after(twice), {A: data}), (DATA + 1) * 2)
 
 
-def test_an_assignment_through_padding_writes_what_is_there() -> None:
+def test_an_assignment_through_padding_writes_only_existing_elements() -> None:
     data = np.zeros(3, np.float32)
     memory = buffer(10, 3)
     target = make_pad(memory, [(1, 1)])
@@ -290,7 +290,7 @@ def test_a_matmul_kernel() -> None:
     np.testing.assert_array_equal(out, a @ b)
 
 
-def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
+def test_nested_reductions_over_one_range_are_separate_loops() -> None:
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     text = """
         %out = PARAM f32 [0, 4]
@@ -325,7 +325,7 @@ def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
 
 
 @pytest.mark.parametrize("loops", ["%k, %i", "%i, %k"])
-def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
+def test_a_scan_combines_the_previous_iterations(loops: str) -> None:
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     text = f"""
         %out = PARAM f32 [0, 15]
@@ -362,14 +362,14 @@ FIBONACCI = """
 
 
 @pytest.mark.parametrize("order", ["%store, %step", "%step, %store"])
-def test_a_loop_carries_values_that_are_all_renewed_at_once(order: str) -> None:
+def test_carries_of_a_loop_are_updated_simultaneously(order: str) -> None:
     seen = np.zeros((7, 2), np.int32)
     last = _run_kernel(FIBONACCI.format(trips=7, order=order), np.zeros(2, np.int32), seen)
     assert seen.T.tolist() == [[1, 1, 2, 3, 5, 8, 13], [1, 2, 3, 5, 8, 13, 21]]
     assert last.tolist() == [13, 21]
 
 
-def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
+def test_carries_are_reset_whenever_the_loop_starts() -> None:
     text = """
         %last = PARAM i32 [0, 3]
         %i = RANGE index 3 [0, LOOP]
@@ -387,7 +387,7 @@ def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
 
 
 @pytest.mark.parametrize(("trips", "expected"), [(100, 16), (3, 8), (0, 1)])
-def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: int) -> None:
+def test_leave_ends_a_loop_after_the_iteration(trips: int, expected: int) -> None:
     text = f"""
         %last = PARAM i32 [0, 1]
         %t = RANGE index {trips} [0, SCAN]
@@ -405,7 +405,7 @@ def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: i
     assert _run_kernel(text, np.zeros(1, np.int32)).tolist() == [expected]
 
 
-def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
+def test_carries_of_an_empty_loop_keep_their_initial_values() -> None:
     last = _run_kernel(
         FIBONACCI.format(trips=0, order="%store, %step"),
         np.zeros(2, np.int32),
@@ -415,7 +415,7 @@ def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> Non
 
 
 @pytest.mark.parametrize(("trips", "terms", "expected"), [(2, 0, [1, 1]), (0, 3, [7, 7])])
-def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
+def test_an_empty_loop_writes_no_memory_and_reduces_to_the_identity(
     trips: int, terms: int, expected: list[int]
 ) -> None:
     text = f"""
@@ -432,7 +432,7 @@ def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
     assert out.tolist() == expected
 
 
-def test_a_stored_value_is_read_by_its_position() -> None:
+def test_a_stored_value_is_read_by_its_index() -> None:
     nodes = parse_nodes("""
         %a = BUFFER f32 [1, 24, "CPU"]
         %i = RANGE index 2 [0, LOOP]
@@ -480,7 +480,7 @@ def test_calls_run_their_bodies_on_their_arguments() -> None:
         ("%out[%i], 0", 3, "out of range"),
     ],
 )
-def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discards_it(
+def test_an_out_of_bounds_access_is_an_error_unless_gated_or_discarded_by_where(
     store: str, size: int, expected: list[int] | str
 ) -> None:
     text = f"""
@@ -499,7 +499,7 @@ def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discar
         _run_kernel(text, *arrays)
 
 
-def test_memory_that_nobody_wrote_shows() -> None:
+def test_uninitialized_memory_is_visible() -> None:
     text = """
         %out = PARAM f32 [0, 1]
         %register = DEFINE_REG f32 [0, 1]
@@ -553,7 +553,7 @@ def test_an_open_loop_is_an_error() -> None:
         ("%less = %v < 2.5", [True, True, False, False]),
     ],
 )
-def test_vectors_are_made_taken_apart_and_joined(line: str, expected: object) -> None:
+def test_vectors_are_built_extracted_and_concatenated(line: str, expected: object) -> None:
     assert evaluate(parse_graph(f"%v = VECTORIZE f32x4 1, 2, 3, 4\n{line}")).tolist() == expected
 
 
@@ -639,7 +639,7 @@ def test_a_variable_without_a_value_is_an_error() -> None:
         evaluate(UOp.variable("n", 0, 9) + 1)
 
 
-def test_what_has_no_meaning_of_its_own_is_an_error() -> None:
+def test_an_op_without_reference_semantics_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="CUSTOM has no reference semantics"):
         evaluate(parse_graph('CUSTOM f32 1 ["text"]'))
 
@@ -707,9 +707,7 @@ def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> No
     assert found.shape == graph.shape
 
 
-def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_come_after_one() -> (
-    None
-):
+def test_loops_over_tensors_read_the_version_before_all_writes_unless_ordered_after_one() -> None:
     graph = parse_graph("""
         %x = PARAM f32 [0, 4, "CPU"]
         %i = RANGE index 4 [0, LOOP]
@@ -729,7 +727,7 @@ def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_co
     ]
 
 
-def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:
+def test_shards_of_different_sizes_are_concatenated() -> None:
     shards = [UOp(Op.BUFFER, int32, (), BufferArg(n, n, f"CPU:{n}")) for n in (1, 2)]
     found = evaluate(
         UOp(Op.MSTACK, int32, tuple(shards)),
@@ -738,7 +736,7 @@ def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:
     assert found.tolist() == [7, 8, 9]
 
 
-def test_a_state_of_memory_is_read_as_it_is_before_later_assignments() -> None:
+def test_a_version_of_memory_is_read_before_later_assignments() -> None:
     memory = buffer(1, 4)
     first = memory.after(assign(memory, memory * 2.0))
     second = first.source.after(assign(make_shrink(first, [(0, 2)]), UOp.const(float32, 7)))

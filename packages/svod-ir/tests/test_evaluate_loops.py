@@ -68,13 +68,13 @@ def test_a_scan_carries_and_stacks(is_reversed: bool) -> None:
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 7])
-def test_the_number_of_iterations_may_be_computed(count: int) -> None:
+def test_the_trip_count_may_be_computed(count: int) -> None:
     init, limit = tensor(1, 3), tensor(2, dtype=int64)
     (last,) = make_loop(UOp.sink(make_parameter(init, 0) + 1.0), limit, (init,), n_carried=1)
     np.testing.assert_array_equal(run(last, b1=START, b2=np.int64(count)), START + max(count, 0))
 
 
-def test_without_an_iteration_the_initial_values_are_left_and_nothing_is_stacked() -> None:
+def test_an_empty_loop_returns_the_initial_values_and_stacks_nothing() -> None:
     init = tensor(1, 3)
     inside = make_parameter(init, 0)
     last, stacked = make_loop(UOp.sink(inside + 1.0, inside * 2.0), 0, (init,), n_carried=1)
@@ -82,7 +82,7 @@ def test_without_an_iteration_the_initial_values_are_left_and_nothing_is_stacked
     assert run(stacked, b1=START).shape == (0, 3)
 
 
-def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() -> None:
+def test_the_counter_counts_iterations_in_the_order_of_execution() -> None:
     init, table = tensor(1, 3), tensor(2, 4)
     counter = make_counter("loop_counter_0", 4)
     entry = make_reshape(
@@ -96,7 +96,7 @@ def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() 
     np.testing.assert_array_equal(run(numbers, b1=START, b2=[2.0, 3.0, 5.0, 7.0]), [3, 2, 1, 0])
 
 
-def test_a_conditional_loop_ends_after_the_iteration_that_says_so() -> None:
+def test_a_conditional_loop_ends_after_an_iteration_with_a_false_condition() -> None:
     init = tensor(1)
     following = make_parameter(init, 0) * 2.0
     (last,) = make_loop(
@@ -105,7 +105,7 @@ def test_a_conditional_loop_ends_after_the_iteration_that_says_so() -> None:
     assert run(last, b1=np.float32(3.0)) == 192.0
 
 
-def test_what_is_carried_may_change_places() -> None:
+def test_carries_may_be_swapped() -> None:
     x, y = tensor(1, 3), tensor(2, 3)
     swapped = make_loop(
         UOp.sink(make_parameter(y, 1), make_parameter(x, 0)), 3, (x, y), n_carried=2
@@ -149,7 +149,7 @@ def test_loops_nest_and_inner_ones_may_read_the_counter_of_outer_ones() -> None:
     np.testing.assert_array_equal(run(last, b1=START), expected)
 
 
-def test_variables_that_are_bound_among_the_operands_reach_the_body() -> None:
+def test_variables_bound_by_operands_reach_the_body() -> None:
     init, n = tensor(1, 3), UOp.variable("n", 1, 9)
     bound = bind(n, 5)
     (last,) = make_loop(
@@ -172,7 +172,7 @@ def test_sizes_may_be_variables() -> None:
     np.testing.assert_array_equal(run(doubled, b1=ROWS), ROWS[:2] * 2)
 
 
-def test_shards_are_operands_of_their_own() -> None:
+def test_shards_are_separate_operands() -> None:
     x = UOp(
         Op.MULTI,
         float32,
@@ -197,7 +197,7 @@ def test_shards_are_operands_of_their_own() -> None:
 @pytest.mark.parametrize(
     ("choice", "expected"), [(-5, START), (0, START), (1, -START), (2, START * 2), (9, START * 2)]
 )
-def test_a_switch_takes_the_nearest_of_its_bodies(choice: int, expected: np.ndarray) -> None:
+def test_the_index_of_a_switch_is_clipped(choice: int, expected: np.ndarray) -> None:
     x, where = tensor(1, 3), tensor(2, dtype=int32)
     inside = make_parameter(x, 0)
     (found,) = make_switch(
@@ -206,7 +206,7 @@ def test_a_switch_takes_the_nearest_of_its_bodies(choice: int, expected: np.ndar
     np.testing.assert_array_equal(run(found, b1=START, b2=np.int32(choice)), expected)
 
 
-def test_slices_of_memory_are_slices_of_what_lies_in_it() -> None:
+def test_memory_can_be_sliced() -> None:
     loop = parse_graph("""
         %0 = CONST index [4]
         %1 = PARAM f32 [0, 3, "CPU"]

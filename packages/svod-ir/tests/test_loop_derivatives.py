@@ -78,7 +78,9 @@ def choose(x: UOp, xs: UOp, weight: UOp, *, is_reversed: bool) -> UOp:
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("make", [repeat, choose])
-def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed: bool) -> None:
+def test_both_modes_agree_with_finite_differences(
+    make: Callable[..., UOp], is_reversed: bool
+) -> None:
     memories = [buffer(n, size, float64) for n, size in enumerate((3, 6, 3))]
     values = [STATE, SLICES.reshape(-1), STATE + 1]
     x, xs, weight = (make_traced(m) for m in memories)
@@ -110,7 +112,7 @@ def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed
     assert total == pytest.approx(expected, rel=1e-7)
 
 
-def test_the_fewest_bytes_are_kept() -> None:
+def test_residuals_have_the_fewest_bytes() -> None:
     state, other = buffer(0, 64, float64), buffer(1, 64, float64)
     product = make_reduce_axis(make_reshape(make_alu(Op.MUL, state, other), (2, 32)), Op.ADD, (1,))
     made = make_alu(Op.EXP, product)
@@ -121,7 +123,7 @@ def test_the_fewest_bytes_are_kept() -> None:
     assert choose_kept([other], {state}, {state}, set()) == []
 
 
-def test_what_is_kept_saves_reading_slices() -> None:
+def test_the_choice_of_residuals_counts_rereading_slices() -> None:
     state, row = buffer(0, 64, float64), buffer(1, 2, float64)
     product = make_reduce_axis(make_reshape(state, (2, 32)), Op.ADD, (1,))
     made = make_alu(Op.EXP, make_alu(Op.ADD, make_reshape(product, (2,)), row))
@@ -130,7 +132,7 @@ def test_what_is_kept_saves_reading_slices() -> None:
     assert choose_kept([made, row], {state}, {state, row}, set()) == [made]
 
 
-def test_what_is_kept_lies_as_it_is_computed() -> None:
+def test_residuals_are_stored_in_the_computed_order() -> None:
     state = buffer(0, 64, float64)
     square = make_reshape(state, (8, 8))
     turned = make_permute(square, (1, 0))
@@ -152,7 +154,7 @@ def test_marks_in_bodies_are_dropped_from_what_is_computed() -> None:
     assert drop_marks(plain) is plain
 
 
-def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() -> None:
+def test_a_rule_that_builds_a_loop_may_use_the_counter_of_the_outer_loop() -> None:
     """Derivatives in a body, by a rule that makes loops and knows of none around it; in both modes,
     and twice.
     """

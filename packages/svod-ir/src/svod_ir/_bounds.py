@@ -1,8 +1,8 @@
 """Bounds of the values of nodes (interval analysis).
 
 `UOp.bounds` calls `infer_bounds` once for each node, after its operands. The interval is sound: no
-execution yields a value outside it. The interval of a vector contains every lane, that of a tensor
-every element.
+execution yields a value outside it. The interval of a vector contains every lane, the interval of
+a tensor every element.
 
 - An integer result that may wrap has the whole range of its dtype.
 - Arithmetic of dtype `index` is assumed not to overflow 64 bits: it counts elements of memory.

@@ -1,4 +1,4 @@
-"""Checked constructors of nodes, which fold what is cheap to fold.
+"""Checked constructors of nodes, with cheap constant folding.
 
 Folding here is limited to integer constants and to identities that graphs would otherwise be full
 of; simplification proper is in `svod_schedule.symbolic`.

@@ -327,8 +327,8 @@ def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
 
 
 def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """Map the sharded axis if it is the outermost one of the merged axes; its image is the
-    outermost one of the split axes.
+    """Map the sharded axis if it is the outermost merged axis; its image is the outermost
+    split axis.
     """
     old, new = node.src[0].shape, node.shape
     kept = _unchanged_axis(old, new, axis)

@@ -67,7 +67,7 @@ class Rule:
         return None
 
     def get_matcher(self, pattern: Pattern) -> Matcher:
-        """The compiled form of one of the patterns, for nodes that its `accepts_ops` accepts."""
+        """The compiled form of a pattern, for nodes that its `accepts_ops` accepts."""
         matcher = self._matchers.get(pattern)
         if matcher is None:
             matcher = self._matchers[pattern] = compile_pattern(pattern, self.fn)

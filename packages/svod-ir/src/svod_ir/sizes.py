@@ -10,7 +10,7 @@ collected and ordered:
     max(n, n + 1)          n + 1
     min(n, 2)              n - max(n - 2, 0)
 
-The order looks at names and not at values, so that a size keeps its form when its variables are
+The order depends on names and not on values, so that a size keeps its form when its variables are
 bound or freed.
 
 Example:

@@ -181,7 +181,7 @@ class Target:
 
     def __post_init__(self) -> None:
         # A renderer calls the function of rare arguments for every node of a shared op, so an op
-        # that stays for all arguments would be wrong for those that are not rare.
+        # that stays for all arguments would be wrong for common arguments.
         overlap = self.native_ops & self.shared_ops
         if overlap:
             names = ", ".join(sorted(op.name for op in overlap))

@@ -171,8 +171,8 @@ class UOp:
         kept = _kept.order
         if kept and kept[-1] is self:
             return kept.copy()
-        # The hottest loop of the compiler: the nodes above the current one, with what is left of
-        # their operands.
+        # The hottest loop of the compiler: the nodes above the current one, with the remaining
+        # operands of each.
         order: list[UOp] = []
         above: list[tuple[UOp, Iterator[UOp]]] = []
         seen: set[UOp] = {self}
