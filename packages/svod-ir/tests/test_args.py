@@ -1,4 +1,4 @@
-"""Opts as text."""
+"""Text form of opts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The checked constructors: each mistake raises where it is made, and cheap folding keeps the
-value.
-"""
+"""Checked constructors: errors for invalid operands, and constant folding."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What two expressions read alike stands for any value, and how much work an evaluation is."""
+"""Replacement of common reads by variables, and the cost of an evaluation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SINK %end ["kernel"]
 
 
 def find(root: UOp, op: Op) -> UOp:
-    (found,) = root.iter_ops(op)
-    return found
+    (actual,) = root.iter_ops(op)
+    return actual
 
 
 def test_a_common_reduction_becomes_a_variable() -> None:
@@ -46,7 +46,7 @@ def test_a_reduction_on_only_one_side_stays() -> None:
     assert hidden is not None
     (before, after) = hidden
     assert Op.REDUCE in {n.op for n in before.toposort()}
-    # What it reads is the same in both.
+    # The INDEX below the reduction is common to both sides, and becomes a variable.
     assert Op.INDEX not in {n.op for n in after.toposort()}
 
 
@@ -119,19 +119,19 @@ def find_range(kernel: UOp, number: int) -> UOp:
 
 
 def test_missing_results_are_a_change() -> None:
-    found = find_change(UOp.sink(X + 1.0, X * 2.0), UOp.sink(X + 1.0))
-    assert found is not None
-    assert found.problem == "1 results, expected 2"
+    actual = find_change(UOp.sink(X + 1.0, X * 2.0), UOp.sink(X + 1.0))
+    assert actual is not None
+    assert actual.problem == "1 results, expected 2"
 
 
 def test_a_change_names_the_result_that_differs() -> None:
     graph = UOp.sink(X + 1.0, X * 2.0)
-    found = find_change(
+    actual = find_change(
         graph, UOp.sink(X + 1.0, X * 3.0), inputs={buffer(1, 12): np.ones(12, np.float32)}
     )
-    assert found is not None
-    assert found.node is graph.src[1]
-    assert found.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
+    assert actual is not None
+    assert actual.node is graph.src[1]
+    assert actual.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
 
 
 LOADS = """

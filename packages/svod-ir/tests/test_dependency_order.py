@@ -46,6 +46,6 @@ def test_each_index_follows_its_predecessors(data: st.DataObject, n: int) -> Non
         for earlier in allowed
     ]
     order = sort_by_dependencies(predecessors)
-    place = {position: i for i, position in enumerate(order)}
+    index = {position: i for i, position in enumerate(order)}
     assert sorted(order) == list(range(n))
-    assert all(place[p] < place[i] for i in range(n) for p in predecessors[i])
+    assert all(index[p] < index[i] for i in range(n) for p in predecessors[i])

@@ -1,5 +1,5 @@
 """The table of derivatives, against the table of ops and against finite differences of the
-reference meaning.
+reference semantics.
 """
 
 from __future__ import annotations
@@ -80,19 +80,19 @@ def _check(make: Callable[[UOp], UOp], values: np.ndarray) -> None:
 
     tangent, cotangent = buffer(1, values.size, float64), buffer(2, weight.size, float64)
     (along,) = make_tangents([y], [x], [tangent])
-    found = (
+    actual = (
         0.0 if along is None else np.asarray(evaluate(along, {memory: flat, tangent: direction}))
     )
-    assert np.sum(found * weight) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert np.sum(actual * weight) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
     (back,) = make_cotangents([y], [make_reshape(cotangent, y.shape)], [x])
     assert back is None or back.shape == x.shape
-    found = (
+    actual = (
         0.0
         if back is None
         else np.asarray(evaluate(back, {memory: flat, cotangent: weight.reshape(-1)}))
     )
-    assert np.sum(found * direction) == pytest.approx(expected, rel=1e-6, abs=1e-8)
+    assert np.sum(actual * direction) == pytest.approx(expected, rel=1e-6, abs=1e-8)
 
 
 @pytest.mark.parametrize("op", sorted((op for op in UNARY if takes(op, float64)), key=str))
@@ -123,10 +123,10 @@ def _differentiate(
     memory, ones = buffer(0, len(values), float64), buffer(1, len(values), float64)
     x = make_traced(memory)
     y = make(x)
-    given = {memory: np.array(values), ones: np.ones(len(values))}
+    inputs = {memory: np.array(values), ones: np.ones(len(values))}
     (along,) = make_tangents([y], [x], [ones])
     (back,) = make_cotangents([y], [make_constant_like(y, 1)], [x])
-    return np.asarray(evaluate(back, given)).tolist(), np.asarray(evaluate(along, given)).reshape(
+    return np.asarray(evaluate(back, inputs)).tolist(), np.asarray(evaluate(along, inputs)).reshape(
         -1
     ).tolist()
 
@@ -150,10 +150,10 @@ def test_powers_of_zero_have_derivatives_without_nan() -> None:
     zero = UOp.const(float64, 0.0)
     assert _differentiate(lambda y: make_alu(Op.POW, zero, y), exponents) == ([0.0] * 4, [0.0] * 4)
     expected = [0.0, 1.0, 0.0]
-    for exponent, wanted in zip([0.0, 1.0, 2.0], expected, strict=True):
+    for exponent, target in zip([0.0, 1.0, 2.0], expected, strict=True):
         number = UOp.const(float64, exponent)
         back, along = _differentiate(lambda x, n=number: make_alu(Op.POW, x, n), [0.0, 2.0])
-        assert back == along == [wanted, exponent * 2.0 ** (exponent - 1)]
+        assert back == along == [target, exponent * 2.0 ** (exponent - 1)]
 
 
 def test_gathers_and_scatters_agree_with_finite_differences() -> None:
@@ -174,9 +174,9 @@ def test_a_custom_rule_replaces_the_derivative_of_its_value() -> None:
     y = make_gradient(make_alu(Op.EXP, x), (x,), rule)
     (back,) = make_cotangents([y], [cotangent], [x])
     (along,) = make_tangents([y], [x], [cotangent])
-    given = {memory: np.ones(3), cotangent: np.array([1.0, 2.0, 4.0])}
-    assert np.asarray(evaluate(back, given)).tolist() == [3.0, 6.0, 12.0]
-    assert np.asarray(evaluate(along, given)).tolist() == [3.0, 6.0, 12.0]
+    inputs = {memory: np.ones(3), cotangent: np.array([1.0, 2.0, 4.0])}
+    assert np.asarray(evaluate(back, inputs)).tolist() == [3.0, 6.0, 12.0]
+    assert np.asarray(evaluate(along, inputs)).tolist() == [3.0, 6.0, 12.0]
 
 
 def test_a_rule_may_define_the_tangent() -> None:
@@ -199,15 +199,15 @@ def test_a_cotangent_of_zero_has_a_derivative_where_the_factor_is_finite() -> No
     product = scale_guarded(cotangent, factor)
     again = scale_guarded(product, factor)
     one = make_constant_like(product, 1)
-    given = {memory: np.array([0.0, 0.0, 2.0]), factor: np.array([3.0, np.inf, 5.0])}
+    inputs = {memory: np.array([0.0, 0.0, 2.0]), factor: np.array([3.0, np.inf, 5.0])}
     for value, expected in ((product, [3.0, 0.0, 5.0]), (again, [9.0, 0.0, 25.0])):
         (back,), (along,) = (
             make_cotangents([value], [one], [cotangent]),
             make_tangents([value], [cotangent], [one]),
         )
-        assert np.asarray(evaluate(back, given)).tolist() == expected
-        assert np.asarray(evaluate(along, given)).tolist() == expected
-    assert np.asarray(evaluate(again, given)).tolist() == [0.0, 0.0, 50.0]
+        assert np.asarray(evaluate(back, inputs)).tolist() == expected
+        assert np.asarray(evaluate(along, inputs)).tolist() == expected
+    assert np.asarray(evaluate(again, inputs)).tolist() == [0.0, 0.0, 50.0]
 
 
 def test_the_graph_below_a_constant_is_not_walked() -> None:
@@ -215,10 +215,10 @@ def test_the_graph_below_a_constant_is_not_walked() -> None:
     x = make_traced(memory)
     y = make_alu(Op.EXP, x)
     z = make_alu(Op.MUL, y, x)
-    (found,) = make_cotangents([z], [make_constant_like(z, 1)], [x], [y])
-    assert np.asarray(evaluate(found, {memory: np.zeros(3)})).tolist() == [1.0, 1.0, 1.0]
-    (found,) = make_cotangents([z], [make_constant_like(z, 1)], [x])
-    assert np.asarray(evaluate(found, {memory: np.ones(3)})).tolist() == [2 * np.e] * 3
+    (actual,) = make_cotangents([z], [make_constant_like(z, 1)], [x], [y])
+    assert np.asarray(evaluate(actual, {memory: np.zeros(3)})).tolist() == [1.0, 1.0, 1.0]
+    (actual,) = make_cotangents([z], [make_constant_like(z, 1)], [x])
+    assert np.asarray(evaluate(actual, {memory: np.ones(3)})).tolist() == [2 * np.e] * 3
 
 
 def test_a_rule_parsed_from_text_is_unknown() -> None:
@@ -231,8 +231,8 @@ def test_a_rule_parsed_from_text_is_unknown() -> None:
 
 def test_no_derivative_flows_through_integers_and_bitcasts_are_errors() -> None:
     x = make_traced(buffer(0, 3, float64))
-    whole = x.cast(int64).cast(float64)
-    assert make_cotangents([whole], [whole], [x]) == (None,)
+    full = x.cast(int64).cast(float64)
+    assert make_cotangents([full], [full], [x]) == (None,)
     bits = x.bitcast(int64).bitcast(float64)
     with pytest.raises(NotDifferentiableError, match="bits have no derivative"):
         make_cotangents([bits], [bits], [x])

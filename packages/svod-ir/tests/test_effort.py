@@ -1,4 +1,4 @@
-"""How many examples are drawn is one number, that of the profile."""
+"""Number of random examples, set by the profile."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_tests_of_consecutive_indices_cover_all_cases(drawn: int, step: int) -> 
     settings.register_profile("of this test", max_examples=drawn)
     settings.load_profile("of this test")
     cases = list(range(10))
-    assert [take_share(cases, place) for place in range(step)] == [
-        cases[place::step] for place in range(step)
+    assert [take_share(cases, index) for index in range(step)] == [
+        cases[index::step] for index in range(step)
     ]
     assert take_share(cases, step + 1) == take_share(cases, 1)
     assert take_share(cases[:1], 3) == cases[:1]

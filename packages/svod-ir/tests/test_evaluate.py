@@ -86,10 +86,10 @@ def _run(node: UOp) -> np.ndarray:
     ids=lambda v: v.op.name if isinstance(v, UOp) else "",
 )
 def test_tensor_ops_do_what_numpy_does(node: UOp, expected: np.ndarray) -> None:
-    found = _run(node)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-    assert found.shape == expected.shape
+    actual = _run(node)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    assert actual.shape == expected.shape
 
 
 @pytest.mark.parametrize("condition", [True, False])
@@ -108,10 +108,10 @@ def test_a_where_of_a_scalar_condition_has_the_shape_of_both_sides(condition: bo
 def test_gather_is_zero_out_of_bounds() -> None:
     positions = buffer(2, 4, int32)
     node = make_gather(X, make_reshape(positions, (2, 2)), 1)
-    found = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
+    actual = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
     expected = np.zeros((2, 2, 2, 4), np.float32)
     expected[:, 0, 0], expected[:, 1, 1] = CUBE[:, 2], CUBE[:, 0]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
@@ -121,38 +121,38 @@ def test_scatter_add_sums_equal_indices_and_ignores_out_of_bounds_ones(
     x, positions = buffer(3, 8, dtype), buffer(2, 4, int32)
     node = make_scatter_add(make_reshape(x, (2, 4)), positions, 1, 3)
     data = np.array([[1, 0, 1, 1], [0, 1, 1, 1]]).astype(dtype.numpy)
-    found = evaluate(node, {x: data, positions: np.array([2, -1, 2, 3], np.int32)})
+    actual = evaluate(node, {x: data, positions: np.array([2, -1, 2, 3], np.int32)})
     expected = np.zeros((2, 3), dtype.numpy)
     expected[:, 2] = (True, True) if dtype.is_bool else (2, 1)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_gather_from_an_empty_axis_is_zero() -> None:
     empty, positions = buffer(3, 0), buffer(2, 3, int32)
-    found = evaluate(
+    actual = evaluate(
         make_gather(empty, positions, 0),
         {empty: np.zeros(0, np.float32), positions: np.zeros(3, np.int32)},
     )
-    np.testing.assert_array_equal(found, np.zeros(3, np.float32))
+    np.testing.assert_array_equal(actual, np.zeros(3, np.float32))
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_empty_reductions_return_the_identity(dtype: DType) -> None:
     empty = make_reshape(buffer(4, 0, dtype), (2, 0))
     for op, value in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, dtype.min), (Op.MIN, dtype.max)):
-        found = evaluate(
+        actual = evaluate(
             make_reduce_axis(empty, op, (1,)), {buffer(4, 0, dtype): np.zeros(0, dtype.numpy)}
         )
-        assert found.shape == (2, 1)
-        assert (found == dtype.numpy.type(value)).all()
+        assert actual.shape == (2, 1)
+        assert (actual == dtype.numpy.type(value)).all()
 
 
 def test_reductions_wrap_integers_and_keep_nan() -> None:
     small = buffer(5, 3, int8)
-    found = evaluate(
+    actual = evaluate(
         make_reduce_axis(small, Op.ADD, (0,)), {small: np.array([100, 100, 100], np.int8)}
     )
-    assert found.tolist() == [44]
+    assert actual.tolist() == [44]
     real = buffer(6, 3)
     data = np.array([1, np.nan, 3], np.float32)
     for op in (Op.MAX, Op.MIN, Op.ADD):
@@ -165,8 +165,8 @@ def test_reductions_wrap_integers_and_keep_nan() -> None:
 
 def test_a_sum_of_narrow_floats_is_rounded_once() -> None:
     many = buffer(8, 4096, float16)
-    found = evaluate(make_reduce_axis(many, Op.ADD, (0,)), {many: np.ones(4096, np.float16)})
-    assert found.tolist() == [4096]
+    actual = evaluate(make_reduce_axis(many, Op.ADD, (0,)), {many: np.ones(4096, np.float16)})
+    assert actual.tolist() == [4096]
 
 
 def test_symbolic_sizes_and_bound_variables() -> None:
@@ -184,8 +184,8 @@ def test_symbolic_sizes_and_bound_variables() -> None:
 
 def test_variables_may_take_many_values_at_once() -> None:
     x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
-    found = evaluate((x * 3 + y) // 2, {"x": np.array([1, 2, 3]), "y": np.array([0, 1, 5])})
-    assert found.tolist() == [1, 3, 7]
+    actual = evaluate((x * 3 + y) // 2, {"x": np.array([1, 2, 3]), "y": np.array([0, 1, 5])})
+    assert actual.tolist() == [1, 3, 7]
 
 
 def test_a_sink_evaluates_to_a_tuple() -> None:
@@ -218,7 +218,7 @@ def test_a_view_reads_bytes() -> None:
     ],
 )
 def test_copies_and_marks_keep_their_values(line: str, expected: np.ndarray) -> None:
-    found = _run(
+    actual = _run(
         parse_graph(f"""
         %a = BUFFER f32 [1, 24, "CPU"]
         %x = RESHAPE f32 %a [2, 3, 4]
@@ -226,19 +226,19 @@ def test_copies_and_marks_keep_their_values(line: str, expected: np.ndarray) -> 
         {line}
     """)
     )
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_an_assignment_writes_the_view_of_its_buffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
     assigned = assign(target, UOp.const(float32, 100))
-    found = evaluate(assigned, {A: data})
+    actual = evaluate(assigned, {A: data})
     expected = CUBE.copy()
     expected[:, :, 1] = 100
     np.testing.assert_array_equal(data.reshape(2, 3, 4), expected)
-    np.testing.assert_array_equal(found, np.full((1, 2, 3), 100, np.float32))
+    np.testing.assert_array_equal(actual, np.full((1, 2, 3), 100, np.float32))
 
 
 def test_readers_not_ordered_after_an_assignment_see_the_old_value() -> None:
@@ -266,7 +266,7 @@ def test_an_assignment_through_padding_writes_only_existing_elements() -> None:
 
 
 def _run_kernel(text: str, out: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
-    """What is in slot 0 after a kernel, with the inputs in the slots behind."""
+    """Run a kernel with inputs in slots from 1 on; return the memory of slot 0."""
     evaluate_kernel(parse_graph(text), dict(enumerate((out, *inputs))))
     return out
 
@@ -442,8 +442,8 @@ def test_a_stored_value_is_read_by_its_index() -> None:
         %q = RANGE index 2 [3, LOOP]
         %swapped = BUFFERIZE f32 %stored[%q, %p], %p, %q ["CPU"]
     """)
-    (found,) = evaluate(UOp.sink(nodes["swapped"]), {nodes["a"]: DATA})
-    np.testing.assert_array_equal(found, DATA[:6].reshape(2, 3).T * 2)
+    (actual,) = evaluate(UOp.sink(nodes["swapped"]), {nodes["a"]: DATA})
+    np.testing.assert_array_equal(actual, DATA[:6].reshape(2, 3).T * 2)
 
 
 def test_calls_run_their_bodies_on_their_arguments() -> None:
@@ -671,13 +671,13 @@ def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
         p.index(UOp.const(index, 0), lanes=dtype.lanes).load()
         for p, dtype in zip(memory, core.operand_dtypes, strict=True)
     ]
-    found = evaluate(
+    actual = evaluate(
         UOp(Op.WMMA, core.operand_dtypes[2], tuple(vectors), core),
         {0: a.reshape(-1), 1: packed, 2: total.reshape(-1)},
     )
     wide = np.float64 if core.dtypes[2].is_float else np.int64
     np.testing.assert_array_equal(
-        found.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype)
+        actual.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype)
     )
 
 
@@ -702,9 +702,9 @@ def test_a_deep_graph_needs_no_recursion() -> None:
 )
 @given(graphs())
 def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> None:
-    found = evaluate(graph, random_inputs(graph))
-    assert found.dtype == graph.dtype.numpy
-    assert found.shape == graph.shape
+    actual = evaluate(graph, random_inputs(graph))
+    assert actual.dtype == graph.dtype.numpy
+    assert actual.shape == graph.shape
 
 
 def test_loops_over_tensors_read_the_version_before_all_writes_unless_ordered_after_one() -> None:
@@ -729,11 +729,11 @@ def test_loops_over_tensors_read_the_version_before_all_writes_unless_ordered_af
 
 def test_shards_of_different_sizes_are_concatenated() -> None:
     shards = [UOp(Op.BUFFER, int32, (), BufferArg(n, n, f"CPU:{n}")) for n in (1, 2)]
-    found = evaluate(
+    actual = evaluate(
         UOp(Op.MSTACK, int32, tuple(shards)),
         {shards[0]: np.array([7], np.int32), shards[1]: np.array([8, 9], np.int32)},
     )
-    assert found.tolist() == [7, 8, 9]
+    assert actual.tolist() == [7, 8, 9]
 
 
 def test_a_version_of_memory_is_read_before_later_assignments() -> None:
@@ -742,6 +742,6 @@ def test_a_version_of_memory_is_read_before_later_assignments() -> None:
     second = first.source.after(assign(make_shrink(first, [(0, 2)]), UOp.const(float32, 7)))
     data = np.arange(4, dtype=np.float32)
     for sink in (UOp.sink(second, first + 1.0), UOp.sink(first + 1.0, second)):
-        found = dict(zip(sink.src, evaluate(sink, {memory: data.copy()}), strict=True))
-        np.testing.assert_array_equal(found[first + 1.0], data * 2 + 1)
-        np.testing.assert_array_equal(found[second], [7, 7, 4, 6])
+        actual = dict(zip(sink.src, evaluate(sink, {memory: data.copy()}), strict=True))
+        np.testing.assert_array_equal(actual[first + 1.0], data * 2 + 1)
+        np.testing.assert_array_equal(actual[second], [7, 7, 4, 6])

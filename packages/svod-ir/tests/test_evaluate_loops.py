@@ -1,4 +1,4 @@
-"""The reference meaning of LOOP and SWITCH, against loops of Python."""
+"""The reference semantics of LOOP and SWITCH, against Python loops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU"
 
 
 def run(node: UOp, **arrays: object) -> np.ndarray:
-    """The value of a graph whose BUFFERs are given by number, as `b1=array`."""
+    """Evaluate a graph with BUFFERs passed by id, as `b1=array`."""
     verify(UOp.sink(node), "graph")
     memory = {b: np.array(arrays[f"b{b.arg.id}"], b.dtype.numpy) for b in node.iter_ops(Op.BUFFER)}
     return evaluate(node, {**memory, **{k: v for k, v in arrays.items() if not k[1:].isdigit()}})
@@ -62,9 +62,9 @@ def test_a_scan_carries_and_stacks(is_reversed: bool) -> None:
     for i in reversed(range(4)) if is_reversed else range(4):
         stacked[i] = state * 0.5 + ROWS[i] - state
         state = state * np.float32(0.5) + ROWS[i]
-    found = [run(result, b1=START, b2=ROWS, b3=np.float32(0.5)) for result in results]
-    np.testing.assert_array_equal(found[0], state)
-    np.testing.assert_array_equal(found[1], stacked)
+    actual = [run(result, b1=START, b2=ROWS, b3=np.float32(0.5)) for result in results]
+    np.testing.assert_array_equal(actual[0], state)
+    np.testing.assert_array_equal(actual[1], stacked)
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 7])
@@ -189,9 +189,9 @@ def test_shards_are_separate_operands() -> None:
     last, doubled = make_loop(
         UOp.sink(total + row, row * 2.0), 4, (init, x), n_carried=1, n_sliced=1
     )
-    given = {"b1": ROWS[:, :2], "b2": ROWS[:, 2:], "b3": START[:2], "b4": START[2:]}
-    np.testing.assert_array_equal(run(last, **given), START + ROWS.sum(0))
-    np.testing.assert_array_equal(run(doubled, **given), ROWS * 2)
+    inputs = {"b1": ROWS[:, :2], "b2": ROWS[:, 2:], "b3": START[:2], "b4": START[2:]}
+    np.testing.assert_array_equal(run(last, **inputs), START + ROWS.sum(0))
+    np.testing.assert_array_equal(run(doubled, **inputs), ROWS * 2)
 
 
 @pytest.mark.parametrize(
@@ -200,10 +200,10 @@ def test_shards_are_separate_operands() -> None:
 def test_the_index_of_a_switch_is_clipped(choice: int, expected: np.ndarray) -> None:
     x, where = tensor(1, 3), tensor(2, dtype=int32)
     inside = make_parameter(x, 0)
-    (found,) = make_switch(
+    (actual,) = make_switch(
         where, [UOp.sink(inside), UOp.sink(-inside), UOp.sink(inside * 2.0)], (x,)
     )
-    np.testing.assert_array_equal(run(found, b1=START, b2=np.int32(choice)), expected)
+    np.testing.assert_array_equal(run(actual, b1=START, b2=np.int32(choice)), expected)
 
 
 def test_memory_can_be_sliced() -> None:
@@ -217,5 +217,5 @@ def test_memory_can_be_sliced() -> None:
         %6 = LOOP %0, %1, %2 [%5, 1, 1]
         %7 = RESULT f32 %6 [0]
     """)
-    found = evaluate(loop, {0: np.zeros(3, np.float32), 1: np.arange(12, dtype=np.float32)})
-    np.testing.assert_array_equal(found, [18, 22, 26])
+    actual = evaluate(loop, {0: np.zeros(3, np.float32), 1: np.arange(12, dtype=np.float32)})
+    np.testing.assert_array_equal(actual, [18, 22, 26])

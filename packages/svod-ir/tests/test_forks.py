@@ -1,4 +1,4 @@
-"""Locks in the child of a fork: free, and what they guard is whole."""
+"""Locks in a forked child: they are free, and the data that they guard is consistent."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def give_it_the_chance():
         for _ in range(10**6):
             if is_added.is_set():
                 break
-# What is registered first is called last.
+# Handlers that run before a fork are called in reverse order of registration.
 os.register_at_fork(before=give_it_the_chance)
 from svod_ir.forks import hold_across_fork
 print(run_in_child(lambda: not all(lock.acquire(blocking=False) for lock in locks)))
@@ -154,7 +154,7 @@ thread.join()
 
 
 def run_fork_amid_import(folder: Path, module: str) -> str:
-    """What a script prints that forks while another thread is in the middle of importing `module`;
+    """Output of a script that forks while another thread is in the middle of importing `module`;
     the child may import it.
     """
     (folder / f"{module}.py").write_text("""

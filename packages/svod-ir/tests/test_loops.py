@@ -1,4 +1,4 @@
-"""LOOP, SWITCH and their RESULTs: how they are made, what they derive, and what is refused."""
+"""LOOP, SWITCH and their RESULTs: construction, derived properties and errors."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def test_results_have_the_shapes_of_carries_and_stacked_values() -> None:
 
 def test_the_parts_of_a_loop_have_names() -> None:
     loop = make_sum()[0].source
-    parts = read_loop(loop)
-    assert (parts.carried, parts.sliced, parts.constants) == (
+    pieces = read_loop(loop)
+    assert (pieces.carried, pieces.sliced, pieces.constants) == (
         (loop.src[1],),
         (loop.src[2],),
         (loop.src[3],),
     )
-    assert (parts.next_values, parts.stacked) == (loop.arg.body.src[:1], loop.arg.body.src[1:])
-    assert parts.go_on is None
+    assert (pieces.next_values, pieces.stacked) == (loop.arg.body.src[:1], loop.arg.body.src[1:])
+    assert pieces.go_on is None
     assert find_count(loop) == 5
 
 
@@ -103,9 +103,9 @@ def test_sizes_that_variables_decide_are_bound_around_the_body() -> None:
     assert row.shape == (3,)
     (doubled,) = make_loop(UOp.sink(row * 2.0), bound, (rows,), n_carried=0, n_sliced=1)
     assert doubled.shape == (bound, 3)
-    whole = make_parameter(rows, 0)
-    assert whole.shape == (n, 3)
-    (same,) = make_loop(UOp.sink(whole * 2.0), 7, (rows,), n_carried=1)
+    full = make_parameter(rows, 0)
+    assert full.shape == (n, 3)
+    (same,) = make_loop(UOp.sink(full * 2.0), 7, (rows,), n_carried=1)
     assert same.shape == (bound, 3)
     verify(UOp.sink(doubled, same), "graph")
 
@@ -134,9 +134,9 @@ def test_a_counter_is_a_variable_of_the_body() -> None:
 def test_a_switch_returns_the_results_of_its_bodies() -> None:
     x, choice = buffer(1, 3), buffer(2, dtype=int32)
     inside = make_parameter(x, 0)
-    (found,) = make_switch(choice, [UOp.sink(inside * 2.0), UOp.sink(-inside)], (x,))
-    assert (found.shape, found.dtype, found.placement) == ((3,), float32, "CPU")
-    verify(UOp.sink(found), "graph")
+    (actual,) = make_switch(choice, [UOp.sink(inside * 2.0), UOp.sink(-inside)], (x,))
+    assert (actual.shape, actual.dtype, actual.placement) == ((3,), float32, "CPU")
+    verify(UOp.sink(actual), "graph")
 
 
 NESTED = """
@@ -230,8 +230,8 @@ def test_computed_counts_and_choices_are_int64() -> None:
     x, number, flag = buffer(1, 3), buffer(2, dtype=int32), buffer(3, dtype=bool_)
     inside = make_parameter(x, 0)
     (last,) = make_loop(UOp.sink(-inside), number, (x,), n_carried=1)
-    (found,) = make_switch(flag, [UOp.sink(-inside), UOp.sink(inside)], (x,))
-    assert (last.source.src[0].dtype, found.source.src[0].dtype) == (int64, int64)
+    (actual,) = make_switch(flag, [UOp.sink(-inside), UOp.sink(inside)], (x,))
+    assert (last.source.src[0].dtype, actual.source.src[0].dtype) == (int64, int64)
 
 
 def test_a_carry_from_no_memory_does_not_become_sharded() -> None:
@@ -254,8 +254,8 @@ def test_bounds_hold_for_every_iteration_and_every_branch() -> None:
     )
     assert last.bounds == (3, 7)
     assert stacked.bounds == (0, 4)
-    (found,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
-    assert found.bounds == (3, 7)
+    (actual,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
+    assert actual.bounds == (3, 7)
 
 
 def test_counters_are_local_to_their_loop() -> None:

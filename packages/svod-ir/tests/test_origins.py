@@ -1,4 +1,4 @@
-"""Origins of nodes: weak labels beside the graph, handed on while it is rewritten."""
+"""Origins of nodes: weak labels beside the graph, propagated through rewrites."""
 
 from __future__ import annotations
 
@@ -101,23 +101,23 @@ def test_images_get_the_labels_of_their_node():
     node, kept = buffer() + 1, buffer(2) + 1
     with record_labels({node: frozenset((1,)), kept: frozenset((2,))}):
         images = make_images()
-        images[node] = made = (kept * 2) + 5
-        assert get_labels(made) == get_labels(made.src[0]) == {1}
+        images[node] = built = (kept * 2) + 5
+        assert get_labels(built) == get_labels(built.src[0]) == {1}
         assert get_labels(kept) == {2}
-        assert images == {node: made}
-    assert get_labels(made) == frozenset()
+        assert images == {node: built}
+    assert get_labels(built) == frozenset()
     assert not has_origins()
 
 
 def test_an_image_of_several_nodes_gets_all_their_labels():
     nodes = [buffer(number) + 1 for number in range(3)]
     labels: dict[UOp, frozenset[Hashable]] = {node: frozenset((i,)) for i, node in enumerate(nodes)}
-    made, bare = nodes[0] + nodes[1], buffer(9) * 2
+    built, bare = nodes[0] + nodes[1], buffer(9) * 2
     with record_labels(labels):
-        propagate_labels(made, nodes)
-        propagate_labels(made, nodes[:1])
+        propagate_labels(built, nodes)
+        propagate_labels(built, nodes[:1])
         propagate_labels(bare, (buffer(8),))
-        assert get_labels(made) == {0, 1, 2}
+        assert get_labels(built) == {0, 1, 2}
         assert bare not in labels
     propagate_labels(bare, nodes)
     assert needs_origin(bare)

@@ -41,9 +41,9 @@ def test_captures_are_passed_by_name_in_any_order() -> None:
     def pick(y: UOp, c: UOp, x: UOp) -> UOp:
         return UOp.sink(y, c, x)
 
-    found = pick.apply(add(alu(Op.MUL, V, number(3)), W))
-    assert found is not None
-    assert found.src == (W, number(3), V)
+    actual = pick.apply(add(alu(Op.MUL, V, number(3)), W))
+    assert actual is not None
+    assert actual.src == (W, number(3), V)
 
 
 def test_commutative_operands_match_in_both_orders() -> None:
@@ -204,7 +204,7 @@ def test_several_patterns_may_share_a_function() -> None:
 
 
 def test_every_operator_makes_a_pattern_of_its_op() -> None:
-    made = {
+    built = {
         Op.ADD: x + y,
         Op.SUB: x - y,
         Op.MUL: x * y,
@@ -227,7 +227,7 @@ def test_every_operator_makes_a_pattern_of_its_op() -> None:
         Op.WHERE: x.where(x, y),
         Op.CAST: x.cast(),
     }
-    assert all(pattern.ops == {op} for op, pattern in made.items())
+    assert all(pattern.ops == {op} for op, pattern in built.items())
 
 
 class TestRuleSet:

@@ -1,4 +1,4 @@
-"""Where values are: devices are derived from memory, and shardings from those of operands."""
+"""Placement: devices are derived from memory, and shardings from the shardings of operands."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def test_a_multi_evaluates_to_its_concatenated_shards() -> None:
     arrays = {n: np.arange(n.arg.size, dtype=np.float32) for n in ROWS.iter_ops(Op.BUFFER)}
     first, second = (a.reshape(-1, 4) for a in arrays.values())
     np.testing.assert_array_equal(evaluate(ROWS, arrays), np.concatenate([first, second]))
-    whole = {n: np.arange(20, dtype=np.float32) for n in WHOLE.iter_ops(Op.BUFFER)}
-    np.testing.assert_array_equal(evaluate(WHOLE, whole), np.arange(20).reshape(5, 4))
+    full = {n: np.arange(20, dtype=np.float32) for n in WHOLE.iter_ops(Op.BUFFER)}
+    np.testing.assert_array_equal(evaluate(WHOLE, full), np.arange(20).reshape(5, 4))
 
 
 @pytest.mark.parametrize(
@@ -175,9 +175,9 @@ def test_the_specification_knows_the_ops_of_several_devices(node: UOp, rule: str
 
 
 def test_concatenation_of_tensors() -> None:
-    parts = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
+    pieces = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
     arrays = {
-        n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)
+        n: np.arange(n.arg.size, dtype=np.float32) for p in pieces for n in p.iter_ops(Op.BUFFER)
     }
     expected = np.concatenate([a.reshape(2, -1) for a in arrays.values()], 1)
-    np.testing.assert_array_equal(evaluate(make_concat(parts, 1), arrays), expected)
+    np.testing.assert_array_equal(evaluate(make_concat(pieces, 1), arrays), expected)

@@ -186,7 +186,7 @@ def test_atoms_stay_with_all_that_is_below_them(bottom_up: bool) -> None:
     assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
         atom, V
     )
-    # What is remembered of one does not answer the other.
+    # Cached results of one rule set are not used for the other.
     assert graph_rewrite(rules, graph, bottom_up=bottom_up) is add(unary(Op.ABS, V), V)
     assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
         atom, V

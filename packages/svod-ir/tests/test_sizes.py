@@ -1,6 +1,4 @@
-"""Sizes that depend on variables: equal ones are one node, and what is said of them holds for all
-values.
-"""
+"""Symbolic sizes: equal sizes are one node, and bounds hold for all values of the variables."""
 
 from __future__ import annotations
 
@@ -91,11 +89,12 @@ def test_is_known_at_most_is_sound(size: UOp, limit: UOp) -> None:
 @given(sizes(), sizes())
 def test_a_quotient_times_the_divisor_is_the_size(size: UOp, divisor: UOp) -> None:
     total = product((size, divisor))
-    for wanted in (size, total):
-        quotient = divide_size(wanted, divisor)
+    for expected in (size, total):
+        quotient = divide_size(expected, divisor)
         if quotient is not None:
             assert all(
-                value_of(quotient, v) * value_of(divisor, v) == value_of(wanted, v) for v in VALUES
+                value_of(quotient, v) * value_of(divisor, v) == value_of(expected, v)
+                for v in VALUES
             )
 
 
@@ -165,7 +164,7 @@ def test_a_size_of_bound_variables_shows_itself_and_its_value():
     assert describe_size(5) == "5"
     assert describe_size(N * 2) == "2*n"
     assert describe_size(N * 2, 6) == "2*n=6"
-    # Nodes of kernels say what they are.
+    # Nodes of kernels are displayed as nodes.
     assert repr(N + 1).startswith("ADD(DEFINE_VAR, CONST)")
 
 

@@ -1,4 +1,4 @@
-"""The specification of each stage, in good and in broken graphs."""
+"""The specification of each stage, on valid and invalid graphs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What `svod_ir.testing` gives to tests of passes: golden files, comparison by meaning, random
-graphs.
-"""
+"""Test support of `svod_ir.testing`: golden files, comparison of semantics, random graphs."""
 
 from __future__ import annotations
 
@@ -198,11 +196,12 @@ def test_kernels_are_compared_by_the_memory_that_they_write() -> None:
     assert_same(double, also_double)
     with pytest.raises(AssertionError):
         assert_same(double, other)
-    location, place = out.index(i), source.index(i)
-    value = place.load()
+    location, order_index = out.index(i), source.index(i)
+    value = order_index.load()
     store = location.store(value)
     assert_same(
-        other, (out, UOp.const(index, 4), i, location, source, place, value, store, store.end(i))
+        other,
+        (out, UOp.const(index, 4), i, location, source, order_index, value, store, store.end(i)),
     )
 
 

@@ -1,6 +1,4 @@
-"""The text form: what it looks like, that it reads back to the identical node, and what a wrong
-line says.
-"""
+"""The text form: format, parsing back to the identical node, and errors of invalid lines."""
 
 from __future__ import annotations
 
@@ -255,9 +253,9 @@ def test_lines_that_differ_only_in_names_parse_alike() -> None:
     [("%c = NOT bool %d", "%d is not defined above"), ("%b = NOT bool %x", "%b is defined twice")],
 )
 def test_invalid_names_are_errors_in_repeated_lines(last: str, problem: str) -> None:
-    with pytest.raises(ParseError, match=problem) as found:
+    with pytest.raises(ParseError, match=problem) as actual:
         parse_graph(f"%x = PARAM bool [0, 4]\n%a = NOT bool %x\n%b = NOT bool %a\n{last}")
-    assert "line 4" in str(found.value)
+    assert "line 4" in str(actual.value)
 
 
 def test_expressions_denote_exactly_their_nodes_without_folding() -> None:
@@ -324,14 +322,14 @@ def test_numbers_on_a_line_have_the_dtype_of_their_context() -> None:
         %joined = VECTORIZE f32x2 %rounded, 0
         %spread = BROADCAST f32x2 0
     """)
-    wanted = {
+    expected = {
         "loop": int32,
         "place": index,
         "store": int16,
         "vector": int16.vec(4),
         "less": int16.vec(4),
     }
-    assert {name: nodes[name].src[-1].dtype for name in wanted} == wanted
+    assert {name: nodes[name].src[-1].dtype for name in expected} == expected
     assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
     assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
     assert nodes["after"] is nodes["memory"].after(nodes["store"]).index(UOp.const(index, 7))

@@ -1,4 +1,4 @@
-"""How many iterations loops have, and numbers that nothing in a kernel has."""
+"""Trip counts of loops, and fresh ids of a kernel."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes: identity, interning, derived facts, and graphs of any depth."""
+"""Nodes: identity, interning, derived properties, and deep graphs."""
 
 from __future__ import annotations
 
@@ -94,10 +94,10 @@ def test_a_bare_tuple_becomes_an_arg_with_named_fields() -> None:
 def test_an_operand_has_the_name_of_the_table(op: Op) -> None:
     operands = tuple(UOp.const(int32, n) for n in range(4))
     node = UOp(op, float32, operands, "names")
-    for place, name in enumerate(TABLE[op].operands.split()):
+    for position, name in enumerate(TABLE[op].operands.split()):
         if isinstance(getattr(UOp, name.rstrip("?*"), None), property) and name != "gate?":
             assert getattr(node, name.rstrip("?*")) == (
-                operands[place:] if name.endswith("s*") else operands[place]
+                operands[position:] if name.endswith("s*") else operands[position]
             )
 
 
@@ -145,19 +145,19 @@ def test_a_node_that_nothing_refers_to_is_freed() -> None:
 
 
 def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
-    found: list[list[UOp]] = []
+    actual: list[list[UOp]] = []
 
     def build() -> None:
         x = UOp.variable("shared", 0, 9)
         nodes = [x]
         for i in range(500):
             nodes.append(UOp(Op.ADD, index, (nodes[-1], UOp.const(index, i))))
-        found.append(nodes)
+        actual.append(nodes)
 
     run_in_threads(*[build] * 8, switching_often=True)
-    assert len(found) == 8
-    for nodes in found[1:]:
-        assert all(a is b for a, b in zip(nodes, found[0], strict=True))
+    assert len(actual) == 8
+    for nodes in actual[1:]:
+        assert all(a is b for a, b in zip(nodes, actual[0], strict=True))
 
 
 class _Interrupting:
@@ -225,7 +225,7 @@ def test_substitute_replaces_once_and_keeps_the_rest() -> None:
     x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
     kept = y * 5
     node = (x * 2).alu(Op.ADD, kept)
-    # The value contains the key: it is not searched again.
+    # The value contains the key, and is not substituted again.
     replaced = node.substitute({x: x + 1})
     assert replaced is UOp(Op.ADD, index, (UOp(Op.MUL, index, (x + 1, UOp.const(index, 2))), kept))
     assert node.substitute({}) is node
@@ -265,11 +265,11 @@ def test_a_kept_order_is_that_of_the_same_graph() -> None:
     with keep_order():
         for graph in (first, first, second, second, first, first.src[0], first):
             assert graph.toposort() == list(graph.iter_toposort())
-        # What a caller does with its list changes nobody else's.
+        # Each caller gets its own copy of the list.
         first.toposort().clear()
         first.toposort().clear()
         assert first.toposort() == expected[first]
-        # The keys of a search are not entered.
+        # Nodes in `stop` are not entered.
         assert first.toposort(stop={first.src[0]}) == [
             *first.src[0].toposort(stop={first.src[0]}),
             *first.src[1:],
@@ -294,7 +294,7 @@ def test_a_graph_is_kept_until_its_order_is_not() -> None:
         raise ValueError("stop")
     gc.collect()
     assert count_interned() == before
-    # No order is kept outside.
+    # No order is cached outside of `keep_order`.
     make_long_graph(6000).toposort()
     assert count_interned() == before
 
@@ -398,9 +398,9 @@ print(UOp.sink(store.end(i), buffer, extra, UOp(Op.PROGRAM_BINARY, void, (), b"\
 
 
 def test_the_content_hash_is_the_same_in_every_process() -> None:
-    found = {_run_with_seed(seed) for seed in ("0", "1", "12345")}
-    assert len(found) == 1
-    assert len(found.pop()) == 32
+    actual = {_run_with_seed(seed) for seed in ("0", "1", "12345")}
+    assert len(actual) == 1
+    assert len(actual.pop()) == 32
 
 
 def _run_with_seed(seed: str) -> str:

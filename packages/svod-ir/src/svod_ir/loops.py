@@ -10,12 +10,14 @@ of a sliced operand is one slice, without the first axis. A sharded operand has 
 shard (`make_parameter` makes these views). Complex operands and values of a body are split into
 their parts along a last axis (AS_REAL), and the results are joined again (AS_COMPLEX), so that a
 LOOP or SWITCH computes on real numbers only.
+
 A variable that a body reads and the surrounding graph binds is a constant operand, its BIND. The
 BIND takes a slot like any operand, but the body has no PARAM for it.
 
 A LOOP binds its counter in its body. No nested LOOP may bind a variable of the same name, so that a
 graph can move into or out of a body without changing the meaning of its variables. Derivatives nest
 loops that were made separately: `make_loop` renames the inner counters then.
+
 Example:
     >>> import numpy as np
     >>> from svod_dtype import int32

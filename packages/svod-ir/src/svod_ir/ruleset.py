@@ -78,7 +78,6 @@ def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
     """Decorate a function as a `Rule` for nodes that match a pattern; its docstring states the
     rule.
 
-
     Raises:
         RuleError: if there is no pattern, or a parameter of the function is not captured by one.
     """
@@ -155,6 +154,7 @@ class RuleSet:
     def find_replacement(self, node: UOp, ctx: object = None) -> tuple[UOp, Rule] | None:
         """Replacement of a node by the first matching rule, and that rule; None if no rule matches."""
         src = node.src
+        # Unrolled for the common numbers of operands: this runs for each node of each rewrite.
         match len(src):
             case 2:
                 key = (node.op, node.dtype.kind, src[0].op, src[1].op)

@@ -30,6 +30,7 @@ _MODERATE: Final = 4
 memories therefore hold multiples of a quarter up to this magnitude.
 """
 _SMALL: Final = 1e4
+# All values of one 16-bit variable, or of two 8-bit ones, are tried.
 _MAX_COLUMN: Final = 1 << 16
 
 

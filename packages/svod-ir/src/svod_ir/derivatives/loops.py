@@ -79,6 +79,8 @@ def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
     active = {
         n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_inexact
     }
+    # A carry becomes active if its next value depends on an active operand, which may activate
+    # others: iterate to a fixed point.
     while True:
         dependence = mode.get_dependence(values, [p for n in active for p in params[n]])
         more = {n for n in range(arg.n_carried) if values[n] in dependence.active} - active
@@ -323,6 +325,7 @@ class _Reverse:
         carried = {p for group in self.activity.params[: self.n_carried] for p in group}
         changing = carried.union(*self.activity.params[self.n_carried : self.end_sliced])
         counter = _find_counter(self.arg)
+        # Recomputed loops store only the carries; others store a minimum cut.
         if self.arg.is_recomputed:
             kept = [node for node in UOp.sink(*needed).toposort()[:-1] if node in carried]
         else:

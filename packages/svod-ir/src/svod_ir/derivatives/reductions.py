@@ -34,6 +34,7 @@ def _reverse_reduce(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     if node.arg.op is Op.ADD:
         return [spread]
     if node.arg.op is Op.MUL:
+        # Not the product divided by the element: elements may be 0.
         return [scale(spread, _multiply_others(x, node.arg.axes))]
     # Elements that tie for the maximum share the derivative equally.
     shared = make_alu(Op.FDIV, cotangent, _count_equal(node))

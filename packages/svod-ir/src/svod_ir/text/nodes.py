@@ -36,7 +36,6 @@ _FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {O
 def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
     """Read an expression or a printed node; a bare number is a constant of `wanted`.
 
-
     Raises:
         ParseError: if the dtype of a number is unknown.
     """
