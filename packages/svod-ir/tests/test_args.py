@@ -1,4 +1,4 @@
-"""Opts as text."""
+"""Text form of opts."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ OPTS = st.builds(
 
 
 @given(st.lists(OPTS))
-def test_what_is_written_is_read_back(opts: list[Opt]) -> None:
+def test_formatted_opts_parse_back(opts: list[Opt]) -> None:
     assert parse_opts(format_opts(opts)) == tuple(opts)
 
 
-def test_people_may_write_opts_as_they_like() -> None:
+def test_opts_parse_with_any_spacing_and_separators() -> None:
     expected = (
         Opt(OptOp.UPCAST, 0, 4),
         Opt(OptOp.PACK, 1),
@@ -45,7 +45,7 @@ def test_people_may_write_opts_as_they_like() -> None:
         "UPCAST(0, 4) and",
     ],
 )
-def test_what_is_no_opt_is_an_error_that_shows_it(text: str) -> None:
+def test_invalid_opts_are_errors_that_show_the_text(text: str) -> None:
     with pytest.raises(ParseError, match="not an Opt") as raised:
         parse_opts(text)
     assert "UPCAST, UNROLL" in str(raised.value)

@@ -1,4 +1,4 @@
-"""The meaning of every elementwise op on every dtype, against numpy, ml_dtypes and constant
+"""The semantics of every elementwise op on every dtype, against numpy, ml_dtypes and constant
 folding.
 """
 
@@ -116,8 +116,8 @@ def test_constant_folding_computes_the_same(op: Op, dtype: DType) -> None:
         types = [bool_, dtype, dtype] if op is Op.WHERE else [dtype] * n_operands
         operands = tuple(t.numpy.type(v) for t, v in zip(types, values, strict=True))
         with quiet():
-            found = apply_elementwise(op, dtype, result, operands)
-        assert _same(found, folded, result), f"{op.name}{values}: {found}, folded {folded}"
+            actual = apply_elementwise(op, dtype, result, operands)
+        assert _same(actual, folded, result), f"{op.name}{values}: {actual}, folded {folded}"
 
 
 @pytest.mark.parametrize(("op", "dtype"), CASES, ids=lambda v: str(v.name))
@@ -133,12 +133,12 @@ def test_arrays_and_scalars_give_the_same_and_keep_the_dtype(op: Op, dtype: DTyp
     if op in (Op.SHL, Op.SHR):
         columns[1] = (columns[1].astype(np.int64) % dtype.bits).astype(dtype.numpy)
     with quiet():
-        whole = apply_elementwise(op, dtype, result, tuple(columns))
-        assert whole.dtype == result.numpy
+        full = apply_elementwise(op, dtype, result, tuple(columns))
+        assert full.dtype == result.numpy
         for i in range(0, len(pairs), 7):
             single = apply_elementwise(op, dtype, result, tuple(c[i] for c in columns))
             assert np.asarray(single).dtype == result.numpy
-            assert _same(single, whole[i], result)
+            assert _same(single, full[i], result)
 
 
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
@@ -185,8 +185,8 @@ def test_all_pairs_of_float8_values_add_multiply_and_divide_as_in_ml_dtypes(dtyp
             (Op.MUL, np.multiply),
             (Op.FDIV, np.divide),
         ):
-            found = apply_elementwise(op, dtype, dtype, (x, y)).astype(np.float32)
-            np.testing.assert_array_equal(found, ufunc(x, y).astype(np.float32))
+            actual = apply_elementwise(op, dtype, dtype, (x, y)).astype(np.float32)
+            np.testing.assert_array_equal(actual, ufunc(x, y).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", [float16, bfloat16], ids=str)
@@ -195,8 +195,8 @@ def test_16_bit_floats_round_once_as_in_numpy(dtype: DType) -> None:
     x, y = (rng.integers(0, 1 << 16, 20_000).astype(np.uint16).view(dtype.numpy) for _ in range(2))
     with quiet():
         for op, ufunc in ((Op.ADD, np.add), (Op.MUL, np.multiply), (Op.FDIV, np.divide)):
-            found = apply_elementwise(op, dtype, dtype, (x, y)).astype(np.float32)
-            np.testing.assert_array_equal(found, ufunc(x, y).astype(np.float32))
+            actual = apply_elementwise(op, dtype, dtype, (x, y)).astype(np.float32)
+            np.testing.assert_array_equal(actual, ufunc(x, y).astype(np.float32))
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
@@ -239,12 +239,12 @@ FUNCTIONS = {
 
 @pytest.mark.parametrize("op", list(FUNCTIONS), ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=str)
-def test_functions_are_those_of_mathematics(op: Op, dtype: DType) -> None:
+def test_functions_agree_with_math(op: Op, dtype: DType) -> None:
     x = np.array([0.25, 0.5, 1, 1.5, 2, 3, 4], dtype=dtype.numpy)
     with quiet():
-        found = apply_elementwise(op, dtype, dtype, (x,)).astype(np.float64)
-    for given, value in zip(x.astype(np.float64).tolist(), found.tolist(), strict=True):
-        exact = FUNCTIONS[op](given)
+        actual = apply_elementwise(op, dtype, dtype, (x,)).astype(np.float64)
+    for inputs, value in zip(x.astype(np.float64).tolist(), actual.tolist(), strict=True):
+        exact = FUNCTIONS[op](inputs)
         assert abs(value - cast_value(exact, dtype)) <= dtype.finfo_eps * abs(exact)
 
 
@@ -304,8 +304,8 @@ def test_fused_multiply_adds_of_random_floats_are_the_nearest_values(dtype: DTyp
         # Sums that cancel, and small products that push a large number to one of its neighbours.
         z[:500] = convert(-x[:500].astype(np.float64) * y[:500].astype(np.float64), float64, dtype)
         z[500:1000] = dtype.numpy.type(2.0**span)
-        found = apply_elementwise(Op.MULACC, dtype, dtype, (x, y, z))
-    for *values, result in zip(x.tolist(), y.tolist(), z.tolist(), found.tolist(), strict=True):
+        actual = apply_elementwise(Op.MULACC, dtype, dtype, (x, y, z))
+    for *values, result in zip(x.tolist(), y.tolist(), z.tolist(), actual.tolist(), strict=True):
         a, b, c = map(Fraction, values)
         assert _same(dtype.numpy.type(result), _nearest(a * b + c, dtype), dtype), values
 
@@ -333,9 +333,9 @@ def _has_odd_bits(value: float, dtype: DType) -> bool:
 def test_casts_agree_with_constants(source: DType, target: DType) -> None:
     for value in _samples(source):
         with quiet():
-            found = convert(source.numpy.type(value), source, target)
-        assert _same(found, cast_value(value, target), target), (
-            f"{source} {value} to {target}: {found}"
+            actual = convert(source.numpy.type(value), source, target)
+        assert _same(actual, cast_value(value, target), target), (
+            f"{source} {value} to {target}: {actual}"
         )
 
 
@@ -351,13 +351,13 @@ def test_random_floats_and_large_integers_cast_with_one_rounding(dtype: DType) -
         )
         for integer_type in (int64, uint64):
             values = integers.astype(integer_type.numpy)
-            found = convert(values, integer_type, dtype).astype(np.float64)
-            np.testing.assert_array_equal(found, [cast_value(v, dtype) for v in values.tolist()])
-            found = convert(values, integer_type, float32).astype(np.float64)
-            np.testing.assert_array_equal(found, values.astype(np.float32).astype(np.float64))
+            actual = convert(values, integer_type, dtype).astype(np.float64)
+            np.testing.assert_array_equal(actual, [cast_value(v, dtype) for v in values.tolist()])
+            actual = convert(values, integer_type, float32).astype(np.float64)
+            np.testing.assert_array_equal(actual, values.astype(np.float32).astype(np.float64))
 
 
-def test_bits_are_reinterpreted_and_regrouped() -> None:
+def test_bitcast_reinterprets_and_regroups_lanes() -> None:
     assert reinterpret(np.float32(1.0), uint32) == 0x3F800000
     assert reinterpret(np.uint16(0x3F80), bfloat16) == ml_dtypes.bfloat16(1)
     assert reinterpret(np.array([[1.0, -2.0]], np.float32), int32).shape == (1, 2)
@@ -370,13 +370,13 @@ def test_bits_are_reinterpreted_and_regrouped() -> None:
 
 @pytest.mark.parametrize("op", sorted(REDUCTIONS, key=lambda o: o.name), ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_the_identity_changes_nothing(op: Op, dtype: DType) -> None:
+def test_combining_with_the_identity_changes_nothing(op: Op, dtype: DType) -> None:
     with quiet():
         for value in _samples(dtype):
             if op is Op.MAX and value == -math.inf and dtype is float8_e4m3:
                 continue
-            found = combine(op, identity_value(op, dtype), dtype.numpy.type(value))
-            assert _same(found, value, dtype) or (value == 0 and float(found) == 0)
+            actual = combine(op, identity_value(op, dtype), dtype.numpy.type(value))
+            assert _same(actual, value, dtype) or (value == 0 and float(actual) == 0)
     assert identity_value(op, dtype.vec(4)).shape == (4,)
 
 
@@ -397,13 +397,13 @@ def test_integer_power_is_defined_for_negative_exponents() -> None:
 
 @pytest.mark.parametrize("dtype", [float16, float32, float64])
 @pytest.mark.parametrize(("x", "expected"), [(-0.0, 0.0), (-math.inf, math.inf), (4.0, 2.0)])
-def test_a_single_power_of_one_half_is_that_of_c_and_no_root(
+def test_a_scalar_power_of_one_half_is_pow_as_in_c_not_sqrt(
     dtype: DType, x: float, expected: float
 ) -> None:
     kind = {float16: np.float16, float32: np.float32, float64: np.float64}[dtype]
     with quiet():
-        found = float(apply_elementwise(Op.POW, dtype, dtype, (kind(x), kind(0.5))))
-    assert (found, math.copysign(1, found)) == (expected, 1)
+        actual = float(apply_elementwise(Op.POW, dtype, dtype, (kind(x), kind(0.5))))
+    assert (actual, math.copysign(1, actual)) == (expected, 1)
 
 
 # Salmon et al. 2011, the known answers of the Random123 distribution for threefry2x32 with 20
@@ -422,5 +422,5 @@ def test_threefry_gives_the_known_answers(
     def word(pair: tuple[int, int]) -> np.uint64:
         return np.uint64(pair[0] | pair[1] << 32)
 
-    found = int(apply_elementwise(Op.THREEFRY, uint64, uint64, (word(counter), word(key))))
-    assert (found & 0xFFFFFFFF, found >> 32) == expected
+    actual = int(apply_elementwise(Op.THREEFRY, uint64, uint64, (word(counter), word(key))))
+    assert (actual & 0xFFFFFFFF, actual >> 32) == expected

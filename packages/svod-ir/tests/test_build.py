@@ -1,6 +1,4 @@
-"""The checked constructors: each mistake raises where it is made, and cheap folding keeps the
-value.
-"""
+"""Checked constructors: errors for invalid operands, and constant folding."""
 
 from __future__ import annotations
 
@@ -77,7 +75,7 @@ def test_where_needs_a_bool_condition() -> None:
         make_alu(Op.WHERE, x, x, x)
 
 
-def test_effects_are_no_operands() -> None:
+def test_effects_are_not_operands() -> None:
     with pytest.raises(OperandError, match="void"):
         make_alu(Op.ADD, UOp.sink(), UOp.sink())
 
@@ -96,7 +94,7 @@ def test_python_scalars_become_constants_of_the_operand() -> None:
     assert (x >= 3) is (UOp.const(uint8, 3) <= x)
 
 
-def test_integer_constants_fold_with_the_meaning_of_the_ops() -> None:
+def test_integer_constants_fold_with_the_semantics_of_the_ops() -> None:
     seven, minus_two = UOp.const(index, 7), UOp.const(index, -2)
     assert (seven // minus_two).arg == -4
     assert (seven % minus_two).arg == -1
@@ -141,7 +139,7 @@ def test_sums_and_products_with_constants_keep_one_constant_on_the_right() -> No
     assert ((x + 3) - 0) is (x + 3)
 
 
-def test_what_folds_to_a_tensor_keeps_its_shape() -> None:
+def test_folding_to_a_tensor_keeps_its_shape() -> None:
     x = _tensor(2, 3, dtype=int32)
     assert (x + 0).shape == (2, 3)
     assert (UOp.const(int32, 0) + x).shape == (2, 3)
@@ -169,7 +167,7 @@ def test_reshape_checks_the_number_of_elements() -> None:
         make_reshape(x, (-1, 6))
 
 
-def test_expand_repeats_axes_of_size_one_alone() -> None:
+def test_expand_repeats_only_axes_of_size_one() -> None:
     x = _tensor(2, 1)
     assert make_expand(x, (2, 5)).shape == (2, 5)
     assert make_expand(x, (2, 1)) is x
@@ -180,7 +178,7 @@ def test_expand_repeats_axes_of_size_one_alone() -> None:
     assert make_expand(x, (2, 0)).shape == (2, 0)
 
 
-def test_permute_wants_each_axis_once() -> None:
+def test_permute_needs_each_axis_once() -> None:
     x = _tensor(2, 3, 4)
     assert make_permute(x, (2, 0, 1)).shape == (4, 2, 3)
     assert make_permute(x, (0, 1, 2)) is x
@@ -193,7 +191,7 @@ def test_permute_wants_each_axis_once() -> None:
 @pytest.mark.parametrize(
     ("first", "second"), list(itertools.product(itertools.permutations(range(3)), repeat=2))
 )
-def test_two_permutations_are_one(first: tuple[int, ...], second: tuple[int, ...]) -> None:
+def test_consecutive_permutations_merge(first: tuple[int, ...], second: tuple[int, ...]) -> None:
     x = _tensor(2, 3, 4)
     node = make_permute(make_permute(x, first), second)
     shape = tuple(tuple((2, 3, 4)[a] for a in first)[b] for b in second)
@@ -211,7 +209,7 @@ def test_pad_adds_a_pair_for_each_axis() -> None:
         make_pad(x, [(-1, 2), (0, 0)])
 
 
-def test_shrink_stays_inside() -> None:
+def test_shrink_is_within_bounds() -> None:
     x = _tensor(2, 3)
     assert make_shrink(x, [(0, 2), (1, 3)]).shape == (2, 2)
     assert make_shrink(x, [(0, 2), (0, 3)]) is x
@@ -231,7 +229,7 @@ def test_flip_takes_a_flag_for_each_axis() -> None:
         make_flip(x, [True])
 
 
-def test_gather_replaces_an_axis_by_those_of_the_positions() -> None:
+def test_gather_replaces_an_axis_by_the_axes_of_the_indices() -> None:
     x, positions = _tensor(2, 3, 4), _tensor(5, 6, dtype=int32)
     assert make_gather(x, positions, 1).shape == (2, 5, 6, 4)
     with pytest.raises(OperandError, match="integer indices"):
@@ -240,7 +238,7 @@ def test_gather_replaces_an_axis_by_those_of_the_positions() -> None:
         make_gather(x, positions, 3)
 
 
-def test_scatter_add_puts_an_axis_in_place_of_those_of_the_positions() -> None:
+def test_scatter_add_replaces_the_axes_of_the_indices_by_one_axis() -> None:
     x, positions, n = _tensor(2, 5, 6, 4), _tensor(5, 6, dtype=int32), UOp.variable("n", 1, 9)
     assert make_scatter_add(x, positions, 1, 3).shape == (2, 3, 4)
     assert make_scatter_add(x, positions, 1, n).shape == (2, n, 4)
@@ -257,14 +255,14 @@ def test_scatter_add_puts_an_axis_in_place_of_those_of_the_positions() -> None:
         make_scatter_add(x, positions, 1, -1)
 
 
-def test_scatter_add_adds_up_narrow_floats_in_float32() -> None:
+def test_scatter_add_accumulates_narrow_floats_in_float32() -> None:
     node = make_scatter_add(_tensor(5, dtype=float16), _tensor(5, dtype=int32), 0, 3)
     assert node.dtype is float16
     assert node.source.op is Op.SCATTER_ADD
     assert node.source.dtype is float32
 
 
-def test_the_bounds_of_sums_are_those_of_all_elements_at_one_place() -> None:
+def test_bounds_of_scatter_add_hold_if_all_elements_have_one_index() -> None:
     digits = make_iota(10, int32)
     assert make_scatter_add(digits, _tensor(10, dtype=int32), 0, 3).bounds == (0, 90)
     assert make_scatter_add(make_alu(Op.NEG, digits), _tensor(10, dtype=int32), 0, 3).bounds == (
@@ -277,7 +275,7 @@ def test_the_bounds_of_sums_are_those_of_all_elements_at_one_place() -> None:
     )
 
 
-def test_a_check_says_what_is_not_known_already() -> None:
+def test_a_check_that_provably_holds_is_dropped() -> None:
     positions, n = _tensor(5, dtype=int32), UOp.variable("n", 1, 9)
     assert make_check(positions, "take", 0, 4).arg == CheckArg("take", 0, 4)
     symbolic = make_check(positions, "take", 0, n)

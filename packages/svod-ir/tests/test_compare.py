@@ -1,4 +1,4 @@
-"""What two expressions read alike stands for any value, and how much work an evaluation is."""
+"""Replacement of common reads by variables, and the cost of an evaluation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ SINK %end ["kernel"]
 
 
 def find(root: UOp, op: Op) -> UOp:
-    (found,) = root.iter_ops(op)
-    return found
+    (actual,) = root.iter_ops(op)
+    return actual
 
 
-def test_what_both_sides_reduce_is_any_value() -> None:
+def test_a_common_reduction_becomes_a_variable() -> None:
     total = find(parse_graph(KERNEL), Op.REDUCE)
     hidden = hide_reads(total + 1.0, 1.0 + total, 100)
     assert hidden is not None
@@ -39,18 +39,18 @@ def test_what_both_sides_reduce_is_any_value() -> None:
     assert find_difference(*hidden, seed=0, n_samples=64, roundings=4) is None
 
 
-def test_a_reduction_that_stands_on_one_side_alone_stays() -> None:
+def test_a_reduction_on_only_one_side_stays() -> None:
     total = find(parse_graph(KERNEL), Op.REDUCE)
     doubled = total.with_src((total.src[0] * 2.0, total.src[1]))
     hidden = hide_reads(total * 2.0, doubled, 100)
     assert hidden is not None
     (before, after) = hidden
     assert Op.REDUCE in {n.op for n in before.toposort()}
-    # What it reads is the same in both.
+    # The INDEX below the reduction is common to both sides, and becomes a variable.
     assert Op.INDEX not in {n.op for n in after.toposort()}
 
 
-def test_a_read_with_a_gate_stays_since_rules_look_at_it() -> None:
+def test_a_gated_read_stays_since_rules_inspect_it() -> None:
     i = UOp.variable("i", 0, 20)
     gate = i < 12
     read = buffer(1, 12).index(i, gate=gate)
@@ -60,7 +60,7 @@ def test_a_read_with_a_gate_stays_since_rules_look_at_it() -> None:
     assert find_difference(*hidden, seed=0, n_samples=16, roundings=4) is None
 
 
-def test_tensors_that_are_reduced_alike_are_any_tensor() -> None:
+def test_common_tensor_reductions_become_buffers() -> None:
     total = make_reduce_axis(X, Op.ADD, (1,))
     hidden = hide_reads(total * 2.0, total + total, 100)
     assert hidden is not None
@@ -72,7 +72,7 @@ def test_tensors_that_are_reduced_alike_are_any_tensor() -> None:
     assert find_difference(*wrong, seed=0, n_samples=4, roundings=4) is not None
 
 
-def test_what_is_too_large_is_not_compared() -> None:
+def test_expressions_that_are_too_large_are_not_compared() -> None:
     x = UOp.variable("x", 0, 9, int32)
     chain = x
     for n in range(60):
@@ -81,7 +81,7 @@ def test_what_is_too_large_is_not_compared() -> None:
     assert hide_reads(chain, chain + 0, 200) is not None
 
 
-def test_what_an_index_is_computed_from_does_not_overflow() -> None:
+def test_variables_in_indices_do_not_overflow() -> None:
     memory = UOp(Op.PARAM, int64, (), buffer(1, 4).arg)
     position = memory.index(UOp.const(index, 0)).cast(index)
     hidden = hide_reads(position * 8 // 8, position, 100)
@@ -100,9 +100,7 @@ def test_what_an_index_is_computed_from_does_not_overflow() -> None:
         ),
     ],
 )
-def test_steps_are_those_of_the_iterations_and_of_the_arrays(
-    text: str, low: int, high: int
-) -> None:
+def test_steps_count_iterations_and_array_elements(text: str, low: int, high: int) -> None:
     assert low < count_steps(parse_graph(text)) < high
 
 
@@ -120,20 +118,20 @@ def find_range(kernel: UOp, number: int) -> UOp:
     return next(r for r in kernel.iter_ops(Op.RANGE) if r.arg.id == number)
 
 
-def test_results_that_a_graph_lacks_are_a_change() -> None:
-    found = find_change(UOp.sink(X + 1.0, X * 2.0), UOp.sink(X + 1.0))
-    assert found is not None
-    assert found.problem == "1 results, expected 2"
+def test_missing_results_are_a_change() -> None:
+    actual = find_change(UOp.sink(X + 1.0, X * 2.0), UOp.sink(X + 1.0))
+    assert actual is not None
+    assert actual.problem == "1 results, expected 2"
 
 
 def test_a_change_names_the_result_that_differs() -> None:
     graph = UOp.sink(X + 1.0, X * 2.0)
-    found = find_change(
+    actual = find_change(
         graph, UOp.sink(X + 1.0, X * 3.0), inputs={buffer(1, 12): np.ones(12, np.float32)}
     )
-    assert found is not None
-    assert found.node is graph.src[1]
-    assert found.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
+    assert actual is not None
+    assert actual.node is graph.src[1]
+    assert actual.problem == "value: element 0 is 3.0, expected 2.0 (12 of 12 differ)"
 
 
 LOADS = """
@@ -147,7 +145,7 @@ LOADS = """
 """
 
 
-def test_a_load_is_any_value_of_its_dtype_unless_it_has_a_gate() -> None:
+def test_a_load_without_a_gate_becomes_a_variable() -> None:
     nodes = parse_nodes(LOADS)
     total, read, other = nodes["sum"], nodes["read"], nodes["other"]
     hidden = hide_reads(total, total * 1, 100)
@@ -158,7 +156,7 @@ def test_a_load_is_any_value_of_its_dtype_unless_it_has_a_gate() -> None:
     assert other in hidden[0].toposort()
 
 
-def test_what_is_stored_stays_where_it_is_stored() -> None:
+def test_locations_of_stores_stay() -> None:
     stored = nodes_of_store()
     hidden = hide_reads(stored, stored.with_src((stored.src[0], stored.src[1] * 1.0)), 100)
     assert hidden is not None

@@ -6,23 +6,23 @@ from hypothesis import given
 from svod_ir._dependency_order import sort_by_dependencies
 
 
-def test_what_waits_for_nothing_keeps_its_order() -> None:
+def test_independent_indices_keep_their_order() -> None:
     assert sort_by_dependencies([set(), set(), set()]) == [0, 1, 2]
 
 
-def test_the_smallest_position_that_can_run_comes_next() -> None:
+def test_the_smallest_ready_index_comes_next() -> None:
     assert sort_by_dependencies([{3}, set(), {1}, set()]) == [1, 2, 3, 0]
 
 
-def test_what_waits_for_a_cycle_is_left_out() -> None:
+def test_indices_that_depend_on_a_cycle_are_left_out() -> None:
     assert sort_by_dependencies([set(), {2}, {1}, {2}]) == [0]
 
 
-def test_a_rank_says_what_comes_next() -> None:
+def test_the_lowest_rank_comes_next() -> None:
     assert sort_by_dependencies([set(), set(), {0}], lambda position: -position) == [1, 0, 2]
 
 
-def test_ranks_may_change_as_positions_are_taken() -> None:
+def test_ranks_may_change_as_indices_are_placed() -> None:
     ranks = [0, 3, 2, 1]
 
     def finish(position: int) -> list[int]:
@@ -38,7 +38,7 @@ def test_ranks_may_change_as_positions_are_taken() -> None:
 
 
 @given(st.data(), st.integers(0, 12))
-def test_each_position_follows_its_predecessors(data: st.DataObject, n: int) -> None:
+def test_each_index_follows_its_predecessors(data: st.DataObject, n: int) -> None:
     rank = data.draw(st.permutations(range(n)))
     allowed = [[p for p in range(n) if rank[p] < rank[i]] for i in range(n)]
     predecessors = [
@@ -46,6 +46,6 @@ def test_each_position_follows_its_predecessors(data: st.DataObject, n: int) -> 
         for earlier in allowed
     ]
     order = sort_by_dependencies(predecessors)
-    place = {position: i for i, position in enumerate(order)}
+    index = {position: i for i, position in enumerate(order)}
     assert sorted(order) == list(range(n))
-    assert all(place[p] < place[i] for i in range(n) for p in predecessors[i])
+    assert all(index[p] < index[i] for i in range(n) for p in predecessors[i])

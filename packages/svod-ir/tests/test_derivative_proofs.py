@@ -1,4 +1,4 @@
-"""That the rules of derivatives are exact: functions in 50 digits, transposes in integers."""
+"""Exactness of derivative rules: functions in 50 digits, transposes in integers."""
 
 from __future__ import annotations
 
@@ -79,23 +79,23 @@ _BINARY = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.FDIV, Op.POW, Op.MAX, Op.MIN})
 
 def _evaluate(root: UOp, given: dict[UOp, Any]) -> Any:
     """The value of a graph of numbers in the digits of mpmath."""
-    found = dict(given)
+    actual = dict(given)
     for node in root.toposort():
-        if node in found:
+        if node in actual:
             continue
         if node.op is Op.CONST:
             # A constant such as log(2) is as exact as its dtype.
-            found[node] = mpmath.mpf(node.arg)
+            actual[node] = mpmath.mpf(node.arg)
         else:
-            found[node] = _MEANINGS[node.op](*(found[s] for s in node.src))
-    return found[root]
+            actual[node] = _MEANINGS[node.op](*(actual[s] for s in node.src))
+    return actual[root]
 
 
 @pytest.mark.parametrize("op", _FUNCTIONS, ids=str)
 @given(st.floats(0.01, 3), st.floats(0.01, 3))
 @settings(max_examples=count_examples(40), deadline=None)
 def test_partial_derivatives_of_functions_are_exact(op: Op, first: float, second: float) -> None:
-    """What mpmath differentiates numerically in 50 digits, to the 16 digits of the constants in the
+    """Numerical derivative by mpmath in 50 digits, to the 16 digits of the constants in the
     rules.
     """
     memories = [UOp.variable("x", 0, 1, float64), UOp.variable("y", 0, 1, float64)][
@@ -110,26 +110,26 @@ def test_partial_derivatives_of_functions_are_exact(op: Op, first: float, second
     with mpmath.workdps(50):
         weight = mpmath.mpf("1.7")
         cotangent = UOp.variable("c", 0, 1, float64)
-        parts = make_cotangents([node], [cotangent], sources)
-        for n, (source, part) in enumerate(zip(sources, parts, strict=True)):
+        pieces = make_cotangents([node], [cotangent], sources)
+        for n, (source, part) in enumerate(zip(sources, pieces, strict=True)):
             expected = weight * mpmath.diff(
                 lambda v, n=n: _MEANINGS[op](*(v if k == n else w for k, w in enumerate(values))),
                 values[n],
                 h=mpmath.mpf("1e-20"),
             )
-            found = (
+            actual = (
                 mpmath.mpf(0)
                 if part is None
                 else _evaluate(part, {**given_values, cotangent: weight})
             )
-            assert abs(found - expected) <= 1e-15 * (abs(expected) + 1e-300) + mpmath.mpf("1e-18")
+            assert abs(actual - expected) <= 1e-15 * (abs(expected) + 1e-300) + mpmath.mpf("1e-18")
             (along,) = make_tangents([node], [source], [cotangent])
             same = (
                 mpmath.mpf(0)
                 if along is None
                 else _evaluate(along, {**given_values, cotangent: weight})
             )
-            assert same == found
+            assert same == actual
 
 
 @st.composite
@@ -151,7 +151,7 @@ def _sizes(x: UOp) -> list[int]:
 
 
 def _places(n: int, size: int, seed: int) -> UOp:
-    """Positions with repetitions, some of which are outside."""
+    """Indices with repetitions, some of them out of bounds."""
     step = make_alu(Op.MUL, make_iota(n, int64), UOp.const(int64, 1 + seed % 3))
     return make_alu(
         Op.SUB, make_alu(Op.MOD, step, UOp.const(int64, size + 1)), UOp.const(int64, seed % 2)

@@ -1,4 +1,4 @@
-"""How many examples are drawn is one number, that of the profile."""
+"""Number of random examples, set by the profile."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def profile_of_now() -> Iterator[None]:
     ("drawn", "counts"),
     [(100, (1, 3, 60, 2000)), (25, (1, 1, 15, 500)), (1000, (10, 30, 600, 20000))],
 )
-def test_a_profile_scales_the_numbers_of_all_tests(drawn: int, counts: tuple[int, ...]) -> None:
+def test_a_profile_scales_the_examples_of_all_tests(drawn: int, counts: tuple[int, ...]) -> None:
     settings.register_profile("of this test", max_examples=drawn)
     settings.load_profile("of this test")
     assert tuple(map(count_examples, (1, 3, 60, 2000))) == counts
 
 
 @pytest.mark.parametrize(("drawn", "step"), [(100, 1), (25, 4), (50, 2), (1000, 1)])
-def test_tests_of_consecutive_places_share_all_cases(drawn: int, step: int) -> None:
+def test_tests_of_consecutive_indices_cover_all_cases(drawn: int, step: int) -> None:
     settings.register_profile("of this test", max_examples=drawn)
     settings.load_profile("of this test")
     cases = list(range(10))
-    assert [take_share(cases, place) for place in range(step)] == [
-        cases[place::step] for place in range(step)
+    assert [take_share(cases, index) for index in range(step)] == [
+        cases[index::step] for index in range(step)
     ]
     assert take_share(cases, step + 1) == take_share(cases, 1)
     assert take_share(cases[:1], 3) == cases[:1]

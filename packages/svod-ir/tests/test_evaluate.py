@@ -86,10 +86,10 @@ def _run(node: UOp) -> np.ndarray:
     ids=lambda v: v.op.name if isinstance(v, UOp) else "",
 )
 def test_tensor_ops_do_what_numpy_does(node: UOp, expected: np.ndarray) -> None:
-    found = _run(node)
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
-    assert found.shape == expected.shape
+    actual = _run(node)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
+    assert actual.shape == expected.shape
 
 
 @pytest.mark.parametrize("condition", [True, False])
@@ -105,54 +105,54 @@ def test_a_where_of_a_scalar_condition_has_the_shape_of_both_sides(condition: bo
     assert evaluate(total, {buffer(3, 1, bool_): np.array([condition])}) == 24.0
 
 
-def test_gather_gives_zero_outside() -> None:
+def test_gather_is_zero_out_of_bounds() -> None:
     positions = buffer(2, 4, int32)
     node = make_gather(X, make_reshape(positions, (2, 2)), 1)
-    found = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
+    actual = evaluate(node, {A: DATA, positions: np.array([2, -1, 3, 0], np.int32)})
     expected = np.zeros((2, 2, 2, 4), np.float32)
     expected[:, 0, 0], expected[:, 1, 1] = CUBE[:, 2], CUBE[:, 0]
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_scatter_add_adds_up_what_has_one_position_and_leaves_out_what_is_outside(
+def test_scatter_add_sums_equal_indices_and_ignores_out_of_bounds_ones(
     dtype: DType,
 ) -> None:
     x, positions = buffer(3, 8, dtype), buffer(2, 4, int32)
     node = make_scatter_add(make_reshape(x, (2, 4)), positions, 1, 3)
     data = np.array([[1, 0, 1, 1], [0, 1, 1, 1]]).astype(dtype.numpy)
-    found = evaluate(node, {x: data, positions: np.array([2, -1, 2, 3], np.int32)})
+    actual = evaluate(node, {x: data, positions: np.array([2, -1, 2, 3], np.int32)})
     expected = np.zeros((2, 3), dtype.numpy)
     expected[:, 2] = (True, True) if dtype.is_bool else (2, 1)
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(actual, expected)
 
 
-def test_gather_from_an_empty_axis_gives_zeros() -> None:
+def test_gather_from_an_empty_axis_is_zero() -> None:
     empty, positions = buffer(3, 0), buffer(2, 3, int32)
-    found = evaluate(
+    actual = evaluate(
         make_gather(empty, positions, 0),
         {empty: np.zeros(0, np.float32), positions: np.zeros(3, np.int32)},
     )
-    np.testing.assert_array_equal(found, np.zeros(3, np.float32))
+    np.testing.assert_array_equal(actual, np.zeros(3, np.float32))
 
 
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
-def test_reductions_of_nothing_give_their_identity(dtype: DType) -> None:
+def test_empty_reductions_return_the_identity(dtype: DType) -> None:
     empty = make_reshape(buffer(4, 0, dtype), (2, 0))
     for op, value in ((Op.ADD, 0), (Op.MUL, 1), (Op.MAX, dtype.min), (Op.MIN, dtype.max)):
-        found = evaluate(
+        actual = evaluate(
             make_reduce_axis(empty, op, (1,)), {buffer(4, 0, dtype): np.zeros(0, dtype.numpy)}
         )
-        assert found.shape == (2, 1)
-        assert (found == dtype.numpy.type(value)).all()
+        assert actual.shape == (2, 1)
+        assert (actual == dtype.numpy.type(value)).all()
 
 
 def test_reductions_wrap_integers_and_keep_nan() -> None:
     small = buffer(5, 3, int8)
-    found = evaluate(
+    actual = evaluate(
         make_reduce_axis(small, Op.ADD, (0,)), {small: np.array([100, 100, 100], np.int8)}
     )
-    assert found.tolist() == [44]
+    assert actual.tolist() == [44]
     real = buffer(6, 3)
     data = np.array([1, np.nan, 3], np.float32)
     for op in (Op.MAX, Op.MIN, Op.ADD):
@@ -165,8 +165,8 @@ def test_reductions_wrap_integers_and_keep_nan() -> None:
 
 def test_a_sum_of_narrow_floats_is_rounded_once() -> None:
     many = buffer(8, 4096, float16)
-    found = evaluate(make_reduce_axis(many, Op.ADD, (0,)), {many: np.ones(4096, np.float16)})
-    assert found.tolist() == [4096]
+    actual = evaluate(make_reduce_axis(many, Op.ADD, (0,)), {many: np.ones(4096, np.float16)})
+    assert actual.tolist() == [4096]
 
 
 def test_symbolic_sizes_and_bound_variables() -> None:
@@ -184,11 +184,11 @@ def test_symbolic_sizes_and_bound_variables() -> None:
 
 def test_variables_may_take_many_values_at_once() -> None:
     x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
-    found = evaluate((x * 3 + y) // 2, {"x": np.array([1, 2, 3]), "y": np.array([0, 1, 5])})
-    assert found.tolist() == [1, 3, 7]
+    actual = evaluate((x * 3 + y) // 2, {"x": np.array([1, 2, 3]), "y": np.array([0, 1, 5])})
+    assert actual.tolist() == [1, 3, 7]
 
 
-def test_a_sink_gives_a_tuple() -> None:
+def test_a_sink_evaluates_to_a_tuple() -> None:
     first, second = evaluate(UOp.sink(X, make_reduce_axis(X, Op.ADD, (0, 1, 2))), {A: DATA})
     np.testing.assert_array_equal(first, CUBE)
     assert second.reshape(()) == DATA.sum()
@@ -217,8 +217,8 @@ def test_a_view_reads_bytes() -> None:
         ('CHECK i32 i32(%x) ["take", 0, 2]', CUBE.astype(np.int32)),
     ],
 )
-def test_values_of_devices_and_of_what_only_says_something(line: str, expected: np.ndarray) -> None:
-    found = _run(
+def test_copies_and_marks_keep_their_values(line: str, expected: np.ndarray) -> None:
+    actual = _run(
         parse_graph(f"""
         %a = BUFFER f32 [1, 24, "CPU"]
         %x = RESHAPE f32 %a [2, 3, 4]
@@ -226,22 +226,22 @@ def test_values_of_devices_and_of_what_only_says_something(line: str, expected: 
         {line}
     """)
     )
-    assert found.dtype == expected.dtype
-    np.testing.assert_array_equal(found, expected)
+    assert actual.dtype == expected.dtype
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_an_assignment_writes_the_view_of_its_buffer() -> None:
     data = DATA.copy()
     target = make_shrink(make_permute(X, (2, 0, 1)), [(1, 2), (0, 2), (0, 3)])
     assigned = assign(target, UOp.const(float32, 100))
-    found = evaluate(assigned, {A: data})
+    actual = evaluate(assigned, {A: data})
     expected = CUBE.copy()
     expected[:, :, 1] = 100
     np.testing.assert_array_equal(data.reshape(2, 3, 4), expected)
-    np.testing.assert_array_equal(found, np.full((1, 2, 3), 100, np.float32))
+    np.testing.assert_array_equal(actual, np.full((1, 2, 3), 100, np.float32))
 
 
-def test_a_buffer_keeps_its_old_value_for_readers_beside_an_assignment() -> None:
+def test_readers_not_ordered_after_an_assignment_see_the_old_value() -> None:
     data = DATA.copy()
     assigned = assign(A, A + 1.0)
     new, old = evaluate(UOp.sink(assigned, A * 2.0), {A: data})
@@ -257,7 +257,7 @@ def test_a_reader_after_an_assignment_sees_it() -> None:
     np.testing.assert_array_equal(evaluate(A.after(twice), {A: data}), (DATA + 1) * 2)
 
 
-def test_an_assignment_through_padding_writes_what_is_there() -> None:
+def test_an_assignment_through_padding_writes_only_existing_elements() -> None:
     data = np.zeros(3, np.float32)
     memory = buffer(10, 3)
     target = make_pad(memory, [(1, 1)])
@@ -266,7 +266,7 @@ def test_an_assignment_through_padding_writes_what_is_there() -> None:
 
 
 def _run_kernel(text: str, out: np.ndarray, *inputs: np.ndarray) -> np.ndarray:
-    """What is in slot 0 after a kernel, with the inputs in the slots behind."""
+    """Run a kernel with inputs in slots from 1 on; return the memory of slot 0."""
     evaluate_kernel(parse_graph(text), dict(enumerate((out, *inputs))))
     return out
 
@@ -290,7 +290,7 @@ def test_a_matmul_kernel() -> None:
     np.testing.assert_array_equal(out, a @ b)
 
 
-def test_nested_reductions_over_one_range_are_each_their_own_loop() -> None:
+def test_nested_reductions_over_one_range_are_separate_loops() -> None:
     x = np.arange(20, dtype=np.float32).reshape(4, 5)
     text = """
         %out = PARAM f32 [0, 4]
@@ -325,7 +325,7 @@ def test_an_inner_loop_may_depend_on_an_outer_one() -> None:
 
 
 @pytest.mark.parametrize("loops", ["%k, %i", "%i, %k"])
-def test_a_scan_combines_what_its_loop_has_seen(loops: str) -> None:
+def test_a_scan_combines_the_previous_iterations(loops: str) -> None:
     x = np.arange(15, dtype=np.float32).reshape(3, 5)
     text = f"""
         %out = PARAM f32 [0, 15]
@@ -362,14 +362,14 @@ FIBONACCI = """
 
 
 @pytest.mark.parametrize("order", ["%store, %step", "%step, %store"])
-def test_a_loop_carries_values_that_are_all_renewed_at_once(order: str) -> None:
+def test_carries_of_a_loop_are_updated_simultaneously(order: str) -> None:
     seen = np.zeros((7, 2), np.int32)
     last = _run_kernel(FIBONACCI.format(trips=7, order=order), np.zeros(2, np.int32), seen)
     assert seen.T.tolist() == [[1, 1, 2, 3, 5, 8, 13], [1, 2, 3, 5, 8, 13, 21]]
     assert last.tolist() == [13, 21]
 
 
-def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
+def test_carries_are_reset_whenever_the_loop_starts() -> None:
     text = """
         %last = PARAM i32 [0, 3]
         %i = RANGE index 3 [0, LOOP]
@@ -387,7 +387,7 @@ def test_what_a_loop_carries_begins_anew_whenever_the_loop_is_run() -> None:
 
 
 @pytest.mark.parametrize(("trips", "expected"), [(100, 16), (3, 8), (0, 1)])
-def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: int) -> None:
+def test_leave_ends_a_loop_after_the_iteration(trips: int, expected: int) -> None:
     text = f"""
         %last = PARAM i32 [0, 1]
         %t = RANGE index {trips} [0, SCAN]
@@ -405,7 +405,7 @@ def test_a_loop_is_left_after_the_iteration_that_says_so(trips: int, expected: i
     assert _run_kernel(text, np.zeros(1, np.int32)).tolist() == [expected]
 
 
-def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> None:
+def test_carries_of_an_empty_loop_keep_their_initial_values() -> None:
     last = _run_kernel(
         FIBONACCI.format(trips=0, order="%store, %step"),
         np.zeros(2, np.int32),
@@ -415,7 +415,7 @@ def test_what_a_loop_without_iterations_carries_keeps_its_initial_value() -> Non
 
 
 @pytest.mark.parametrize(("trips", "terms", "expected"), [(2, 0, [1, 1]), (0, 3, [7, 7])])
-def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
+def test_an_empty_loop_writes_no_memory_and_reduces_to_the_identity(
     trips: int, terms: int, expected: list[int]
 ) -> None:
     text = f"""
@@ -432,7 +432,7 @@ def test_an_empty_loop_leaves_memory_alone_and_reduces_to_the_identity(
     assert out.tolist() == expected
 
 
-def test_a_stored_value_is_read_by_its_position() -> None:
+def test_a_stored_value_is_read_by_its_index() -> None:
     nodes = parse_nodes("""
         %a = BUFFER f32 [1, 24, "CPU"]
         %i = RANGE index 2 [0, LOOP]
@@ -442,8 +442,8 @@ def test_a_stored_value_is_read_by_its_position() -> None:
         %q = RANGE index 2 [3, LOOP]
         %swapped = BUFFERIZE f32 %stored[%q, %p], %p, %q ["CPU"]
     """)
-    (found,) = evaluate(UOp.sink(nodes["swapped"]), {nodes["a"]: DATA})
-    np.testing.assert_array_equal(found, DATA[:6].reshape(2, 3).T * 2)
+    (actual,) = evaluate(UOp.sink(nodes["swapped"]), {nodes["a"]: DATA})
+    np.testing.assert_array_equal(actual, DATA[:6].reshape(2, 3).T * 2)
 
 
 def test_calls_run_their_bodies_on_their_arguments() -> None:
@@ -480,7 +480,7 @@ def test_calls_run_their_bodies_on_their_arguments() -> None:
         ("%out[%i], 0", 3, "out of range"),
     ],
 )
-def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discards_it(
+def test_an_out_of_bounds_access_is_an_error_unless_gated_or_discarded_by_where(
     store: str, size: int, expected: list[int] | str
 ) -> None:
     text = f"""
@@ -499,7 +499,7 @@ def test_an_access_outside_is_an_error_unless_a_gate_guards_it_or_a_where_discar
         _run_kernel(text, *arrays)
 
 
-def test_memory_that_nobody_wrote_shows() -> None:
+def test_uninitialized_memory_is_visible() -> None:
     text = """
         %out = PARAM f32 [0, 1]
         %register = DEFINE_REG f32 [0, 1]
@@ -553,7 +553,7 @@ def test_an_open_loop_is_an_error() -> None:
         ("%less = %v < 2.5", [True, True, False, False]),
     ],
 )
-def test_vectors_are_made_taken_apart_and_joined(line: str, expected: object) -> None:
+def test_vectors_are_built_extracted_and_concatenated(line: str, expected: object) -> None:
     assert evaluate(parse_graph(f"%v = VECTORIZE f32x4 1, 2, 3, 4\n{line}")).tolist() == expected
 
 
@@ -639,7 +639,7 @@ def test_a_variable_without_a_value_is_an_error() -> None:
         evaluate(UOp.variable("n", 0, 9) + 1)
 
 
-def test_what_has_no_meaning_of_its_own_is_an_error() -> None:
+def test_an_op_without_reference_semantics_is_an_error() -> None:
     with pytest.raises(EvaluationError, match="CUSTOM has no reference semantics"):
         evaluate(parse_graph('CUSTOM f32 1 ["text"]'))
 
@@ -671,13 +671,13 @@ def test_a_tensor_core_adds_the_product_of_two_tiles(core: TensorCore) -> None:
         p.index(UOp.const(index, 0), lanes=dtype.lanes).load()
         for p, dtype in zip(memory, core.operand_dtypes, strict=True)
     ]
-    found = evaluate(
+    actual = evaluate(
         UOp(Op.WMMA, core.operand_dtypes[2], tuple(vectors), core),
         {0: a.reshape(-1), 1: packed, 2: total.reshape(-1)},
     )
     wide = np.float64 if core.dtypes[2].is_float else np.int64
     np.testing.assert_array_equal(
-        found.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype)
+        actual.reshape(m, n), total + (a.astype(wide) @ b.astype(wide)).astype(total.dtype)
     )
 
 
@@ -702,14 +702,12 @@ def test_a_deep_graph_needs_no_recursion() -> None:
 )
 @given(graphs())
 def test_every_random_graph_has_a_value_of_its_shape_and_dtype(graph: UOp) -> None:
-    found = evaluate(graph, random_inputs(graph))
-    assert found.dtype == graph.dtype.numpy
-    assert found.shape == graph.shape
+    actual = evaluate(graph, random_inputs(graph))
+    assert actual.dtype == graph.dtype.numpy
+    assert actual.shape == graph.shape
 
 
-def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_come_after_one() -> (
-    None
-):
+def test_loops_over_tensors_read_the_version_before_all_writes_unless_ordered_after_one() -> None:
     graph = parse_graph("""
         %x = PARAM f32 [0, 4, "CPU"]
         %i = RANGE index 4 [0, LOOP]
@@ -729,21 +727,21 @@ def test_loops_over_tensors_read_what_was_there_before_all_writes_unless_they_co
     ]
 
 
-def test_shards_of_different_sizes_are_given_one_after_the_other() -> None:
+def test_shards_of_different_sizes_are_concatenated() -> None:
     shards = [UOp(Op.BUFFER, int32, (), BufferArg(n, n, f"CPU:{n}")) for n in (1, 2)]
-    found = evaluate(
+    actual = evaluate(
         UOp(Op.MSTACK, int32, tuple(shards)),
         {shards[0]: np.array([7], np.int32), shards[1]: np.array([8, 9], np.int32)},
     )
-    assert found.tolist() == [7, 8, 9]
+    assert actual.tolist() == [7, 8, 9]
 
 
-def test_a_state_of_memory_is_read_as_it_is_before_later_assignments() -> None:
+def test_a_version_of_memory_is_read_before_later_assignments() -> None:
     memory = buffer(1, 4)
     first = memory.after(assign(memory, memory * 2.0))
     second = first.source.after(assign(make_shrink(first, [(0, 2)]), UOp.const(float32, 7)))
     data = np.arange(4, dtype=np.float32)
     for sink in (UOp.sink(second, first + 1.0), UOp.sink(first + 1.0, second)):
-        found = dict(zip(sink.src, evaluate(sink, {memory: data.copy()}), strict=True))
-        np.testing.assert_array_equal(found[first + 1.0], data * 2 + 1)
-        np.testing.assert_array_equal(found[second], [7, 7, 4, 6])
+        actual = dict(zip(sink.src, evaluate(sink, {memory: data.copy()}), strict=True))
+        np.testing.assert_array_equal(actual[first + 1.0], data * 2 + 1)
+        np.testing.assert_array_equal(actual[second], [7, 7, 4, 6])

@@ -1,4 +1,4 @@
-"""The reference meaning of LOOP and SWITCH, against loops of Python."""
+"""The reference semantics of LOOP and SWITCH, against Python loops."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def tensor(number: int, *shape: int, dtype: DType = float32, device: str = "CPU"
 
 
 def run(node: UOp, **arrays: object) -> np.ndarray:
-    """The value of a graph whose BUFFERs are given by number, as `b1=array`."""
+    """Evaluate a graph with BUFFERs passed by id, as `b1=array`."""
     verify(UOp.sink(node), "graph")
     memory = {b: np.array(arrays[f"b{b.arg.id}"], b.dtype.numpy) for b in node.iter_ops(Op.BUFFER)}
     return evaluate(node, {**memory, **{k: v for k, v in arrays.items() if not k[1:].isdigit()}})
@@ -62,19 +62,19 @@ def test_a_scan_carries_and_stacks(is_reversed: bool) -> None:
     for i in reversed(range(4)) if is_reversed else range(4):
         stacked[i] = state * 0.5 + ROWS[i] - state
         state = state * np.float32(0.5) + ROWS[i]
-    found = [run(result, b1=START, b2=ROWS, b3=np.float32(0.5)) for result in results]
-    np.testing.assert_array_equal(found[0], state)
-    np.testing.assert_array_equal(found[1], stacked)
+    actual = [run(result, b1=START, b2=ROWS, b3=np.float32(0.5)) for result in results]
+    np.testing.assert_array_equal(actual[0], state)
+    np.testing.assert_array_equal(actual[1], stacked)
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 7])
-def test_the_number_of_iterations_may_be_computed(count: int) -> None:
+def test_the_trip_count_may_be_computed(count: int) -> None:
     init, limit = tensor(1, 3), tensor(2, dtype=int64)
     (last,) = make_loop(UOp.sink(make_parameter(init, 0) + 1.0), limit, (init,), n_carried=1)
     np.testing.assert_array_equal(run(last, b1=START, b2=np.int64(count)), START + max(count, 0))
 
 
-def test_without_an_iteration_the_initial_values_are_left_and_nothing_is_stacked() -> None:
+def test_an_empty_loop_returns_the_initial_values_and_stacks_nothing() -> None:
     init = tensor(1, 3)
     inside = make_parameter(init, 0)
     last, stacked = make_loop(UOp.sink(inside + 1.0, inside * 2.0), 0, (init,), n_carried=1)
@@ -82,7 +82,7 @@ def test_without_an_iteration_the_initial_values_are_left_and_nothing_is_stacked
     assert run(stacked, b1=START).shape == (0, 3)
 
 
-def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() -> None:
+def test_the_counter_counts_iterations_in_the_order_of_execution() -> None:
     init, table = tensor(1, 3), tensor(2, 4)
     counter = make_counter("loop_counter_0", 4)
     entry = make_reshape(
@@ -96,7 +96,7 @@ def test_the_counter_is_the_number_of_the_iteration_in_the_order_of_execution() 
     np.testing.assert_array_equal(run(numbers, b1=START, b2=[2.0, 3.0, 5.0, 7.0]), [3, 2, 1, 0])
 
 
-def test_a_conditional_loop_ends_after_the_iteration_that_says_so() -> None:
+def test_a_conditional_loop_ends_after_an_iteration_with_a_false_condition() -> None:
     init = tensor(1)
     following = make_parameter(init, 0) * 2.0
     (last,) = make_loop(
@@ -105,7 +105,7 @@ def test_a_conditional_loop_ends_after_the_iteration_that_says_so() -> None:
     assert run(last, b1=np.float32(3.0)) == 192.0
 
 
-def test_what_is_carried_may_change_places() -> None:
+def test_carries_may_be_swapped() -> None:
     x, y = tensor(1, 3), tensor(2, 3)
     swapped = make_loop(
         UOp.sink(make_parameter(y, 1), make_parameter(x, 0)), 3, (x, y), n_carried=2
@@ -149,7 +149,7 @@ def test_loops_nest_and_inner_ones_may_read_the_counter_of_outer_ones() -> None:
     np.testing.assert_array_equal(run(last, b1=START), expected)
 
 
-def test_variables_that_are_bound_among_the_operands_reach_the_body() -> None:
+def test_variables_bound_by_operands_reach_the_body() -> None:
     init, n = tensor(1, 3), UOp.variable("n", 1, 9)
     bound = bind(n, 5)
     (last,) = make_loop(
@@ -172,7 +172,7 @@ def test_sizes_may_be_variables() -> None:
     np.testing.assert_array_equal(run(doubled, b1=ROWS), ROWS[:2] * 2)
 
 
-def test_shards_are_operands_of_their_own() -> None:
+def test_shards_are_separate_operands() -> None:
     x = UOp(
         Op.MULTI,
         float32,
@@ -189,24 +189,24 @@ def test_shards_are_operands_of_their_own() -> None:
     last, doubled = make_loop(
         UOp.sink(total + row, row * 2.0), 4, (init, x), n_carried=1, n_sliced=1
     )
-    given = {"b1": ROWS[:, :2], "b2": ROWS[:, 2:], "b3": START[:2], "b4": START[2:]}
-    np.testing.assert_array_equal(run(last, **given), START + ROWS.sum(0))
-    np.testing.assert_array_equal(run(doubled, **given), ROWS * 2)
+    inputs = {"b1": ROWS[:, :2], "b2": ROWS[:, 2:], "b3": START[:2], "b4": START[2:]}
+    np.testing.assert_array_equal(run(last, **inputs), START + ROWS.sum(0))
+    np.testing.assert_array_equal(run(doubled, **inputs), ROWS * 2)
 
 
 @pytest.mark.parametrize(
     ("choice", "expected"), [(-5, START), (0, START), (1, -START), (2, START * 2), (9, START * 2)]
 )
-def test_a_switch_takes_the_nearest_of_its_bodies(choice: int, expected: np.ndarray) -> None:
+def test_the_index_of_a_switch_is_clipped(choice: int, expected: np.ndarray) -> None:
     x, where = tensor(1, 3), tensor(2, dtype=int32)
     inside = make_parameter(x, 0)
-    (found,) = make_switch(
+    (actual,) = make_switch(
         where, [UOp.sink(inside), UOp.sink(-inside), UOp.sink(inside * 2.0)], (x,)
     )
-    np.testing.assert_array_equal(run(found, b1=START, b2=np.int32(choice)), expected)
+    np.testing.assert_array_equal(run(actual, b1=START, b2=np.int32(choice)), expected)
 
 
-def test_slices_of_memory_are_slices_of_what_lies_in_it() -> None:
+def test_memory_can_be_sliced() -> None:
     loop = parse_graph("""
         %0 = CONST index [4]
         %1 = PARAM f32 [0, 3, "CPU"]
@@ -217,5 +217,5 @@ def test_slices_of_memory_are_slices_of_what_lies_in_it() -> None:
         %6 = LOOP %0, %1, %2 [%5, 1, 1]
         %7 = RESULT f32 %6 [0]
     """)
-    found = evaluate(loop, {0: np.zeros(3, np.float32), 1: np.arange(12, dtype=np.float32)})
-    np.testing.assert_array_equal(found, [18, 22, 26])
+    actual = evaluate(loop, {0: np.zeros(3, np.float32), 1: np.arange(12, dtype=np.float32)})
+    np.testing.assert_array_equal(actual, [18, 22, 26])

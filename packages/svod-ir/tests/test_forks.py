@@ -1,4 +1,4 @@
-"""Locks in the child of a fork: free, and what they guard is whole."""
+"""Locks in a forked child: they are free, and the data that they guard is consistent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ print(codes.count(0), pairs[0] == pairs[1])
     assert out.split() == ["20", "True"]
 
 
-def test_what_the_thread_that_forks_holds_is_its_own_in_the_child():
+def test_locks_of_the_forking_thread_stay_held_in_the_child():
     out = run_script("""
 from svod_ir.forks import make_lock
 lock = make_lock()
@@ -90,7 +90,7 @@ print(codes.count(0))
     assert out.split() == ["20"]
 
 
-def test_a_thread_that_holds_what_a_fork_waits_for_may_delay_it():
+def test_a_thread_that_holds_a_lock_of_a_fork_may_delay_it():
     out = run_script("""
 from svod_ir.forks import delaying_forks, hold_across_fork
 lock, is_held, is_forking = hold_across_fork(threading.RLock()), threading.Event(), threading.Event()
@@ -126,7 +126,7 @@ print(codes.count(0), all(lock.acquire(blocking=False) for lock in locks))
     assert out.split() == ["200", "True"]
 
 
-def test_no_lock_comes_to_be_held_while_a_thread_forks():
+def test_no_lock_is_registered_while_a_thread_forks():
     out = run_script("""
 locks, is_added, stop = [], threading.Event(), threading.Event()
 def add():
@@ -142,7 +142,7 @@ def give_it_the_chance():
         for _ in range(10**6):
             if is_added.is_set():
                 break
-# What is registered first is called last.
+# Handlers that run before a fork are called in reverse order of registration.
 os.register_at_fork(before=give_it_the_chance)
 from svod_ir.forks import hold_across_fork
 print(run_in_child(lambda: not all(lock.acquire(blocking=False) for lock in locks)))
@@ -154,7 +154,7 @@ thread.join()
 
 
 def run_fork_amid_import(folder: Path, module: str) -> str:
-    """What a script prints that forks while another thread is in the middle of importing `module`;
+    """Output of a script that forks while another thread is in the middle of importing `module`;
     the child may import it.
     """
     (folder / f"{module}.py").write_text("""
@@ -186,11 +186,11 @@ print({module}.value)
 """)
 
 
-def test_a_fork_waits_for_imports_of_ours_in_other_threads(tmp_path: Path):
+def test_a_fork_waits_for_imports_of_svod_in_other_threads(tmp_path: Path):
     assert run_fork_amid_import(tmp_path, "svod_something").split() == ["3", "3"]
 
 
-def test_a_fork_waits_for_no_import_of_a_program(tmp_path: Path):
+def test_a_fork_does_not_wait_for_imports_of_a_program(tmp_path: Path):
     assert run_fork_amid_import(tmp_path, "program").split() == ["4", "3"]
 
 
@@ -210,7 +210,7 @@ import svod_forking
     assert out.split() == ["5"]
 
 
-def test_locks_that_are_gone_are_forgotten():
+def test_dead_locks_are_unregistered():
     import threading
 
     gc.collect()

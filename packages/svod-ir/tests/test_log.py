@@ -1,4 +1,4 @@
-"""Loggers: silent until somebody listens, and structlog is imported only then."""
+"""Loggers: silent by default; structlog is imported only if events are written."""
 
 from __future__ import annotations
 

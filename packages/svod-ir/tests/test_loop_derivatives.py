@@ -1,6 +1,4 @@
-"""Derivatives of loops and choices against finite differences of the reference meaning, and what is
-kept for them.
-"""
+"""Derivatives of loops and switches against finite differences, and the choice of residuals."""
 
 from __future__ import annotations
 
@@ -72,13 +70,15 @@ def choose(x: UOp, xs: UOp, weight: UOp, *, is_reversed: bool) -> UOp:
         make_parameter(o, slot) for o, slot in zip(operands, get_slots(operands), strict=True)
     )
     bodies = [UOp.sink(make_alu(Op.MUL, a, b)), UOp.sink(make_alu(Op.EXP, make_alu(Op.MUL, a, c)))]
-    (made,) = make_switch(UOp.const(int64, int(is_reversed)), bodies, operands)
-    return make_alu(Op.MUL, made, made)
+    (built,) = make_switch(UOp.const(int64, int(is_reversed)), bodies, operands)
+    return make_alu(Op.MUL, built, built)
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
 @pytest.mark.parametrize("make", [repeat, choose])
-def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed: bool) -> None:
+def test_both_modes_agree_with_finite_differences(
+    make: Callable[..., UOp], is_reversed: bool
+) -> None:
     memories = [buffer(n, size, float64) for n, size in enumerate((3, 6, 3))]
     values = [STATE, SLICES.reshape(-1), STATE + 1]
     x, xs, weight = (make_traced(m) for m in memories)
@@ -92,45 +92,45 @@ def test_both_modes_are_finite_differences(make: Callable[..., UOp], is_reversed
         for sign in (1, -1)
     ]
     expected = float(np.sum(back * (np.asarray(ends[0]) - np.asarray(ends[1]))) / 2e-6)
-    given = [buffer(10 + n, v.size, float64) for n, v in enumerate(values)]
-    (tangent,) = make_tangents([y], [x, xs, weight], given)
-    bound = dict(zip([*memories, *given], [*values, *along], strict=True))
+    inputs = [buffer(10 + n, v.size, float64) for n, v in enumerate(values)]
+    (tangent,) = make_tangents([y], [x, xs, weight], inputs)
+    bound = dict(zip([*memories, *inputs], [*values, *along], strict=True))
     assert tangent is not None
     assert float(np.sum(back * np.asarray(evaluate(tangent, bound)))) == pytest.approx(
         expected, rel=1e-7
     )
     cotangent = buffer(20, 3, float64)
-    found = make_cotangents([y], [cotangent], [x, xs, weight])
+    actual = make_cotangents([y], [cotangent], [x, xs, weight])
     bound = {**dict(zip(memories, values, strict=True)), cotangent: back}
     total = sum(
         float(np.sum(np.asarray(evaluate(part, bound)) * d))
-        for part, d in zip(found, along, strict=True)
+        for part, d in zip(actual, along, strict=True)
         if part is not None
     )
     assert total == pytest.approx(expected, rel=1e-7)
 
 
-def test_the_fewest_bytes_are_kept() -> None:
+def test_residuals_have_the_fewest_bytes() -> None:
     state, other = buffer(0, 64, float64), buffer(1, 64, float64)
     product = make_reduce_axis(make_reshape(make_alu(Op.MUL, state, other), (2, 32)), Op.ADD, (1,))
-    made = make_alu(Op.EXP, product)
-    again = make_alu(Op.SIN, made)
-    assert choose_kept([made, again], {state}, {state}, set()) == [product]
+    built = make_alu(Op.EXP, product)
+    again = make_alu(Op.SIN, built)
+    assert choose_kept([built, again], {state}, {state}, set()) == [product]
     assert choose_kept([again, state], {state}, {state}, {again}) == [state, again]
     assert choose_kept([again], {state}, {state}, {again}) == [again]
     assert choose_kept([other], {state}, {state}, set()) == []
 
 
-def test_what_is_kept_saves_reading_slices() -> None:
+def test_the_choice_of_residuals_counts_rereading_slices() -> None:
     state, row = buffer(0, 64, float64), buffer(1, 2, float64)
     product = make_reduce_axis(make_reshape(state, (2, 32)), Op.ADD, (1,))
-    made = make_alu(Op.EXP, make_alu(Op.ADD, make_reshape(product, (2,)), row))
-    again = make_alu(Op.SIN, made)
-    assert choose_kept([made, again], {state}, {state, row}, set()) == [made]
-    assert choose_kept([made, row], {state}, {state, row}, set()) == [made]
+    built = make_alu(Op.EXP, make_alu(Op.ADD, make_reshape(product, (2,)), row))
+    again = make_alu(Op.SIN, built)
+    assert choose_kept([built, again], {state}, {state, row}, set()) == [built]
+    assert choose_kept([built, row], {state}, {state, row}, set()) == [built]
 
 
-def test_what_is_kept_lies_as_it_is_computed() -> None:
+def test_residuals_are_stored_in_the_computed_order() -> None:
     state = buffer(0, 64, float64)
     square = make_reshape(state, (8, 8))
     turned = make_permute(square, (1, 0))
@@ -152,8 +152,8 @@ def test_marks_in_bodies_are_dropped_from_what_is_computed() -> None:
     assert drop_marks(plain) is plain
 
 
-def test_a_rule_that_makes_a_loop_may_use_the_counter_of_the_loop_around_it() -> None:
-    """Derivatives in a body, by a rule that makes loops and knows of none around it; in both modes,
+def test_a_rule_that_builds_a_loop_may_use_the_counter_of_the_outer_loop() -> None:
+    """Derivatives in a body, by a rule that builds loops without knowing the outer ones; in both modes,
     and twice.
     """
 

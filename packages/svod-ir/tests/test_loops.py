@@ -1,4 +1,4 @@
-"""LOOP, SWITCH and their RESULTs: how they are made, what they derive, and what is refused."""
+"""LOOP, SWITCH and their RESULTs: construction, derived properties and errors."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def make_sum(count: int = 5, *, is_reversed: bool = False) -> tuple[UOp, ...]:
     )
 
 
-def test_results_have_the_shapes_of_what_is_carried_and_of_what_is_stacked() -> None:
+def test_results_have_the_shapes_of_carries_and_stacked_values() -> None:
     last, sums = make_sum()
     assert (last.shape, last.dtype, last.placement) == ((3,), float32, "CPU")
     assert (sums.shape, sums.dtype, sums.placement) == ((5, 3), float32, "CPU")
@@ -83,14 +83,14 @@ def test_results_have_the_shapes_of_what_is_carried_and_of_what_is_stacked() -> 
 
 def test_the_parts_of_a_loop_have_names() -> None:
     loop = make_sum()[0].source
-    parts = read_loop(loop)
-    assert (parts.carried, parts.sliced, parts.constants) == (
+    pieces = read_loop(loop)
+    assert (pieces.carried, pieces.sliced, pieces.constants) == (
         (loop.src[1],),
         (loop.src[2],),
         (loop.src[3],),
     )
-    assert (parts.next_values, parts.stacked) == (loop.arg.body.src[:1], loop.arg.body.src[1:])
-    assert parts.go_on is None
+    assert (pieces.next_values, pieces.stacked) == (loop.arg.body.src[:1], loop.arg.body.src[1:])
+    assert pieces.go_on is None
     assert find_count(loop) == 5
 
 
@@ -103,9 +103,9 @@ def test_sizes_that_variables_decide_are_bound_around_the_body() -> None:
     assert row.shape == (3,)
     (doubled,) = make_loop(UOp.sink(row * 2.0), bound, (rows,), n_carried=0, n_sliced=1)
     assert doubled.shape == (bound, 3)
-    whole = make_parameter(rows, 0)
-    assert whole.shape == (n, 3)
-    (same,) = make_loop(UOp.sink(whole * 2.0), 7, (rows,), n_carried=1)
+    full = make_parameter(rows, 0)
+    assert full.shape == (n, 3)
+    (same,) = make_loop(UOp.sink(full * 2.0), 7, (rows,), n_carried=1)
     assert same.shape == (bound, 3)
     verify(UOp.sink(doubled, same), "graph")
 
@@ -131,12 +131,12 @@ def test_a_counter_is_a_variable_of_the_body() -> None:
     assert counter.bounds == (0, 5)
 
 
-def test_a_switch_gives_what_its_bodies_give() -> None:
+def test_a_switch_returns_the_results_of_its_bodies() -> None:
     x, choice = buffer(1, 3), buffer(2, dtype=int32)
     inside = make_parameter(x, 0)
-    (found,) = make_switch(choice, [UOp.sink(inside * 2.0), UOp.sink(-inside)], (x,))
-    assert (found.shape, found.dtype, found.placement) == ((3,), float32, "CPU")
-    verify(UOp.sink(found), "graph")
+    (actual,) = make_switch(choice, [UOp.sink(inside * 2.0), UOp.sink(-inside)], (x,))
+    assert (actual.shape, actual.dtype, actual.placement) == ((3,), float32, "CPU")
+    verify(UOp.sink(actual), "graph")
 
 
 NESTED = """
@@ -186,7 +186,7 @@ def test_a_switch_reads_back_to_the_identical_node() -> None:
     assert parse_graph(print_graph(node)) is node
 
 
-def test_what_names_no_node_is_no_body() -> None:
+def test_a_body_must_be_the_name_of_a_node() -> None:
     with pytest.raises(ParseError, match="%9 is not defined above"):
         parse_graph("LOOP 4 [%9, 0]")
     with pytest.raises(ParseError, match="is not a node such as %0"):
@@ -206,7 +206,7 @@ def test_the_hash_of_a_node_covers_its_bodies() -> None:
     assert run_script(script).split() == [before]
 
 
-def test_bodies_are_held_to_the_specification() -> None:
+def test_bodies_are_verified() -> None:
     x = buffer(1, 3)
     inside = make_parameter(x, 0)
     broken = UOp(Op.ADD, float32, (inside,))
@@ -215,7 +215,7 @@ def test_bodies_are_held_to_the_specification() -> None:
         verify(UOp.sink(*make_results(loop)), "graph")
 
 
-def test_a_body_writes_only_what_is_carried() -> None:
+def test_a_body_writes_only_the_memory_of_carries() -> None:
     x, y = buffer(1, 3), buffer(2, 3)
     memory, other = make_parameter(x, 0), make_parameter(y, 1)
     written = memory.after(assign(memory, other))
@@ -226,15 +226,15 @@ def test_a_body_writes_only_what_is_carried() -> None:
     make_switch(UOp.const(int32, 0), [UOp.sink(read)], (x, y))
 
 
-def test_what_is_computed_is_a_number_of_64_bits() -> None:
+def test_computed_counts_and_choices_are_int64() -> None:
     x, number, flag = buffer(1, 3), buffer(2, dtype=int32), buffer(3, dtype=bool_)
     inside = make_parameter(x, 0)
     (last,) = make_loop(UOp.sink(-inside), number, (x,), n_carried=1)
-    (found,) = make_switch(flag, [UOp.sink(-inside), UOp.sink(inside)], (x,))
-    assert (last.source.src[0].dtype, found.source.src[0].dtype) == (int64, int64)
+    (actual,) = make_switch(flag, [UOp.sink(-inside), UOp.sink(inside)], (x,))
+    assert (last.source.src[0].dtype, actual.source.src[0].dtype) == (int64, int64)
 
 
-def test_what_starts_from_no_memory_does_not_become_shards() -> None:
+def test_a_carry_from_no_memory_does_not_become_sharded() -> None:
     x, zeros = (
         sharded(1, 0, (2,), (2,)),
         make_expand(make_reshape(UOp.const(float32, 0), (1,)), (4,)),
@@ -254,11 +254,11 @@ def test_bounds_hold_for_every_iteration_and_every_branch() -> None:
     )
     assert last.bounds == (3, 7)
     assert stacked.bounds == (0, 4)
-    (found,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
-    assert found.bounds == (3, 7)
+    (actual,) = make_switch(inside, [UOp.sink(start), UOp.sink(count)], ())
+    assert actual.bounds == (3, 7)
 
 
-def test_counters_are_variables_of_their_loop_alone() -> None:
+def test_counters_are_local_to_their_loop() -> None:
     n, x = UOp.variable("n", 1, 4), buffer(1, 3)
     counter = make_counter("loop_counter_0", 4)
     factor = make_cast(counter * n, float32)
@@ -302,7 +302,7 @@ def test_a_loop_around_another_one_with_its_counter_renames_the_inner_one() -> N
     )
 
 
-def test_renamed_counters_leave_out_the_names_that_bodies_read() -> None:
+def test_renamed_counters_avoid_the_names_in_bodies() -> None:
     x = buffer(1)
     state, n = make_parameter(x, 0), make_counter("loop_counter_1", 9)
     innermost = add_up(state * make_cast(n, float32), 4, "loop_counter_2")
@@ -352,7 +352,7 @@ def test_lines_that_built_a_loop_built_what_is_in_its_body() -> None:
         (lambda inside: UOp.sink(inside, inside), "a bool scalar"),
     ],
 )
-def test_bodies_that_do_not_fit_are_refused(change, rule: str) -> None:
+def test_invalid_bodies_are_errors(change, rule: str) -> None:
     x = buffer(1, 3)
     with pytest.raises(GraphError, match=rule):
         make_loop(
@@ -379,13 +379,13 @@ def test_a_condition_is_the_last_value_of_a_body() -> None:
     max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(loops())
-def test_random_loops_hold_to_the_specification_and_read_back_and_have_values(graph: UOp) -> None:
+def test_random_loops_verify_parse_back_and_evaluate(graph: UOp) -> None:
     verify(graph, "graph")
     assert parse_graph(print_graph(graph)) is graph
     assert_same(graph, graph)
 
 
-def test_a_value_that_comes_from_no_memory_is_carried_where_the_others_are() -> None:
+def test_a_carry_from_no_memory_is_on_the_device_of_the_others() -> None:
     zero, x = UOp.const(float32, 0), buffer(1, 3, device="CPU:1")
     body = UOp.sink(make_parameter(zero, 0) + 1.0, make_parameter(x, 1) * 2.0)
     assert [result.placement for result in make_loop(body, 4, (zero, x), n_carried=2)] == [

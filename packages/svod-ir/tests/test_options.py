@@ -12,7 +12,7 @@ from svod_ir.environment import cache_by_environment, read_integer, read_switch
 from svod_ir.options import PassSelector
 
 
-def test_nothing_is_on_by_default() -> None:
+def test_all_options_are_off_by_default() -> None:
     options = IROptions.from_env({})
     assert options == IROptions()
     assert not options.check
@@ -49,7 +49,7 @@ def test_options_take_the_text_that_the_variables_take() -> None:
 @pytest.mark.parametrize(
     "options", [IROptions(check=True), IROptions(dump="*"), IROptions(stop_after="lower")]
 )
-def test_whoever_checks_dumps_or_stops_looks_at_passes(options: IROptions) -> None:
+def test_checks_dumps_and_stops_need_passes(options: IROptions) -> None:
     assert options.needs_passes
     assert not IROptions().needs_passes
 
@@ -120,7 +120,7 @@ def test_a_switch_has_a_default() -> None:
     assert not read_switch({"SVOD_X": "0"}, "SVOD_X", default=True)
 
 
-def test_what_is_derived_from_the_environment_is_derived_again_when_that_changes(
+def test_values_derived_from_the_environment_are_recomputed_when_it_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     n_reads = [0]

@@ -1,4 +1,4 @@
-"""Origins of nodes: weak labels beside the graph, handed on while it is rewritten."""
+"""Origins of nodes: weak labels beside the graph, propagated through rewrites."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def buffer(number: int = 1) -> UOp:
     return UOp(Op.BUFFER, float32, (), BufferArg(number, 4, "CPU"))
 
 
-def test_a_line_built_all_that_had_no_line_before():
+def test_add_origin_labels_nodes_without_an_origin():
     inner = buffer() + 1
     add_origin(inner, FIRST)
     outer = (inner * 2) * 3
@@ -50,7 +50,7 @@ def test_a_line_built_all_that_had_no_line_before():
     assert get_origins(outer) == get_origins(outer.src[0]) == {SECOND}
 
 
-def test_leaves_and_whole_memory_have_no_line_since_all_lines_share_them():
+def test_leaves_and_reshaped_memory_have_no_origin():
     x = make_reshape(buffer(), (2, 2))
     add_origin(x, FIRST)
     y = x + make_expand(make_reshape(UOp.const(float32, 1.0), (1, 1)), (2, 2))
@@ -60,7 +60,7 @@ def test_leaves_and_whole_memory_have_no_line_since_all_lines_share_them():
     assert get_origins(y) == {SECOND}
 
 
-def test_what_nobody_built_stays_so():
+def test_an_unknown_origin_stays_unknown():
     older = buffer() + 1
     add_origin(older, None)
     newer = older * 2
@@ -70,7 +70,7 @@ def test_what_nobody_built_stays_so():
     assert get_origins(newer) == {FIRST}
 
 
-def test_substitution_hands_lines_on():
+def test_substitution_propagates_origins():
     x, y = buffer(1), buffer(2)
     inner = x + 1
     add_origin(inner, FIRST)
@@ -91,33 +91,33 @@ def test_labels_end_with_their_nodes():
     assert not has_origins()
 
 
-def test_images_are_plain_dicts_where_nothing_is_labelled():
+def test_images_are_plain_dicts_without_labels():
     assert type(make_images()) is dict
     with record_labels({}):
         assert type(make_images()) is not dict
 
 
-def test_what_a_pass_makes_for_a_node_gets_the_labels_of_the_node():
+def test_images_get_the_labels_of_their_node():
     node, kept = buffer() + 1, buffer(2) + 1
     with record_labels({node: frozenset((1,)), kept: frozenset((2,))}):
         images = make_images()
-        images[node] = made = (kept * 2) + 5
-        assert get_labels(made) == get_labels(made.src[0]) == {1}
+        images[node] = built = (kept * 2) + 5
+        assert get_labels(built) == get_labels(built.src[0]) == {1}
         assert get_labels(kept) == {2}
-        assert images == {node: made}
-    assert get_labels(made) == frozenset()
+        assert images == {node: built}
+    assert get_labels(built) == frozenset()
     assert not has_origins()
 
 
-def test_what_is_made_from_several_nodes_gets_the_labels_of_all():
+def test_an_image_of_several_nodes_gets_all_their_labels():
     nodes = [buffer(number) + 1 for number in range(3)]
     labels: dict[UOp, frozenset[Hashable]] = {node: frozenset((i,)) for i, node in enumerate(nodes)}
-    made, bare = nodes[0] + nodes[1], buffer(9) * 2
+    built, bare = nodes[0] + nodes[1], buffer(9) * 2
     with record_labels(labels):
-        propagate_labels(made, nodes)
-        propagate_labels(made, nodes[:1])
+        propagate_labels(built, nodes)
+        propagate_labels(built, nodes[:1])
         propagate_labels(bare, (buffer(8),))
-        assert get_labels(made) == {0, 1, 2}
+        assert get_labels(built) == {0, 1, 2}
         assert bare not in labels
     propagate_labels(bare, nodes)
     assert needs_origin(bare)

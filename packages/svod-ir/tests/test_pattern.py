@@ -41,9 +41,9 @@ def test_captures_are_passed_by_name_in_any_order() -> None:
     def pick(y: UOp, c: UOp, x: UOp) -> UOp:
         return UOp.sink(y, c, x)
 
-    found = pick.apply(add(alu(Op.MUL, V, number(3)), W))
-    assert found is not None
-    assert found.src == (W, number(3), V)
+    actual = pick.apply(add(alu(Op.MUL, V, number(3)), W))
+    assert actual is not None
+    assert actual.src == (W, number(3), V)
 
 
 def test_commutative_operands_match_in_both_orders() -> None:
@@ -71,7 +71,7 @@ def test_subtraction_does_not_commute() -> None:
     assert take.apply(alu(Op.SUB, number(3), V)) is None
 
 
-def test_a_function_that_declines_one_order_is_asked_about_the_other() -> None:
+def test_the_other_order_is_tried_if_a_function_declines_one() -> None:
     @rule(x + y)
     def larger_first(x: UOp, y: UOp) -> UOp | None:
         return x if x is W else None
@@ -79,7 +79,7 @@ def test_a_function_that_declines_one_order_is_asked_about_the_other() -> None:
     assert larger_first.apply(add(V, W)) is W
 
 
-def test_inner_orders_are_tried_when_an_outer_place_does_not_match() -> None:
+def test_inner_orders_are_tried_when_an_outer_subpattern_does_not_match() -> None:
     @rule(node(Op.MUL, x + y, x))
     def found(x: UOp, y: UOp) -> UOp:
         return y
@@ -88,7 +88,7 @@ def test_inner_orders_are_tried_when_an_outer_place_does_not_match() -> None:
     assert found.apply(alu(Op.MUL, W, add(W, V))) is V
 
 
-def test_a_name_used_twice_stands_for_one_node() -> None:
+def test_a_repeated_name_matches_the_same_node() -> None:
     @rule(x + x)
     def double(x: UOp) -> UOp:
         return x
@@ -134,7 +134,7 @@ def test_a_splat_has_one_value_in_all_lanes() -> None:
     assert take.apply(alu(Op.NEG, number(3))) is None
 
 
-def test_kinds_and_conditions_restrict_a_place() -> None:
+def test_kinds_and_conditions_restrict_a_match() -> None:
     @rule(node(Op.EQ, var("x", INT), var("y", when=lambda n: n.vmax == 9), kinds=BOOL))
     def take(x: UOp, y: UOp) -> UOp:
         return x
@@ -154,7 +154,7 @@ def test_a_pattern_without_operands_takes_any_number_of_them() -> None:
     assert RuleSet("one", (first,)).find_replacement(UOp.sink(V, W, V, W, V, W, V)) == (V, first)
 
 
-def test_more_operands_are_allowed_where_the_pattern_says_so() -> None:
+def test_has_more_allows_more_operands() -> None:
     @rule(node(Op.INDEX, x, y, name="n", has_more=True))
     def memory(n: UOp, x: UOp, y: UOp) -> UOp:
         return x
@@ -204,7 +204,7 @@ def test_several_patterns_may_share_a_function() -> None:
 
 
 def test_every_operator_makes_a_pattern_of_its_op() -> None:
-    made = {
+    built = {
         Op.ADD: x + y,
         Op.SUB: x - y,
         Op.MUL: x * y,
@@ -227,7 +227,7 @@ def test_every_operator_makes_a_pattern_of_its_op() -> None:
         Op.WHERE: x.where(x, y),
         Op.CAST: x.cast(),
     }
-    assert all(pattern.ops == {op} for op, pattern in made.items())
+    assert all(pattern.ops == {op} for op, pattern in built.items())
 
 
 class TestRuleSet:
@@ -254,7 +254,7 @@ class TestRuleSet:
         assert (pure + pure).is_pure
         assert not (pure + impure).is_pure
 
-    def test_a_rule_that_gives_the_node_itself_declines(self) -> None:
+    def test_a_rule_that_returns_the_node_itself_declines(self) -> None:
         @rule(node(Op.ADD, name="n"))
         def nothing(n: UOp) -> UOp:
             return n

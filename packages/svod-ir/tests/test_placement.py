@@ -1,4 +1,4 @@
-"""Where values are: devices are derived from memory, and shardings from those of operands."""
+"""Placement: devices are derived from memory, and shardings from the shardings of operands."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def on(axis: int | None = None, sizes: tuple[int, ...] = ()) -> Sharding:
     return Sharding(DEVICES, axis, sizes)
 
 
-def test_a_node_is_where_its_memory_is() -> None:
+def test_a_node_is_on_the_device_of_its_memory() -> None:
     x = buffer(1, 4, device="CPU:1")
     assert (make_reshape(x, (2, 2)) * 2.0).device == "CPU:1"
     assert UOp(Op.COPY, float32, (x,), "CPU").device == "CPU"
@@ -60,13 +60,13 @@ def test_a_node_is_where_its_memory_is() -> None:
     assert select(stacked((2,), (2,)), 1).device == "CPU:1"
 
 
-def test_a_constant_is_on_no_device_and_takes_that_of_what_it_meets() -> None:
+def test_a_constant_has_no_device_and_adopts_the_device_of_other_operands() -> None:
     assert NUMBER.placement is None
     assert make_iota(3, int32).placement is None
     assert make_alu(Op.ADD, NUMBER, buffer(1, 1, device="CPU:1")).device == "CPU:1"
 
 
-def test_what_is_made_from_a_file_is_on_no_device_yet() -> None:
+def test_a_value_computed_from_a_file_has_no_device_yet() -> None:
     file = buffer(1, device="DISK:/f")
     assert make_reshape(file, (2, 2)).device == "DISK:/f"
     assert (file * 2.0).device is None
@@ -80,7 +80,7 @@ def test_operands_on_two_devices_are_an_error() -> None:
         _ = make_alu(Op.ADD, split(0, (2,), (2,)), buffer(9, 4)).device
 
 
-def test_a_multi_has_the_shape_of_its_shards_together() -> None:
+def test_a_multi_has_the_concatenated_shape_of_its_shards() -> None:
     assert (ROWS.shape, COLUMNS.shape, WHOLE.shape) == ((5, 4), (5, 4), (5, 4))
     assert ROWS.placement == on(0, (3, 2))
     assert WHOLE.placement == on()
@@ -88,12 +88,12 @@ def test_a_multi_has_the_shape_of_its_shards_together() -> None:
     verify(ROWS, "graph")
 
 
-def test_the_reference_value_of_a_multi_is_its_shards_together() -> None:
+def test_a_multi_evaluates_to_its_concatenated_shards() -> None:
     arrays = {n: np.arange(n.arg.size, dtype=np.float32) for n in ROWS.iter_ops(Op.BUFFER)}
     first, second = (a.reshape(-1, 4) for a in arrays.values())
     np.testing.assert_array_equal(evaluate(ROWS, arrays), np.concatenate([first, second]))
-    whole = {n: np.arange(20, dtype=np.float32) for n in WHOLE.iter_ops(Op.BUFFER)}
-    np.testing.assert_array_equal(evaluate(WHOLE, whole), np.arange(20).reshape(5, 4))
+    full = {n: np.arange(20, dtype=np.float32) for n in WHOLE.iter_ops(Op.BUFFER)}
+    np.testing.assert_array_equal(evaluate(WHOLE, full), np.arange(20).reshape(5, 4))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_layout_follows_the_split_axis(
     assert node.placement == result
 
 
-def test_sizes_that_do_not_divide_give_the_first_shards_one_more() -> None:
+def test_uneven_splits_make_the_first_shards_larger() -> None:
     assert split_evenly(7, 3) == (3, 2, 2)
     assert split_evenly(2, 3) == (1, 1, 0)
     assert [Sharding(("a", "b", "c"), 0, (3, 2, 2)).bounds(i) for i in range(3)] == [
@@ -174,10 +174,10 @@ def test_the_specification_knows_the_ops_of_several_devices(node: UOp, rule: str
     assert rule in (find_violation(node, "graph") or "")
 
 
-def test_tensors_one_after_the_other() -> None:
-    parts = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
+def test_concatenation_of_tensors() -> None:
+    pieces = [make_reshape(buffer(n, 2 * n), (2, n)) for n in (1, 2, 3)]
     arrays = {
-        n: np.arange(n.arg.size, dtype=np.float32) for p in parts for n in p.iter_ops(Op.BUFFER)
+        n: np.arange(n.arg.size, dtype=np.float32) for p in pieces for n in p.iter_ops(Op.BUFFER)
     }
     expected = np.concatenate([a.reshape(2, -1) for a in arrays.values()], 1)
-    np.testing.assert_array_equal(evaluate(make_concat(parts, 1), arrays), expected)
+    np.testing.assert_array_equal(evaluate(make_concat(pieces, 1), arrays), expected)

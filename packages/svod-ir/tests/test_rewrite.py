@@ -122,7 +122,7 @@ def test_bottom_up_rules_see_original_operands_first() -> None:
 
 
 @BOTH_WAYS
-def test_what_a_rule_makes_is_rewritten_too(bottom_up: bool) -> None:
+def test_replacements_are_rewritten_too(bottom_up: bool) -> None:
     @rule(node(Op.NEG, x))
     def expand(x: UOp) -> UOp:
         return add(add(x, number(1)), number(-1))
@@ -151,7 +151,7 @@ def test_what_a_rule_makes_is_rewritten_too(bottom_up: bool) -> None:
         ),
     ],
 )
-def test_rules_that_do_not_end_are_named(
+def test_rules_that_do_not_terminate_are_named(
     rules: tuple[Rule, ...], start: UOp, named: set[str], bottom_up: bool
 ) -> None:
     with pytest.raises(RewriteError, match="rewriting with endless does not terminate") as raised:
@@ -186,14 +186,14 @@ def test_atoms_stay_with_all_that_is_below_them(bottom_up: bool) -> None:
     assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
         atom, V
     )
-    # What is remembered of one does not answer the other.
+    # Cached results of one rule set are not used for the other.
     assert graph_rewrite(rules, graph, bottom_up=bottom_up) is add(unary(Op.ABS, V), V)
     assert graph_rewrite(rules, graph, bottom_up=bottom_up, atoms=frozenset({Op.ABS})) is add(
         atom, V
     )
 
 
-def test_bodies_of_calls_are_left_alone_unless_asked() -> None:
+def test_bodies_of_calls_are_rewritten_only_on_request() -> None:
     body = UOp.sink(add(V, number(0)))
     call = UOp(Op.CALL, UOp.sink().dtype, (body, add(W, number(0))))
     assert graph_rewrite(SUMS, call).src == (body, W)
@@ -216,7 +216,7 @@ def test_each_match_is_reported_with_its_rule_and_both_sides() -> None:
     assert counts == {"add_zero": 2}
 
 
-def test_a_rule_that_makes_no_node_is_an_error_that_names_it() -> None:
+def test_a_rule_that_returns_no_node_is_an_error_that_names_it() -> None:
     @rule(x + 0)
     def forgetful(x: UOp) -> UOp:
         return 3  # type: ignore[return-value]
@@ -239,7 +239,7 @@ class TestRemembering:
 
         return RuleSet("drop", (drop,), is_pure=is_pure)
 
-    def test_results_of_pure_rules_are_remembered_between_calls(self, calls: list[UOp]) -> None:
+    def test_results_of_pure_rules_are_cached_between_calls(self, calls: list[UOp]) -> None:
         rules, graph = self.make(calls, is_pure=True), unary(Op.NEG, V)
         assert graph_rewrite(rules, graph) is V
         assert graph_rewrite(rules, UOp.sink(graph, W)) is UOp.sink(V, W)
@@ -251,13 +251,13 @@ class TestRemembering:
         graph_rewrite(rules, graph)
         assert calls == [V, V]
 
-    def test_rewriting_with_a_context_is_not_remembered(self, calls: list[UOp]) -> None:
+    def test_rewriting_with_a_context_is_not_cached(self, calls: list[UOp]) -> None:
         rules, graph = self.make(calls, is_pure=True), unary(Op.NEG, V)
         graph_rewrite(rules, graph, ctx=1)
         graph_rewrite(rules, graph, ctx=2)
         assert calls == [V, V]
 
-    def test_remembering_keeps_no_node_alive(self, calls: list[UOp]) -> None:
+    def test_the_cache_keeps_no_node_alive(self, calls: list[UOp]) -> None:
         rules = self.make(calls, is_pure=True)
         from svod_ir.uop import count_interned
 

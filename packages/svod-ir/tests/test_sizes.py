@@ -1,6 +1,4 @@
-"""Sizes that depend on variables: equal ones are one node, and what is said of them holds for all
-values.
-"""
+"""Symbolic sizes: equal sizes are one node, and bounds hold for all values of the variables."""
 
 from __future__ import annotations
 
@@ -69,7 +67,7 @@ def sizes() -> st.SearchStrategy[UOp]:
 
 
 @given(sizes())
-def test_the_normal_form_has_the_same_value_and_is_its_own(size: UOp) -> None:
+def test_the_normal_form_has_the_same_value_and_is_idempotent(size: UOp) -> None:
     normal = normalize_size(size)
     assert [value_of(normal, v) for v in VALUES] == [value_of(size, v) for v in VALUES]
     assert isinstance(normal, int) or normalize_size(normal) is normal
@@ -83,19 +81,20 @@ def test_bounds_hold_for_all_values(size: UOp) -> None:
 
 
 @given(sizes(), sizes())
-def test_what_is_known_to_be_at_most_another_size_is(size: UOp, limit: UOp) -> None:
+def test_is_known_at_most_is_sound(size: UOp, limit: UOp) -> None:
     if is_known_at_most(size, limit):
         assert all(value_of(size, v) <= value_of(limit, v) for v in VALUES)
 
 
 @given(sizes(), sizes())
-def test_a_quotient_gives_the_size_back(size: UOp, divisor: UOp) -> None:
+def test_a_quotient_times_the_divisor_is_the_size(size: UOp, divisor: UOp) -> None:
     total = product((size, divisor))
-    for wanted in (size, total):
-        quotient = divide_size(wanted, divisor)
+    for expected in (size, total):
+        quotient = divide_size(expected, divisor)
         if quotient is not None:
             assert all(
-                value_of(quotient, v) * value_of(divisor, v) == value_of(wanted, v) for v in VALUES
+                value_of(quotient, v) * value_of(divisor, v) == value_of(expected, v)
+                for v in VALUES
             )
 
 
@@ -165,11 +164,11 @@ def test_a_size_of_bound_variables_shows_itself_and_its_value():
     assert describe_size(5) == "5"
     assert describe_size(N * 2) == "2*n"
     assert describe_size(N * 2, 6) == "2*n=6"
-    # Nodes of kernels say what they are.
+    # Nodes of kernels are displayed as nodes.
     assert repr(N + 1).startswith("ADD(DEFINE_VAR, CONST)")
 
 
-def test_a_size_that_varies_is_no_number():
+def test_int_of_a_varying_size_is_an_error():
     n = UOp.variable("n", 1, 8)
     with pytest.raises(
         OperandError,
@@ -179,7 +178,7 @@ def test_a_size_that_varies_is_no_number():
     assert int(UOp.const(n.dtype, 3)) == 3
 
 
-def test_a_comparison_is_true_or_false_where_bounds_decide_it_and_an_error_elsewhere():
+def test_a_comparison_in_an_if_must_be_decided_by_bounds():
     assert N < 1000
     assert not N * 2 > 1000
     assert (N == N) is True

@@ -1,4 +1,4 @@
-"""The specification of each stage, in good and in broken graphs."""
+"""The specification of each stage, on valid and invalid graphs."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ LOWERED = parse_graph("""
     max_examples=count_examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(graphs())
-def test_random_graphs_hold_to_the_graph_stage(graph: UOp) -> None:
+def test_random_graphs_verify_as_graph_stage(graph: UOp) -> None:
     verify(UOp.sink(graph), "graph")
 
 
 @settings(max_examples=count_examples(50), deadline=None)
 @given(expressions())
-def test_random_expressions_hold_to_the_ranged_stage(expression: UOp) -> None:
+def test_random_expressions_verify_as_ranged_stage(expression: UOp) -> None:
     verify(expression, "ranged")
 
 
@@ -79,7 +79,7 @@ def test_each_stage_accepts_its_own_graphs() -> None:
     verify(UOp(Op.PROGRAM, void, (LOWERED,), "CPU"), "program")
 
 
-def test_the_stages_have_the_ops_of_rows_and_rows_stand_in_stages() -> None:
+def test_stages_of_rows_and_of_the_stage_table_agree() -> None:
     named = {name for row in TABLE.values() for name in row.stages.split()}
     assert named == {name for names in STAGES.values() for name in names.split()}
 
@@ -259,7 +259,7 @@ def test_a_broken_node_breaks_its_rule(line: str, stage: str, rule: str) -> None
     ],
     ids=lambda value: value.op.name if isinstance(value, UOp) else None,
 )
-def test_an_arg_that_no_text_holds_breaks_its_rule(node: UOp, stage: str, rule: str) -> None:
+def test_an_invalid_arg_without_text_form_breaks_its_rule(node: UOp, stage: str, rule: str) -> None:
     _check_broken(node, stage, rule)
 
 
@@ -273,14 +273,14 @@ def _closed(node: UOp) -> UOp:
     return UOp.sink(group(node).end(*node.ranges)) if node.ranges else UOp.sink(node)
 
 
-def test_symbolic_sizes_pass_where_nothing_is_known() -> None:
+def test_unknown_symbolic_sizes_are_valid() -> None:
     n = UOp.variable("n", 1, 9)
     one = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 1, "CPU")), (1,))
     verify(UOp.sink(make_expand(one, (n,))), "graph")
     verify(UOp.sink(make_reshape(make_expand(one, (n,)), (n, 1))), "graph")
 
 
-def test_one_node_can_be_asked_about() -> None:
+def test_a_single_node_can_be_checked() -> None:
     assert find_violation(F, "graph") is None
     assert (
         find_violation(UOp(Op.LOAD, float32, (MEMORY.index(RANGE),)), "graph")

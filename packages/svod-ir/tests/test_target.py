@@ -26,7 +26,7 @@ def test_lanes_count_the_elements_of_a_register() -> None:
     assert scalar.lanes(float64) == 1
 
 
-def test_the_generic_target_has_ordinary_arithmetic_alone() -> None:
+def test_the_generic_target_has_only_ordinary_arithmetic() -> None:
     target = Target.generic(cores=3)
     assert target.cores == 3
     assert {Op.ADD, Op.CDIV, Op.WHERE, Op.SQRT} <= target.native_ops

@@ -1,6 +1,4 @@
-"""What `svod_ir.testing` gives to tests of passes: golden files, comparison by meaning, random
-graphs.
-"""
+"""Test support of `svod_ir.testing`: golden files, comparison of semantics, random graphs."""
 
 from __future__ import annotations
 
@@ -149,14 +147,14 @@ A = buffer(1, 6)
 X = UOp.variable("x", -5, 5)
 
 
-def test_graphs_that_mean_the_same_pass() -> None:
+def test_equivalent_graphs_pass() -> None:
     assert_same(make_reshape(A, (2, 3)) + A.src[0] if A.src else A + A, A * 2.0)
     assert_same(X * 2 + X, X * 3)
     assert_same((X * 4 + 3) // 4, X)
     assert_same(X - X, UOp.const(index, 0))
 
 
-def test_a_variable_is_one_whatever_its_dtype() -> None:
+def test_variables_of_one_name_share_a_value_across_dtypes() -> None:
     n = UOp.variable("n", 0, 1000)
     assert_same((n * 2).cast(int32), UOp.variable("n", 0, 1000, int32) * 2)
     assert_same(
@@ -189,7 +187,7 @@ def test_ranges_take_their_values() -> None:
         assert_same((i * 8 + j) // 7, i)
 
 
-def test_kernels_are_compared_by_the_memory_they_leave() -> None:
+def test_kernels_are_compared_by_the_memory_that_they_write() -> None:
     i = UOp.range(4, 0, AxisType.LOOP)
     out, source = (param(slot, 4, int32) for slot in range(2))
     double = UOp.sink(out.index(i).store(source.index(i) * 2).end(i))
@@ -198,11 +196,12 @@ def test_kernels_are_compared_by_the_memory_they_leave() -> None:
     assert_same(double, also_double)
     with pytest.raises(AssertionError):
         assert_same(double, other)
-    location, place = out.index(i), source.index(i)
-    value = place.load()
+    location, order_index = out.index(i), source.index(i)
+    value = order_index.load()
     store = location.store(value)
     assert_same(
-        other, (out, UOp.const(index, 4), i, location, source, place, value, store, store.end(i))
+        other,
+        (out, UOp.const(index, 4), i, location, source, order_index, value, store, store.end(i)),
     )
 
 
@@ -244,7 +243,7 @@ def test_dtypes_and_shapes_are_bounded(dtype: DType, shape: tuple[int, ...]) -> 
 
 @QUICK
 @given(graphs(kinds=(int32, bool_), max_ops=5, max_elements=100, device="TOY"))
-def test_graphs_keep_to_what_is_asked(graph: UOp) -> None:
+def test_graphs_respect_their_parameters(graph: UOp) -> None:
     verify(UOp.sink(graph), "graph")
     assert all(n.dtype in (int32, bool_) or n.dtype is index for n in graph.toposort())
     assert all(n.arg.device == "TOY" for n in graph.iter_ops(Op.BUFFER))
@@ -258,7 +257,7 @@ def test_expressions_are_integers_and_conditions_are_bool(number: UOp, truth: UO
     assert truth.dtype is bool_
 
 
-def test_every_kind_of_graph_is_drawn() -> None:
+def test_every_kind_of_graph_is_generated() -> None:
     seen: set[Op] = set()
     dtypes_seen: set[DType] = set()
     shapes_seen: set[tuple[int, ...]] = set()
@@ -299,7 +298,7 @@ def test_every_kind_of_graph_is_drawn() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_a_child_answers_with_its_status_and_255_where_it_fails() -> None:
+def test_a_child_exits_with_its_status_or_255_if_it_fails() -> None:
     assert [
         run_in_child(work) for work in (lambda: None, lambda: 7, lambda: True, lambda: 1 // 0)
     ] == [0, 7, 1, 255]

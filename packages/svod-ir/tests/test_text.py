@@ -1,6 +1,4 @@
-"""The text form: what it looks like, that it reads back to the identical node, and what a wrong
-line says.
-"""
+"""The text form: format, parsing back to the identical node, and errors of invalid lines."""
 
 from __future__ import annotations
 
@@ -140,7 +138,7 @@ EXAMPLES: dict[Op, UOp] = {
 }
 
 
-def test_what_a_tensor_core_costs_is_left_out_where_it_is_the_default() -> None:
+def test_default_fields_of_a_tensor_core_are_omitted() -> None:
     node = UOp(Op.WMMA, int32.vec(16), tuple(UOp.const(d, 1) for d in DOT.operand_dtypes), DOT)
     assert "[(16, 1, 4), 4, (u8, i8, i32)]" in print_graph(node)
     assert parse_graph(print_graph(node)) is node
@@ -224,7 +222,7 @@ def test_names_comments_blanks_and_trailing_commas_are_free() -> None:
     )
 
 
-def test_lines_that_differ_in_names_alone_are_read_as_the_first_of_them() -> None:
+def test_lines_that_differ_only_in_names_parse_alike() -> None:
     text = """
         %x = PARAM bool [0, 4]
         %a = NOT true
@@ -254,13 +252,13 @@ def test_lines_that_differ_in_names_alone_are_read_as_the_first_of_them() -> Non
     ("last", "problem"),
     [("%c = NOT bool %d", "%d is not defined above"), ("%b = NOT bool %x", "%b is defined twice")],
 )
-def test_a_name_that_is_wrong_is_found_in_lines_of_any_number(last: str, problem: str) -> None:
-    with pytest.raises(ParseError, match=problem) as found:
+def test_invalid_names_are_errors_in_repeated_lines(last: str, problem: str) -> None:
+    with pytest.raises(ParseError, match=problem) as actual:
         parse_graph(f"%x = PARAM bool [0, 4]\n%a = NOT bool %x\n%b = NOT bool %a\n{last}")
-    assert "line 4" in str(found.value)
+    assert "line 4" in str(actual.value)
 
 
-def test_expressions_stand_for_the_nodes_that_they_name_and_fold_nothing() -> None:
+def test_expressions_denote_exactly_their_nodes_without_folding() -> None:
     short = parse_graph("""
         %out = PARAM f32 [0, 16]
         %n = DEFINE_VAR index ["n", 0, 9]
@@ -308,7 +306,7 @@ def test_expressions_stand_for_the_nodes_that_they_name_and_fold_nothing() -> No
     assert short is long
 
 
-def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
+def test_numbers_on_a_line_have_the_dtype_of_their_context() -> None:
     nodes = parse_nodes("""
         %memory = PARAM i16 [0, 64]
         %loop = RANGE i32 8 [0, LOOP]
@@ -324,14 +322,14 @@ def test_numbers_on_a_line_have_the_dtype_of_their_place() -> None:
         %joined = VECTORIZE f32x2 %rounded, 0
         %spread = BROADCAST f32x2 0
     """)
-    wanted = {
+    expected = {
         "loop": int32,
         "place": index,
         "store": int16,
         "vector": int16.vec(4),
         "less": int16.vec(4),
     }
-    assert {name: nodes[name].src[-1].dtype for name in wanted} == wanted
+    assert {name: nodes[name].src[-1].dtype for name in expected} == expected
     assert nodes["store"].src[0] is nodes["memory"].index(nodes["loop"], UOp.const(index, 1))
     assert nodes["vector"].src[1] is UOp.const(int16.vec(4), 5)
     assert nodes["after"] is nodes["memory"].after(nodes["store"]).index(UOp.const(index, 7))
@@ -436,7 +434,9 @@ def test_a_limit_prints_the_first_lines() -> None:
         ("%0 = PARAM i8 [0, 4]\n%1 = %0[1", 2, "expected ']', found 'the end of the line'"),
     ],
 )
-def test_a_wrong_line_says_where_and_what(text: str, line: int, problem: str) -> None:
+def test_an_invalid_line_is_an_error_with_its_line_number(
+    text: str, line: int, problem: str
+) -> None:
     with pytest.raises(ParseError) as caught:
         parse_graph(text)
     assert caught.value.line == line
@@ -449,7 +449,7 @@ def test_a_misspelt_op_gets_a_suggestion() -> None:
         parse_graph("%0 = RESHAP f32")
 
 
-def test_an_arg_of_an_unknown_kind_still_prints_for_people() -> None:
+def test_an_arg_of_an_unknown_kind_still_prints() -> None:
     node = UOp(Op.CUSTOM, float32, (), 3j)
     assert print_graph(node) == "%0 = CUSTOM f32 [<3j>]\n"
     with pytest.raises(ParseError):

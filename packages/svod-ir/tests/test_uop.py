@@ -1,4 +1,4 @@
-"""Nodes: identity, interning, derived facts, and graphs of any depth."""
+"""Nodes: identity, interning, derived properties, and deep graphs."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_equal_construction_gives_the_identical_node() -> None:
         "bounds",
     ],
 )
-def test_what_python_calls_equal_may_still_be_two_nodes(left: UOp, right: UOp) -> None:
+def test_equal_python_values_may_be_distinct_nodes(left: UOp, right: UOp) -> None:
     assert left is not right
 
 
@@ -79,7 +79,7 @@ def test_vector_constants_are_keyed_by_bits() -> None:
     assert struct.pack("d", minus.arg[1]) == struct.pack("d", -0.0)
 
 
-def test_a_node_that_is_made_with_a_bare_tuple_has_named_fields() -> None:
+def test_a_bare_tuple_becomes_an_arg_with_named_fields() -> None:
     bare = UOp(Op.RANGE, index, (UOp.const(index, 4),), (7531, AxisType.LOOP))
     assert (bare.arg.id, bare.arg.kind) == (7531, AxisType.LOOP)
     assert UOp.range(4, 7531, AxisType.LOOP) is bare
@@ -91,13 +91,13 @@ def test_a_node_that_is_made_with_a_bare_tuple_has_named_fields() -> None:
 
 
 @pytest.mark.parametrize("op", [op for op, row in TABLE.items() if row.operands], ids=str)
-def test_an_operand_has_the_name_that_the_table_gives_it(op: Op) -> None:
+def test_an_operand_has_the_name_of_the_table(op: Op) -> None:
     operands = tuple(UOp.const(int32, n) for n in range(4))
     node = UOp(op, float32, operands, "names")
-    for place, name in enumerate(TABLE[op].operands.split()):
+    for position, name in enumerate(TABLE[op].operands.split()):
         if isinstance(getattr(UOp, name.rstrip("?*"), None), property) and name != "gate?":
             assert getattr(node, name.rstrip("?*")) == (
-                operands[place:] if name.endswith("s*") else operands[place]
+                operands[position:] if name.endswith("s*") else operands[position]
             )
 
 
@@ -145,19 +145,19 @@ def test_a_node_that_nothing_refers_to_is_freed() -> None:
 
 
 def test_threads_that_build_the_same_graph_get_the_same_nodes() -> None:
-    found: list[list[UOp]] = []
+    actual: list[list[UOp]] = []
 
     def build() -> None:
         x = UOp.variable("shared", 0, 9)
         nodes = [x]
         for i in range(500):
             nodes.append(UOp(Op.ADD, index, (nodes[-1], UOp.const(index, i))))
-        found.append(nodes)
+        actual.append(nodes)
 
     run_in_threads(*[build] * 8, switching_often=True)
-    assert len(found) == 8
-    for nodes in found[1:]:
-        assert all(a is b for a, b in zip(nodes, found[0], strict=True))
+    assert len(actual) == 8
+    for nodes in actual[1:]:
+        assert all(a is b for a, b in zip(nodes, actual[0], strict=True))
 
 
 class _Interrupting:
@@ -175,7 +175,7 @@ class _Interrupting:
         return 1
 
 
-def test_a_node_that_is_built_while_its_equal_dies_is_the_one_that_later_ones_are() -> None:
+def test_a_node_built_while_its_equal_dies_is_interned() -> None:
     arg = _Interrupting()
     built: list[UOp] = []
     dying = UOp(Op.NOOP, void, (), arg)
@@ -189,14 +189,14 @@ def test_a_node_that_is_built_while_its_equal_dies_is_the_one_that_later_ones_ar
     assert count_interned() == before - 1
 
 
-def test_a_node_that_is_built_while_its_equal_is_built_is_that_one() -> None:
+def test_a_node_built_concurrently_is_the_same_node() -> None:
     arg = _Interrupting()
     built: list[UOp] = []
     arg.interrupt = lambda: built.append(UOp(Op.NOOP, void, (), arg))
     assert UOp(Op.NOOP, void, (), arg) is built[0]
 
 
-def test_threads_that_build_and_drop_the_same_nodes_hold_the_same_ones() -> None:
+def test_threads_that_build_and_drop_nodes_share_them() -> None:
     twins: list[UOp] = []
 
     def build() -> None:
@@ -225,14 +225,14 @@ def test_substitute_replaces_once_and_keeps_the_rest() -> None:
     x, y = UOp.variable("x", 0, 9), UOp.variable("y", 0, 9)
     kept = y * 5
     node = (x * 2).alu(Op.ADD, kept)
-    # The value contains the key: it is not searched again.
+    # The value contains the key, and is not substituted again.
     replaced = node.substitute({x: x + 1})
     assert replaced is UOp(Op.ADD, index, (UOp(Op.MUL, index, (x + 1, UOp.const(index, 2))), kept))
     assert node.substitute({}) is node
     assert node.substitute({UOp.variable("z", 0, 1): x}) is node
 
 
-def test_toposort_lists_operands_first_and_stops_where_it_is_told() -> None:
+def test_toposort_lists_operands_first_and_does_not_enter_stop() -> None:
     x = UOp.variable("x", 0, 9)
     y = x * 2
     z = UOp(Op.ADD, index, (y, x))
@@ -243,7 +243,7 @@ def test_toposort_lists_operands_first_and_stops_where_it_is_told() -> None:
     assert next(z.iter_toposort()) is order[0]
 
 
-def test_toposort_leaves_out_the_bodies_of_calls_when_told_to() -> None:
+def test_toposort_can_leave_out_the_bodies_of_calls() -> None:
     x = UOp.variable("x", 0, 9)
     body = UOp.sink(x * 2)
     call = UOp(Op.CALL, void, (body, x + 1))
@@ -265,11 +265,11 @@ def test_a_kept_order_is_that_of_the_same_graph() -> None:
     with keep_order():
         for graph in (first, first, second, second, first, first.src[0], first):
             assert graph.toposort() == list(graph.iter_toposort())
-        # What a caller does with its list changes nobody else's.
+        # Each caller gets its own copy of the list.
         first.toposort().clear()
         first.toposort().clear()
         assert first.toposort() == expected[first]
-        # The keys of a search are not entered.
+        # Nodes in `stop` are not entered.
         assert first.toposort(stop={first.src[0]}) == [
             *first.src[0].toposort(stop={first.src[0]}),
             *first.src[1:],
@@ -294,7 +294,7 @@ def test_a_graph_is_kept_until_its_order_is_not() -> None:
         raise ValueError("stop")
     gc.collect()
     assert count_interned() == before
-    # No order is kept outside.
+    # No order is cached outside of `keep_order`.
     make_long_graph(6000).toposort()
     assert count_interned() == before
 
@@ -398,9 +398,9 @@ print(UOp.sink(store.end(i), buffer, extra, UOp(Op.PROGRAM_BINARY, void, (), b"\
 
 
 def test_the_content_hash_is_the_same_in_every_process() -> None:
-    found = {_run_with_seed(seed) for seed in ("0", "1", "12345")}
-    assert len(found) == 1
-    assert len(found.pop()) == 32
+    actual = {_run_with_seed(seed) for seed in ("0", "1", "12345")}
+    assert len(actual) == 1
+    assert len(actual.pop()) == 32
 
 
 def _run_with_seed(seed: str) -> str:
@@ -439,7 +439,7 @@ def test_an_arg_without_a_text_form_cannot_be_hashed() -> None:
         _ = node.content_hash
 
 
-def test_what_is_attached_to_a_node_is_no_part_of_it() -> None:
+def test_attached_data_is_not_part_of_a_node() -> None:
     node = UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU"))
     assert node.attached is None
     digest, text = node.content_hash, repr(node)
@@ -448,7 +448,7 @@ def test_what_is_attached_to_a_node_is_no_part_of_it() -> None:
     assert (node.content_hash, repr(node)) == (digest, text)
 
 
-def test_a_number_that_the_dtype_of_a_node_would_change_is_refused() -> None:
+def test_a_number_that_the_dtype_would_truncate_is_an_error() -> None:
     v = UOp.variable("v", 0, 9)
     for mistake in (
         lambda: v * 1.5,

@@ -139,11 +139,13 @@ def convert(x: Values, source: DType, target: DType) -> Values:
             else _round(x.astype(np.float64), target)
         )
     if source.is_float:
-        whole = np.trunc(x.astype(np.float64))
+        truncated = np.trunc(x.astype(np.float64))
         low, high = float(target.min), float(int(target.max) + 1)
-        inside = np.where((whole >= low) & (whole < high), whole, 0.0).astype(target.numpy)
+        inside = np.where((truncated >= low) & (truncated < high), truncated, 0.0).astype(
+            target.numpy
+        )
         clipped = np.where(
-            whole >= high, target.max, np.where(whole < low, target.min, inside)
+            truncated >= high, target.max, np.where(truncated < low, target.min, inside)
         ).astype(target.numpy)
         return clipped if np.ndim(x) else clipped[()]
     return x.astype(target.numpy)
@@ -192,9 +194,9 @@ def _to_single_odd(x: Values) -> Values:
 def _to_double_odd(x: Values) -> Values:
     # An integer above 53 bits keeps its top bits and a sticky last bit (round to odd), so that
     # rounding the result again is exact.
-    whole = np.asarray(x)
-    is_negative = whole < 0
-    bits = whole.astype(np.uint64)
+    integers = np.asarray(x)
+    is_negative = integers < 0
+    bits = integers.astype(np.uint64)
     magnitude = np.where(is_negative, np.uint64(0) - bits, bits)
     kept = (magnitude >> np.uint64(11)) | ((magnitude & np.uint64(2047)) != 0).astype(np.uint64)
     exact = np.where(

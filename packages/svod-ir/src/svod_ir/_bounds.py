@@ -1,8 +1,8 @@
 """Bounds of the values of nodes (interval analysis).
 
 `UOp.bounds` calls `infer_bounds` once for each node, after its operands. The interval is sound: no
-execution yields a value outside it. The interval of a vector contains every lane, that of a tensor
-every element.
+execution yields a value outside it. The interval of a vector contains every lane, the interval of
+a tensor every element.
 
 - An integer result that may wrap has the whole range of its dtype.
 - Arithmetic of dtype `index` is assumed not to overflow 64 bits: it counts elements of memory.
@@ -185,8 +185,10 @@ def _truncated_divide(node: UOp) -> Bounds:
 
 def _floor_mod(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
+    # All dividends have one quotient, so the remainder is monotonic.
     if c == d and c != 0 and a // c == b // c:
         return a % c, b % c
+    # Every dividend is smaller than every divisor: the remainder is the dividend.
     if a >= 0 and b < c:
         return a, b
     bounds: Bounds = (0, 0)
@@ -232,6 +234,7 @@ def _sign(node: UOp) -> Bounds:
 
 def _pow(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
+    # Larger exponents would compute huge integers only to find that they wrap.
     if not node.dtype.is_int or a < 0 or c < 0 or d > 64:
         return dtype_bounds(node.dtype)
     return _fit(node.dtype, a**c if c > 0 or a > 0 else 0, max(b**d, 1))
@@ -289,6 +292,7 @@ def _bitwise(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     if node.dtype.kind == "bool":
         return (a != c, a != c) if a == b and c == d else _UNKNOWN_BOOL
+    # Bitwise results need no more bits than the operands, and a sign bit only if one is negative.
     n = _span(a, b, c, d)
     return 0 if a >= 0 and c >= 0 else -(1 << n), (1 << n) - 1
 
@@ -297,6 +301,7 @@ def _and(node: UOp) -> Bounds:
     (a, b), (c, d) = node.src[0].bounds, node.src[1].bounds
     if node.dtype.kind == "bool":
         return a and c, b and d
+    # A nonnegative operand clears the sign and limits the result.
     if a >= 0 or c >= 0:
         return 0, min(b, d) if a >= 0 and c >= 0 else b if a >= 0 else d
     return -(1 << _span(a, c)), max(
@@ -359,6 +364,7 @@ def _reduce(node: UOp) -> Bounds:
     if node.dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
     least, most = _trip_counts(node)
+    # An empty reduction returns the identity, which may be outside of the operand's interval.
     if least < 1:
         return dtype_bounds(node.dtype)
     if node.arg in (Op.MAX, Op.MIN) or node.dtype.kind == "bool":

@@ -1,6 +1,5 @@
 """Statistics of a bounded cache, in memory or on disk: its size, hits and misses.
 
-
 Example:
     >>> from svod_ir import CacheCounts, HitCounter
     >>> table, counter = {}, HitCounter()
@@ -23,7 +22,6 @@ __all__ = ["CacheCounts", "HitCounter"]
 
 class CacheCounts(NamedTuple):
     """Size of a cache, and its numbers of hits and misses.
-
 
     A cache in memory is bounded by `max_entries`, a cache on disk by `max_bytes`; the other bound
     is 0.

@@ -27,33 +27,36 @@ from svod_ir.uop import SInt, UOp
 __all__ = ["index_dtype_for", "make_broadcasted_iota", "make_concat", "make_empty"]
 
 
-MAX_PARTS: Final = 8
-"""More parts than this are concatenated in groups. If an expression gets too long for a kernel,
-then a group is stored and not the whole, and groups of equal parts share a kernel."""
+MAX_OPERANDS: Final = 8
+"""More operands than this are concatenated in groups. If an expression gets too long for a kernel,
+then a group is stored and not the whole, and groups of equal operands share a kernel."""
 
 
-def make_concat(parts: Sequence[UOp], axis: int) -> UOp:
-    """Concatenate the parts along `axis`."""
-    while len(parts) > MAX_PARTS:
-        parts = [_concat(parts[n : n + MAX_PARTS], axis) for n in range(0, len(parts), MAX_PARTS)]
-    return _concat(parts, axis)
+def make_concat(operands: Sequence[UOp], axis: int) -> UOp:
+    """Concatenate operands along `axis`."""
+    while len(operands) > MAX_OPERANDS:
+        operands = [
+            _concat(operands[n : n + MAX_OPERANDS], axis)
+            for n in range(0, len(operands), MAX_OPERANDS)
+        ]
+    return _concat(operands, axis)
 
 
-def _concat(parts: Sequence[UOp], axis: int) -> UOp:
-    """Pad each part to the total size, and select at each index the part that covers it."""
-    if len(parts) == 1:
-        return parts[0]
-    ends: list[SInt] = [parts[0].shape[axis]]
-    for part in parts[1:]:
-        ends.append(ends[-1] + part.shape[axis])
+def _concat(operands: Sequence[UOp], axis: int) -> UOp:
+    """Pad each operand to the total size, and select at each index the operand that covers it."""
+    if len(operands) == 1:
+        return operands[0]
+    ends: list[SInt] = [operands[0].shape[axis]]
+    for operand in operands[1:]:
+        ends.append(ends[-1] + operand.shape[axis])
     total = ends[-1]
-    shape = tuple(total if a == axis else s for a, s in enumerate(parts[0].shape))
+    shape = tuple(total if a == axis else s for a, s in enumerate(operands[0].shape))
     if product(shape) == 0:
-        return make_empty(parts[0].dtype, shape)
+        return make_empty(operands[0].dtype, shape)
     index = make_broadcasted_iota(shape, axis)
-    result = _padded_part(parts[-1], axis, ends[-2], 0)
-    for part, end in zip(reversed(parts[:-1]), reversed(ends[:-1]), strict=True):
-        placed = _padded_part(part, axis, end - part.shape[axis], total - end)
+    result = _pad_along(operands[-1], axis, ends[-2], 0)
+    for operand, end in zip(reversed(operands[:-1]), reversed(ends[:-1]), strict=True):
+        placed = _pad_along(operand, axis, end - operand.shape[axis], total - end)
         limit = end.cast(index.dtype) if isinstance(end, UOp) else UOp.const(index.dtype, end)
         result = make_alu(Op.WHERE, make_alu(Op.LT, index, limit), placed, result)
     return result
@@ -78,7 +81,5 @@ def index_dtype_for(size: SInt) -> DType:
     return int32 if max_size(size) <= 1 << 31 else int64
 
 
-def _padded_part(part: UOp, axis: int, before: SInt, after: SInt) -> UOp:
-    return make_pad(
-        part, tuple((before, after) if a == axis else (0, 0) for a in range(len(part.shape)))
-    )
+def _pad_along(x: UOp, axis: int, before: SInt, after: SInt) -> UOp:
+    return make_pad(x, tuple((before, after) if a == axis else (0, 0) for a in range(len(x.shape))))

@@ -53,7 +53,6 @@ def rename_inner_counters(body: UOp, counter: str | None) -> UOp:
     """Rename the counters called `counter` of loops in `body`, so that an outer loop can bind the
     name.
 
-
     Example:
         >>> from svod_dtype import int32
         >>> from svod_ir.loops import make_counter, make_loop, make_parameter, rename_inner_counters
@@ -89,7 +88,6 @@ def _rename_loops(graph: UOp, counter: str, name: str) -> UOp:
 
 def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
     """Substitute `value` for a free variable of `root`, also in the bodies of loops and switches.
-
 
     Example:
         >>> from svod_dtype import int32

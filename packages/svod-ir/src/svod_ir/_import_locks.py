@@ -46,7 +46,6 @@ def find_import() -> str | None:
     """A module of svod, or of its dependencies, that another thread is importing; None if there is
     none.
 
-
     Other modules are ignored, since a program may run inside of an import, and never return.
     """
     me = threading.get_ident()

@@ -81,6 +81,7 @@ class _Compiler:
         slots = [self.captured[p] for p in parameters[has_context:]]
         if has_context:
             return lambda registers, ctx: fn(ctx, *[registers[s] for s in slots])  # pyright: ignore[reportArgumentType]
+        # Unrolled for the common numbers of captures: this is called for each match.
         match slots:
             case [a]:
                 return lambda registers, _: fn(registers[a])

@@ -97,8 +97,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         case Op.MULTI:
             return _join_shards(node)
         case Op.GATHER:
-            source, positions = node.src[0].shape, node.src[1].shape
-            return (*source[: node.arg], *positions, *source[node.arg + 1 :])
+            source, indices = node.src[0].shape, node.src[1].shape
+            return (*source[: node.arg], *indices, *source[node.arg + 1 :])
         case Op.SCATTER_ADD:
             value, n_axes = node.src[0].shape, len(node.src[1].shape)
             size = node.src[2] if node.arg.size is None else node.arg.size

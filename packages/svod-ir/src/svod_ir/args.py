@@ -261,6 +261,7 @@ class LoopArg(NamedTuple):
 
 class SwitchArg(NamedTuple):
     """The branches of a SWITCH: SINKs of equally many values. PARAMs of a body read the operands.
+
     Example:
         >>> from svod_dtype import int32
         >>> from svod_ir import UOp

@@ -1,4 +1,4 @@
-"""Checked constructors of nodes, which fold what is cheap to fold.
+"""Checked constructors of nodes, with cheap constant folding.
 
 Folding here is limited to integer constants and to identities that graphs would otherwise be full
 of; simplification proper is in `svod_schedule.symbolic`.
@@ -79,6 +79,7 @@ _EXPECTED = {
 }
 _SHIFTS = frozenset({Op.SHL, Op.SHR})
 _UNEVEN = _SHIFTS | {Op.WHERE}
+# Associative ops whose constants are moved to the right and merged.
 _REGROUPED = frozenset({Op.ADD, Op.MUL})
 # Cached: reading a member from the enum takes longer than the comparison.
 _CONST, _WHERE = Op.CONST, Op.WHERE
@@ -473,6 +474,7 @@ def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
         if not 0 <= axis < len(x.shape):
             raise AxisError(operation="reduce", axis=axis, ndim=len(x.shape))
     _check_reduced("reduce", op, x.dtype)
+    # Sorted and without axes of size 1, so that equal reductions are one node.
     live = tuple(sorted({a for a in axes if x.shape[a] != 1}))
     return UOp(Op.REDUCE_AXIS, x.dtype, (x,), ReduceArg(op, live)) if live else x
 

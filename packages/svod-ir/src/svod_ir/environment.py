@@ -38,7 +38,6 @@ def read_integer(
 ) -> int:
     """Read a variable that is an integer of at least `minimum`; `default` if it is unset or empty.
 
-
     Raises:
         OptionError: if it is not such an integer.
     """
@@ -57,7 +56,6 @@ def read_number(
 ) -> float:
     """Read a variable that is a finite number of at least `minimum`; `default` if it is unset or
     empty.
-
 
     Raises:
         OptionError: if it is not such a number.

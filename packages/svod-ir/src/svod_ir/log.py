@@ -1,6 +1,5 @@
 """Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent unless configured.
 
-
 Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
 
 Example:

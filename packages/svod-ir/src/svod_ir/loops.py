@@ -10,12 +10,14 @@ of a sliced operand is one slice, without the first axis. A sharded operand has 
 shard (`make_parameter` makes these views). Complex operands and values of a body are split into
 their parts along a last axis (AS_REAL), and the results are joined again (AS_COMPLEX), so that a
 LOOP or SWITCH computes on real numbers only.
+
 A variable that a body reads and the surrounding graph binds is a constant operand, its BIND. The
 BIND takes a slot like any operand, but the body has no PARAM for it.
 
 A LOOP binds its counter in its body. No nested LOOP may bind a variable of the same name, so that a
 graph can move into or out of a body without changing the meaning of its variables. Derivatives nest
 loops that were made separately: `make_loop` renames the inner counters then.
+
 Example:
     >>> import numpy as np
     >>> from svod_dtype import int32
@@ -415,26 +417,26 @@ def _find_loop_fault(loop: UOp) -> str | None:
     n_sources, n_operands = len(arg.body.src), len(loop.src) - 1
     if n_sources < arg.n_carried + arg.is_conditional or n_operands < arg.n_carried + arg.n_sliced:
         return "a LOOP needs an operand for each carry and slice, and a next value for each carry"
-    parts = read_loop(loop)
-    if not parts.count.dtype.is_int or parts.count.shape != ():
+    fields = read_loop(loop)
+    if not fields.count.dtype.is_int or fields.count.shape != ():
         return "the trip count of a LOOP is an integer scalar"
-    if (parts.sliced or parts.stacked) and find_count(loop) is None:
+    if (fields.sliced or fields.stacked) and find_count(loop) is None:
         return "a LOOP that slices or stacks needs a trip count that is a size"
-    for k, operand in enumerate(parts.sliced):
+    for k, operand in enumerate(fields.sliced):
         if operand.shape[:1] != (find_count(loop),):
             return f"the first axis of sliced operand {k} has the size of the trip count"
-    if parts.go_on is not None and parts.stacked:
+    if fields.go_on is not None and fields.stacked:
         return "a conditional LOOP must not stack values"
-    if parts.go_on is not None and (parts.go_on.dtype is not bool_ or parts.go_on.shape != ()):
+    if fields.go_on is not None and (fields.go_on.dtype is not bool_ or fields.go_on.shape != ()):
         return "the condition of a LOOP is a bool scalar"
-    for k, (operand, value) in enumerate(zip(parts.carried, parts.next_values, strict=True)):
+    for k, (operand, value) in enumerate(zip(fields.carried, fields.next_values, strict=True)):
         fault = _find_difference(f"carry {k}", operand, value)
         if fault is not None:
             return fault
     if arg.counter is not None and arg.counter in list_bound_names(arg.body):
         return f"loops nested in a LOOP with the counter {arg.counter} need other counters"
     fault = _find_body_fault(arg.body, _list_slots(loop))
-    end_carried = sum(map(count_slots, parts.carried))
+    end_carried = sum(map(count_slots, fields.carried))
     return _find_written_fault(arg.body, end_carried) if fault is None else fault
 
 

@@ -23,6 +23,7 @@ Conventions that hold everywhere:
   there, until the add-loads pass makes the LOAD explicit. A location whose dtype has n lanes and
   whose index is a scalar is n consecutive elements; with an index of n lanes it is a gather or
   scatter.
+
 Example:
     >>> from svod_dtype import float32, int32
     >>> from svod_ir.ops import TABLE, Op, OpRow, count_operands, get_identity, takes

@@ -62,7 +62,6 @@ class Pattern:
     """A pattern of nodes; `var`, `const`, `splat` and `node` build patterns, operators combine
     them.
 
-
     `ops`, `src`, `kinds` and `when` are None if anything matches. With `has_more` the node may have
     more operands than `src`.
 
@@ -252,11 +251,11 @@ def _is_value(value: Number) -> Callable[[UOp], bool]:
     is_negative = math.copysign(1.0, value) < 0
 
     def check(constant: UOp) -> bool:
-        splat = splat_value(constant)
+        lane_value = splat_value(constant)
         return (
-            splat is not None
-            and splat == value
-            and (value != 0 or (math.copysign(1.0, splat) < 0) == is_negative)
+            lane_value is not None
+            and lane_value == value
+            and (value != 0 or (math.copysign(1.0, lane_value) < 0) == is_negative)
         )
 
     return check

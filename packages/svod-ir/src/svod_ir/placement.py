@@ -327,8 +327,8 @@ def _shrunk(node: UOp, first: Sharding, axis: int) -> Sharding | None:
 
 
 def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
-    """Map the sharded axis if it is the outermost one of the merged axes; its image is the
-    outermost one of the split axes.
+    """Map the sharded axis if it is the outermost merged axis; its image is the outermost
+    split axis.
     """
     old, new = node.src[0].shape, node.shape
     kept = _unchanged_axis(old, new, axis)
@@ -341,6 +341,7 @@ def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
     for new_axis, size in enumerate(known_new):
         if size == 1 or prod(known_new[:new_axis]) != outer:
             continue
+        # Each shard must be a whole number of rows of the new axis.
         row = prod(known_new[new_axis + 1 :])
         if all(s * inner % row == 0 for s in first.sizes):
             return Sharding(first.devices, new_axis, tuple(s * inner // row for s in first.sizes))

@@ -78,7 +78,6 @@ def graph_rewrite(
 ) -> UOp:
     """Apply `ruleset` to every node of a graph, and to the replacements, until no rule matches.
 
-
     Each node is rewritten once, and every use of it gets the same result. Operands are rewritten
     before the nodes that use them, so that rules see rewritten operands; with `bottom_up` the rules
     see a node with its original operands first, and its result's operands are rewritten after it.
@@ -107,7 +106,6 @@ class Match(NamedTuple):
 @contextmanager
 def watch_matches(report: Callable[[Match], None]) -> Generator[None]:
     """Report each replacement by rewrites in this context; cached results are recomputed.
-
 
     Every cache of a pass's results, from expressions to compiled kernels, must check `is_watched`
     and recompute."""

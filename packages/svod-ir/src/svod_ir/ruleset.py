@@ -67,7 +67,7 @@ class Rule:
         return None
 
     def get_matcher(self, pattern: Pattern) -> Matcher:
-        """The compiled form of one of the patterns, for nodes that its `accepts_ops` accepts."""
+        """The compiled form of a pattern, for nodes that its `accepts_ops` accepts."""
         matcher = self._matchers.get(pattern)
         if matcher is None:
             matcher = self._matchers[pattern] = compile_pattern(pattern, self.fn)
@@ -77,7 +77,6 @@ class Rule:
 def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
     """Decorate a function as a `Rule` for nodes that match a pattern; its docstring states the
     rule.
-
 
     Raises:
         RuleError: if there is no pattern, or a parameter of the function is not captured by one.
@@ -155,6 +154,7 @@ class RuleSet:
     def find_replacement(self, node: UOp, ctx: object = None) -> tuple[UOp, Rule] | None:
         """Replacement of a node by the first matching rule, and that rule; None if no rule matches."""
         src = node.src
+        # Unrolled for the common numbers of operands: this runs for each node of each rewrite.
         match len(src):
             case 2:
                 key = (node.op, node.dtype.kind, src[0].op, src[1].op)

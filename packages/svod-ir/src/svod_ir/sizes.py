@@ -10,7 +10,7 @@ collected and ordered:
     max(n, n + 1)          n + 1
     min(n, 2)              n - max(n - 2, 0)
 
-The order looks at names and not at values, so that a size keeps its form when its variables are
+The order depends on names and not on values, so that a size keeps its form when its variables are
 bound or freed.
 
 Example:
@@ -234,6 +234,7 @@ def _add(left: _Polynomial, right: _Polynomial, factor: int) -> _Polynomial:
 
 
 def _multiply(left: _Polynomial, right: _Polynomial) -> _Polynomial:
+    # Larger products stay factored, as an atom: expanding powers of sums grows exponentially.
     if len(left) * len(right) <= MAX_TERMS:
         return multiply_terms(left, right)
     factors = sorted((to_node(_to_size(p)) for p in (left, right)), key=_atom_key)
@@ -273,6 +274,7 @@ def _positive_part(polynomial: _Polynomial) -> _Polynomial:
     opposite = _add(_ZERO, polynomial, -1)
     if _is_known_nonnegative(opposite, 4):
         return _ZERO
+    # Of p and -p, the one with a positive leading coefficient is the atom.
     if polynomial[max(polynomial, key=_term_order)] > 0:
         return _make_atom(Op.MAX, polynomial, _ZERO)
     return _add(_make_atom(Op.MAX, opposite, _ZERO), polynomial, 1)

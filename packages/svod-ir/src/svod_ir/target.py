@@ -140,11 +140,10 @@ class Target:
     `shared_ops`, a subset of SIN, COS and TAN: for rare arguments they stay, and the renderer
     defines a function for each with `define_rare` of svod-schedule. If it `contracts`, the product
     in a sum may stay unrounded, as in an fma. `max_global` and `max_local_dims` limit each
-    dimension of a grid and of a workgroup
-    (empty: no limits), `max_local` the whole workgroup. `lockstep` work-items of a workgroup run in
-    lockstep, 1 if a core runs them sequentially. `peak_flops` (f32 operations per second),
-    `memory_bandwidth` (bytes per second) and `rates` are estimates for cost models.
-
+    dimension of a grid and of a workgroup (empty: no limits), `max_local` the whole workgroup.
+    `lockstep` work-items of a workgroup run in lockstep, 1 if a core runs them sequentially.
+    `peak_flops` (f32 operations per second), `memory_bandwidth` (bytes per second) and `rates` are
+    estimates for cost models.
 
     Raises:
         TargetError: if an op is both in `native_ops` and in `shared_ops`.
@@ -181,7 +180,7 @@ class Target:
 
     def __post_init__(self) -> None:
         # A renderer calls the function of rare arguments for every node of a shared op, so an op
-        # that stays for all arguments would be wrong for those that are not rare.
+        # that stays for all arguments would be wrong for common arguments.
         overlap = self.native_ops & self.shared_ops
         if overlap:
             names = ", ".join(sorted(op.name for op in overlap))

@@ -98,6 +98,8 @@ class UOp:
                 return node
         if arg.__class__ is tuple and op in ARG_TYPES:
             arg = ARG_TYPES[op](*arg)
+        # `__new__` interns, so there is no `__init__`, which Python would call on existing nodes
+        # too.
         self = object.__new__(cls)
         self.op, self.dtype, self.src, self.arg = op, dtype, src, arg
         self.attached = None
@@ -171,8 +173,8 @@ class UOp:
         kept = _kept.order
         if kept and kept[-1] is self:
             return kept.copy()
-        # The hottest loop of the compiler: the nodes above the current one, with what is left of
-        # their operands.
+        # The hottest loop of the compiler: the nodes above the current one, with the remaining
+        # operands of each.
         order: list[UOp] = []
         above: list[tuple[UOp, Iterator[UOp]]] = []
         seen: set[UOp] = {self}
@@ -290,6 +292,7 @@ class UOp:
     def placement(self) -> Placement:
         """The device of this node's value, a `Sharding` over several, or None for a value computed
         from no memory.
+
         Raises:
             DeviceMismatchError: if operands are on different devices.
         """
@@ -638,6 +641,7 @@ class UOp:
     def __bool__(self) -> bool:
         """Truth of a comparison that holds, or fails, for all values of its variables; True for any
         other node.
+
         Raises:
             UndecidedError: if a comparison holds for some values only.
         """

@@ -30,6 +30,7 @@ _MODERATE: Final = 4
 memories therefore hold multiples of a quarter up to this magnitude.
 """
 _SMALL: Final = 1e4
+# All values of one 16-bit variable, or of two 8-bit ones, are tried.
 _MAX_COLUMN: Final = 1 << 16
 
 
@@ -40,7 +41,7 @@ def list_special(dtype: DType) -> np.ndarray[Any, Any]:
     tiny = 2.0 ** -(2 ** (dtype.exponent_bits - 1) - 2)
     least, largest = tiny * 2.0**-dtype.mantissa_bits, dtype.finfo_max
     step = dtype.finfo_eps
-    whole = 2.0**dtype.mantissa_bits
+    first_integral = 2.0**dtype.mantissa_bits
     sizes = [
         0.0,
         least,
@@ -62,12 +63,12 @@ def list_special(dtype: DType) -> np.ndarray[Any, Any]:
         3.5,
         7.0,
         10.0,
-        whole / 2,
-        whole / 2 + 0.5,
-        whole - 0.5,
-        whole,
-        whole + 1,
-        2 * whole,
+        first_integral / 2,
+        first_integral / 2 + 0.5,
+        first_integral - 0.5,
+        first_integral,
+        first_integral + 1,
+        2 * first_integral,
         largest / 2,
         largest / (1 + step),
         largest,

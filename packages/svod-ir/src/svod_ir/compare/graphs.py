@@ -163,7 +163,7 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
 
 
 def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, Any]:
-    """Give the replicas of a tensor equal values."""
+    """Copy the values of the first replica of a tensor to the others."""
     for multi in dict.fromkeys(
         n for root in roots for n in root.iter_ops(Op.MULTI) if n.arg is None
     ):
@@ -175,7 +175,7 @@ def _repeat_copies(values: dict[UOp, Any], roots: Sequence[UOp]) -> dict[UOp, An
 
 
 def _share_names(values: dict[UOp, Any]) -> dict[UOp, Any]:
-    """Give variables of one name one value, even if passes changed their dtype."""
+    """Assign one value to all variables of a name, even if passes changed their dtype."""
     first: dict[str, Any] = {}
     return {
         n: first.setdefault(n.arg.name, v) if n.op is Op.DEFINE_VAR else v
@@ -237,8 +237,8 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
     return _share_names(columns)
 
 
-def _copy(given: Mapping[UOp, Any]) -> dict[UOp, Any]:
-    return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in given.items()}
+def _copy(inputs: Mapping[UOp, Any]) -> dict[UOp, Any]:
+    return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in inputs.items()}
 
 
 def _run(graph: UOp | Sequence[UOp], inputs: dict[UOp, Any]) -> tuple[Any, ...]:

@@ -85,7 +85,7 @@ def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
 
 
 def _make_parameters(operands: Sequence[UOp], added: Sequence[UOp]) -> list[UOp]:
-    """The PARAMs that bodies read for operands, followed by those for added operands."""
+    """The PARAMs that bodies read for operands, followed by the PARAMs for added operands."""
     first = sum(map(count_slots, operands))
     slots = [*get_slots(operands), *(first + slot for slot in get_slots(added))]
     return [make_parameter(o, slot) for o, slot in zip((*operands, *added), slots, strict=True)]

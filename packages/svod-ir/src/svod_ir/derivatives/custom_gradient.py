@@ -41,11 +41,11 @@ def make_custom_gradients(
     operands: Sequence[UOp],
     parts: Sequence[UOp | None],
 ) -> tuple[UOp, ...]:
-    """Give `values` derivatives by `operands`: `parts`, with placeholders replaced by their
-    cotangents.
+    """Attach custom derivatives to `values`: the cotangents `parts` of `operands`, in which each
+    placeholder stands for the cotangent of a value.
     """
-    known = tuple(n for n, part in enumerate(parts) if part is not None)
-    defined = [part for part in parts if part is not None]
+    known = tuple(n for n, cotangent in enumerate(parts) if cotangent is not None)
+    defined = [cotangent for cotangent in parts if cotangent is not None]
     return make_gradients(values, [*defined, *placeholders, *operands], _CUSTOM, known)
 
 
@@ -58,14 +58,21 @@ def make_placeholder_like(value: UOp) -> UOp:
 def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ...]:
     values, known = node.src[: node.arg.n_values], node.arg.parameters
     inputs = list_operands(node)
-    parts, placeholders = inputs[: len(known)], inputs[len(known) : len(known) + len(values)]
+    custom_cotangents, placeholders = (
+        inputs[: len(known)],
+        inputs[len(known) : len(known) + len(values)],
+    )
     pairs = zip(values, split_parts(node, cotangent), strict=True)
     cotangents = [make_zeros(value) if c is None else c for value, c in pairs]
-    substituted = UOp.sink(*parts).substitute(dict(zip(placeholders, cotangents, strict=True))).src
-    n_operands = len(inputs) - len(parts) - len(placeholders)
+    substituted = (
+        UOp.sink(*custom_cotangents)
+        .substitute(dict(zip(placeholders, cotangents, strict=True)))
+        .src
+    )
+    n_operands = len(inputs) - len(custom_cotangents) - len(placeholders)
     of_operands: list[UOp | None] = [None] * n_operands
-    for n, part in zip(known, substituted, strict=True):
-        of_operands[n] = part
+    for n, custom_cotangent in zip(known, substituted, strict=True):
+        of_operands[n] = custom_cotangent
     return (*[None] * (len(wanted) - n_operands), *of_operands)
 
 

@@ -87,9 +87,9 @@ def _transpose(node: UOp, tangents: Parts) -> UOp | None:
     cotangents = [
         make_traced(make_constant_like(value, 1)) for value in node.src[: node.arg.n_values]
     ]
-    wanted = tuple(tangent is not None for tangent in tangents)
+    is_needed = tuple(tangent is not None for tangent in tangents)
     transposed = GRADIENT.reverse(
-        node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], wanted
+        node, join_parts(cotangents) if len(cotangents) > 1 else cotangents[0], is_needed
     )
     pairs = [
         (p, t) for p, t in zip(transposed, tangents, strict=True) if p is not None and t is not None

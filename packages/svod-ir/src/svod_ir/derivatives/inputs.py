@@ -46,6 +46,8 @@ def get_dependence(
         operands = inputs[node]
         if touched.isdisjoint(operands) or DERIVATIVES.get(node.op) is ZERO:
             continue
+        # `touched` also holds integers, through which no derivative flows, to detect BITCASTs of
+        # them.
         touched.add(node)
         if node.op is Op.BITCAST:
             # A BITCAST to integers ends the derivative. Only a float made from bits is an error.

@@ -56,7 +56,7 @@ def make_gradients(
     rule: GradientRule,
     parameters: tuple[object, ...] = (),
 ) -> tuple[UOp, ...]:
-    """Give `values` the derivatives by `operands` that the rule defines.
+    """Attach a derivative rule to `values`: the rule defines their derivatives by `operands`.
 
     The rule's backward reads its node with this module's functions.
     """
@@ -68,7 +68,7 @@ def list_values(joint: UOp) -> tuple[UOp, ...]:
     """The values of a rule's GRADIENT, with derivatives, so that a rule may compute with them."""
     if joint.arg.n_values == 1:
         return (joint,)
-    rule = _PART_OF_NODES if joint.arg.rule.differentiates_value else _PART
+    rule = _ELEMENT_OF_NODES if joint.arg.rule.differentiates_value else _ELEMENT
     values = joint.src[: joint.arg.n_values]
     return tuple(
         make_gradient(value, (joint,), rule, (index,)) for index, value in enumerate(values)
@@ -82,7 +82,7 @@ def list_operands(node: UOp) -> tuple[UOp, ...]:
 
 def is_part(node: UOp) -> bool:
     """True if a GRADIENT is one of several values of a joint GRADIENT, which has its tangent."""
-    return node.arg.rule is _PART
+    return node.arg.rule is _ELEMENT
 
 
 def join_parts(parts: Sequence[UOp | None]) -> UOp:
@@ -120,5 +120,5 @@ def _backward_part(node: UOp, cotangent: UOp, _: Wanted) -> tuple[UOp]:
     return (join_parts(cotangents),)
 
 
-_PART: Final = GradientRule("part", _backward_part)
-_PART_OF_NODES: Final = GradientRule("part_of_nodes", _backward_part, differentiates_value=True)
+_ELEMENT: Final = GradientRule("part", _backward_part)
+_ELEMENT_OF_NODES: Final = GradientRule("part_of_nodes", _backward_part, differentiates_value=True)

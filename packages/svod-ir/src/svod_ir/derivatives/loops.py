@@ -79,6 +79,8 @@ def _get_activity(loop: UOp, wanted: Sequence[bool], mode: Mode) -> _Activity:
     active = {
         n for n, is_wanted in enumerate(wanted) if is_wanted and loop.src[1 + n].dtype.is_inexact
     }
+    # A carry becomes active if its next value depends on an active operand, which may activate
+    # others: iterate to a fixed point.
     while True:
         dependence = mode.get_dependence(values, [p for n in active for p in params[n]])
         more = {n for n in range(arg.n_carried) if values[n] in dependence.active} - active
@@ -182,7 +184,7 @@ class _Reverse:
 
     def make(self) -> Parts:
         """The cotangents of the operands."""
-        parts: list[UOp | None] = [None] * len(self.loop.src)
+        operand_cotangents: list[UOp | None] = [None] * len(self.loop.src)
         carried = self._list_carried()
         outputs = [*carried, *(n for n in sorted(self.cotangents) if n >= self.n_carried)]
         inner_cotangents = [self._enter(n) for n in outputs]
@@ -222,17 +224,21 @@ class _Reverse:
         n_next, n_slices = len(next_values), len(slices)
         looped = self.new.make(roots[:n_next], roots[n_next:], is_reversed=not self.arg.is_reversed)
         for n, result in zip((*carried, *added), looped, strict=False):
-            parts[1 + n] = make_cast(result, self.operands[n].dtype)
+            operand_cotangents[1 + n] = make_cast(result, self.operands[n].dtype)
         for n, result in zip(slices, looped[n_next:], strict=False):
-            parts[1 + n] = result
+            operand_cotangents[1 + n] = result
         terms = self._stack_terms(
             sums, dict(zip(sums.stacked, looped[n_next + n_slices :], strict=True)), replace
         )
         for n, make in makers.items():
-            parts[1 + n] = make_reshape(make(terms.__getitem__), self.operands[n].shape)
+            operand_cotangents[1 + n] = make_reshape(
+                make(terms.__getitem__), self.operands[n].shape
+            )
         return [
-            part if is_wanted else None
-            for part, is_wanted in zip(parts, (False, *self.wanted), strict=True)
+            operand_cotangent if is_wanted else None
+            for operand_cotangent, is_wanted in zip(
+                operand_cotangents, (False, *self.wanted), strict=True
+            )
         ]
 
     def _list_carried(self) -> list[int]:
@@ -319,6 +325,7 @@ class _Reverse:
         carried = {p for group in self.activity.params[: self.n_carried] for p in group}
         changing = carried.union(*self.activity.params[self.n_carried : self.end_sliced])
         counter = _find_counter(self.arg)
+        # Recomputed loops store only the carries; others store a minimum cut.
         if self.arg.is_recomputed:
             kept = [node for node in UOp.sink(*needed).toposort()[:-1] if node in carried]
         else:

@@ -55,10 +55,7 @@ def make_gradient(
     parameters: tuple[object, ...] = (),
     n_values: int = 1,
 ) -> UOp:
-    """Give `value` the derivatives by `operands` that the rule defines.
-
-    With `n_values` above 1, the other values come first in `operands`.
-    """
+    """Attach a derivative rule to `value`: the rule defines its derivatives by `operands`."""
     return UOp(
         Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values)
     )

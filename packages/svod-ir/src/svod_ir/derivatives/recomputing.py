@@ -5,7 +5,7 @@ operands and it is stored.
     x', w' = CONTROL_DEPENDENCY(x, c, value), CONTROL_DEPENDENCY(w, c, value)
     again = f(x', w')   the cotangents of x' and w', from those nodes
 
-The nodes of `again` are distinct from those of the value, and run once the cotangent is known.
+The recomputed nodes (`again`) are distinct from the nodes of the value, and run once the cotangent is known.
 """
 
 from __future__ import annotations

@@ -34,6 +34,7 @@ def _reverse_reduce(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     if node.arg.op is Op.ADD:
         return [spread]
     if node.arg.op is Op.MUL:
+        # Not the product divided by the element: elements may be 0.
         return [scale(spread, _multiply_others(x, node.arg.axes))]
     # Elements that tie for the maximum share the derivative equally.
     shared = make_alu(Op.FDIV, cotangent, _count_equal(node))
@@ -64,9 +65,9 @@ def _take_extrema(node: UOp, value: UOp) -> UOp:
 
 def _count_equal(node: UOp) -> UOp:
     """Number of elements that tie for the maximum, or 1 where it is NaN, which equals nothing."""
-    one = UOp.const(node.dtype, 1)
-    ones = make_alu(Op.WHERE, _is_extremum(node), one, UOp.const(node.dtype, 0))
-    return make_alu(Op.MAX, add_up(ones, node.arg.axes), one)
+    unit = UOp.const(node.dtype, 1)
+    ones = make_alu(Op.WHERE, _is_extremum(node), unit, UOp.const(node.dtype, 0))
+    return make_alu(Op.MAX, add_up(ones, node.arg.axes), unit)
 
 
 def _multiply_others(x: UOp, axes: tuple[int, ...]) -> UOp:

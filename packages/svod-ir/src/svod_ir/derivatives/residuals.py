@@ -64,8 +64,11 @@ def choose_kept(
         or (node in lost and _is_expensive(node))
         or (node in varying and node.op in _KEPT)
     ]
+    # Nodes after a source cannot be recomputed without it, so they are part of the cut problem too.
     lost |= list_depending(order, sources)
     slices = [n for n in order if n in changing and n not in carried and n.dtype.kind != "index"]
+    # Nodes recomputed from slices alone need no storage, so the cut never runs through them; it may
+    # run through the slices themselves, at the cost of rereading.
     sizes = dict.fromkeys(list_depending(order, slices), inf)
     sizes |= {node: _READ_WEIGHT * _measure(node) for node in slices}
     sizes |= {node: 0.0 if node in free else _measure(node) for node in order if node in lost}
@@ -155,6 +158,7 @@ class _Network:
             for a, b in steps:
                 self._capacity[a][b] -= amount
                 self._capacity[b][a] += amount
+        # Of all minimum cuts, take the one at the targets: least is then recomputed.
         near = self._list_near()
         return [node for node, n in self._index.items() if 2 * n + 1 in near and 2 * n not in near]
 

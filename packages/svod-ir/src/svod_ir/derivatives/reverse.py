@@ -60,9 +60,9 @@ def _descend(
     if node not in by_node and node not in results:
         return
     inputs = dependence.inputs[node]
-    wanted = tuple(i in dependence.active for i in inputs)
+    is_needed = tuple(i in dependence.active for i in inputs)
     for source, contribution, is_wanted in zip(
-        inputs, _make_contributions(node, by_node, results, wanted), wanted, strict=True
+        inputs, _make_contributions(node, by_node, results, is_needed), is_needed, strict=True
     ):
         if contribution is not None and is_wanted:
             add_gradient_origin(contribution, node)

@@ -58,6 +58,7 @@ class StackedSums:
         terms, make = split
         cost = sum(self._get_cost(term) for term in terms)
         size = count_elements(value)
+        # Stacking costs `cost` elements per iteration, a carry costs `size`: take the smaller.
         if (cost and cost >= size) or cost == inf or not all(map(self._is_batched, terms)):
             return None
         for term in terms:

@@ -4,6 +4,7 @@
 `evaluate_linear` a linearized one, both by writing into numpy arrays. A graph is first flattened to
 a list of steps (`layout`), which a small interpreter runs (`machine`). Uninitialized memory holds a
 pattern, and an out-of-bounds access is an error, so that the tests of a pass detect both.
+
 Example:
     >>> import numpy as np
     >>> from svod_dtype import float32
@@ -58,6 +59,7 @@ def evaluate(node: UOp, inputs: Inputs | None = None) -> Any:
     `inputs` maps buffers by node, and PARAMs by node or slot, to arrays, which are written where
     the graph assigns to them. It maps variables by name or node to ints or, in a graph of only
     elementwise ops, to arrays that broadcast.
+
     Raises:
         EvaluationError: if an input is missing or does not fit, an access is out of bounds, or an
             op has no reference semantics (CUSTOM, PROGRAM).

@@ -72,13 +72,13 @@ def make_read(node: UOp) -> Callable[..., Any]:
     discard.
     """
     has_gate = node.gate is not None
-    n_positions = len(node.src) - 1 - has_gate
+    n_indices = len(node.src) - 1 - has_gate
 
     def run(memory: Values, *operands: Any) -> Any:
-        gate = operands[n_positions] if has_gate else None
+        gate = operands[n_indices] if has_gate else None
         if gate is not None and not np.ndim(gate) and not gate:
             return _zero(node.dtype)
-        return _access(node, memory, operands[:n_positions], gate, is_strict=False)
+        return _access(node, memory, operands[:n_indices], gate, is_strict=False)
 
     return run
 
@@ -88,17 +88,17 @@ def make_load(node: UOp) -> Callable[..., Any]:
     if location.op is not Op.INDEX:
         return lambda memory, *_: memory.copy() if memory.size > 1 else memory.reshape(-1)[0]
     has_gate, has_alternative = location.gate is not None, len(node.src) > 1
-    n_positions = len(location.src) - 1 - has_gate
+    n_indices = len(location.src) - 1 - has_gate
 
     def run(memory: Values, *operands: Any) -> Any:
-        gate = checked(operands[n_positions]) if has_gate else None
+        gate = checked(operands[n_indices]) if has_gate else None
         alternative = operands[-1] if has_alternative else None
         if gate is not None and not np.any(gate):
             return _zero(node.dtype) if alternative is None else alternative
         return _access(
             location,
             memory,
-            operands[:n_positions],
+            operands[:n_indices],
             gate if gate is not None and np.ndim(gate) else None,
             is_strict=True,
             alternative=alternative,
@@ -112,14 +112,14 @@ def make_store(node: UOp) -> Callable[..., Any]:
     if location.op is not Op.INDEX:
         raise EvaluationError(problem="STORE needs an INDEX", node=node)
     has_gate = location.gate is not None
-    n_positions = len(location.src) - 1 - has_gate
+    n_indices = len(location.src) - 1 - has_gate
 
     def run(memory: Values, *operands: Any) -> None:
-        gate = checked(operands[n_positions]) if has_gate else None
+        gate = checked(operands[n_indices]) if has_gate else None
         if gate is not None and not np.any(gate):
             return
         value = checked(operands[-1])
-        index = checked(_flat_index(location, memory, operands[:n_positions]))
+        index = checked(_flat_index(location, memory, operands[:n_indices]))
         flat = _flat(location, memory)
         mask = (
             np.broadcast_to(np.asarray(gate), np.shape(index))
@@ -178,8 +178,8 @@ def make_allocate(node: UOp) -> Callable[..., Any]:
     return allocate
 
 
-def fill(array: Values, value: Any, *positions: Any) -> Values:
-    array[tuple(int(p) for p in positions)] = checked(value)
+def fill(array: Values, value: Any, *indices: Any) -> Values:
+    array[tuple(int(p) for p in indices)] = checked(value)
     return array
 
 
@@ -231,13 +231,13 @@ def _zero(dtype: DType) -> Values:
 def _access(
     node: UOp,
     memory: Values,
-    positions: Sequence[Any],
+    indices: Sequence[Any],
     gate: Any,
     *,
     is_strict: bool,
     alternative: Any = None,
 ) -> Any:
-    index = _flat_index(node, memory, positions)
+    index = _flat_index(node, memory, indices)
     if isinstance(index, Poison):
         if is_strict:
             raise index.fail()
@@ -270,25 +270,25 @@ def _flat(node: UOp, memory: Values) -> Values:
     return memory.reshape(-1, base_lanes) if base_lanes > 1 else memory.reshape(-1)
 
 
-def _flat_index(node: UOp, memory: Values, positions: Sequence[Any]) -> Any:
+def _flat_index(node: UOp, memory: Values, indices: Sequence[Any]) -> Any:
     """Flat index of the element that INDEX `node` denotes, one for each lane."""
-    poison = find_poison(positions)
+    poison = find_poison(indices)
     if poison is not None:
         return poison
-    if len(positions) > 1:
+    if len(indices) > 1:
         extents = memory.shape
-        if len(extents) != len(positions):
+        if len(extents) != len(indices):
             raise EvaluationError(
-                problem=f"{len(positions)} positions for a memory of shape {extents}", node=node
+                problem=f"{len(indices)} indices for a memory of shape {extents}", node=node
             )
-        if any(not 0 <= p < n for p, n in zip(positions, extents, strict=True)):
+        if any(not 0 <= p < n for p, n in zip(indices, extents, strict=True)):
             return Poison(
-                f"index {tuple(map(int, positions))} is out of range of shape {extents} at", node
+                f"index {tuple(map(int, indices))} is out of range of shape {extents} at", node
             )
         flat = np.int64(0)
-        for position, extent in zip(positions, extents, strict=True):
-            flat = flat * extent + position
+        for index, extent in zip(indices, extents, strict=True):
+            flat = flat * extent + index
     else:
-        flat = positions[0].astype(np.int64) if positions else np.int64(0)
+        flat = indices[0].astype(np.int64) if indices else np.int64(0)
     lanes = node.dtype.lanes // node.memory.dtype.lanes
     return flat + np.arange(lanes) if lanes > 1 and not np.ndim(flat) else flat

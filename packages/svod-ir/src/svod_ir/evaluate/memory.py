@@ -139,6 +139,7 @@ def get_writes(root: UOp) -> set[UOp]:
 def new_memory(dtype: DType, size: int) -> Values:
     """Uninitialized memory: NaN, or a byte pattern for integers."""
     shape = (size, dtype.lanes) if dtype.lanes > 1 else (size,)
+    # A value that tests notice: NaN propagates, and 0x5A5A... is an unlikely result.
     if dtype.is_float:
         return np.full(shape, math.nan, dtype=dtype.numpy)
     return (

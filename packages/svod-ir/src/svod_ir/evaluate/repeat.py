@@ -28,14 +28,14 @@ _Inputs = dict[UOp | int | str, Any]
 
 def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[Values, ...]]:
     """The final carries, then the stacked values."""
-    arg, parts, operands = node.arg, read_loop(node), node.src[1:]
+    arg, fields, operands = node.arg, read_loop(node), node.src[1:]
     slots, n_carried, end_sliced = get_slots(operands), arg.n_carried, arg.n_carried + arg.n_sliced
 
     def run(count: Any, *values: Any) -> tuple[Values, ...]:
         variables = _collect_variables(environment, operands, values)
         n_iterations = max(int(count), 0)
         carried: list[Any] = list(values[:n_carried])
-        stacked: list[list[Any]] = [[] for _ in parts.stacked]
+        stacked: list[list[Any]] = [[] for _ in fields.stacked]
         for t in range(n_iterations):
             index = n_iterations - 1 - t if arg.is_reversed else t
             inputs = {**variables, arg.counter: t} if arg.counter is not None else dict(variables)
@@ -62,7 +62,7 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
             *carried,
             *(
                 _stack(x, v[::-1] if arg.is_reversed else v, environment, variables)
-                for x, v in zip(parts.stacked, stacked, strict=True)
+                for x, v in zip(fields.stacked, stacked, strict=True)
             ),
         )
 

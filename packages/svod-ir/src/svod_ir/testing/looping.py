@@ -34,9 +34,9 @@ _JOINS: Final = (Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.XOR)
 @st.composite
 def loops(draw: st.DrawFn, *, max_ops: int = 5, max_depth: int = 2) -> UOp:
     """Generate a SINK of int32 matrices from loops and switches: nested, reversed, conditional,
-    with counters, written in place.
+    with counters, with in-place updates.
     """
-    builder = _Builder(draw, max_ops)
+    builder = _LoopBuilder(draw, max_ops)
     values = [_shape(buffer(buffer_id, prod(_SHAPE), int32)) for buffer_id in (1, 2, 3)]
     for _ in range(draw(st.integers(1, 2))):
         values += builder.extend(values, (), max_depth)
@@ -46,7 +46,7 @@ def loops(draw: st.DrawFn, *, max_ops: int = 5, max_depth: int = 2) -> UOp:
     )
 
 
-class _Builder:
+class _LoopBuilder:
     def __init__(self, draw: st.DrawFn, max_ops: int) -> None:
         self.draw, self.max_ops = draw, max_ops
 

@@ -1,7 +1,6 @@
 """Unchecked constructors of nodes for tests, where the text form is inconvenient; nothing is
 folded.
 
-
 Example:
     >>> from svod_ir import AxisType, Op, UOp, print_graph
     >>> from svod_ir.testing.nodes import alu, call, cast, group, param, reduce_over
@@ -138,9 +137,9 @@ def stack(*shards: UOp) -> UOp:
     return UOp(Op.MSTACK, shards[0].dtype, shards)
 
 
-def select(stacked: UOp, index: int) -> UOp:
-    """Shard `index` of a sharded value."""
-    return UOp(Op.MSELECT, stacked.dtype, (stacked,), index)
+def select(stacked: UOp, shard_index: int) -> UOp:
+    """Shard `shard_index` of a sharded value."""
+    return UOp(Op.MSELECT, stacked.dtype, (stacked,), shard_index)
 
 
 def detach(x: UOp) -> UOp:

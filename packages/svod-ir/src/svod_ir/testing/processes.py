@@ -40,7 +40,6 @@ def start_threads(*works: Callable[[], object]) -> list[threading.Thread]:
 def run_in_threads(*works: Callable[[], object], switching_often: bool = False) -> None:
     """Call each function in a separate thread, all concurrently; re-raise the first error.
 
-
     With `switching_often`, Python switches threads as often as possible.
     """
     errors: list[BaseException] = []

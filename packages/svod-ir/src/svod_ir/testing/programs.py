@@ -1,6 +1,5 @@
 """Well-known tensor programs as graphs, as inputs for tests of passes.
 
-
 Example:
     >>> import numpy as np
     >>> from svod_ir.evaluate import evaluate

@@ -146,10 +146,10 @@ def _expression(draw: st.DrawFn, max_ops: int, n_variables: int, *, is_condition
 _COMPARISONS: Final = (Op.LT, Op.LE, Op.EQ, Op.NE)
 
 
-def _variable(draw: st.DrawFn, index: int) -> UOp:
+def _variable(draw: st.DrawFn, position: int) -> UOp:
     low = draw(st.sampled_from((0, 0, 0, 0, 1, -1, -7)))
     return UOp.variable(
-        f"v{index}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63)))
+        f"v{position}", low, low + draw(st.sampled_from((0, 1, 2, 3, 7, 8, 15, 31, 63)))
     )
 
 

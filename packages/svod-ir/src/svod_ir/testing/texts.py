@@ -12,7 +12,6 @@ __all__ = ["parse_graph", "parse_linear", "parse_nodes"]
 def parse_nodes(text: str) -> dict[str, UOp]:
     """Parse a text to its nodes by name, without the percent sign: `parse_nodes("%x = ...")["x"]`.
 
-
     Raises:
         ParseError: with the number of the invalid line.
     """

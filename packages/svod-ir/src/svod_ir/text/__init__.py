@@ -17,6 +17,7 @@ numbers, `true`, `false`, `none`, names, "text", hex"00ff", tuples in parenthese
 This is the printed form. A form for writing by hand is shorter: an operand may be an expression,
 which denotes exactly the nodes that it names, and a line that is not referenced needs no name. The
 same kernel:
+
     %out = PARAM f32 [0, 16]
     %i = RANGE index 16 [0, LOOP]
     %store = STORE %out[%i], -%out[%i]

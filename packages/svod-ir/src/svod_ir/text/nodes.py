@@ -36,7 +36,6 @@ _FUNCTIONS: Final = {op.name.lower(): op for op in UNARY | BINARY | TERNARY | {O
 def read_expression(reader: Reader, nodes: Mapping[str, UOp], wanted: DType | None = None) -> UOp:
     """Read an expression or a printed node; a bare number is a constant of `wanted`.
 
-
     Raises:
         ParseError: if the dtype of a number is unknown.
     """
@@ -204,26 +203,28 @@ def _fill_numbers(
     if len(nodes) == len(operands):
         return tuple(nodes)
     values = nodes[1:] if op is Op.WHERE else nodes
-    wanted = (
+    number_dtype = (
         dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
     )
     if op in (Op.INDEX, Op.LOOP, Op.SWITCH):
-        wanted = index
+        number_dtype = index
     if op in (Op.VECTORIZE, Op.BROADCAST):
-        wanted = dtype.scalar
-    return tuple(x if isinstance(x, UOp) else _make_constant(reader, x, wanted) for x in operands)
+        number_dtype = dtype.scalar
+    return tuple(
+        x if isinstance(x, UOp) else _make_constant(reader, x, number_dtype) for x in operands
+    )
 
 
-def _make_constant(reader: Reader, number: Number, dtype: DType | None) -> UOp:
-    if dtype is None and isinstance(number.value, bool):
+def _make_constant(reader: Reader, literal: Number, dtype: DType | None) -> UOp:
+    if dtype is None and isinstance(literal.value, bool):
         dtype = bool_
     if dtype is None or dtype is void:
-        raise reader.error(f"the dtype of {number} is unknown", hint=f"write f32({number})")
+        raise reader.error(f"the dtype of {literal} is unknown", hint=f"write f32({literal})")
     op = Op.CONST if dtype.lanes == 1 else Op.VCONST
     decode_arg(
-        reader, op, dtype, (number.value,) * dtype.lanes
+        reader, op, dtype, (literal.value,) * dtype.lanes
     )  # raises if the number is not valid for the dtype
-    return UOp.const(dtype, number.value)
+    return UOp.const(dtype, literal.value)
 
 
 def _suggest(word: str) -> str | None:

@@ -50,6 +50,7 @@ def format_arg(node: UOp) -> str:
 @defines("_hash")
 def hash_node(node: UOp) -> str:
     """The content hash of a node, from the hashes of its operands."""
+    # "\0" occurs in no field, so different fields cannot yield the same text.
     fields = [node.op.name, node.dtype.short, format_arg(node), *(s.content_hash for s in node.src)]
     return hashlib.blake2b("\0".join(fields).encode(), digest_size=16).hexdigest()
 
