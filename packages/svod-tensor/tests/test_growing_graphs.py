@@ -38,11 +38,11 @@ def count_plans(compute) -> list[str]:
 @contextmanager
 def building_only() -> Generator[None]:
     """A block in which no new tensor is looked at."""
-    tables.set_next_look(10**6)
+    tables.set_next_check(10**6)
     try:
         yield
     finally:
-        tables.set_next_look(0)
+        tables.set_next_check(0)
 
 
 def relax(z, roll):

@@ -21,7 +21,7 @@ from svod_tensor._origins import add_line
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.writing import write
-from svod_tensor.engine import states
+from svod_tensor.engine import versions
 from svod_tensor.engine.memory_nodes import find_base
 
 if TYPE_CHECKING:
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Live
 
 __all__ = [
-    "draw_again",
-    "draw_in_graph",
-    "find_n_draws",
+    "count_draws",
     "forget_draws",
     "make_words",
-    "note_draw",
-    "note_draws",
+    "record_draw_key",
+    "record_loop_draws",
+    "sample_again",
+    "sample_in_graph",
 ]
 
 
-def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
+def sample_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
     """The key of a draw that is made whenever the key is computed.
 
     Args:
@@ -53,7 +53,7 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
         step = given[0].where(UOp.const(uint64, 0), step)
     capture = registry.find_capture()
     if capture is not None:
-        capture.record_draw(state)
+        capture.record_sampling(state)
     write(state, (), state.node + step)
     # Who reads the state after the draw makes sure that it is done.
     words = state.node - step
@@ -72,7 +72,7 @@ def draw_in_graph(state: Cell, given: tuple[UOp, UOp] | None = None) -> UOp:
     return stored
 
 
-def note_draw(key: UOp, state: Cell) -> None:
+def record_draw_key(key: UOp, state: Cell) -> None:
     """Remember that `key`, which is memory, was drawn from the generator with this state, outside
     of captured functions.
     """
@@ -81,7 +81,7 @@ def note_draw(key: UOp, state: Cell) -> None:
     _drawn[memory] = _Drawn(state, None)
 
 
-def note_draws(words: UOp, state: Cell, n_draws: int) -> None:
+def record_loop_draws(words: UOp, state: Cell, n_draws: int) -> None:
     """Remember that `words`, which is memory, were the generator's state before so many draws,
     which a loop makes.
     """
@@ -93,26 +93,26 @@ def note_draws(words: UOp, state: Cell, n_draws: int) -> None:
 def forget_draws(node: UOp) -> None:
     """Keep the numbers that the graph of `node` sampled, in plans too:
 
-    `draw_again` samples none of them anew.
+    `sample_again` samples none of them anew.
     """
     for memory in node.iter_ops(Op.BUFFER):
         _drawn.pop(memory, None)
 
 
-def find_n_draws(step: UOp) -> int | None:
+def count_draws(step: UOp) -> int | None:
     """How many draws add `step` to a state; None if it is not made of draws alone."""
     if step is make_iota(2, uint64):
         return 1
     if step.op is Op.ADD:
-        counts = [find_n_draws(operand) for operand in step.src]
+        counts = [count_draws(operand) for operand in step.src]
         return None if None in counts else sum(count or 0 for count in counts)
     if step.op is Op.MUL and step.right.op is Op.CONST:
-        count = find_n_draws(step.left)
+        count = count_draws(step.left)
         return None if count is None else count * int(step.right.arg)
     return None
 
 
-def draw_again(tensors: Iterable[Live]) -> None:
+def sample_again(tensors: Iterable[Live]) -> None:
     """Let what tensors are computed from be drawn again whenever a plan that is prepared for them
     is executed, but the first time.
 
@@ -137,7 +137,7 @@ def draw_again(tensors: Iterable[Live]) -> None:
         state, n_draws = _drawn[memory]
         if n_draws is None:
             keys[memory] = make_reshape(
-                draw_in_graph(state, (is_first, make_reshape(memory, ()))), (1,)
+                sample_in_graph(state, (is_first, make_reshape(memory, ()))), (1,)
             )
             continue
         step = is_first.where(UOp.const(uint64, 0), make_iota(2, uint64) * n_draws)
@@ -147,7 +147,7 @@ def draw_again(tensors: Iterable[Live]) -> None:
     # Assignments that pend are everybody's, and stay the same for everybody.
     with registry.lock:
         registry.replace_nodes(
-            {state: state.substitute(keys) for state in nodes if states.is_later_state(state)}
+            {state: state.substitute(keys) for state in nodes if versions.is_pending_version(state)}
         )
         for one, node in zip(found, new, strict=True):
             one.set_node(node)

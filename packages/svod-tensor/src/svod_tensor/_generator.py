@@ -26,7 +26,7 @@ from svod_dtype import uint64
 from svod_ir import OperandError, UOp, make_concat, make_reshape, threefry
 from svod_ir.forks import make_lock
 from svod_tensor._data import copy_to_device, make_array_node, make_node
-from svod_tensor._draws import draw_in_graph, make_words, note_draw, note_draws
+from svod_tensor._draws import make_words, record_draw_key, record_loop_draws, sample_in_graph
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.registry import check_not_capturing
@@ -161,9 +161,9 @@ class Generator:
     def next_key(self) -> UOp:
         """The key of the next draw: 0-d, uint64, in the host's memory."""
         if registry.find_capture() is not None:
-            return draw_in_graph(self._state)
+            return sample_in_graph(self._state)
         key = _make_key(_key_of_draw(*self._update(1)))
-        note_draw(key, self._state)
+        record_draw_key(key, self._state)
         return key
 
     def __copy__(self) -> Generator:
@@ -185,7 +185,7 @@ def draw_ahead(state: Cell, n_draws: int) -> UOp:
     loop makes them.
     """
     words = make_array_node(make_words(*_update(state, n_draws)), may_share=False)
-    note_draws(words, state, n_draws)
+    record_loop_draws(words, state, n_draws)
     return words
 
 

@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from svod_ir import UOp, get_logger
 from svod_runtime import InterruptDelay
-from svod_tensor._draws import draw_again
+from svod_tensor._draws import sample_again
 from svod_tensor.cells import overwriting, registry, tables
 from svod_tensor.cells.growth import compute_outgrown, compute_repeated, list_kept
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.work import (
-    Adopted,
+    Replacements,
     Work,
     adopt_outputs,
     get_copies,
-    look_at,
-    results_of,
+    list_results,
+    make_request,
     start_plan,
     start_work,
 )
-from svod_tensor.engine import states
+from svod_tensor.engine import versions
 from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
 from svod_tensor.engine.known_plans import keep_known_plan
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
     from svod_tensor.cells.cell import Cell, Live
 
-__all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
+__all__ = ["keep_values", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -97,12 +97,12 @@ def realize_tensors(
                 with registry.lock:
                     # What another thread gave another value meanwhile is computed again.
                     nodes = work.computation.nodes
-                    there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
+                    there = [t for t, *_ in work.requests if not t.cell.is_donated]
                     tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
                     if not is_apart:
-                        overwriting.settle(
-                            work.job.graph.written, adopted.values, work.versions, adopted.copies
+                        overwriting.commit_writes(
+                            work.job.graph.written, adopted.values, work.new_buffers, adopted.copies
                         )
                 if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
                     plan.recycle()
@@ -115,7 +115,7 @@ def _compute_grown(cell: Cell) -> None:
     compute_outgrown(cell, realize_tensors)
 
 
-tables.set_look(_compute_grown)
+tables.set_growth_check(_compute_grown)
 
 
 def _get_microseconds(start: float) -> int:
@@ -139,20 +139,20 @@ def prepare_tensors(
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
-    kept = Adopted({}, {})
+    kept = Replacements({}, {})
     work, order = _start_plan(list(tensors), config, kept)
     try:
         plan = make_plan(work.job._replace(donated=donated), config)
         with registry.lock:
             copies = adopt_outputs(work, plan, order).copies
-            for one in work.wanted:
+            for one in work.requests:
                 if one.missing and not all(isinstance(s, int) for s in one.node.shape):
                     # From now on its size is that of the last execution.
                     one.tensor.adopt(one.tensor.node, bind_to_plan(one.tensor.node, plan.variables))
-            overwriting.settle(
-                states.get_written(*work.results),
+            overwriting.commit_writes(
+                versions.get_pending_versions(*work.results),
                 kept.values,
-                work.versions,
+                work.new_buffers,
                 {**copies, **kept.copies},
             )
         registry.add_plan(plan)
@@ -162,7 +162,7 @@ def prepare_tensors(
 
 
 def _start_plan(
-    tensors: list[Live], config: PrepareConfig, kept: Adopted
+    tensors: list[Live], config: PrepareConfig, kept: Replacements
 ) -> tuple[Work, list[int]]:
     """Decide what a plan for `tensors` computes, once all else that reads what it overwrites is
     computed, which `kept` gets.
@@ -171,39 +171,41 @@ def _start_plan(
         with registry.lock:
             registry.wait_for_capture()
             known = set(map(id, tensors))
-            overtaken = overwriting.list_overtaken(results_of(map(look_at, tensors)))
+            overtaken = overwriting.list_readers_of_overwritten(
+                list_results(map(make_request, tensors))
+            )
             readers = [cell for cell in overtaken if id(cell) not in known]
             # What stands between two assignments can be computed by the plan alone.
-            tensors += [cell for cell in readers if states.get_written(cell.node)]
-            aside = [cell for cell in readers if not states.get_written(cell.node)]
+            tensors += [cell for cell in readers if versions.get_pending_versions(cell.node)]
+            aside = [cell for cell in readers if not versions.get_pending_versions(cell.node)]
             if not aside:
-                draw_again(tensors)
+                sample_again(tensors)
                 return start_plan(tensors, config)
         for cell in aside:
             _compute_aside(cell, config, kept)
 
 
-def keep_content(
-    readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None
-) -> Adopted:
+def keep_values(
+    readers: Sequence[Cell], config: PrepareConfig, kept: Replacements | None = None
+) -> Replacements:
     """Compute what reads memory that is about to be overwritten; return what it became, besides
     what `kept` has.
     """
     old = [cell.node for cell in readers]
     realize_tensors(readers, config)
-    kept = kept or Adopted({}, {})
+    kept = kept or Replacements({}, {})
     with registry.lock:
         for cell, node in zip(readers, old, strict=True):
-            if cell.is_given_away or not cell.is_realized:
+            if cell.is_donated or not cell.is_realized:
                 continue
-            if states.is_memory(node):
+            if versions.is_memory(node):
                 kept.copies.update(get_copies(node, cell.node))
             else:
                 kept.values[node] = cell.node
     return kept
 
 
-def _compute_aside(cell: Cell, config: PrepareConfig, kept: Adopted) -> None:
+def _compute_aside(cell: Cell, config: PrepareConfig, kept: Replacements) -> None:
     """Give `cell` its value while graphs that contain it keep computing theirs, at each execution
     of a plan.
     """

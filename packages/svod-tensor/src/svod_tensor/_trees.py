@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from svod_tensor.capture.nested import Parts, take_apart
+from svod_tensor.capture.nested import Parts, flatten_one_level
 
 __all__ = ["Difference", "Structure", "flatten"]
 
@@ -130,7 +130,7 @@ _NONE = Structure((type(None),), n_leaves=0)
 def _flatten(tree: object, leaves: list[object]) -> Structure:
     if tree is None:
         return _NONE
-    parts = take_apart(tree)
+    parts = flatten_one_level(tree)
     if parts is None:
         leaves.append(tree)
         return _LEAF

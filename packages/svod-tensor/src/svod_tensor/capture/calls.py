@@ -30,7 +30,7 @@ from svod_tensor.capture.donation import (
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry, tables
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.bindings import collect_bindings
 from svod_tensor.tensor import Tensor
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan, Lending
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Captured", "Home", "Input", "QuickWay", "Watched", "iter_symbolic", "list_storages"]
+__all__ = ["Captured", "FastPath", "Home", "Input", "Watched", "iter_symbolic", "list_storages"]
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class Home(NamedTuple):
     def has_moved(self) -> bool:
         """Whether the tensor is somewhere else now, or an array shows what must be no array's."""
         cell = self.cell()
-        if cell is None or cell.is_given_away:
+        if cell is None or cell.is_donated:
             return False
         return (self.is_kept and cell.find_array() is not None) or list_storages(
             cell
@@ -103,11 +103,11 @@ def list_storages(cell: Cell) -> tuple[int, ...]:
     memory = cell.memory
     if memory is not None:
         return (memory.storage_id,)
-    buffers = map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    buffers = map(memory_nodes.find_buffer, versions.iter_memories(cell.node))
     return tuple([buffer.storage_id for buffer in buffers if buffer is not None])
 
 
-class QuickWay(Protocol):
+class FastPath(Protocol):
     """How calls go that are like one that was made before (`capture.quick`)."""
 
     @property
@@ -184,7 +184,7 @@ class Captured:
     guards: Guards | None = None
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
-    quick: QuickWay | None = None
+    quick: FastPath | None = None
     is_checked: bool = False
     last_seen: int = 0
     owners: Sequence[weakref.ref[Any]] = ()
@@ -241,7 +241,7 @@ class Captured:
         """
         if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
             return True
-        return self.last_seen != tables.get_last_number() and any(
+        return self.last_seen != tables.get_last_write_id() and any(
             home.has_moved for home in self.homes
         )
 
@@ -270,7 +270,7 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
-        if self.holds_tensors and self.last_seen != tables.get_last_number():
+        if self.holds_tensors and self.last_seen != tables.get_last_write_id():
             self._finish_assignments()
         if direct is not None and plan is not None:
             found = direct.find_buffers(given)
@@ -328,7 +328,7 @@ class Captured:
 
     def _finish_assignments(self) -> None:
         """Do the assignments to what the function holds that nobody has waited for yet."""
-        number = tables.get_last_number()
+        number = tables.get_last_write_id()
         storages = {buffer.storage_id for buffer in self.held.values()}
         with registry.lock:
             assigned = [
@@ -394,7 +394,7 @@ class Captured:
 
         What others still want to read there is computed. `nodes` gets the memory of all that is
         written or donated, of views a copy."""
-        from svod_tensor._realize import keep_content
+        from svod_tensor._realize import keep_values
         from svod_tensor.options import resolve_config
 
         donated = self._list_donated(given)
@@ -404,12 +404,12 @@ class Captured:
             if i.is_written and not i.is_donated and isinstance(tensor, Tensor):
                 nodes[i.memory] = take_own(tensor, i.part)
         held = self.written - {i.memory for i in self.inputs}
-        overwritten = {*map(registry.get_version, held), *nodes.values()}
+        overwritten = {*map(registry.get_latest_version, held), *nodes.values()}
         computation, kept = None, None
         while computation is None:
             with registry.lock:
                 # Another call may have written it, and so made another version of it, meanwhile.
-                latest = {memory: registry.get_version(memory) for memory in overwritten}
+                latest = {memory: registry.get_latest_version(memory) for memory in overwritten}
                 if any(old is not new for old, new in latest.items()):
                     overwritten = set(latest.values())
                     nodes.update(
@@ -426,12 +426,14 @@ class Captured:
                     if computation is None:
                         registry.wait_if_refused()
                     elif kept is not None:
-                        versions = overwriting.renew_owners(overwritten, kept.values, kept.copies)
+                        new_buffers = overwriting.rebind_owners(
+                            overwritten, kept.values, kept.copies
+                        )
                         nodes.update(
-                            (memory, versions[node]) for memory, node in list(nodes.items())
+                            (memory, new_buffers[node]) for memory, node in list(nodes.items())
                         )
             if readers:
-                kept = keep_content(readers, resolve_config(None), kept)
+                kept = keep_values(readers, resolve_config(None), kept)
         if donated:
             self._take(
                 given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated]
@@ -508,9 +510,9 @@ class Captured:
 def _list_assigned(cell: Cell) -> list[int]:
     """The storages that a cell owns and that are assigned to once it is computed."""
     memories = [
-        states.memory_of(state)
-        for state in states.list_states(cell.node)
-        if states.is_later_state(state)
+        versions.memory_of(state)
+        for state in versions.list_versions(cell.node)
+        if versions.is_pending_version(state)
     ]
     return [
         buffer.storage_id
@@ -533,10 +535,10 @@ def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
             buffers = [
                 memory_nodes.find_buffer(memory)
                 for t in shared
-                for memory in states.iter_memories(t.uop)
+                for memory in versions.iter_memories(t.uop)
             ]
             if None in buffers:
-                overwriting.catch_up()
+                overwriting.resolve_stale_nodes()
             elif all(memory_nodes.is_buffer_identity(t.uop) for t in shared):
                 computation = registry.start_computation(
                     [b.storage_id for b in buffers if b is not None], (), {}

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, UOp
 from svod_runtime import Lending
-from svod_tensor.cells.cell import Cell, Form
+from svod_tensor.cells.cell import Cell, TensorSpec
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.tensor import Tensor
@@ -29,15 +29,15 @@ class DirectResult(NamedTuple):
     Attributes:
         memory: the BUFFER that stands for it.
         make_node: what it is on the memory of a call.
-        form: of its tensor.
+        spec: of its tensor.
     """
 
     memory: UOp
     make_node: Callable[[Buffer], UOp]
-    form: Form
+    spec: TensorSpec
 
 
-def make_direct_result(node: UOp, form: Form) -> DirectResult | None:
+def make_direct_result(node: UOp, spec: TensorSpec) -> DirectResult | None:
     """`node` as a result that is memory of its own, if it is all of a BUFFER under some shape."""
     shapes: list[UOp] = []
     memory = node
@@ -56,7 +56,7 @@ def make_direct_result(node: UOp, form: Form) -> DirectResult | None:
             made = shape.with_src((made,))
         return made
 
-    return DirectResult(memory, make_node, form)
+    return DirectResult(memory, make_node, spec)
 
 
 class _Made(NamedTuple):
@@ -65,12 +65,12 @@ class _Made(NamedTuple):
     Attributes:
         position: of the memory among the buffers of a call.
         make_node: what it is on them.
-        form: of the tensor.
+        spec: of the tensor.
     """
 
     position: int
     make_node: Callable[[Buffer], UOp]
-    form: Form
+    spec: TensorSpec
 
 
 class DirectRead(NamedTuple):
@@ -121,7 +121,7 @@ class DirectCall:
         self.places = (*given, *new)
         self.lending = Lending(self.places)
         self.made = [
-            _Made(self.places.index(index_of[r.memory]), r.make_node, r.form) for r in results
+            _Made(self.places.index(index_of[r.memory]), r.make_node, r.spec) for r in results
         ]
 
     def find_buffers(self, given: Sequence[Tensor | UOp]) -> list[Buffer] | None:
@@ -160,7 +160,9 @@ class DirectCall:
         for position, _, taken_as in self.reads:
             if taken_as is not None:
                 content = cast("Tensor", given[position]).content
-                if not isinstance(content, Cell) or not content.take_memory(taken_as, self._name):
+                if not isinstance(content, Cell) or not content.take_unshared_memory(
+                    taken_as, self._name
+                ):
                     # Between two looks at it: what became of it says so.
                     _ = content.node
                     raise DonatedTensorError(argument=taken_as, taker=self._name)
@@ -169,6 +171,6 @@ class DirectCall:
     def make_results(self, buffers: Sequence[Buffer]) -> list[Tensor]:
         """The results, on the buffers that the plan filled."""
         return [
-            Tensor.from_content(Cell.on(buffers[position], make_node, form))
-            for position, make_node, form in self.made
+            Tensor.from_content(Cell.on(buffers[position], make_node, spec))
+            for position, make_node, spec in self.made
         ]

@@ -15,7 +15,7 @@ from svod_ir import UOp
 from svod_ir.sizes import max_size
 from svod_tensor._shards import iter_parts, parts_of
 from svod_tensor.cells import overwriting, registry, writing
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import DonationError
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def take_own(tensor: TensorBase, part: int) -> UOp:
 
 
 def _check_no_file(taker: str, tensor: TensorBase, argument: str) -> None:
-    for memory in states.iter_memories(tensor.uop):
+    for memory in versions.iter_memories(tensor.uop):
         buffer = memory_nodes.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
             problem = f"is a file, on {buffer.device}"
@@ -176,12 +176,12 @@ def give_away(donated: Sequence[Donated], taker: str) -> None:
     argument_of = {given.memory: given.argument for given in donated}
     with registry.lock:
         for cell in list(registry.iter_cells()):
-            memories = states.iter_memories(cell.node) if cell.owns else ()
+            memories = versions.iter_memories(cell.node) if cell.owns else ()
             argument = next(
                 (argument_of[memory] for memory in memories if memory in argument_of), None
             )
             if argument is not None:
-                cell.give_away(argument, taker)
+                cell.mark_donated(argument, taker)
         for given in donated:
             memory_nodes.remove_buffer(given.memory)
     for plan in registry.iter_plans():
@@ -209,7 +209,7 @@ def prepare_donating(
     tensors: Sequence[TensorBase], config: PrepareConfig, given: Sequence[TensorBase]
 ) -> ExecutionPlan:
     """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
-    from svod_tensor._realize import keep_content, prepare_tensors, realize_tensors
+    from svod_tensor._realize import keep_values, prepare_tensors, realize_tensors
 
     realize_tensors([t.content for t in given], config)
     donated = [
@@ -225,13 +225,13 @@ def prepare_donating(
     )
     memories = {one.memory for one in donated}
     wanted = {id(t.content.cell) for t in tensors}
-    kept = keep_content(
+    kept = keep_values(
         [cell for cell in overwriting.list_readers(memories) if id(cell) not in wanted], config
     )
     plan = prepare_tensors([t.content for t in tensors], config, memories)
     give_away(donated, "a plan")
     with registry.lock:
-        registry.retire({}, {**kept.values, **kept.copies})
+        registry.invalidate({}, {**kept.values, **kept.copies})
     # This plan has their content, for the first execution.
     plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})
     return plan

@@ -49,7 +49,7 @@ from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donate
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
-from svod_tensor.capture.quick import UNUSUAL, find_quick
+from svod_tensor.capture.quick import UNUSUAL, find_quick_call
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.errors import CaptureError
@@ -58,7 +58,7 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.capture.calls import QuickWay
+    from svod_tensor.capture.calls import FastPath
     from svod_tensor.options import AnyConfig
 
 __all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
@@ -153,7 +153,7 @@ class JitFunction(Generic[P, R]):
             resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         )
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
-        self._quick: QuickWay | None = None
+        self._quick: FastPath | None = None
         self._quick_kind = default_float()
         self._objects = Objects.UNOBSERVED
         self._n_networks = 0
@@ -179,7 +179,7 @@ class JitFunction(Generic[P, R]):
                 raise
             if result is not UNUSUAL:
                 return cast("R", result)
-        if registry.find_capture() is not None or derivatives.is_taking_derivatives():
+        if registry.find_capture() is not None or derivatives.is_differentiating():
             return self.function(*args, **kwargs)
         if self._has_lost:
             self._drop_lost()
@@ -255,7 +255,7 @@ class JitFunction(Generic[P, R]):
     ) -> None:
         """Take the quick way in calls that are like one with these arguments."""
         if captured.quick is None:
-            captured.quick = find_quick(captured, args, self._objects)
+            captured.quick = find_quick_call(captured, args, self._objects)
         with self._lock:
             # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):

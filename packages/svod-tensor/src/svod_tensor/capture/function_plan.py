@@ -31,14 +31,14 @@ from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array
-from svod_tensor.capture.nested import Objects, Parts, list_attributes, take_apart
+from svod_tensor.capture.nested import Objects, Parts, flatten_one_level, list_attributes
 from svod_tensor.capture.outside_values import MISSING, Edge, is_leaf, list_outside_values
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import deferred, overwriting, registry
 from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import is_symbolic
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.bindings import bind_to_call, check_variables
 from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
 from svod_tensor.options import resolve_config
@@ -108,7 +108,7 @@ def make_captured(
         for copied in replacer.copies:
             copied.check(name)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
-        graphs = [*capture.states.values(), *(t.uop for t in outputs)]
+        graphs = [*capture.last_versions.values(), *(t.uop for t in outputs)]
         check_variables([*binds, *graphs])
         own = set(binds.values())
         bound = dict.fromkeys(
@@ -125,11 +125,15 @@ def make_captured(
         del replacer
         outputs.clear()
         _check_leaks(capture, memories, ())
-        capture.forget(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
-    foreign = states.get_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
-    if capture.lacking:
+        capture.drop_dependents(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
+    foreign = (
+        versions.get_pending_versions(*graphs).keys() - capture.assigned.keys()
+        if graphs
+        else set[UOp]()
+    )
+    if capture.without_memory:
         # Calls write to memory, which has to be there.
-        realize_tensors([cell for cell, _ in capture.lacking], resolve_config(None))
+        realize_tensors([cell for cell, _ in capture.without_memory], resolve_config(None))
         return None
     if foreign:
         _compute(foreign)
@@ -141,7 +145,7 @@ def make_captured(
         captured = _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
     except BufferNotFoundError:
         memories = set(UOp.sink(*graphs).iter_ops(Op.BUFFER))
-        if all(registry.get_version(memory) is memory for memory in memories):
+        if all(registry.get_latest_version(memory) is memory for memory in memories):
             raise
         return None
     reads = list(
@@ -168,7 +172,9 @@ def _start_capture(name: str) -> Generator[Capture]:
             # plan.
             cells = registry.iter_pending_cells()
             pending = [
-                cell for cell in cells if any(map(states.is_own, states.get_written(cell.node)))
+                cell
+                for cell in cells
+                if any(map(versions.is_own_write, versions.get_pending_versions(cell.node)))
             ]
             if not pending:
                 capture = Capture(name)
@@ -181,9 +187,9 @@ def _start_capture(name: str) -> Generator[Capture]:
         with registry.lock:
             registry.end_capture()
             # Everything is as it was before, also what other threads made of it meanwhile.
-            for cell, node in reversed(capture.lacking):
+            for cell, node in reversed(capture.without_memory):
                 cell.set_node(node)
-            overwriting.settle(capture.assigned)
+            overwriting.commit_writes(capture.assigned)
 
 
 def _compute(pending: Set[UOp]) -> None:
@@ -194,7 +200,7 @@ def _compute(pending: Set[UOp]) -> None:
         needed = [
             c
             for c in registry.iter_pending_cells()
-            if not pending.isdisjoint(states.get_written(c.node))
+            if not pending.isdisjoint(versions.get_pending_versions(c.node))
         ]
     realize_tensors(needed, resolve_config(None))
 
@@ -267,7 +273,7 @@ def _list_objects(
     inside: list[object] = []
     for name, value in named.items():
         if not is_leaf(value):
-            parts = take_apart(value, objects=objects)
+            parts = flatten_one_level(value, objects=objects)
             if parts is None:
                 whole[name] = value
             else:
@@ -279,7 +285,7 @@ def _iter_objects(tree: object, parts: Parts, objects: Objects) -> Iterator[obje
     if parts.is_object:
         yield type(tree)
     for item in parts.items:
-        inner = None if is_leaf(item) else take_apart(item, objects=objects)
+        inner = None if is_leaf(item) else flatten_one_level(item, objects=objects)
         if inner is not None:
             yield from _iter_objects(item, inner, objects)
         elif not is_leaf(item):
@@ -353,7 +359,7 @@ class _Replacer:
         self._is_each_once = len({id(t.content) for t in tensors}) == len(tensors)
 
     def replace(self, value: object) -> object:
-        parts = take_apart(value, objects=self._objects)
+        parts = flatten_one_level(value, objects=self._objects)
         if parts is not None:
             if parts.is_object and not parts.items:
                 return value
@@ -408,7 +414,7 @@ def _make_builder(
         return next
     if result is None:
         return _build_none
-    parts = take_apart(result)
+    parts = flatten_one_level(result)
     if parts is None:
         raise CaptureError(
             function=name,
@@ -468,7 +474,7 @@ def _list_recipes(
         elif position is not None:
             recipes.append(Recipe(position=position, path=path))
             continue
-        elif capture.is_known(cell):
+        elif capture.existed_before(cell):
             # Where a variable says what is seen, each call has its own view.
             recipes.append(
                 Recipe(held=Tensor.from_content(cell), path=path)
@@ -488,14 +494,15 @@ def _list_recipes(
 
 def _settle_result(node: UOp, capture: Capture) -> UOp:
     """`node`, copied where it is a content of memory that is overwritten later."""
-    if not states.is_memory(node):
+    if not versions.is_memory(node):
         return node
     last = {
-        capture.states.get(memory) for memory in map(states.memory_of, states.list_states(node))
+        capture.last_versions.get(memory)
+        for memory in map(versions.memory_of, versions.list_versions(node))
     } - {None}
-    if last <= set(states.list_states(node)):
+    if last <= set(versions.list_versions(node)):
         return node
-    return _make_result(node, list(map(states.copy_of, parts_of(node))))
+    return _make_result(node, list(map(versions.copy_of, parts_of(node))))
 
 
 def _finish(
@@ -512,18 +519,21 @@ def _finish(
     from svod_tensor.engine.compute import make_plan
 
     parts = [parts_of(node) for node in sources]
-    written = states.get_written(*capture.states.values(), *sources)
+    written = versions.get_pending_versions(*capture.last_versions.values(), *sources)
     computed = [
         (source, number, part)
         for source, found in enumerate(parts)
         for number, part in enumerate(found)
         if 0 not in part.shape
         and not memory_nodes.is_buffer_identity(part)
-        and states.find_whole_state(part) is None
+        and versions.find_whole_version(part) is None
     ]
-    effects = list(capture.states.values())
+    effects = list(capture.last_versions.values())
     # What is returned as it is, or assigned to, keeps its content.
-    kept = {*capture.states, *(memory_nodes.find_base(part) for found in parts for part in found)}
+    kept = {
+        *capture.last_versions,
+        *(memory_nodes.find_base(part) for found in parts for part in found),
+    }
     donated = {given.memory for given in inputs if given.is_donated} - kept
     graphs = [*(part for *_, part in computed), *effects]
     plan = make_plan(make_job(graphs, config, donated), config) if graphs else None
@@ -531,7 +541,7 @@ def _finish(
     for given in inputs:
         given.index, given.is_written = (
             index_of.get(given.memory.arg.id),
-            given.memory in capture.states,
+            given.memory in capture.last_versions,
         )
     memories = (
         []
@@ -579,7 +589,7 @@ def _finish(
         memories,
         results,
         build,
-        set(capture.states),
+        set(capture.last_versions),
         _get_held(plan, inputs),
         bound,
         make_lock(),
@@ -613,7 +623,7 @@ def _list_watched(capture: Capture) -> list[Watched]:
         # What is lent to an array is read from a copy.
         if (cell := read[0]()) is not None and (not cell.is_realized or cell.is_lent)
     ]
-    return [Watched(cell, node) for cell, node in (*reads, *capture.moved)]
+    return [Watched(cell, node) for cell, node in (*reads, *capture.unshared)]
 
 
 def _list_homes(capture: Capture, results: Sequence[UOp], own: Iterable[UOp]) -> list[Home]:
@@ -624,9 +634,9 @@ def _list_homes(capture: Capture, results: Sequence[UOp], own: Iterable[UOp]) ->
     refs = [*(ref for ref, _ in capture.reads.values()), *written]
     homes: dict[int, Home] = {}
     for cell in [cell for ref in refs if (cell := ref()) is not None]:
-        if cell.is_given_away or cell.is_lent or not cell.is_realized:
+        if cell.is_donated or cell.is_lent or not cell.is_realized:
             continue
-        memories = set(states.iter_memories(cell.node))
+        memories = set(versions.iter_memories(cell.node))
         if placeholders.isdisjoint(memories):
             is_kept = not returned.isdisjoint(memories) or any(ref() is cell for ref in written)
             homes[id(cell)] = Home(weakref.ref(cell), list_storages(cell), is_kept)

@@ -25,11 +25,11 @@ __all__ = [
     "OPAQUE_PACKAGES",
     "Objects",
     "Parts",
+    "flatten_one_level",
     "has_objects",
     "list_attributes",
     "list_items",
     "register_pytree_node",
-    "take_apart",
 ]
 
 T = TypeVar("T")
@@ -139,7 +139,7 @@ def register_pytree_node(
     _registered[nodetype] = _Registered(flatten_func, unflatten_func)
 
 
-def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
+def flatten_one_level(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
     """Return the parts of a tree; None for anything else.
 
     `objects` tells which objects are trees.
@@ -179,7 +179,7 @@ def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None
 def list_items(
     value: object, *, objects: Objects = Objects.ALL
 ) -> tuple[tuple[object, ...], Collection[object]] | None:
-    """Return the kind and the items of `take_apart`: all that a signature needs, at each call."""
+    """Return the kind and the items of `flatten_one_level`: all that a signature needs, at each call."""
     kind: type = type(value)
     if kind in _registered:
         parts = _flatten_registered(kind, value)
@@ -194,7 +194,7 @@ def list_items(
 
 def has_objects(value: object, objects: Objects) -> bool:
     """Whether an argument of a captured function is, or holds, an object that is a tree."""
-    parts = take_apart(value, objects=objects)
+    parts = flatten_one_level(value, objects=objects)
     return parts is not None and (
         parts.is_object or any(has_objects(item, objects) for item in parts.items)
     )

@@ -3,7 +3,7 @@ a plan up.
 
 A function whose calls go directly (`capture.direct`) gets such a way with its first plan. What it
 takes for granted is compared by identity: forms of tensors, other arguments, Python values that the
-plan depends on. Whatever else a call brings (a view, something to compute, another form, a function
+plan depends on. Whatever else a call brings (a view, something to compute, another spec, a function
 that is captured or whose derivative is taken, an assignment to what the function holds, another
 thread at work with the plan) makes it `UNUSUAL`: nothing is done then, and it goes the way of all
 calls."""
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from svod_tensor.capture.calls import Captured
     from svod_tensor.capture.direct import DirectCall
 
-__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick"]
+__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick_call"]
 
 
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
@@ -82,7 +82,7 @@ class QuickCall:
             captured: the plan.
             plan: what executes it.
             direct: how its results are made.
-            wanted: the form of each argument that is a tensor; of the others a weak reference, or
+            wanted: the spec of each argument that is a tensor; of the others a weak reference, or
                 the argument where there is none.
             places: the index of the buffer of each tensor that the plan reads, then of each result.
         """
@@ -95,7 +95,7 @@ class QuickCall:
         n_unused = places.count(None)
         self._makers, self._build = direct.makers, captured.build
         self._made = [
-            (position + n_unused, make_node, form) for position, make_node, form in direct.made
+            (position + n_unused, make_node, spec) for position, make_node, spec in direct.made
         ]
         # The commonest result is made without a list.
         self._single = self._made[0] if captured.build is next else None
@@ -106,7 +106,7 @@ class QuickCall:
         wanted = self._wanted
         if len(args) != len(wanted) or current_scope.get() is not None:
             return UNUSUAL
-        if self._is_held and tables.get_last_number() != self.captured.last_seen:
+        if self._is_held and tables.get_last_write_id() != self.captured.last_seen:
             return UNUSUAL
         guards = self._guards
         if guards is not None and not guards.hold():
@@ -124,12 +124,12 @@ class QuickCall:
             cell = value.content
             if type(cell) is not Cell:
                 return UNUSUAL
-            if cell.known_form is not wanted[number]:
-                form = cell.form
-                if form != wanted[number]:
+            if cell.known_spec is not wanted[number]:
+                spec = cell.spec
+                if spec != wanted[number]:
                     return UNUSUAL
-                # The next argument is likely to have this form, and no other one that is equal.
-                wanted[number] = form
+                # The next argument is likely to have this spec, and no other one that is equal.
+                wanted[number] = spec
             memory = cell.memory
             if memory is None:
                 if not cell.owns:
@@ -147,18 +147,20 @@ class QuickCall:
             return UNUSUAL
         single = self._single
         if single is not None:
-            position, make_node, form = single
+            position, make_node, spec = single
             result = object.__new__(Tensor)
-            set_content(result, Cell.on(buffers[position], make_node, form))
+            set_content(result, Cell.on(buffers[position], make_node, spec))
             return result
         made = [
-            Tensor.from_content(Cell.on(buffers[position], node, form))
-            for position, node, form in self._made
+            Tensor.from_content(Cell.on(buffers[position], node, spec))
+            for position, node, spec in self._made
         ]
         return self._build(iter(made))
 
 
-def find_quick(captured: Captured, args: Sequence[object], objects: Objects) -> QuickCall | None:
+def find_quick_call(
+    captured: Captured, args: Sequence[object], objects: Objects
+) -> QuickCall | None:
     """How calls go that are like one with these arguments; None if none of them can."""
     direct, plan = captured.direct, captured.plan
     if direct is None or plan is None or direct.takes_memory or not plan.can_execute_direct:
@@ -171,7 +173,7 @@ def find_quick(captured: Captured, args: Sequence[object], objects: Objects) -> 
         # One has no elements, and perhaps no memory.
         return None
     wanted: list[object] = [
-        value.content.form if isinstance(value, Tensor) else _hold(value) for value in args
+        value.content.spec if isinstance(value, Tensor) else _hold(value) for value in args
     ]
     places = (
         *(place_of[number] for number in range(len(tensors))),

@@ -11,7 +11,7 @@ from svod_ir import Op, UOp
 from svod_tensor._shards import parts_of
 from svod_tensor.capture.direct import make_direct_result
 from svod_tensor.cells import registry
-from svod_tensor.cells.cell import get_form
+from svod_tensor.cells.cell import get_spec
 from svod_tensor.cells.views import Path, list_sizes, substitute_path
 from svod_tensor.engine import memory_nodes
 from svod_tensor.tensor import Tensor
@@ -57,7 +57,7 @@ class Results:
         is_plain = recipes == [Recipe(number) for number in range(len(nodes))]
         self._recipes = None if is_plain else recipes
         # Whatever the arguments of a signature are, a result has one form.
-        self._forms = [get_form(node) for node in nodes]
+        self._forms = [get_spec(node) for node in nodes]
         self._owns = [
             all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape)
             for n in nodes
@@ -91,7 +91,7 @@ class Results:
         are added to it.
         """
         for memory in self._held:
-            made[memory] = registry.get_version(memory)
+            made[memory] = registry.get_latest_version(memory)
         for node in self._changing:
             made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
         tensors = [

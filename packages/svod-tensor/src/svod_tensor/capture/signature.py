@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeGuard
 
 from svod_ir import Op, UOp
 from svod_tensor.capture.keys import is_array, key_of
-from svod_tensor.capture.nested import Objects, list_items, take_apart
+from svod_tensor.capture.nested import Objects, flatten_one_level, list_items
 from svod_tensor.tensor import Tensor
 
 __all__ = [
@@ -80,7 +80,7 @@ def read_arguments(
     for value in args:
         if isinstance(value, Tensor):
             inputs.append(value)
-            key.append(value.content.form)
+            key.append(value.content.spec)
         else:
             reader.read(value)
     for name, value in kwargs.items():
@@ -145,7 +145,7 @@ class _Reader:
     def read(self, value: object) -> None:
         if isinstance(value, Tensor):
             self._inputs.append(value)
-            self._key.append(value.content.form)
+            self._key.append(value.content.spec)
             return
         tree = list_items(value, objects=self._objects)
         if tree is not None:
@@ -191,7 +191,7 @@ def _as_tensor(value: object) -> object:
 
 
 def _key_of(value: object) -> tuple[object, ...]:
-    return (value.content.form,) if isinstance(value, Tensor) else key_of(value)
+    return (value.content.spec,) if isinstance(value, Tensor) else key_of(value)
 
 
 def _describe(
@@ -202,7 +202,7 @@ def _describe(
     seen: set[int] | None,
     objects: Objects,
 ) -> None:
-    parts = None if isinstance(value, Tensor) else take_apart(value, objects=objects)
+    parts = None if isinstance(value, Tensor) else flatten_one_level(value, objects=objects)
     if parts is not None:
         text = f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}"
         found.append(Argument(root, place, text, parts.kind))

@@ -17,7 +17,7 @@ from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
 from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.kernel_origins import collect_lines
 from svod_tensor.engine.schedule import is_disk
-from svod_tensor.engine.states import effect_of_state, find_whole_state, is_later_state, memory_of
+from svod_tensor.engine.versions import find_whole_version, is_pending_version, memory_of, write_of
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def make_result(node: UOp) -> UOp:
     """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is
     there.
     """
-    state = find_whole_state(node)
-    return make_stored(node) if state is None else effect_of_state(state)
+    state = find_whole_version(node)
+    return make_stored(node) if state is None else write_of(state)
 
 
 def make_stored(node: UOp) -> UOp:
@@ -130,14 +130,14 @@ def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
         VariableConflictError: if a variable is bound to two values.
         BoundsConflictError: if two variables have one name.
     """
-    states = [find_whole_state(node) for node in nodes]
+    versions = [find_whole_version(node) for node in nodes]
     roots = [
-        node if state is None else effect_of_state(state)
-        for node, state in zip(nodes, states, strict=True)
+        node if state is None else write_of(state)
+        for node, state in zip(nodes, versions, strict=True)
     ]
     order = roots[0].toposort() if len(roots) == 1 else UOp.sink(*roots).toposort()[:-1]
-    written = {state: memory_of(state) for state in states if state is not None}
-    return _normalize(roots, order, [state is None for state in states], written)
+    written = {v: memory_of(v) for v in versions if v is not None}
+    return _normalize(roots, order, [version is None for version in versions], written)
 
 
 def _normalize(
@@ -181,7 +181,7 @@ def _normalize(
             if op is not _COPY:
                 if op is _DEFINE_VAR:
                     add_variable(variables, node)
-                elif op is _AFTER and is_later_state(node):
+                elif op is _AFTER and is_pending_version(node):
                     written[node] = operands[0]
                     # Equal assignments are one schedule: the number of this one is left out.
                     done[node] = UOp(

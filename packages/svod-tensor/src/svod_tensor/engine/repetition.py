@@ -20,7 +20,7 @@ from svod_ir import Op, UOp
 from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT
 from svod_ir.sizes import max_size
 from svod_tensor.engine.memory_nodes import find_buffer
-from svod_tensor.engine.states import effect_of_state, find_state, is_later_state
+from svod_tensor.engine.versions import find_version, is_pending_version, write_of
 
 __all__ = [
     "MAX_WHOLE",
@@ -236,7 +236,7 @@ def _get_last_uses(inner: Sequence[UOp], stored: set[UOp], kept: Collection[UOp]
         node = inner[index]
         use = index if node in stored else last_use.setdefault(node, index)
         # A state names the memory that it is in, but reads the state that it follows.
-        for operand in node.src[1:] if is_later_state(node) else node.src:
+        for operand in node.src[1:] if is_pending_version(node) else node.src:
             if last_use.get(operand, -1) < use:
                 last_use[operand] = use
     return last_use
@@ -281,8 +281,8 @@ def _iter_values(
     begin = 0
     for position in positions:
         for node in inner[begin:position]:
-            if is_later_state(node):
-                state = find_state(effect_of_state(node).target)
+            if is_pending_version(node):
+                state = find_version(write_of(node).target)
                 if state is None:
                     return
                 overwritten.append(state)
@@ -299,7 +299,7 @@ def _iter_values(
 
 
 def _can_be_stored(node: UOp) -> bool:
-    if not (node.op in _STORED or is_later_state(node)) or node.dtype is index_dtype:
+    if not (node.op in _STORED or is_pending_version(node)) or node.dtype is index_dtype:
         return False
     shape = node.find_shape()
     return shape is not None and all(isinstance(size, int) for size in shape)

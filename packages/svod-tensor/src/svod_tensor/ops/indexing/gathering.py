@@ -40,7 +40,7 @@ from svod_tensor._shapes import (
 )
 from svod_tensor._shards import bring_to
 from svod_tensor.cells.cell import Element, View
-from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.registry import record_read_of
 from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
 from svod_tensor.errors import IndexKindError
@@ -146,7 +146,7 @@ def _element(x: Tensor, *steps: Step) -> Tensor:
     """The one element that `steps` lead to, as a value."""
     content = x.content
     if captured:
-        note_read(content)
+        record_read_of(content)
     return x.from_content(Element(content, steps))
 
 
