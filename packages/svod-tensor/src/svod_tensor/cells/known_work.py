@@ -13,10 +13,10 @@ from svod_tensor.cells import registry, tables
 from svod_tensor.cells.cell import Cell
 from svod_tensor.engine.known_plans import (
     KNOWN_PLANS,
-    GraphForm,
+    GraphStructure,
     KnownPlan,
     can_be_known,
-    find_form,
+    find_structure,
 )
 
 if TYPE_CHECKING:
@@ -31,9 +31,13 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
     if not isinstance(tensor, Cell) or tensor.memory is not None or not can_be_known(config):
         return None
     node = tensor.node
-    form = find_form(node)
-    known = None if form is None else KNOWN_PLANS.find(form.key, lambda plan: plan.config is config)
-    if form is None or known is None:
+    structure = find_structure(node)
+    known = (
+        None
+        if structure is None
+        else KNOWN_PLANS.find(structure.key, lambda plan: plan.config is config)
+    )
+    if structure is None or known is None:
         return None
     with tables.lock:
         if (
@@ -43,7 +47,7 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
             or tensor.node is not node
         ):
             return None
-        result = _execute(known, form)
+        result = _execute(known, structure)
         if result is None:
             return None
         tensor.set_memory(result, known.make_node)
@@ -51,12 +55,12 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
     return known
 
 
-def _execute(known: KnownPlan, form: GraphForm) -> Buffer | None:
+def _execute(known: KnownPlan, structure: GraphStructure) -> Buffer | None:
     """The result on the memory of this graph; None if some of it was overwritten meanwhile, or
     another thread is executing the plan.
     """
     buffers: list[Buffer] = []
-    for memory in form.memories:
+    for memory in structure.memories:
         buffer = memory.attached
         if not isinstance(buffer, Buffer):
             return None

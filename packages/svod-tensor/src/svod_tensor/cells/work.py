@@ -16,7 +16,7 @@ from svod_tensor._shards import join_parts, parts_of
 from svod_tensor.cells import overwriting, registry
 from svod_tensor.cells.derivatives import mark_with_origin
 from svod_tensor.engine import memory_nodes, versions
-from svod_tensor.engine.bindings import settle_bindings
+from svod_tensor.engine.bindings import resolve_bindings
 from svod_tensor.engine.job import Job, get_inputs
 from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
@@ -312,7 +312,7 @@ def _make_realized(node: UOp, buffer: Buffer, new_buffers: Mapping[UOp, UOp]) ->
     view = view_prefix(memory, node.shape, node.dtype)
     # A symbolic size is a second operand. Only then are there bindings to resolve.
     shaped = view.source if view.op is Op.AS_COMPLEX else view
-    return view if len(shaped.src) <= 1 else settle_bindings(view)
+    return view if len(shaped.src) <= 1 else resolve_bindings(view)
 
 
 def _is_constant(node: UOp) -> bool:
