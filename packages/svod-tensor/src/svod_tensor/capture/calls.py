@@ -16,7 +16,7 @@ from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir import Op, UOp
 from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import parts_of
+from svod_tensor._shards import shards_of
 from svod_tensor.capture.dependencies import Dependency, Guards, find_changed
 from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import (
@@ -561,7 +561,7 @@ def _find_memory(input_: Input, tensor: Tensor | UOp) -> UOp | None:
         node = find_base_of(tensor, input_.shard)
         if node is not None and node.attached is not None:
             return node
-        if 0 in parts_of(tensor.uop)[input_.shard].shape:
+        if 0 in shards_of(tensor.uop)[input_.shard].shape:
             return None
         # Another thread may have assigned to it meanwhile.
         tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()

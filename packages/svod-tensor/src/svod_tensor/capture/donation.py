@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir import UOp
 from svod_ir.sizes import max_size
-from svod_tensor._shards import iter_parts, parts_of
+from svod_tensor._shards import iter_shards, shards_of
 from svod_tensor.cells import overwriting, registry, writing
 from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import DonationError
@@ -116,7 +116,7 @@ def get_donated_memory(taker: str, tensor: TensorBase, shard: int, argument: str
     buffer = memory_nodes.find_buffer(node)
     assert buffer is not None, node
     # Memory of a symbolic shape has room for the largest sizes.
-    size = math.prod(map(max_size, parts_of(tensor.uop)[shard].shape))
+    size = math.prod(map(max_size, shards_of(tensor.uop)[shard].shape))
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
         raise DonationError(
@@ -127,7 +127,9 @@ def get_donated_memory(taker: str, tensor: TensorBase, shard: int, argument: str
 
 def find_base_of(tensor: TensorBase, shard: int) -> UOp | None:
     """The BUFFER of a tensor on one device, or of one of its shards."""
-    return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(parts_of(tensor.uop)[shard])
+    return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(
+        shards_of(tensor.uop)[shard]
+    )
 
 
 def ensure_own_memory(tensor: TensorBase, shard: int) -> UOp:
@@ -217,7 +219,7 @@ def prepare_donating(
     donated = [
         get_donated_memory("a plan", t, shard, f"donate[{i}]")
         for i, t in enumerate(given)
-        for shard, node in enumerate(parts_of(t.uop))
+        for shard, node in enumerate(shards_of(t.uop))
         if 0 not in node.shape
     ]
     check_distinct(
@@ -244,7 +246,7 @@ def _iter_buffers(tensors: Iterable[TensorBase]) -> Iterator[tuple[int, Buffer]]
     for index, tensor in enumerate(tensors):
         if not tensor.is_realized:
             continue
-        for shard in iter_parts((tensor.uop,)):
+        for shard in iter_shards((tensor.uop,)):
             base = memory_nodes.find_base(shard)
             buffer = None if base is None else memory_nodes.find_buffer(base)
             if buffer is not None:

@@ -23,7 +23,7 @@ from svod_ir import Op, Sharding, UOp
 from svod_ir.forks import make_lock
 from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import join_parts, parts_of
+from svod_tensor._shards import join_shards, shards_of
 from svod_tensor.capture.calls import (
     Captured,
     HeldMemory,
@@ -97,7 +97,7 @@ def make_captured(
     inputs = [
         Input(position, memory, *names[position], shard=shard)
         for position, placeholder in zip(positions, placeholders, strict=True)
-        for shard, node in enumerate(() if placeholder is None else parts_of(placeholder.uop))
+        for shard, node in enumerate(() if placeholder is None else shards_of(placeholder.uop))
         if (memory := memory_nodes.find_base(node)) is not None
     ]
     outputs: list[Tensor] = []
@@ -394,9 +394,9 @@ def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
         return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device), binds), owns=True)
     shards = [
         shard if 0 in shard.shape else _make_empty(shard, device, binds)
-        for shard, device in zip(parts_of(tensor.uop), sharding.devices, strict=True)
+        for shard, device in zip(shards_of(tensor.uop), sharding.devices, strict=True)
     ]
-    return Tensor.from_uop(join_parts(shards, sharding.axis), owns=True)
+    return Tensor.from_uop(join_shards(shards, sharding.axis), owns=True)
 
 
 def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
@@ -502,7 +502,7 @@ def _copy_overwritten(node: UOp, capture: Capture) -> UOp:
     } - {None}
     if last <= set(versions.list_versions(node)):
         return node
-    return _make_result(node, list(map(versions.copy_of, parts_of(node))))
+    return _make_result(node, list(map(versions.copy_of, shards_of(node))))
 
 
 def _build_captured(
@@ -518,7 +518,7 @@ def _build_captured(
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
 
-    shards = [parts_of(node) for node in sources]
+    shards = [shards_of(node) for node in sources]
     written = versions.get_pending_versions(*capture.last_versions.values(), *sources)
     computed = [
         (source, index, shard)
@@ -648,7 +648,7 @@ def _list_held_memory(
 def _make_result(node: UOp, shards: Sequence[UOp]) -> UOp:
     """Return `node` with each of its shards in memory."""
     placement = node.placement
-    return join_parts(shards, placement.axis) if isinstance(placement, Sharding) else shards[0]
+    return join_shards(shards, placement.axis) if isinstance(placement, Sharding) else shards[0]
 
 
 def _get_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:

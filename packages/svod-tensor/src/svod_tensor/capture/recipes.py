@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from svod_ir import Op, UOp
-from svod_tensor._shards import parts_of
+from svod_tensor._shards import shards_of
 from svod_tensor.capture.direct import make_direct_result
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import get_spec
@@ -57,7 +57,7 @@ class Results:
         # A signature fixes the spec of each result, so it is computed once.
         self._forms = [get_spec(node) for node in nodes]
         self._owns = [
-            all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape)
+            all(memory_nodes.find_base(p) in own for p in shards_of(n) if 0 not in p.shape)
             for n in nodes
         ]
         sizes = [size for recipe in recipes for size in list_sizes(recipe.path)]

@@ -25,7 +25,7 @@ from svod_ir import (
 )
 from svod_ir.sizes import divide_size, normalize_size, product
 from svod_tensor._shapes import Shape, broadcast_node, item_count
-from svod_tensor._shards import parts_of, place_like
+from svod_tensor._shards import place_like, shards_of
 from svod_tensor.engine.bindings import resolve_size
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ class Shard(NamedTuple):
     shape: Shape
 
     def apply(self, node: UOp) -> UOp:
-        return parts_of(node)[self.position]
+        return shards_of(node)[self.position]
 
     def put(self, node: UOp) -> UOp:
         raise AssertionError("a shard cannot be written separately")

@@ -12,7 +12,7 @@ from svod_ir import Op, Sharding, UOp
 from svod_ir.ops import MOVEMENT
 from svod_tensor._checks import build_checked
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import join_parts, parts_of
+from svod_tensor._shards import join_shards, shards_of
 from svod_tensor.cells import overwriting, registry
 from svod_tensor.cells.derivatives import mark_with_origin
 from svod_tensor.engine import memory_nodes, versions
@@ -222,7 +222,7 @@ def make_request(tensor: Live, *, is_output: bool = False) -> Request:
     read values only, traced memory is enough."""
     node = tensor.node
     # On a single device, which is nearly always the case, the node is its only part.
-    shards = parts_of(node) if node.placement.__class__ is Sharding else (node,)
+    shards = shards_of(node) if node.placement.__class__ is Sharding else (node,)
     is_memory = versions.is_memory(node) or (is_output and memory_nodes.is_buffer_identity(node))
     is_copy = is_memory and not tensor.cell.owns and not tensor.is_realized
     if is_copy:
@@ -270,7 +270,9 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Repl
             index += 1
         placement = node.placement
         new = (
-            join_parts(realized, placement.axis) if isinstance(placement, Sharding) else realized[0]
+            join_shards(realized, placement.axis)
+            if isinstance(placement, Sharding)
+            else realized[0]
         )
         if new is not node:
             new = mark_with_origin(new, node)
@@ -298,7 +300,7 @@ def get_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
     """
     pairs = [
         (versions.find_version(a), memory_nodes.find_base(b))
-        for a, b in zip(parts_of(old), parts_of(new), strict=True)
+        for a, b in zip(shards_of(old), shards_of(new), strict=True)
     ]
     return {a: b for a, b in pairs if a is not None and b is not None and a.shape == b.shape}
 

@@ -10,7 +10,7 @@ from svod_device import ReadOnlyError
 from svod_dtype import void
 from svod_ir import Op, Sharding, UOp, make_as_real
 from svod_tensor._origins import add_line
-from svod_tensor._shards import parts_of, spread
+from svod_tensor._shards import shards_of, spread
 from svod_tensor.cells import registry
 from svod_tensor.cells.tables import take_write_id
 from svod_tensor.cells.views import Path, as_real_target, make_target, put
@@ -148,7 +148,7 @@ def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
         updated = put(path, node, value)
         if updated is node:
             return node
-        shards = parts_of(node)
+        shards = shards_of(node)
         values = spread(updated, placement)
         # Each value may read other shards, so all are built on the old versions.
         written = [_make_version(s, s, v) for s, v in zip(shards, values, strict=True)]

@@ -128,34 +128,33 @@ def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> Temp
 def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
-    - `schedule`: graphs that were cut into kernels.
-    - `outline`: graphs of which sizes are no part; a hit has come with other sizes before, whose
-      kernels may do for it.
-    - `template`: plans that wait for memory.
-    - `known_plan`: plans of small graphs that were computed before, found without a look at the two
-      above.
+    - `schedule`: graphs lowered to kernels.
+    - `outline`: graphs apart from their sizes; a hit was called with other sizes before, whose kernels
+      may be reusable.
+    - `template`: plans without memory.
+    - `known_plan`: plans of small graphs that were computed before, found without a look-up in the two
+      caches above.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
-    - `stored_graph`: graphs on disk that were cut into kernels, which later processes use.
-    - `stored_kernel`: whole kernels on disk, which later processes use.
-    - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
-    - `search`: what searches and `svod_tensor.tune` found, on disk.
+    - `stored_graph`: graphs on disk, lowered to kernels, for later processes.
+    - `stored_kernel`: whole kernels on disk, for later processes.
+    - `object`: compiled objects on disk, for kernels with equal source from another version of svod.
+    - `search`: results of searches and of `svod_tensor.tune`, on disk.
 
-    What is on disk is everyone's; the hits and misses are this process's.
+    Caches on disk are shared by all processes; the hits and misses are this process's.
 
     Example:
         >>> from svod_tensor import caches, clear_caches
         >>> clear_caches()
         >>> x = (Tensor([1, 2]) * 3).realize()
         >>> caches()["schedule"].entries
-        1
-    """
+        1"""
     return {name: cache.counts() for name, cache in (_IN_PROCESS | _get_stores()).items()}
 
 
 def clear_caches(*, disk: bool = False) -> None:
-    """Empty the caches of this process, and with `disk` those that processes share; plans stay as
-    they are.
+    """Empty the caches of this process, and with `disk` the caches that processes share; plans stay
+    as they are.
 
     Freed memory that is kept for new tensors goes back to its devices.
 

@@ -17,7 +17,7 @@
 
 `python -m svod_tensor.explain script.py lower` prints the artifact of a word. An observer
 (`observe.py`) sees every artifact; while there is one, nothing comes from the caches (`caches.py`),
-which stand around the steps here and nowhere else. Nothing below this module knows tensors: they
+which wrap the steps here and nowhere else. Nothing below this module knows tensors: they
 come as nodes and leave as memory."""
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ class GraphOutline(NamedTuple):
     """A graph without its sizes, and the sizes in topological order."""
 
     key: Hashable
-    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
 
 
 def find_outline(sink: UOp) -> GraphOutline | None:
@@ -43,40 +43,40 @@ def find_outline(sink: UOp) -> GraphOutline | None:
     nodes = sink.toposort()
     if len(nodes) > MAX_NODES:
         return None
-    index_of = {node: number for number, node in enumerate(nodes)}
+    index_of = {node: index for index, node in enumerate(nodes)}
     lengths: set[int] | None = None
     key: list[Hashable] = []
-    numbers: list[int] = []
+    sizes: list[int] = []
     for node in nodes:
         if node.op is Op.CONST:
             lengths = _list_lengths(nodes) if lengths is None else lengths
         if not _has_outline(node):
             return None
-        open_numbers = tuple(_iter_numbers(node, lengths or ()))
-        numbers += [number for number in open_numbers if number > 1]
+        open_sizes = tuple(_iter_sizes(node, lengths or ()))
+        sizes += [size for size in open_sizes if size > 1]
         key.append(
             (
                 node.op,
                 node.dtype,
                 tuple([index_of[s] for s in node.src]),
-                tuple([number if number < 2 else None for number in open_numbers]),
-                _get_fixed_attributes(node, is_open=bool(open_numbers)),
+                tuple([size if size < 2 else None for size in open_sizes]),
+                _get_fixed_attributes(node, is_open=bool(open_sizes)),
             )
         )
-    return GraphOutline(tuple(key), tuple(numbers))
+    return GraphOutline(tuple(key), tuple(sizes))
 
 
-def resize(sink: UOp, numbers: Sequence[SInt]) -> UOp | None:
+def resize(sink: UOp, sizes: Sequence[SInt]) -> UOp | None:
     """The graph with other sizes; None if its shapes are inconsistent then.
 
     Memory of a symbolic size is the first part of a PARAM that has room for the largest one."""
     nodes = sink.toposort()
     lengths = _list_lengths(nodes)
-    new = iter(numbers)
+    new = iter(sizes)
     done: dict[UOp, UOp] = {}
     for node in nodes:
-        sizes = [next(new) if number > 1 else number for number in _iter_numbers(node, lengths)]
-        resized = _rebuild(node, [done[s] for s in node.src], sizes)
+        node_sizes = [next(new) if size > 1 else size for size in _iter_sizes(node, lengths)]
+        resized = _rebuild(node, [done[s] for s in node.src], node_sizes)
         if resized is None:
             return None
         done[node] = resized
@@ -112,7 +112,7 @@ def _is_repeated(node: UOp) -> bool:
     return node.op is Op.EXPAND
 
 
-def _iter_numbers(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]:
+def _iter_sizes(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]:
     """The sizes in a node's argument."""
     if node.op in _SIZED:
         yield from node.arg
@@ -160,22 +160,20 @@ def _get_fixed_attributes(node: UOp, *, is_open: bool) -> Hashable:
             return node.arg
 
 
-def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | None:
+def _rebuild(node: UOp, operands: list[UOp], sizes: Sequence[SInt]) -> UOp | None:
     match node.op:
         case Op.PARAM:
-            return _make_param(node, numbers[0])
+            return _make_param(node, sizes[0])
         case Op.IOTA:
-            return node if isinstance(numbers[0], int) else UOp(Op.IOTA, node.dtype, (numbers[0],))
+            return node if isinstance(sizes[0], int) else UOp(Op.IOTA, node.dtype, (sizes[0],))
         case Op.CONST:
             return (
-                node
-                if not numbers or isinstance(numbers[0], int)
-                else _convert(numbers[0], node.dtype)
+                node if not sizes or isinstance(sizes[0], int) else _convert(sizes[0], node.dtype)
             )
         case Op.RESHAPE | Op.EXPAND | Op.PAD | Op.SHRINK:
             return (
-                with_sizes(node.op, operands[0], numbers)
-                if _fits(node.op, operands[0].shape, numbers)
+                with_sizes(node.op, operands[0], sizes)
+                if _fits(node.op, operands[0].shape, sizes)
                 else None
             )
         case _:
@@ -184,19 +182,19 @@ def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | N
             return UOp(node.op, node.dtype, tuple(operands), node.arg) if is_alike else None
 
 
-def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
+def _fits(op: Op, shape: Sequence[SInt], sizes: Sequence[SInt]) -> bool:
     """Whether it is known, whatever the values of variables, that memory of this shape may be moved
     so.
     """
     match op:
         case Op.RESHAPE:
-            return product(shape) == product(numbers)
+            return product(shape) == product(sizes)
         case Op.EXPAND:
             return all(
-                old in (1, normalize_size(new)) for old, new in zip(shape, numbers, strict=True)
+                old in (1, normalize_size(new)) for old, new in zip(shape, sizes, strict=True)
             )
         case Op.SHRINK:
-            parts = zip(shape, numbers[::2], numbers[1::2], strict=True)
+            parts = zip(shape, sizes[::2], sizes[1::2], strict=True)
             return all(
                 is_known_at_most(begin, end) and is_known_at_most(end, size)
                 for size, begin, end in parts
@@ -208,10 +206,10 @@ def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
 def _make_param(param: UOp, size: SInt) -> UOp:
     if isinstance(size, int):
         return param
-    whole = UOp(
+    param_ = UOp(
         Op.PARAM, param.dtype, (), ParamArg(param.arg.slot, max_size(size), param.arg.device)
     )
-    return with_sizes(Op.SHRINK, whole, (0, size))
+    return with_sizes(Op.SHRINK, param_, (0, size))
 
 
 def _convert(size: UOp, dtype: DType) -> UOp:

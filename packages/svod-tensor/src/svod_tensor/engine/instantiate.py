@@ -46,7 +46,7 @@ def instantiate_schedule(
     use.
 
     Raises:
-        EmptyScheduleError: if there is nothing to run.
+        EmptyScheduleError: if there are no kernels to run.
         BufferNotFoundError: if an input has no buffer.
         ScheduleError: if an argument is not memory.
     """

@@ -21,8 +21,7 @@ class Inputs(NamedTuple):
     """Buffers that a plan is bound to.
 
     Attributes:
-        nodes: the BUFFER of each input: first the inputs of the graph, then those that are only
-            outputs.
+        nodes: the BUFFER of each input: first the inputs of the graph, then further outputs.
         buffers: their storage.
         outputs: for each output, its index among the computed results, or ~slot of the input that it
             is; None if the outputs are the computed results, in order.

@@ -54,7 +54,7 @@ def prepare(
         ViewBoundsError: if a view exceeds its base.
         ProgramMetadataError: if a compiled kernel contradicts its call.
         BufferNotFoundError: if no item fills an output.
-        EmptyScheduleError: if there is nothing to run.
+        EmptyScheduleError: if the schedule is empty.
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
@@ -96,7 +96,7 @@ class _BufferTable:
             for n, b in zip(item.buffer_ids, item.buffers, strict=True)
         }
         memory |= schedule.kept
-        self.index_of = {number: index for index, number in enumerate(memory)}
+        self.index_of = {buffer_id: index for index, buffer_id in enumerate(memory)}
         self.buffers = list(memory.values())
         views: dict[int, Buffer] = {}
         for item in schedule.items:
@@ -108,7 +108,7 @@ class _BufferTable:
                 )
 
     def list_indices(self, item: ScheduleItem) -> list[int]:
-        return [self.index_of[number] for number in item.buffer_ids]
+        return [self.index_of[buffer_id] for buffer_id in item.buffer_ids]
 
 
 def _prepare_op(

@@ -146,7 +146,7 @@ def find_resized(job: Job, config: PrepareConfig) -> ResizedJob | None:
     if outline is None:
         return None
     history = OUTLINES.get((outline.key, job.graph.devices), SizeHistory)
-    resized = history.find(job, outline.numbers)
+    resized = history.find(job, outline.sizes)
     if resized is None:
         return None
     sizes = tuple([max_size(product(output.shape)) for output in job.graph.sink.src])

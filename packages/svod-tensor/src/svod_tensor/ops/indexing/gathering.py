@@ -38,7 +38,7 @@ from svod_tensor._shapes import (
     item_count,
     normalize_axis,
 )
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.cells.cell import Element, View
 from svod_tensor.cells.registry import record_read_of
 from svod_tensor.cells.tables import captured
@@ -489,7 +489,7 @@ def _to_array(
                 found="a mask", problem=f"it has size {item.size} where the tensor has {size}"
             )
         item = item.positions
-    return _Array(bring_to(check_positions(item, size, axis), x.uop), True), ()
+    return _Array(move_like(check_positions(item, size, axis), x.uop), True), ()
 
 
 def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
