@@ -64,7 +64,7 @@ class Generator:
 
     Args:
         seed: an integer, modulo 2^64; a 0-d tensor of integers or a bound variable, in a captured
-        function too; by default, random bytes from the operating system.
+            function too; by default, random bytes from the operating system.
 
     Example:
         >>> from svod_tensor import Generator, Tensor
@@ -76,21 +76,15 @@ class Generator:
         True
 
     Raises:
-        OperandError: if the seed is not valid. CaptureError: if no seed is given in a captured
-        function, which would have the same one at each call.
-        >>> generator = Generator(7)
-        >>> first = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.manual_seed(7) is generator, Tensor.rand(2, generator=generator).tolist() == first
-        (True, True)
-        >>> state = generator.get_state()
-        >>> following = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.set_state(state)
-        >>> Tensor.rand(2, generator=generator).tolist() == following
-        True
-        >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
-        True
-        >>> len(generator.spawn(3)), generator.next_key().shape
-        (3, ())
+        OperandError: if the seed is not valid.
+        CaptureError: if no seed is given in a captured function, which would have the same one at
+            each call. >>> generator = Generator(7) >>> first = Tensor.rand(2,
+            generator=generator).tolist() >>> generator.manual_seed(7) is generator, Tensor.rand(2,
+            generator=generator).tolist() == first (True, True) >>> state = generator.get_state()
+            >>> following = Tensor.rand(2, generator=generator).tolist() >>>
+            generator.set_state(state) >>> Tensor.rand(2, generator=generator).tolist() == following
+            True >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
+            True >>> len(generator.spawn(3)), generator.next_key().shape (3, ())
     """
 
     __slots__ = ("__weakref__", "_state")
@@ -183,10 +177,10 @@ class Generator:
         return _update(self._state, change)
 
 
-def sample_ahead(state: Cell, n_draws: int) -> UOp:
+def sample_ahead(state: Cell, n_samples: int) -> UOp:
     """The state of a generator before `n_samples` keys that a loop samples, in memory of its own."""
-    words = make_array_node(make_words(*_update(state, n_draws)), may_share=False)
-    record_loop_samples(words, state, n_draws)
+    words = make_array_node(make_words(*_update(state, n_samples)), may_share=False)
+    record_loop_samples(words, state, n_samples)
     return words
 
 
@@ -222,7 +216,7 @@ def default_generator() -> Generator:
     if not _default:
         with _lock:
             if not _default:
-                # From a state, not a seed: a captured function may sample first, and the generator outlives it.
+                # From a state: a captured function may sample first; this generator outlives it.
                 _default.append(Generator.from_state((_get_seed(), 0)))
     return _default[0]
 

@@ -356,12 +356,12 @@ class MatrixError(UserError, ValueError):
     Attributes:
         operation: the function.
         problem: the property of the matrix that prevents a result.
-        place: index of the matrix in a stack, over the leading axes; empty for a single matrix.
+        index: index of the matrix in a stack, over the leading axes; empty for a single matrix.
     """
 
-    def __init__(self, *, operation: str, problem: str, element: tuple[int, ...] = ()) -> None:
-        self.operation, self.problem, self.place = operation, problem, element
-        shown = f"matrix {', '.join(map(str, element))}" if element else "the matrix"
+    def __init__(self, *, operation: str, problem: str, index: tuple[int, ...] = ()) -> None:
+        self.operation, self.problem, self.index = operation, problem, index
+        shown = f"matrix {', '.join(map(str, index))}" if index else "the matrix"
         super().__init__(f"{operation}: {shown} {problem}")
 
 

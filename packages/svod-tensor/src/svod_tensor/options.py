@@ -74,7 +74,7 @@ class PrepareConfig:
         opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to
             `optimizer`.
         optimizer: options of the search or heuristics that choose opts otherwise, by default from
-        `OptimizerConfig.from_env`.
+            `OptimizerConfig.from_env`.
         memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them
             into one block for each device, `remap` reuses whole buffers, `disabled` gives each its
             own.
@@ -86,15 +86,15 @@ class PrepareConfig:
         backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU;
             None leaves it to the device (`SVOD_<KIND>_BACKEND`).
         use_tuned: whether kernels use opts from an earlier search or `svod_tensor.tune`, if
-        `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
+            `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
         passes: a table of passes, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None
             means the compiler's own passes. Kernels made by other tables are cached only in this
             process, and do not use tuned opts.
         check_operands: whether executing raises an error for an out-of-bounds index in an index
-        tensor, or an integer division by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is 0.
-            It costs one more kernel for each such operation.
+            tensor, or an integer division by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is
+            0. It costs one more kernel for each such operation.
         check_floats: raise if a kernel produces NaN from arguments without NaN
-        (`SVOD_CHECK_FLOATS`): `nan`, or `inf` for infinities too; `off` for neither. Kernels
+            (`SVOD_CHECK_FLOATS`): `nan`, or `inf` for infinities too; `off` for neither. Kernels
             then run one by one, and their arguments and results are checked in the host's memory,
             which is slow.
         fingerprint: key of the fields that a compiled kernel depends on.

@@ -49,7 +49,7 @@ class Tensor(Methods):
 
         Args:
             config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for the
-            environment's.
+                environment's.
 
         Raises:
             ConfigError: if it is not a configuration.
@@ -98,8 +98,8 @@ class Tensor(Methods):
 
         Args:
             donate: tensors whose memory the plan may overwrite, also with results. They can no
-            longer be used, and each execution after the first needs new buffers for them by
-            `plan.replace_buffer`.
+                longer be used, and each execution after the first needs new buffers for them by
+                `plan.replace_buffer`.
 
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.

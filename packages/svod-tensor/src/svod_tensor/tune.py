@@ -103,7 +103,7 @@ def searching(
         search: how to search; by default the environment's configuration.
         seconds: approximate time for all searches together.
         at_end: search at the end of the block, for plans that are made later; the kernels of all
-        plans are searched in order of decreasing work.
+            plans are searched in order of decreasing work.
     """
     search = (
         read_search(width=None, kernel_seconds=None, plan_seconds=None)

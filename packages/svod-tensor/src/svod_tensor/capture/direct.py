@@ -78,12 +78,12 @@ class DirectRead(NamedTuple):
 
     Attributes:
         position: index among the tensors and variables of a call.
-        index: of its memory in the plan, if the plan uses it.
+        slot: index of its memory in the plan, if the plan uses it.
         taken_as: name of the argument in messages if its memory is donated, else None.
     """
 
     position: int
-    index: int | None
+    slot: int | None
     taken_as: str | None
 
 
@@ -111,7 +111,7 @@ class DirectCall:
     ) -> None:
         self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
-        used = [read.index for read in reads if read.index is not None]
+        used = [read.slot for read in reads if read.slot is not None]
         # The other results are in donated memory.
         new = {index: r.memory for r in results if (index := index_of[r.memory]) not in used}
         self.factories = [
@@ -134,7 +134,7 @@ class DirectCall:
             DonatedTensorError: if another thread has donated an argument.
         """
         buffers: list[Buffer] = []
-        for position, index, taken_as in self.reads:
+        for position, slot, taken_as in self.reads:
             tensor = given[position]
             if not isinstance(tensor, Tensor) or not isinstance(cell := tensor.content, Cell):
                 return None
@@ -147,7 +147,7 @@ class DirectCall:
                 # Memory of a numpy array is copied before it is donated, on the general path, and
                 # memory that was lent once may be known to plans.
                 return None
-            if index is not None:
+            if slot is not None:
                 buffers.append(memory)
         if self.takes_memory and not self._take(given):
             return None

@@ -102,10 +102,10 @@ def jit(
     Args:
         function: the function to run.
         config: options of its plans, or an `OptimizerConfig` as a part of them; by default the
-        environment's.
+            environment's.
         donate: names or positions of parameters (`self` counts) whose tensors are donated by each
-        call: their memory may hold intermediates and results, and they cannot be used afterwards.
-        `x = step(x)` then needs no second buffer where `x` is large. Memory of a
+            call: their memory may hold intermediates and results, and they cannot be used
+            afterwards. `x = step(x)` then needs no second buffer where `x` is large. Memory of a
             numpy array is copied before.
 
     Example:

@@ -167,7 +167,7 @@ def find_quick_call(
         return None
     if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
         return None
-    index_of = {read.position: read.index for read in direct.reads}
+    index_of = {read.position: read.slot for read in direct.reads}
     tensors = [value for value in args if isinstance(value, Tensor)]
     if len(index_of) < len(tensors):
         # A tensor without elements may have no memory.

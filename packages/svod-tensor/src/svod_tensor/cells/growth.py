@@ -60,7 +60,7 @@ class _Compute(Protocol):
     """Signature of `realize_tensors`, which is passed in because its module imports this one."""
 
     def __call__(
-        self, tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False
+        self, tensors: Sequence[Live], config: PrepareConfig, *, is_segment: bool = False
     ) -> None: ...
 
 
@@ -68,8 +68,8 @@ class _Thread(threading.local):
     """State of the calling thread.
 
     Attributes:
-        is_busy: whether it computes a segment, to which this module must not apply again.
-        period: the number of nodes in an iteration of the writing loop whose graph was cut last, 0
+        is_busy: whether it computes a segment, to which this module must not apply again. period:
+            the number of nodes in an iteration of the writing loop whose graph was cut last, 0
             before the first cut.
     """
 
@@ -137,7 +137,7 @@ def _compute_values(
             cells = [Cell(node) for node in UOp.sink(*new).substitute({**moved, **memory}).src]
         memory = {node: memory[node] for node in values if node in memory}
         with describing(_describe(len(order), repetition.period, segment)):
-            compute(cells, config, is_apart=True)
+            compute(cells, config, is_segment=True)
         memory.update((node, cell.node) for node, cell in zip(new, cells, strict=True))
     registry.replace_nodes(memory)
     return repetition.period, len(repetition.values)

@@ -146,8 +146,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
     Args:
         f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
-            anything else.
-        primals: the arguments, all of floats.
+            anything else. primals: the arguments, all of floats.
         has_aux: whether the result has what `f` gave besides as its third part.
 
     Returns:
@@ -158,7 +157,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         DerivativeError: if something is no float; the function of cotangents, too, if these do not
             fit the result.
         NotDifferentiableError (from that function): if the result depends on an argument through
-        what has no derivative.
+            what has no derivative.
 
     Example:
         >>> from svod_tensor import Tensor, vjp

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from svod_device import CompiledSpec, Device, ProgramSpec
     from svod_ir import UOp
-    from svod_tensor.tuning.buffer_data import Content
+    from svod_tensor.tuning.buffer_data import BufferData
 
 __all__ = ["CompileRequest", "Worker", "compile_kernel", "serve"]
 
@@ -88,11 +88,11 @@ class Worker:
         return compile_kernel(parse_graph(text), get_device(name).with_backend(backend), max_uops)
 
     def open(
-        self, device: str, backend: str | None, contents: Sequence[Content], tolerance: float
+        self, device: str, backend: str | None, buffer_data: Sequence[BufferData], tolerance: float
     ) -> None:
         """Make a bench for the candidates of a kernel, after dropping the previous one."""
         self._bench = None
-        self._bench = make_bench(device, backend, contents, tolerance)
+        self._bench = make_bench(device, backend, buffer_data, tolerance)
 
     def bench(self, method: str, *arguments: object) -> object:
         """Call a method of the bench."""

@@ -107,7 +107,7 @@ class TensorBase:
 
         Args:
             uop: the node.
-            spec: its spec, where that is known.
+            spec: its spec, if known already.
             owns: whether it is memory that was made for this tensor, so that writing may change it.
 
         Raises:
@@ -294,8 +294,8 @@ class TensorBase:
 
     @property
     def spec(self) -> TensorSpec:
-        """What is known without memory and without the values of variables; equal for tensors that
-        one plan serves.
+        """Shape, dtype and placement, without the values of variables; equal for tensors that one
+        plan serves.
 
         Example:
             >>> Tensor([1, 2]).spec == Tensor([3, 4]).spec
