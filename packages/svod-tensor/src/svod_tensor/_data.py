@@ -355,7 +355,8 @@ def _from_readable(data: object, dtype: DType | None) -> UOp:
     import numpy as np
 
     if getattr(data, "requires_grad", False):
-        # PyTorch refuses numpy and DLPack access to tensors that record gradients; the copy has none.
+        # PyTorch refuses numpy and DLPack access to tensors that record gradients; the copy has
+        # none.
         data = cast("_Recorded", data).detach()
     try:
         array: Array = np.asarray(data)

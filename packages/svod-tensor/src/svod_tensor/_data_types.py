@@ -147,8 +147,8 @@ def isdtype(dtype: DTypeLike, kind: Kinds) -> bool:
 
     Args:
         dtype: a dtype.
-        kind: a dtype; `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`,
-            `"real floating"`, `"complex floating"` or `"numeric"`; or a tuple of these alternatives.
+        kind: a dtype; `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`, `"real
+            floating"`, `"complex floating"` or `"numeric"`; or a tuple of these alternatives.
 
     Raises:
         UnknownDTypeError: if `kind` is neither.

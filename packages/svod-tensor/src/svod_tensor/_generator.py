@@ -185,7 +185,7 @@ def sample_ahead(state: Cell, n_samples: int) -> UOp:
 
 
 def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
-    """The key for sampling, 0-d and uint64: the next key of a generator, or the first one of a
+    """The key for sampling, 0-d and uint64: the next key of a generator, or the first key of a
     seed.
 
     Raises:

@@ -41,9 +41,9 @@ def _is_ufunc(name: str) -> bool:
 
 UFUNCS: Final[Mapping[str, str]] = {
     name: name
-    for one in OPERATIONS.values()
-    if one.is_function
-    for name in (one.name, *one.aliases)
+    for operation in OPERATIONS.values()
+    if operation.is_function
+    for name in (operation.name, *operation.aliases)
     if _is_ufunc(name)
 } | {"absolute": "abs", "fabs": "abs"}
 """Tensor method for each numpy ufunc: the operation of the same name."""

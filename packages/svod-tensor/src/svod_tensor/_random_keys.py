@@ -63,7 +63,8 @@ def sample_in_graph(state: Cell, override: tuple[UOp, UOp] | None = None) -> UOp
     if capture is not None and not capture.writes_memory:
         # The state is a value, not memory: no later write can overwrite it.
         return key
-    # Store the key: it is then read before the state changes again, and kernels do not depend on it.
+    # Store the key: it is then read before the state changes again, and kernels do not depend on
+    # it.
     stored = UOp(Op.CONTIGUOUS, uint64, (key,))
     add_line(stored)
     return stored

@@ -84,7 +84,8 @@ def realize_tensors(
             return
         try:
             plan = make_plan(work.job, config, is_for_once=True)
-            # Delay Ctrl-C: between the execution of a write and its commit, the write would happen twice.
+            # Delay Ctrl-C: between the execution of a write and its commit, the write would happen
+            # twice.
             with InterruptDelay() if work.job.graph.written else nullcontext():
                 prepared = perf_counter()
                 execute(plan)
@@ -96,7 +97,8 @@ def realize_tensors(
                     execute_us=_get_microseconds(prepared),
                 )
                 with registry.lock:
-                    # Tensors that got another value from another thread meanwhile are computed again.
+                    # Tensors that got another value from another thread meanwhile are computed
+                    # again.
                     nodes = work.computation.nodes
                     usable = [t for t, *_ in work.requests if not t.cell.is_donated]
                     tensors = [
@@ -149,7 +151,7 @@ def prepare_tensors(
             copies = adopt_outputs(work, plan, order).copies
             for request in work.requests:
                 if request.missing and not all(isinstance(s, int) for s in request.node.shape):
-                    # From now on its symbolic size is that of the plan's last execution.
+                    # From now on its symbolic size is the size at the plan's last execution.
                     request.tensor.adopt(
                         request.tensor.node, bind_to_plan(request.tensor.node, plan.variables)
                     )
@@ -168,8 +170,8 @@ def prepare_tensors(
 def _start_plan(
     tensors: list[Live], config: PrepareConfig, kept: Replacements
 ) -> tuple[Work, list[int]]:
-    """Decide what a plan for `tensors` computes, after computing other readers of the versions that
-    it overwrites; add their values to `kept`.
+    """Register the computation of a plan for `tensors`, after computing other readers of the
+    versions that it overwrites; add their values to `kept`.
     """
     while True:
         with registry.lock:
@@ -210,7 +212,7 @@ def keep_values(
 
 
 def _compute_separately(cell: Cell, config: PrepareConfig, kept: Replacements) -> None:
-    """Give `cell` its value while graphs that contain it still compute theirs, at each execution of
+    """Compute `cell` now, while graphs that contain it still compute its value at each execution of
     a plan.
     """
     work = start_work([cell], config)

@@ -86,8 +86,8 @@ class HeldMemory(NamedTuple):
     Attributes:
         cell: the tensor's cell.
         storages: the storages at the capture, in the order of the shards.
-        is_kept: whether the memory must not be lent to an array: the plan writes it, or results are on
-            it.
+        is_kept: whether the memory must not be lent to an array: the plan writes it, or results are
+            on it.
     """
 
     cell: weakref.ref[Cell]
@@ -140,7 +140,8 @@ class Captured:
         name: of the function.
         plan: computes the results; None without computation.
         inputs: the arguments that have memory.
-        outputs: the placeholder of each result that the plan computes, with the index of its buffer.
+        outputs: the placeholder of each result that the plan computes, with the index of its
+            buffer.
         results: built on the memory of inputs and outputs.
         build: arranges results in the tree that the function returned.
         written: the memory that the plan assigns to.
@@ -148,8 +149,8 @@ class Captured:
         bound: the bound variables that the function uses without getting them as arguments.
         lock: held while memory that outlives a call is written, and while a plan is added.
         plans: the plan, and its forks for concurrent calls.
-        max_plans: maximum number of plans, each with memory of its own for intermediates; 0 until it is
-            first needed.
+        max_plans: maximum number of plans, each with memory of its own for intermediates; 0 until
+            it is first needed.
         last_call: the index of the function's last call with this signature.
         takes_memory: whether a call writes memory of arguments or held tensors.
         watched: held tensors that must be unchanged for the plan to be valid.
@@ -162,8 +163,8 @@ class Captured:
         is_checked: whether results are compared with the results of the plain function.
         last_write_id: the last write id when this plan last searched for pending writes to held
             tensors.
-        owners: weak references to the arguments that are known by their identity; once one is dead, no
-            call can use the plan.
+        owners: weak references to the arguments that are known by their identity; once one is dead,
+            no call can use the plan.
     """
 
     name: str
@@ -409,7 +410,8 @@ class Captured:
         computation, kept = None, None
         while computation is None:
             with registry.lock:
-                # Another call may have written the memory meanwhile, which invalidates these BUFFERs.
+                # Another call may have written the memory meanwhile, which invalidates these
+                # BUFFERs.
                 latest = {memory: registry.get_latest_version(memory) for memory in overwritten}
                 if any(old is not new for old, new in latest.items()):
                     overwritten = set(latest.values())
@@ -515,9 +517,9 @@ class Captured:
 def _list_assigned(cell: Cell) -> list[int]:
     """The storages that a cell owns and that computing it writes."""
     memories = [
-        versions.memory_of(state)
-        for state in versions.list_versions(cell.node)
-        if versions.is_pending_version(state)
+        versions.memory_of(version)
+        for version in versions.list_versions(cell.node)
+        if versions.is_pending_version(version)
     ]
     return [
         buffer.storage_id

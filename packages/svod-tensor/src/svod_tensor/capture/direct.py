@@ -93,8 +93,8 @@ class DirectCall:
     Attributes:
         takes_memory: whether memory of arguments is donated.
         reads: the tensor arguments.
-        indices: the indices in the plan of all buffers that a call lends it: of the arguments that it
-            uses, in order, then of new memory.
+        indices: the indices in the plan of all buffers that a call lends it: of the arguments that
+            it uses, in order, then of new memory.
         lending: the lending of these buffers.
         factories: allocate the new memory.
         results: the results.
@@ -166,7 +166,8 @@ class DirectCall:
                 if not isinstance(content, Cell) or not content.take_unshared_memory(
                     taken_as, self._name
                 ):
-                    # Another thread took it since the check above: `node` raises with the taker's name.
+                    # Another thread took it since the check above: `node` raises with the taker's
+                    # name.
                     _ = content.node
                     raise DonatedTensorError(argument=taken_as, taker=self._name)
         return True

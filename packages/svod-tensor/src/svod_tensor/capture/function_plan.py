@@ -125,7 +125,8 @@ def make_captured(
         }
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
-        # Drop all references to the results: one that is still alive now was stored by the function.
+        # Drop all references to the results: one that is still alive now was stored by the
+        # function.
         positional, named = (), {}
         del replacer
         outputs.clear()
@@ -299,7 +300,7 @@ def _iter_objects(tree: object, level: Parts, objects: Objects) -> Iterator[obje
             yield item
 
 
-class _Copy(NamedTuple):
+class _CopiedTree(NamedTuple):
     """A copied list, dict or object on placeholders, and its entries before the function ran."""
 
     tree: object
@@ -346,8 +347,8 @@ class _PlaceholderMap:
     variables.
 
     Attributes:
-        placeholders: one for each tensor input, in order; None for a tensor without elements, which is
-            not replaced.
+        placeholders: one for each tensor input, in order; None for a tensor without elements, which
+            is not replaced.
         copies: the lists, dicts and objects that were copied.
     """
 
@@ -357,7 +358,7 @@ class _PlaceholderMap:
         self._binds, self._objects = binds, objects
         tensors = [value for value in given if isinstance(value, Tensor)]
         self.placeholders = [_make_placeholder(t, binds) if t.size != 0 else None for t in tensors]
-        self.copies: list[_Copy] = []
+        self.copies: list[_CopiedTree] = []
         self._tensors = iter(zip(tensors, self.placeholders, strict=True))
         # A tensor that occurs twice in trees is one input.
         self._known: dict[int, Tensor] = {}
@@ -370,7 +371,7 @@ class _PlaceholderMap:
                 return value
             new = level.build([self.replace(item) for item in level.items])
             if level.is_object or type(value) in (list, dict):
-                self.copies.append(_Copy(new, _list_entries(new)))
+                self.copies.append(_CopiedTree(new, _list_entries(new)))
             return new
         if isinstance(value, UOp):
             return value.substitute(self._binds)

@@ -263,36 +263,36 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
     static: dict[str, object] = {}
     above, is_always_tree = (*above, value), _is_always_tree(kind)
     for name, attribute in list_attributes(value).items():
-        content = _get_content(attribute, above, objects)
-        if content & _HAS_OPAQUE and not is_always_tree:
+        flags = _get_flags(attribute, above, objects)
+        if flags & _HAS_OPAQUE and not is_always_tree:
             return None
-        (items if content & _HAS_INPUTS else static)[name] = attribute
+        (items if flags & _HAS_INPUTS else static)[name] = attribute
     return _Split(items, static) if items or static or is_always_tree else None
 
 
-def _get_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
-    """Return the content flags of a value."""
+def _get_flags(value: object, above: tuple[object, ...], objects: Objects) -> int:
+    """Return the bit flags of a value."""
     if isinstance(value, (TensorBase, UOp)) or is_array(value):
         return _HAS_INPUTS
     if is_plain(value) or isinstance(value, (DType, Enum, type)):
         return 0
     if _is_sequence(value):
-        return _join_contents(value, above, objects)
+        return _join_flags(value, above, objects)
     if _is_dict(value):
-        return _join_contents(value.values(), above, objects)
+        return _join_flags(value.values(), above, objects)
     if type(value) in _registered:
-        return _join_contents(_flatten_registered(type(value), value).items, above, objects)
+        return _join_flags(_flatten_registered(type(value), value).items, above, objects)
     split = _split(value, above, objects)
     if split is None:
         return _HAS_OPAQUE
     return _HAS_INPUTS if split.items else 0
 
 
-def _join_contents(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
-    content = 0
+def _join_flags(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
+    flags = 0
     for value in values:
-        content |= _get_content(value, above, objects)
-    return content
+        flags |= _get_flags(value, above, objects)
+    return flags
 
 
 def _get_object_kind(kind: type, split: _Split, objects: Objects) -> tuple[object, ...]:

@@ -117,8 +117,8 @@ class Edge(NamedTuple):
         owner: the namespace, cell, object or container.
         key: name, key or index; None for "elements" and "nonlocal".
         value: the value at the capture; a tuple for "elements".
-        owner_ref: weak reference to the owner, in which case `owner` is None: the owner is an argument
-            that the edge does not keep alive.
+        owner_ref: weak reference to the owner, in which case `owner` is None: the owner is an
+            argument that the edge does not keep alive.
     """
 
     name: str
@@ -193,8 +193,8 @@ class _ReachabilityWalk:
         attributes: names that code reads from values of unknown path.
         layer_attributes: names that code of svod's layers reads so: attributes of layers.
         is_dynamic: whether code reads attributes by computed names.
-        opened: objects and classes of which any attribute in `attributes` may be read: each with its
-            path, and the names that were already followed.
+        opened: objects and classes of which any attribute in `attributes` may be read: each with
+            its path, and the names that were already followed.
     """
 
     def __init__(self) -> None:
@@ -380,7 +380,8 @@ class _ReachabilityWalk:
             for index, step in enumerate(steps):
                 value, name = self._read_step(value, step, name)
                 if value is MISSING:
-                    # The path is unknown from here on, for example because a property computes the value.
+                    # The path is unknown from here on, for example because a property computes the
+                    # value.
                     names = (
                         self.layer_attributes
                         if _is_layer_code(function.__module__ or "")

@@ -81,9 +81,10 @@ class QuickCall:
             captured: the plan with its guards.
             plan: executes the call.
             direct: makes the results.
-            expected: the spec of each tensor argument; of any other argument a weak reference, or the
-                argument itself where it has none.
-            indices: the index in the plan of each tensor's buffer, None if unused, then of each result's.
+            expected: the spec of each tensor argument; of any other argument a weak reference, or
+                the argument itself where it has none.
+            indices: the index in the plan of each tensor's buffer, None if unused, then of each
+                result's.
         """
         self.captured = captured
         self._execute = plan.execute_direct

@@ -52,13 +52,14 @@ class Cell:
         node: the present value.
         memory: the buffer with the value, as long as no caller has asked for the node, or while the
             buffer is lent to an array; None otherwise.
-        owns: whether the cell may write to the memory that `node` is; another cell or an array owns it
-            otherwise.
+        owns: whether the cell may write to the memory that `node` is; another cell or an array owns
+            it otherwise.
         known_spec: the spec, once it was computed.
         is_partly_written: whether elements were assigned while the cell had no memory.
-        is_assigned_in_place: whether its memory was assigned to. A plan may assign to it again without
-            a search for readers of the memory.
-        is_donated: whether another function has taken over the memory, after which every use raises.
+        is_assigned_in_place: whether its memory was assigned to. A plan may assign to it again
+            without a search for readers of the memory.
+        is_donated: whether another function has taken over the memory, after which every use
+            raises.
     """
 
     __slots__ = (
@@ -113,7 +114,8 @@ class Cell:
         """Bind the cell to memory that was allocated for it and has its value; the caller holds
         `registry.lock`.
         """
-        # Deleted last: a thread that reads `node` meanwhile gets the previous node or waits for the lock.
+        # Deleted last: a thread that reads `node` meanwhile gets the previous node or waits for the
+        # lock.
         self.owns, self.is_partly_written = True, False
         self.memory, self._make_node = memory, make_node
         del self.node
@@ -130,7 +132,8 @@ class Cell:
             memory = None if base is None else memory_nodes.find_buffer(base)
             assert memory is not None, home
             self.known_spec = self.spec
-            # Lent cells are not in the live table: no graph reads their memory, so no node goes stale.
+            # Lent cells are not in the live table: no graph reads their memory, so no node goes
+            # stale.
             tables.remove(self)
             self.memory, self._make_node = memory, Loan(array, home)
             del self.node
@@ -204,7 +207,8 @@ class Cell:
         """Set the node; the caller holds `registry.lock`."""
         self.node, self.known_spec = node, None
         if self.memory is not None:
-            # The array keeps the memory: a new write id makes plans that read it check their inputs.
+            # The array keeps the memory: a new write id makes plans that read it check their
+            # inputs.
             self.memory = None
             tables.add_realized(self)
             tables.take_write_id()
@@ -285,12 +289,12 @@ class Element(Cell):
     _seen: tuple[UOp, UOp]
     _source: ref[Cell]
 
-    def __init__(self, content: Live, steps: Path) -> None:
-        node = apply_path(steps, content.node)
+    def __init__(self, source: Live, steps: Path) -> None:
+        node = apply_path(steps, source.node)
         self._path, self._source, self._seen = (
-            (*content.path, *steps),
-            ref(content.cell),
-            (content.cell.node, node),
+            (*source.path, *steps),
+            ref(source.cell),
+            (source.cell.node, node),
         )
         super().__init__(node)
 
@@ -309,11 +313,11 @@ class Element(Cell):
         return (cell, self._path) if versions.is_memory(base) else None
 
 
-def find_result_spec(content: Live) -> TensorSpec | None:
+def find_result_spec(tensor: Live) -> TensorSpec | None:
     """The spec of a cell without a node, if it contains no variable; avoids making the node."""
-    if not isinstance(content, Cell) or content.memory is None:
+    if not isinstance(tensor, Cell) or tensor.memory is None:
         return None
-    spec = content.known_spec
+    spec = tensor.known_spec
     if spec is None:
         return None
     for size in spec[0]:

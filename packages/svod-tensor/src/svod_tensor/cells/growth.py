@@ -190,7 +190,7 @@ def _sort_by_assignment(order: Sequence[UOp]) -> list[UOp]:
     whether or not these tensors read one another."""
     pending = sorted(
         filter(versions.is_pending_version, order),
-        key=lambda state: versions.write_id_of(state).arg,
+        key=lambda version: versions.write_id_of(version).arg,
     )
     return [*UOp.sink(*pending, *order[-1].src).toposort()[:-1], order[-1]]
 
@@ -300,11 +300,13 @@ def _list_growing(cell: Cell) -> tuple[list[UOp], int]:
     order = _list_nodes((cell,))
     limit = get_limit(order)
     if any(map(versions.is_pending_version, order)):
-        # A loop's step counter is written, too, with a tiny graph: count the nodes of all pending cells.
+        # A loop's step counter is written, too, with a tiny graph: count the nodes of all pending
+        # cells.
         with registry.lock:
             order = _list_nodes(list(registry.iter_pending_cells()))
         limit = _get_writing_limit() or get_limit(order)
-    # Half of the remaining distance to the limit, so that walks cost amortized constant time per node.
+    # Half of the remaining distance to the limit, so that walks cost amortized constant time per
+    # node.
     tables.set_next_check(max(len(order), limit - len(order)) // 2)
     return order, limit
 

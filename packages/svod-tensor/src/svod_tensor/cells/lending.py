@@ -42,7 +42,8 @@ def lend(cell: Cell) -> NDArray[np.generic] | None:
             array = memory.as_numpy()
             if not array.flags.writeable:
                 return None
-            # With other threads, the node always counts as known: one may be building a graph on it.
+            # With other threads, the node always counts as known: one may be building a graph on
+            # it.
             has_readers = base is not None and (
                 threading.active_count() > 1 or overwriting.list_readers({base})
             )

@@ -83,7 +83,7 @@ def list_readers_of_overwritten(nodes: Sequence[UOp]) -> list[Cell]:
 
 def _get_overwritten_versions(written: Iterable[UOp]) -> set[UOp | None]:
     """The versions that the writes of `written` overwrite."""
-    return {versions.find_target_version(versions.write_of(state).target) for state in written}
+    return {versions.find_target_version(versions.write_of(version).target) for version in written}
 
 
 def _list_read_versions(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
@@ -156,7 +156,8 @@ def commit_writes(
             }
             replacements = {**new_buffers, **replacements, **kept}
             replacements.update(_rebase(replacements))
-            # Successors are kept only for users of this memory: an equal node over other memory may be built again with another meaning.
+            # Successors are kept only for users of this memory: an equal node over other memory may
+            # be built again with another meaning.
             readers = _list_users(new_buffers, replacements)
             registry.invalidate(
                 new_buffers,

@@ -28,20 +28,20 @@ class Capture:
     """Tensors that one run of a function creates, reads and writes.
 
     Attributes:
-        writes_memory: whether assignments write memory, which must be read before it is overwritten;
-            otherwise they make values.
+        writes_memory: whether assignments write memory, which must be read before it is
+            overwritten; otherwise they make values.
         name: of the function.
         outer: the capture that this one is nested in.
         last_versions: the last pending version of each BUFFER that was assigned to.
-        assigned: each version that the run's writes created, and the version before the first of these
-            writes.
+        assigned: each version that the run's writes created, and the version before the first of
+            these writes.
         created: the cells and views that the run created, by id.
-        dead: the ids of created cells and views that depend on placeholders, which have no memory: they
-            cannot be computed after the run.
+        dead: the ids of created cells and views that depend on placeholders, which have no memory:
+            they cannot be computed after the run.
         without_memory: existing cells that the run wrote to although they have no memory for later
             calls to write, and their nodes before.
-        unshared: cells that shared memory until the run wrote to them, and their nodes before: later
-            calls find them in other memory than the run read.
+        unshared: cells that shared memory until the run wrote to them, and their nodes before:
+            later calls find them in other memory than the run read.
         reads: existing cells without memory that the run read, by id, and their nodes at the first
             read.
         dependencies: the Python values that the run read with `depend_on`: name, reader and value.
@@ -74,7 +74,7 @@ class Capture:
         """The node of a cell or view that this run created, that depends on it, and that outlives
         it besides `kept`; or None.
         """
-        known = {id(tensor) for content in kept for tensor in (content, content.cell)}
+        known = {id(tensor) for root in kept for tensor in (root, root.cell)}
         leaked = None
         for collect in (False, True):
             if collect:

@@ -97,8 +97,8 @@ class Computation:
         thread: the thread's identifier.
         touched: the storages that are read or written.
         written: the storages that are written and had elements before.
-        nodes: the node of each computed tensor by the tensor's id, updated with every replacement that
-            preserves its value.
+        nodes: the node of each computed tensor by the tensor's id, updated with every replacement
+            that preserves its value.
     """
 
     __slots__ = ("__weakref__", "nodes", "thread", "touched", "written")
@@ -135,7 +135,8 @@ def iter_pending() -> Iterator[Live]:
     for key, ref in _pending.copy().items():
         tensor = ref()
         if tensor is None:
-            # Not removed here: the id may be another tensor's by now, and the weak reference's callback has removed this entry.
+            # Not removed here: the id may be another tensor's by now, and the weak reference's
+            # callback has removed this entry.
             continue
         if tensor.cell.is_donated or tensor.cell.is_realized:
             _pending.pop(key, None)
@@ -172,9 +173,9 @@ def find_capture() -> Capture | None:
     return _captures.get(get_ident()) if _captures else None
 
 
-def record_read_of(content: Live) -> None:
+def record_read_of(tensor: Live) -> None:
     """Record the read of a tensor in the running capture, if it existed before the capture."""
-    capture, cell = find_capture(), content.cell
+    capture, cell = find_capture(), tensor.cell
     if capture is None:
         return
     while capture.existed_before(cell):

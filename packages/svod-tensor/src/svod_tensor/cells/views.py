@@ -345,16 +345,16 @@ def is_symbolic(path: Path) -> bool:
     return bool(list_sizes(path))
 
 
-def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> bool:
-    """True if the elements along `path` of a contiguous tensor of shape `content`, which have
-    `shape`, can be reshaped to `new` without a copy.
+def is_reshape_a_view(path: Path, base: Shape, shape: Shape, new: Shape) -> bool:
+    """True if the elements along `path` of a contiguous tensor of shape `base`, which have `shape`,
+    can be reshaped to `new` without a copy.
     """
     # Axes of size 1 can be added and removed anywhere.
     if [s for s in shape if not _is_size(s, 1)] == [s for s in new if not _is_size(s, 1)]:
         return True
     if all(step.__class__ in (Reshape, Detach) for step in path):
         return True
-    strides: Shape | None = _contiguous_strides(content)
+    strides: Shape | None = _contiguous_strides(base)
     for step in path:
         strides = step.find_strides(strides)
         if strides is None:

@@ -82,8 +82,8 @@ class Replacements(NamedTuple):
 
     Attributes:
         values: the memory of nodes that were computed.
-        copies: for memory, or a version of it, the BUFFER with a copy of its elements that a cell got
-            which had only shared the memory.
+        copies: for memory, or a version of it, the BUFFER with a copy of its elements that a cell
+            got which had only shared the memory.
     """
 
     values: dict[UOp, UOp]
@@ -287,8 +287,8 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Repl
         if shards[0] is not node:
             replaced.update(zip(shards, realized, strict=True))
         for old, memory in replaced.items():
-            # A bare constant is cheaper to recompute than to read, so only the tensors above get its
-            # buffer. A view of memory must stay a view: it may be the target of a write.
+            # A bare constant is cheaper to recompute than to read, so only the tensors above get
+            # its buffer. A view of memory must stay a view: it may be the target of a write.
             if old is not memory and not _is_constant(old) and versions.find_version(old) is None:
                 adopted.values.setdefault(old, memory)
     return adopted

@@ -155,7 +155,8 @@ def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
         return node.with_src((node.source.with_src(tuple(written)),))
     target = make_target(path, node)
     if versions.find_target_version(target) is None:
-        # A step that does not divide the size needs padding, so the target is no plain view: rewrite all.
+        # A step that does not divide the size needs padding, so the target is no plain view:
+        # rewrite all.
         target, value = node, put(path, node, value)
     return node if value is target else _make_version(node, target, value)
 

@@ -54,7 +54,8 @@ class TensorGraph(NamedTuple):
         values: of the bound variables.
         devices: the devices that compute; the first computes values that depend on no memory.
         lines: the source lines of the nodes of `sink`, if they were recorded.
-        written: the pending versions that it computes, each with the BUFFER that holds it afterwards.
+        written: the pending versions that it computes, each with the BUFFER that holds it
+            afterwards.
         has_files: whether files are among `params`.
     """
 

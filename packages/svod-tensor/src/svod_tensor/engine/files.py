@@ -20,7 +20,8 @@ def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
         if node.op is Op.BUFFER and is_file(node.placement):
             files[node] = frozenset({node})
         elif node.placement is None or is_file(node.placement):
-            # Values computed only from files have no device: they are computed on the device of their reader.
+            # Values computed only from files have no device: they are computed on the device of
+            # their reader.
             files[node] = no_files.union(*(files[s] for s in node.src))
         else:
             files[node] = no_files

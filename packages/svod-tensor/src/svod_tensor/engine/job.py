@@ -23,8 +23,8 @@ class Inputs(NamedTuple):
     Attributes:
         nodes: the BUFFER of each input: first the inputs of the graph, then further outputs.
         buffers: their storage.
-        outputs: for each output, its index among the computed results, or ~slot of the input that it
-            is; None if the outputs are the computed results, in order.
+        outputs: for each output, its index among the computed results, or ~slot of the input that
+            it is; None if the outputs are the computed results, in order.
     """
 
     nodes: tuple[UOp, ...]

@@ -46,14 +46,15 @@ class PreScheduleItem:
         kernel: the CALL.
         ast: its body.
         memory: the BUFFER or PARAM of each memory argument, in order.
-        aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of a
-            stack.
+        aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of
+            a stack.
         body: of a loop, the kernels that it repeats, with buffer ids of its own; None for a kernel.
         count: maximum trip count of a loop.
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that are counters of schedule loops.
         variables: names of all variables that the body reads.
-        constants: values of variables that the kernel graph binds, used if they have no other value.
+        constants: values of variables that the kernel graph binds, used if they have no other
+            value.
         computed: the nodes of the graph that it computes, by index, if they were recorded.
     """
 

@@ -279,7 +279,8 @@ def _iter_values(
             if node in stored:
                 values.append(node)
         values = [node for node in values if last_use[node] >= position]
-        # Write-after-read hazard: nodes after the cut must not read a version overwritten before it.
+        # Write-after-read hazard: nodes after the cut must not read a version overwritten before
+        # it.
         if any(last_use.get(version, 0) >= position for version in overwritten) or not all(
             map(_can_be_materialized, values)
         ):

@@ -43,9 +43,10 @@ class ScheduleItem:
         loop_var_names: variables whose values the schedule sets, which no caller may override.
         dependencies: positions in the schedule of the items that must run before.
         origins: the source lines that it computes, if they were recorded.
-        alias_ids: ids of further memory that its arguments name, such as the other shards of a stack.
-        body: of a loop, the schedule of an iteration, with buffer ids of its own; None for an item that
-            runs once.
+        alias_ids: ids of further memory that its arguments name, such as the other shards of a
+            stack.
+        body: of a loop, the schedule of an iteration, with buffer ids of its own; None for an item
+            that runs once.
         count: maximum trip count of a loop.
     """
 

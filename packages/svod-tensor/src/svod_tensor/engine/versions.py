@@ -115,7 +115,8 @@ def copy_of(node: UOp) -> UOp:
     if 0 in node.shape:
         return node
     device = node.placement
-    # Not CONTIGUOUS: of memory, it is an alias of that memory wherever the graph reads or writes it.
+    # Not CONTIGUOUS: of memory, it is an alias of that memory wherever the graph reads or writes
+    # it.
     return UOp(
         Op.COPY,
         node.dtype,

@@ -136,22 +136,22 @@ def _count_terms(ranges: Iterable[UOp]) -> int:
     return max_trips(*ranges)
 
 
-def make_array(content: BufferData) -> NDArray[np.generic]:
+def make_array(description: BufferData) -> NDArray[np.generic]:
     """The elements, the same at every call and in every process."""
     import numpy as np
 
-    dtype = content.element_type
-    if content.data is not None:
-        return np.frombuffer(content.data, dtype.numpy)
-    rng = np.random.default_rng(content.slot)
-    n = min(content.size, _PATTERN)
+    dtype = description.element_type
+    if description.data is not None:
+        return np.frombuffer(description.data, dtype.numpy)
+    rng = np.random.default_rng(description.slot)
+    n = min(description.size, _PATTERN)
     if dtype.is_float:
         pattern = (rng.random(n) + 0.25).astype(np.float32).astype(dtype.numpy)
     elif dtype.is_bool:
         pattern = rng.integers(0, 2, n).astype(dtype.numpy)
-    elif content.n_values:
-        pattern = rng.integers(0, content.n_values, n).astype(dtype.numpy)
+    elif description.n_values:
+        pattern = rng.integers(0, description.n_values, n).astype(dtype.numpy)
     else:
         sign = rng.choice((-1, 1), n) if dtype.is_signed else 1
         pattern = (rng.integers(1, 101, n) * sign).astype(dtype.numpy)
-    return np.resize(pattern, content.size)
+    return np.resize(pattern, description.size)

@@ -221,7 +221,8 @@ def search_all(
             observer.begin(len(remaining), box.remaining())
         n_left_out = 0
         for n, (i, subject, key, record) in enumerate(remaining):
-            # If the time is too short for all remaining kernels, the first ones still get the minimum.
+            # If the time is too short for all remaining kernels, the first ones still get the
+            # minimum.
             share = max(
                 box.remaining() * weights[n] / sum(weights[n:]),
                 min(box.remaining(), _MIN_SECONDS),

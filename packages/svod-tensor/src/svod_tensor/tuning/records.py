@@ -117,9 +117,9 @@ class _Records:
 
 
 def _read(key: str) -> Record | None:
-    content = get_store().get(key)
-    record = None if content is None else Record.from_text(content.decode(errors="replace"))
-    if content is not None and record is None:
+    data = get_store().get(key)
+    record = None if data is None else Record.from_text(data.decode(errors="replace"))
+    if data is not None and record is None:
         get_store().reject(key)
     return record
 

@@ -54,11 +54,9 @@ class _TunedStore:
             return None
         known = name_kernel(ast_hash, device)
         if known not in self._known:
-            content = get_store().get(self._key(ast_hash, device))
+            data = get_store().get(self._key(ast_hash, device))
             with self._lock:
-                self._known[known] = (
-                    None if content is None else _parse(content.decode(errors="replace"))
-                )
+                self._known[known] = None if data is None else _parse(data.decode(errors="replace"))
         return self._known[known]
 
     def put(self, ast_hash: str, device: Device, opts: tuple[Opt, ...]) -> None:
