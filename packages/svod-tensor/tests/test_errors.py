@@ -167,7 +167,7 @@ EXAMPLES = {
         OverflowError,
     ),
     "MatrixError": (
-        {"operation": "inv", "problem": "is singular", "place": (2, 1)},
+        {"operation": "inv", "problem": "is singular", "index": (2, 1)},
         "inv: matrix 2, 1 is singular",
         ValueError,
     ),
