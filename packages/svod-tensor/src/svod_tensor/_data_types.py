@@ -197,7 +197,7 @@ def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
     """
     if not arrays_and_dtypes:
         raise OperandError(
-            operation="result_type", found="no arguments", expected="tensors, dtypes and numbers"
+            operation="result_type", found="nothing", expected="tensors, dtypes and numbers"
         )
     numbers = [argument for argument in arrays_and_dtypes if is_scalar(argument)]
     dtypes = [_to_dtype(argument) for argument in arrays_and_dtypes if not is_scalar(argument)]
