@@ -26,7 +26,7 @@ from svod_tensor.engine import compute
 from svod_tensor.engine.arguments import iter_arguments
 from svod_tensor.engine.caches import KERNELS, SCHEDULES
 from svod_tensor.engine.prepare import prepare
-from svod_tensor.engine.schedule import Schedule, ScheduleItem, place_of
+from svod_tensor.engine.schedule import Schedule, ScheduleItem, kernel_target_of
 from svod_tensor.engine.uncached import make_schedule
 
 MODES: tuple[PlannerMode, ...] = ("arena", "remap")
@@ -122,7 +122,7 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
 
 def report_memory(schedule: Schedule) -> MemoryReport:
     """What an arena makes of a schedule whose kernels each fill a core; they are not compiled."""
-    kernels = {place_of(item): know_kernel(item) for item in schedule.items}
+    kernels = {kernel_target_of(item): know_kernel(item) for item in schedule.items}
     inputs = [
         b
         for item in schedule.items

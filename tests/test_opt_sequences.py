@@ -40,7 +40,7 @@ from svod_schedule.optimize import Scheduler
 from svod_schedule.optimize.candidates import Dropped
 from svod_schedule.optimize.opts.actions import iter_actions
 from svod_schedule.pipeline import Context, run_pipeline
-from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
+from svod_tensor.tuning.buffer_data import describe_buffers, estimate_tolerance
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.workers import ProcessCompilers, ProcessRunner
 
@@ -172,7 +172,7 @@ def test_any_legal_sequence_of_opts_computes_the_same(machine: Machine, name: st
     (reference,) = machine.compile(kernel, [()])
     assert isinstance(reference, bytes)
     runner = ProcessRunner(
-        machine.device, describe_contents(kernel, {}), estimate_tolerance(kernel), 60.0
+        machine.device, describe_buffers(kernel, {}), estimate_tolerance(kernel), 60.0
     )
 
     @st.composite

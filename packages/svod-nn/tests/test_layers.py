@@ -322,7 +322,7 @@ def test_an_integer_that_names_no_row_gives_zeros_or_is_an_error_of_a_plan_that_
     with pytest.raises(
         PositionError,
         match=(
-            r"^embedding: element \(1, 0\) of the indices is 3, out of range for axis 0 with size 3"
+            r"^embedding: element \(1, 0\) of the indices is 3, out of bounds for axis 0 with size 3"
         ),
     ):
         layer(places).realize_with(PrepareConfig(check_operands=True))

@@ -92,12 +92,12 @@ OPERATIONS = list(ROW_OF)
         ),
         (
             lambda: ROWS.sum(0, True),
-            "sum() takes keepdims by name alone",
+            "sum() takes keepdims only by name",
             "x.sum(0, keepdims=True)",
         ),
         (
             lambda: svod_tensor.sum(ROWS, 0, True),
-            "sum() takes keepdims by name alone",
+            "sum() takes keepdims only by name",
             "x.sum(0, keepdims=True)",
         ),
         (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "x.sum(axis=0)"),

@@ -9,7 +9,7 @@ import pytest
 from svod_device import ReadOnlyError
 from svod_ir import Op, ShapeError
 from svod_tensor import Tensor, Variable
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.caches import SCHEDULES
 from svod_tensor.errors import AssignmentDtypeError
 from svod_testing import check
@@ -292,7 +292,7 @@ def test_nothing_pends_after_a_realization() -> None:
     y = x * 2
     y.realize()
     assert x.is_realized
-    assert states.get_written(y.uop) == {}
+    assert versions.get_pending_versions(y.uop) == {}
     assert x.tolist() == [2.0, 3.0]
 
 

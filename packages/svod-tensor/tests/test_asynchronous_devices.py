@@ -33,7 +33,7 @@ from svod_tensor import (
 )
 from svod_tensor.tuning import bench as bench_module
 from svod_tensor.tuning.bench import make_bench
-from svod_tensor.tuning.contents import describe_contents
+from svod_tensor.tuning.buffer_data import describe_buffers
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.workers import LocalCompilers
 from svod_testing import check
@@ -210,7 +210,7 @@ def test_a_search_measures_the_work_and_not_its_launch(monkeypatch: pytest.Monke
     optimized = run_pipeline("optimize", body, context)
     (kernel,) = LocalCompilers(device, 3000).compile([optimized], 60.0, TimeBox(60.0))
     assert isinstance(kernel, bytes)
-    bench = make_bench("SLOW", None, describe_contents(body, {}), 1e-5)
+    bench = make_bench("SLOW", None, describe_buffers(body, {}), 1e-5)
     bench.load("plain", kernel)
     allocator = get_plugin_allocator(device.allocator)
     assert isinstance(allocator, AsynchronousAllocator)

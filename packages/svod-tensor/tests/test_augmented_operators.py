@@ -130,12 +130,12 @@ def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
 
 
 def test_a_slice_that_is_augmented_is_one_assignment() -> None:
-    from svod_tensor.cells.tables import get_last_number
+    from svod_tensor.cells.tables import get_last_write_id
 
     x = Tensor([1, 2, 3, 4])
-    before = get_last_number()
+    before = get_last_write_id()
     x[1:3] += 5
-    assert get_last_number() - before <= 1
+    assert get_last_write_id() - before <= 1
     y = Tensor([1, 2, 3, 4]) * 1
     view = y[1:3]
     view += 5

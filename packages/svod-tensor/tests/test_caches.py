@@ -260,7 +260,7 @@ def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypat
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
     with pytest.warns(
         UserWarning,
-        match="SVOD_OPT_CACHE_MAX is 'lots', which is no positive integer; 4096 is used",
+        match="SVOD_OPT_CACHE_MAX must be a positive integer, got 'lots'; 4096 is used",
     ):
         assert (Tensor([1.0, 2.0]) * 77.5).tolist() == [77.5, 155.0]
     with pytest.warns(UserWarning, match="4096"):

@@ -55,7 +55,7 @@ def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_si
         4,
     )
     assert str(error).startswith(
-        f"{operation}: element (2,) of the indices is {wrong}, out of range for axis 0 with size 4"
+        f"{operation}: element (2,) of the indices is {wrong}, out of bounds for axis 0 with size 4"
     )
 
 
@@ -92,7 +92,7 @@ def test_the_largest_unsigned_positions_are_named_as_they_are():
 
 def test_a_single_position_has_no_place():
     with pytest.raises(
-        PositionError, match=r"^take: the index is 7, out of range for axis 1 with size 3"
+        PositionError, match=r"^take: the index is 7, out of bounds for axis 1 with size 3"
     ):
         table().take(Tensor(7).realize(), 1).realize_with(CHECKED)
 

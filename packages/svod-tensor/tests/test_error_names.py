@@ -278,7 +278,7 @@ def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(fun
             UserError,
             "einsum 'ij': it names 1 operands, but 2 were given",
         ),
-        (lambda: ROWS[7], UserError, "indexing: index 7 is out of range for axis 0 with size 3"),
+        (lambda: ROWS[7], UserError, "indexing: index 7 is out of bounds for axis 0 with size 3"),
     ],
 )
 def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):

@@ -109,7 +109,7 @@ EXAMPLES = {
     "DataError": ({"found": {}}, "cannot make a tensor from dict", TypeError),
     "DependencyCycleError": (
         {"kernels": ["a", "b"]},
-        "2 kernels wait for each other: a, b",
+        "2 kernels depend on each other: a, b",
         ValueError,
     ),
     "DerivativeError": (
@@ -153,7 +153,7 @@ EXAMPLES = {
     ),
     "IndexOutOfRangeError": (
         {"index": 5, "axis": 1, "size": 3},
-        "index 5 is out of range for axis 1 with size 3",
+        "index 5 is out of bounds for axis 1 with size 3",
         IndexError,
     ),
     "IntegerDivisionError": (
@@ -167,7 +167,7 @@ EXAMPLES = {
         OverflowError,
     ),
     "MatrixError": (
-        {"operation": "inv", "problem": "is singular", "place": (2, 1)},
+        {"operation": "inv", "problem": "is singular", "index": (2, 1)},
         "inv: matrix 2, 1 is singular",
         ValueError,
     ),
@@ -175,13 +175,13 @@ EXAMPLES = {
     "NoKernelsFoundError": ({"root": "SINK"}, "no kernels found below SINK", ValueError),
     "NonFiniteCastError": (
         {"value": float("nan"), "dtype": "int8"},
-        "nan has no value of int8",
+        "cannot convert nan to int8",
         ValueError,
     ),
     "PositionError": (
         {"operation": "take", "position": (2,), "value": 9, "axis": 1, "size": 4},
         (
-            "take: element (2,) of the indices is 9, out of range for axis 1 with size 4\n  hint:"
+            "take: element (2,) of the indices is 9, out of bounds for axis 1 with size 4\n  hint:"
             " use -4 to 3"
         ),
         IndexError,
@@ -246,8 +246,8 @@ EXAMPLES = {
         ValueError,
     ),
     "VariableNameError": (
-        {"name": "n m", "problem": "is no identifier"},
-        "variable name 'n m' is no identifier",
+        {"name": "n m", "problem": "is not an identifier"},
+        "variable name 'n m' is not an identifier",
         ValueError,
     ),
     "VariableBoundsError": (

@@ -82,7 +82,7 @@ def test_a_length_stands_for_the_constant_that_divides_by_it() -> None:
     outline = find_outline(sink)
     assert outline is not None
     n = UOp.variable("n", 2, 16)
-    resized = resize(sink, [{448: n * 64, 7: n}.get(number, number) for number in outline.numbers])
+    resized = resize(sink, [{448: n * 64, 7: n}.get(number, number) for number in outline.sizes])
     assert resized is not None
     (quotient,) = resized.iter_ops(Op.FDIV)
     assert quotient.src[1] is UOp(Op.CAST, quotient.dtype, (n,))
@@ -94,9 +94,9 @@ def test_sizes_that_do_not_fit_together_give_no_graph() -> None:
     added = sink_of(lambda x: x.reshape(21) + Tensor(np.ones(21, np.float32)), 3, 7)
     outline = find_outline(added)
     assert outline is not None
-    assert resize(added, [n if place else m for place in range(len(outline.numbers))]) is None
+    assert resize(added, [n if place else m for place in range(len(outline.sizes))]) is None
     tail = sink_of(lambda x: x[2:], 7)
     outline = find_outline(tail)
     assert outline is not None
-    assert sorted(outline.numbers) == [2, 7, 7]
-    assert resize(tail, [m if number == 2 else n for number in outline.numbers]) is None
+    assert sorted(outline.sizes) == [2, 7, 7]
+    assert resize(tail, [m if number == 2 else n for number in outline.sizes]) is None

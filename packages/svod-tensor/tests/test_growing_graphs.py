@@ -15,7 +15,7 @@ from svod_ir import Op, UOp
 from svod_tensor import Tensor, Variable, grad, jit, manual_seed
 from svod_tensor.cells import tables
 from svod_tensor.engine.observe import observing
-from svod_tensor.engine.repetition import MAX_WHOLE, NODES_PER_BUFFER, find_repetition, has_outgrown
+from svod_tensor.engine.repetition import MAX_NODES, NODES_PER_BUFFER, find_repetition, has_outgrown
 
 
 def count_nodes(*tensors: Tensor) -> int:
@@ -38,11 +38,11 @@ def count_plans(compute) -> list[str]:
 @contextmanager
 def building_only() -> Generator[None]:
     """A block in which no new tensor is looked at."""
-    tables.set_next_look(10**6)
+    tables.set_next_check(10**6)
     try:
         yield
     finally:
-        tables.set_next_look(0)
+        tables.set_next_check(0)
 
 
 def relax(z, roll):
@@ -95,7 +95,7 @@ def test_a_loop_that_reads_nothing_is_computed_by_few_programs_when_it_is_read()
     z, expected = Tensor(start), start
     for _ in range(120):
         z, expected = relax(z, roll_tensor), relax(expected, np.roll)
-    assert count_nodes(z) > MAX_WHOLE, "a graph that writes nothing waits until it is read"
+    assert count_nodes(z) > MAX_NODES, "a graph that writes nothing waits until it is read"
     subjects = count_plans(z.realize)
     assert "segment 2 of" in subjects[1]
     np.testing.assert_allclose(z.numpy(), expected, rtol=1e-4)
@@ -156,7 +156,7 @@ def test_assignments_of_many_iterations_are_done_in_order() -> None:
         expected_y = expected_y * np.float32(0.75) + expected_x
         if step % 20 == 0:
             largest = max(largest, count_nodes(x, y))
-    assert largest < 3 * (MAX_WHOLE + 8 * NODES_PER_BUFFER)
+    assert largest < 3 * (MAX_NODES + 8 * NODES_PER_BUFFER)
     np.testing.assert_allclose(x.numpy(), expected_x, rtol=1e-4)
     np.testing.assert_allclose(y.numpy(), expected_y, rtol=1e-4)
     np.testing.assert_array_equal(old.numpy(), np.ones(8))
@@ -194,7 +194,7 @@ def test_a_model_is_one_program(n_layers: int) -> None:
     for weight, bias, scale, shift in weights:
         x = x + ((x @ weight + bias).gelu().layernorm() * scale + shift).softmax(-1)
     n_nodes = count_nodes(x)
-    assert n_nodes > MAX_WHOLE
+    assert n_nodes > MAX_NODES
     assert count_plans(x.realize) == ["graph"]
 
 
@@ -303,7 +303,7 @@ def test_loops_over_sharded_tensors(assigns: bool) -> None:
             z = z * 0.5 + a
         if step % 20 == 0:
             largest = max(largest, count_nodes(z))
-    assert largest < 4 * MAX_WHOLE
+    assert largest < 4 * MAX_NODES
     np.testing.assert_allclose(z.numpy(), halve(500, start, by), rtol=1e-6)
 
 
@@ -376,6 +376,6 @@ def test_no_parameter_of_many_stays_on_an_older_version_of_memory() -> None:
         for weight, gradient in zip(weights, gradients, strict=True):
             weight.assign(weight - gradient * 0.005)
         largest = max(largest, count_nodes(*weights))
-    assert largest < MAX_WHOLE + 8 * NODES_PER_BUFFER + 1024
+    assert largest < MAX_NODES + 8 * NODES_PER_BUFFER + 1024
     for weight, start in zip(weights, starts, strict=True):
         np.testing.assert_allclose(weight.numpy(), start * 0.99**300, rtol=1e-4)

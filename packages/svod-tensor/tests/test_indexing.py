@@ -115,7 +115,7 @@ def test_elements_are_filled_where_a_mask_of_a_tensor_holds(a):
 )
 def test_a_known_index_out_of_range_is_an_error_at_the_call(a, index, axis, size):
     with pytest.raises(
-        IndexOutOfRangeError, match=f"out of range for axis {axis} with size {size}"
+        IndexOutOfRangeError, match=f"out of bounds for axis {axis} with size {size}"
     ) as caught:
         Tensor(a)[index]
     assert isinstance(caught.value, IndexError)

@@ -15,7 +15,7 @@ from svod_ir.testing import run_in_threads
 from svod_runtime import ExecutionPlan, clear_custom_functions
 from svod_tensor import Generator, Tensor, Variable, custom_function, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES
-from svod_tensor.cells.cell import get_form
+from svod_tensor.cells.cell import get_spec
 from svod_tensor.errors import CaptureError
 from svod_testing import check
 
@@ -472,17 +472,17 @@ def test_results_have_the_form_that_their_nodes_say() -> None:
     for size in (3, 5, 3):
         results = f(x, x[: n.bind(size)], sharded, Tensor.zeros(0, 3))
         for result in results:
-            assert result.form == get_form(result.uop)
+            assert result.spec == get_spec(result.uop)
         assert [r.shape for r in results[:2]] == [(8,), (2, 4)]
     assert f.n_captures == 1
 
 
 def test_the_form_of_a_tensor_follows_its_node() -> None:
     x = Tensor([1.0, 2.0]).realize()
-    form = x.form
-    assert form == ((2,), float32, "CPU") and x.form is form
+    spec = x.spec
+    assert spec == ((2,), float32, "CPU") and x.spec is spec
     x.content.set_node(Tensor([[1, 2, 3]]).uop)
-    assert x.form == ((1, 3), int32, "CPU")
+    assert x.spec == ((1, 3), int32, "CPU")
 
 
 @pytest.mark.filterwarnings("ignore:.*was captured 32 times")

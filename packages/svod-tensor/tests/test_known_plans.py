@@ -29,7 +29,7 @@ from svod_tensor import (
 )
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.engine.caches import KERNELS
-from svod_tensor.engine.known_plans import find_form
+from svod_tensor.engine.known_plans import find_structure
 from svod_tensor.engine.observe import observing
 from svod_tensor.errors import CaptureError, DonatedTensorError
 
@@ -178,7 +178,7 @@ def test_what_is_not_plain_has_no_form() -> None:
     written = x.clone()
     written[0] = 1
     for tensor in (written, Tensor([1j]), (x * 2).detach(), x.to("CPU:1") * 2):
-        assert find_form(tensor.uop) is None or tensor.uop.op is not Op.MUL
+        assert find_structure(tensor.uop) is None or tensor.uop.op is not Op.MUL
 
 
 def test_a_graph_on_memory_that_was_written_is_computed_from_what_it_was() -> None:

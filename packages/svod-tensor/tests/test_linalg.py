@@ -315,7 +315,7 @@ def test_the_matrix_that_has_no_result_is_named() -> None:
         with pytest.raises(MatrixError, match=f"^{re.escape(message)}") as caught:
             result.realize()
         assert isinstance(caught.value, np.linalg.LinAlgError)
-    assert caught.value.place == (0, 0)
+    assert caught.value.index == (0, 0)
 
 
 def test_mistakes_are_named_where_they_are_made() -> None:

@@ -63,9 +63,9 @@ def test_limits_of_integers_are_those_of_numpy(dtype: DType):
 
 
 def test_limits_of_another_kind_are_errors():
-    with pytest.raises(OperandError, match="finfo takes a dtype of floats, not int8"):
+    with pytest.raises(OperandError, match="finfo takes a float dtype, not int8"):
         sv.finfo(sv.int8)
-    with pytest.raises(OperandError, match="iinfo takes a dtype of integers, not float32"):
+    with pytest.raises(OperandError, match="iinfo takes an integer dtype, not float32"):
         sv.iinfo("float32")
     assert sv.finfo("bfloat16").smallest_normal == 2.0**-126
     assert sv.finfo(sv.float8_e4m3).max == 448

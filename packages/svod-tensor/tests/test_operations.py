@@ -115,5 +115,5 @@ def test_a_tensor_is_made_of_a_node_or_of_the_content_of_another():
     x = Tensor(NUMBERS)
     assert Tensor.from_uop(x.uop).uop is x.uop
     assert Tensor.from_content(x.content).content is x.content
-    assert Tensor(NUMBERS).form == x.form
+    assert Tensor(NUMBERS).spec == x.spec
     assert x.along().content is x.content

@@ -234,10 +234,10 @@ def test_an_empty_schedule_and_an_unknown_output_are_errors():
     ("globals_", "outs", "n_buffers", "problem"),
     [
         ((0,), (0,), 0, "its call has no buffers"),
-        ((), (0,), 2, "it takes no buffers"),
+        ((), (0,), 2, "it has no buffer parameters"),
         ((0, 1), (), 2, "it writes nothing"),
-        ((1,), (0,), 2, "it writes slot 0, which it does not take"),
-        ((0, 3), (0,), 2, "it takes slot 3, which its call does not have"),
+        ((1,), (0,), 2, "it writes slot 0, which is not among its parameters"),
+        ((0, 3), (0,), 2, "it has a parameter for slot 3, which its call does not have"),
     ],
 )
 def test_each_contradiction_of_a_compiled_kernel_is_an_error_of_its_own(

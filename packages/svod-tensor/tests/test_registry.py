@@ -82,9 +82,9 @@ def test_a_realize_looks_at_no_tensor_that_needs_no_computing(monkeypatch):
         __slots__ = ()
 
         @property
-        def is_settled(self):
+        def has_memory(self):
             looked.append(self)
-            return super().is_settled
+            return super().has_memory
 
     monkeypatch.setattr(base, "Cell", Watched)
     weights = [Tensor([float(n)]).realize() for n in range(5)]

@@ -566,7 +566,7 @@ OTHER = {
     "content",
     "device",
     "dtype",
-    "form",
+    "spec",
     "is_realized",
     "item",
     "itemsize",

@@ -216,7 +216,7 @@ def test_a_graph_with_its_own_numbers_is_itself(
     if nodes:
         sink = build(nodes).sink
         outline = find_outline(sink)
-        assert outline is None or resize(sink, outline.numbers) is sink
+        assert outline is None or resize(sink, outline.sizes) is sink
 
 
 @settings(max_examples=count_examples(12))
@@ -241,7 +241,9 @@ def test_a_pattern_that_is_not_checked_is_noticed(
 ) -> None:
     """The programs above see it when a graph gets kernels for sizes that are not its own."""
     monkeypatch.setattr(
-        SizePattern, "find_values", lambda self, numbers: tuple(numbers[p] - 1 for p in self.places)
+        SizePattern,
+        "find_values",
+        lambda self, numbers: tuple(numbers[p] - 1 for p in self.positions),
     )
     with pytest.raises(AssertionError):
         check_program(

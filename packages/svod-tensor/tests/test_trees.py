@@ -91,5 +91,5 @@ def test_the_first_difference_of_structures_is_named() -> None:
 
 
 def test_another_number_of_leaves_cannot_be_arranged() -> None:
-    with pytest.raises(ValueError, match=r"2 leaves are asked for, not 1: \[\*, \*\]"):
+    with pytest.raises(ValueError, match=r"expected 2 leaves, got 1: \[\*, \*\]"):
         flatten([1, 2])[1].unflatten([1])

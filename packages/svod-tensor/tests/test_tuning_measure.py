@@ -19,7 +19,12 @@ from svod_tensor import Tensor
 from svod_tensor.engine.uncached import make_schedule
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tuning.bench import describe_difference, fit_grid, middle_values
-from svod_tensor.tuning.contents import Content, describe_contents, estimate_tolerance, make_array
+from svod_tensor.tuning.buffer_data import (
+    BufferData,
+    describe_buffers,
+    estimate_tolerance,
+    make_array,
+)
 from svod_tensor.tuning.measure import Measurer
 from svod_tensor.tuning.time_box import TimeBox
 
@@ -79,7 +84,7 @@ class Machine:
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
         return self.results.get(key, "")
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def drop(self, keys: Sequence[str]) -> None:
         self.forgotten += keys
 
     def close(self) -> None:
@@ -271,13 +276,13 @@ def test_integers_and_bools_have_to_be_equal() -> None:
 
 def test_the_same_content_is_made_everywhere_and_no_integer_is_zero() -> None:
     for dtype in (float16, float32, float64, int32):
-        content = Content(3, dtype.name, 1000)
+        content = BufferData(3, dtype.name, 1000)
         first, second = make_array(content), make_array(content)
         assert first.dtype == dtype.numpy
         assert (first == second).all()
         assert (first != 0).all()
-    assert make_array(Content(0, "bool", 100)).dtype == bool
-    assert len(make_array(Content(0, "float32", 0))) == 0
+    assert make_array(BufferData(0, "bool", 100)).dtype == bool
+    assert len(make_array(BufferData(0, "float32", 0))) == 0
 
 
 def test_the_tolerance_grows_with_the_root_of_what_is_added_up() -> None:
@@ -294,7 +299,7 @@ def test_the_tolerance_grows_with_the_root_of_what_is_added_up() -> None:
 def test_memory_that_has_content_is_copied() -> None:
     body = make_body(matmul(tensor(1, 8, 12), tensor(2, 12, 16)))
     buffer = Buffer.from_host(np.arange(96, dtype=np.float32).tobytes(), float32)
-    contents = {c.slot: c for c in describe_contents(body, {1: buffer})}
+    contents = {c.slot: c for c in describe_buffers(body, {1: buffer})}
     assert (make_array(contents[1]) == np.arange(96)).all()
     assert contents[0].data is None
     assert contents[1].nbytes == 96 * 4
@@ -303,7 +308,7 @@ def test_memory_that_has_content_is_copied() -> None:
 def test_positions_stay_within_what_they_address() -> None:
     table, rows = Tensor(np.ones((1000, 3), np.float32)), Tensor(np.array([5, 7, 900]))
     (item,) = make_schedule(UOp.sink(contiguous((table[rows] + 1).uop)), PrepareConfig()).items
-    by_dtype = {c.dtype: c for c in describe_contents(item.ast, {})}
+    by_dtype = {c.dtype: c for c in describe_buffers(item.ast, {})}
     positions = make_array(by_dtype["int64"])
     assert by_dtype["int64"].n_values >= 512
     assert positions.min() >= 0

@@ -79,7 +79,7 @@ class Observer:
     def end(self, tuned: Tuned) -> None:
         self.tuned.append(tuned)
 
-    def leave(self, n_kernels: int) -> None:
+    def skip(self, n_kernels: int) -> None:
         self.left_out.append(n_kernels)
 
 
@@ -433,7 +433,7 @@ def test_at_the_end_of_a_block_the_kernels_of_all_plans_share_the_time_by_their_
         *_: object,
     ) -> Record:
         assert not kernel.buffers
-        searched.append((kernel.n_launches, box.remaining() / choose._SEARCHED))
+        searched.append((kernel.n_launches, box.remaining() / choose._SEARCH_SHARE))
         return Record("k", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0)
 
     monkeypatch.setattr(choose, "_search", search)

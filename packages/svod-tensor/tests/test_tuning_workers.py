@@ -13,7 +13,7 @@ from svod_ir import Op, UOp, parse_opts
 from svod_ir.testing.programs import matmul, tensor
 from svod_schedule.optimize.candidates import Dropped, DropReason
 from svod_schedule.pipeline import Context, run_pipeline
-from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
+from svod_tensor.tuning.buffer_data import describe_buffers, estimate_tolerance
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.workers import (
     Compilers,
@@ -154,7 +154,7 @@ def test_a_process_is_replaced_after_so_many_candidates(body: UOp, device: Devic
 
 
 def make_runner(kind: str, device: Device, body: UOp) -> Runner:
-    contents, tolerance = describe_contents(body, {}), estimate_tolerance(body)
+    contents, tolerance = describe_buffers(body, {}), estimate_tolerance(body)
     if kind == "local":
         return LocalRunner(device, contents, tolerance)
     return ProcessRunner(device, contents, tolerance, FAR)
@@ -171,7 +171,7 @@ def test_a_good_candidate_has_a_time_and_equal_results(
     seconds = runner.time("good", good, 3, FAR)
     assert isinstance(seconds, float)
     assert seconds > 0
-    runner.forget(["good", "never seen"])
+    runner.drop(["good", "never seen"])
     assert runner.compare("good", good, plain, FAR) == ""
     runner.close()
 
@@ -217,7 +217,7 @@ def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
     runner = make_runner(kind, device, body)
     assert isinstance(runner.time("key", good, 1, FAR), float)
     assert isinstance(runner.time("key", bad, 1, FAR), float)
-    runner.forget(["key"])
+    runner.drop(["key"])
     assert isinstance(runner.time("key", bad, 1, FAR), Dropped)
     runner.close()
 

@@ -1,5 +1,5 @@
-"""Tensors that build a graph, and the pipeline that turns it into compiled kernels; the namespace
-of the array API standard.
+"""Tensors that build a graph, and the pipeline that compiles it into kernels; also a namespace of
+the array API standard.
 
 Example:
     >>> from svod_tensor import Tensor
@@ -490,7 +490,7 @@ _LAZY = {
 }
 
 _EXTENSIONS = ("fft", "linalg", "special")
-"""Modules that are names of this one."""
+"""Submodules that are imported on first access."""
 
 
 def __getattr__(name: str) -> object:

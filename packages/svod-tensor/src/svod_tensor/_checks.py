@@ -1,13 +1,11 @@
-"""Checked plans: a position that an axis does not have, and an integer divided by 0, are errors of
-`execute`.
+"""Checked plans: an out-of-bounds index and an integer division by 0 are errors of `execute`.
 
-What an operation expects of its integers is a CHECK in the graph, which costs nothing where nobody
-asks. A plan that checks has one more output, two numbers for each CHECK:
+An operation's requirement on its integer operands is a CHECK in the graph, which costs nothing
+unless it is enabled. A plan with checks has one more output, two numbers for each CHECK:
 
-    CHECK %x [take, 0, 10]   ->   place = MIN(WHERE(%x >= -10 & %x < 10, none, 0 1 2 ...)), GATHER(%x, place)
+    CHECK %x [take, 0, 10]   ->   first = MIN(WHERE(%x >= -10 & %x < 10, none, 0 1 2 ...)), GATHER(%x, first)
 
-A guard reads them after each execution, and says what the first CHECK found that does not hold.
-"""
+A guard reads them after each execution, and raises an error for the first violated CHECK."""
 
 from __future__ import annotations
 
@@ -44,33 +42,33 @@ if TYPE_CHECKING:
 
 __all__ = ["Checks", "build_checked", "make_checks"]
 
-_NONE: Final = int64.max
+_NO_VIOLATION: Final = int64.max
 
 
 class Checks(NamedTuple):
-    """What a plan computes to check itself, and who looks at it."""
+    """Output of a plan that checks its operands, and the guard that reads it."""
 
     findings: UOp
     guard: Guard
 
 
 def build_checked(nodes: Sequence[UOp], config: PrepareConfig) -> tuple[TensorGraph, Guard | None]:
-    """The graph of nodes, none of which is memory, and who looks at its last result where the
-    configuration asks for that.
+    """The graph of `nodes`, none of which is memory, with the guard of its last result if the
+    configuration enables checks.
     """
     checks = make_checks(UOp.sink(*map(make_result, nodes))) if config.check_operands else None
     return (build(nodes), None) if checks is None else (build(nodes, checks.findings), checks.guard)
 
 
 def make_checks(sink: UOp) -> Checks | None:
-    """The findings of all that `sink` expects, and the guard that reads them; None where it expects
-    nothing.
-    """
+    """The findings of all checks in `sink`, and the guard that reads them; None without checks."""
     checks = [node for node in sink.iter_ops(Op.CHECK) if 0 not in node.shape]
     if not checks:
         return None
     device = _device_of(checks[0])
-    findings = make_concat([copy_to_device(_get_first(check), device) for check in checks], 0)
+    findings = make_concat(
+        [copy_to_device(_find_first_violation(check), device) for check in checks], 0
+    )
     return Checks(UOp(Op.CONTIGUOUS, int64, (findings,)), _make_guard(checks))
 
 
@@ -79,21 +77,21 @@ def _device_of(node: UOp) -> str:
     return placement.devices[0] if isinstance(placement, Sharding) else placement or DEFAULT_DEVICE
 
 
-def _get_first(check: UOp) -> UOp:
-    """The row-major place of the first element that is not as it should be, and the element."""
+def _find_first_violation(check: UOp) -> UOp:
+    """The flat index of the first violating element, and the element."""
     size = product(check.shape)
     x = make_reshape(check.source, (size,))
-    places = _is_wrong(x, check).where(make_iota(size, int64), _NONE)
-    first = make_reduce_axis(places, Op.MIN, (0,))
+    indices = _is_violation(x, check).where(make_iota(size, int64), _NO_VIOLATION)
+    first = make_reduce_axis(indices, Op.MIN, (0,))
     return make_concat([first, make_gather(x, first, 0).cast(int64)], 0)
 
 
-def _is_wrong(x: UOp, check: UOp) -> UOp:
+def _is_violation(x: UOp, check: UOp) -> UOp:
     if check.arg.axis is None:
         return x.eq(0)
     wide, limit = x.cast(int64), to_node(_size_of(check)).cast(int64)
     is_outside = (wide < -limit) | (wide >= limit)
-    # Positions beyond 2^63 are negative here, and wrong all the same.
+    # Unsigned indices beyond 2^63 are negative here, and out of bounds all the same.
     return is_outside if x.dtype.is_signed else is_outside | (wide < 0)
 
 
@@ -105,24 +103,26 @@ def _size_of(check: UOp) -> SInt:
 
 
 def _make_guard(checks: Sequence[UOp]) -> Guard:
-    # Nodes that others see would keep memory alive: what is kept is what messages say.
-    facts = [_Fact.of(check) for check in checks]
+    # Keep only the data for messages: nodes would keep memory alive.
+    infos = [_CheckInfo.of(check) for check in checks]
 
     def guard(buffers: Sequence[Buffer], variables: Mapping[str, int]) -> None:
         import numpy as np
 
         findings: list[list[int]] = buffers[0].as_numpy().reshape(-1, 2).tolist()
-        for (place, value), fact in zip(findings, facts, strict=True):
-            if place != _NONE:
-                sizes = [_resolve(s, variables) for s in fact.shape]
-                position = tuple(int(i) for i in np.unravel_index(place, sizes)) if sizes else ()
-                raise fact.make_error(position, value, variables)
+        for (flat_index, value), info in zip(findings, infos, strict=True):
+            if flat_index != _NO_VIOLATION:
+                sizes = [_resolve(s, variables) for s in info.shape]
+                position = (
+                    tuple(int(i) for i in np.unravel_index(flat_index, sizes)) if sizes else ()
+                )
+                raise info.make_error(position, value, variables)
 
     return guard
 
 
-class _Fact(NamedTuple):
-    """What messages say about a CHECK."""
+class _CheckInfo(NamedTuple):
+    """Data of a CHECK for error messages."""
 
     arg: CheckArg
     shape: Shape
@@ -131,9 +131,9 @@ class _Fact(NamedTuple):
     origins: Sequence[Origin]
 
     @staticmethod
-    def of(check: UOp) -> _Fact:
+    def of(check: UOp) -> _CheckInfo:
         size = 0 if check.arg.axis is None else _unbind(_size_of(check))
-        return _Fact(
+        return _CheckInfo(
             check.arg,
             tuple(map(_unbind, check.shape)),
             size,

@@ -1,5 +1,5 @@
-"""From Python values and numpy arrays to nodes: constants for single numbers, buffers for
-the rest.
+"""Conversion of Python values and numpy arrays to nodes: single numbers become constants, other
+data buffers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _PYTHON_NUMBERS: Final = frozenset({bool, int, float, complex})
 
 
 def make_node(data: object, dtype: DType | None) -> UOp:
-    """The node for `data`: a constant, which is on no device, or a buffer in the host's memory."""
+    """The node for `data`: a constant, which has no device, or a buffer in host memory."""
     match data:
         case bool() | int() | float() | complex():
             return make_constant(data, dtype or _scalar_dtype(data))
@@ -102,7 +102,7 @@ def make_constant(value: Scalar, dtype: DType) -> UOp:
 
 
 def check_scalar(value: Scalar, dtype: DType) -> None:
-    """Raise if `dtype` cannot hold `value` at all."""
+    """Raise if `dtype` cannot represent `value`."""
     if not dtype.is_int:
         return
     if isinstance(value, complex):
@@ -116,7 +116,7 @@ def check_scalar(value: Scalar, dtype: DType) -> None:
 
 
 def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], device: str) -> UOp:
-    """A node for storage that exists; that of complex numbers has their parts."""
+    """A node for existing storage. The storage of complex numbers holds real and imaginary parts."""
     if dtype.is_complex:
         return make_as_complex(make_buffer_node(buffer, dtype.part, (*shape, 2), device))
     memory = memory_nodes.make_memory(dtype, math.prod(shape), device, buffer)
@@ -124,8 +124,8 @@ def make_buffer_node(buffer: Buffer, dtype: DType, shape: tuple[int, ...], devic
 
 
 def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None) -> UOp:
-    """A node for the elements of a numpy array, on the CPU; with `dtype` for the bits of its
-    elements.
+    """A node for the elements of a numpy array, on the CPU; with `dtype` as the meaning of their
+    bits.
     """
     from svod_tensor import _storage as storage
 
@@ -141,9 +141,7 @@ def make_array_node(array: Array, *, may_share: bool, dtype: DType | None = None
 
 
 def _view_parts(array: Array, dtype: DType) -> Array:
-    """The parts of complex numbers along a last axis: where they are, if the numbers lie in order
-    without gaps.
-    """
+    """Real and imaginary parts along a new last axis: a view if the array is contiguous."""
     import numpy as np
 
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
@@ -151,8 +149,8 @@ def _view_parts(array: Array, dtype: DType) -> Array:
 
 
 def place_by_default(node: UOp, data: object = None) -> UOp:
-    """`node`, made from the caller's data, on the device for which none was named; a list of
-    tensors stays where these are.
+    """`node`, made from the caller's data, on the default device; a list of tensors stays on their
+    device.
     """
     if DEFAULT_DEVICE == HOST_DEVICE or node.placement != HOST_DEVICE:
         return node
@@ -161,14 +159,14 @@ def place_by_default(node: UOp, data: object = None) -> UOp:
 
 
 def copy_to_device(node: UOp, device: str) -> UOp:
-    """`node` on a device, through a COPY where it is not there yet.
+    """`node` on a device, through a COPY if it is on another one.
 
-    A COPY of what is on no device moves nothing, and only says where that is computed.
+    A COPY of a node without a device moves nothing; it selects the device that computes the node.
 
     Raises:
-        DeviceNameError: if `device` is no device name.
-        UnknownDeviceError: if nothing provides such a device.
-        ReadOnlyError: if the device is only read.
+        DeviceNameError: if `device` is not a device name.
+        UnknownDeviceError: if no plugin provides such a device.
+        ReadOnlyError: if the device is read-only.
     """
     from svod_tensor import _storage as storage
 
@@ -181,8 +179,7 @@ def copy_to_device(node: UOp, device: str) -> UOp:
         and not storage.reads_files(name)
         and any(map(_is_on_disk, node.iter_ops(Op.BUFFER)))
     ):
-        # What is made from a file is computed where the file can be read, so that only the result
-        # moves.
+        # Compute on a device that can read the file, so that only the result is copied.
         node = UOp(Op.COPY, node.dtype, (node,), DEFAULT_DEVICE)
     return UOp(Op.COPY, node.dtype, (node,), name)
 
@@ -193,7 +190,7 @@ def _is_on_disk(memory: UOp) -> bool:
 
 def _scalar_dtype(value: Scalar) -> DType:
     if type(value) not in _PYTHON_NUMBERS:
-        # numpy's float64 and complex128 are subclasses of Python's numbers, and say their dtype.
+        # numpy's float64 and complex128 are subclasses of Python's numbers, but have a dtype.
         own: object = getattr(value, "dtype", None)
         if own is not None:
             return to_dtype(own)
@@ -228,7 +225,7 @@ def _common_dtype(numbers: Sequence[Scalar]) -> DType:
         return default_complex()
     if float in kinds or not kinds:
         return default_float()
-    integers = [int(number) for number in numbers if not isinstance(number, complex)]
+    integers = [int(value) for value in numbers if not isinstance(value, complex)]
     return bool_ if kinds == {bool} else default_int_dtype(min(integers), max(integers))
 
 
@@ -237,18 +234,18 @@ def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
 
     if dtype.is_bool:
         return np.array([bool(n) for n in numbers], np.bool_)
-    if not dtype.is_complex and any(isinstance(number, complex) for number in numbers):
+    if not dtype.is_complex and any(isinstance(value, complex) for value in numbers):
         raise OperandError(
             operation="tensor", found="complex numbers", expected=f"numbers that {dtype} holds"
         )
     if dtype.is_inexact:
         with np.errstate(all="ignore"):
             return np.array(numbers, dtype.numpy)
-    reals = [number for number in numbers if not isinstance(number, complex)]
-    for number in (
+    reals = [value for value in numbers if not isinstance(value, complex)]
+    for value in (
         reals if float in set(map(type, reals)) else (min(reals), max(reals)) if reals else ()
     ):
-        check_scalar(number, dtype)
+        check_scalar(value, dtype)
     return np.array([int(n) for n in reals], dtype.numpy)
 
 
@@ -273,7 +270,7 @@ def _is_list(value: object) -> TypeIs[list[object] | tuple[object, ...]]:
 
 
 def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> UOp:
-    """Lists of numpy values; anything else in a list is a mistake."""
+    """Convert lists of numpy values and tensors; anything else in a list is an error."""
     import numpy as np
 
     for leaf in leaves:
@@ -293,19 +290,17 @@ def _from_mixed(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType |
 
 
 def _from_tensors(leaves: Sequence[object], shape: tuple[int, ...], dtype: DType | None) -> UOp:
-    """Lists of tensors of one shape, beside which numbers may stand; these are weak, as in
-    arithmetic.
-    """
-    made = [leaf.uop if _is_tensor(leaf) else make_node(leaf, dtype) for leaf in leaves]
+    """Convert lists of tensors of one shape and numbers, which are weakly typed as in arithmetic."""
+    leaf_nodes = [leaf.uop if _is_tensor(leaf) else make_node(leaf, dtype) for leaf in leaves]
     if dtype is None:
-        pairs = zip(leaves, made, strict=True)
+        pairs = zip(leaves, leaf_nodes, strict=True)
         dtype = result_type(
             *(
                 leaf if isinstance(leaf, (bool, int, float, complex)) else node.dtype
                 for leaf, node in pairs
             )
         )
-    nodes = [node.cast(dtype) for node in made]
+    nodes = [node.cast(dtype) for node in leaf_nodes]
     inner = nodes[0].shape
     check_devices(*nodes)
     return make_reshape(
@@ -318,13 +313,13 @@ def _is_tensor(value: object) -> TypeIs[_HasNode]:
 
 
 class _Recorded(Protocol):
-    """A tensor of PyTorch, whose gradient may be recorded."""
+    """A PyTorch tensor, which may record gradients."""
 
     def detach(self) -> object: ...
 
 
 class _HasNode(Protocol):
-    """A tensor, which stands above this module."""
+    """A tensor, as far as this module needs it, which `Tensor` imports."""
 
     @property
     def uop(self) -> UOp: ...
@@ -335,13 +330,13 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
 
     if isinstance(data, np.generic):
         scalar = cast("np.generic[object]", data)
-        found, value = to_dtype(scalar.dtype), scalar.item()
-        number = (
+        source_dtype, value = to_dtype(scalar.dtype), scalar.item()
+        python_value = (
             value
             if isinstance(value, (bool, int, complex))
             else float(cast("SupportsFloat", value))
         )
-        return make_constant(number, dtype or found)
+        return make_constant(python_value, dtype or source_dtype)
     if (
         isinstance(data, np.ndarray)
         or hasattr(data, "__array__")
@@ -354,14 +349,14 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
 
 
 def _from_readable(data: object, dtype: DType | None) -> UOp:
-    """What numpy makes an array of; what it has no dtype for comes by DLPack, where that is
-    offered.
+    """Convert an object that numpy can read, or, for dtypes that numpy lacks, one that supports
+    DLPack.
     """
     import numpy as np
 
     if getattr(data, "requires_grad", False):
-        # PyTorch gives numpy and DLPack the memory of no tensor whose gradient it records; what is
-        # copied here has none.
+        # PyTorch refuses numpy and DLPack access to tensors that record gradients; the copy has
+        # none.
         data = cast("_Recorded", data).detach()
     try:
         array: Array = np.asarray(data)
@@ -378,11 +373,11 @@ def _from_readable(data: object, dtype: DType | None) -> UOp:
 
 
 def _from_array(array: Array, dtype: DType | None) -> UOp:
-    found = to_dtype(array.dtype)
+    source_dtype = to_dtype(array.dtype)
     node = make_array_node(array, may_share=False)
-    if dtype is None or dtype is found:
+    if dtype is None or dtype is source_dtype:
         return node
-    if dtype.is_int and found.is_float:
+    if dtype.is_int and source_dtype.is_float:
         check_finite(array, dtype)
     return node.cast(dtype)
 

@@ -1,4 +1,4 @@
-"""Dtypes: what they hold, what becomes of them together, and shapes that broadcast."""
+"""Dtypes: limits, promotion, casting rules, and shapes that broadcast."""
 
 from __future__ import annotations
 
@@ -47,26 +47,25 @@ _KINDS = {
     "complex floating": ("complex",),
     "numeric": ("int", "uint", "float", "complex"),
 }
-"""The standard's names of kinds, and ours."""
+"""Names of kinds in the array API standard, with svod's kinds."""
 
 
 @dataclass(frozen=True, slots=True)
 class FloatInfo:
-    """What a float dtype holds.
+    """Limits of a float dtype.
 
     Attributes:
-        bits: of one element; of a complex dtype, all of these are about one of its two parts.
-        eps: from 1 to the next larger number.
+        bits: of one element; for a complex dtype, all limits are of its real part.
+        eps: difference between 1 and the next larger number.
         max: the largest finite number.
-        min: the smallest, which is `-max`.
-        smallest_normal: the smallest positive number with all digits.
-        dtype: which one it is.
+        min: the smallest finite number, `-max`.
+        smallest_normal: the smallest positive normal number.
+        dtype: the dtype.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.finfo(sv.float16).max
-        65504.0
-    """
+        65504.0"""
 
     bits: int
     eps: float
@@ -78,19 +77,18 @@ class FloatInfo:
 
 @dataclass(frozen=True, slots=True)
 class IntegerInfo:
-    """What a dtype of integers holds.
+    """Limits of an integer dtype.
 
     Attributes:
         bits: of one element.
         max: the largest integer.
-        min: the smallest one.
-        dtype: which one it is.
+        min: the smallest integer.
+        dtype: the dtype.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.iinfo(sv.int8).min
-        -128
-    """
+        -128"""
 
     bits: int
     max: int
@@ -99,22 +97,22 @@ class IntegerInfo:
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
-    """What the float dtype `type`, or that of a tensor, holds.
+    """Limits of the float dtype `type`, or of a tensor's dtype.
 
     Raises:
-        OperandError: if it is no float.
+        OperandError: if it is not a float dtype.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.finfo(sv.float32).eps
         1.1920928955078125e-07
     """
-    dtype = _dtype_of(type).part
+    dtype = _to_dtype(type).part
     if not dtype.exponent_bits:
         raise OperandError(
             operation="finfo",
             found=dtype,
-            expected="a dtype of floats",
+            expected="a float dtype",
             hint="iinfo is for integers",
         )
     bias = (1 << (dtype.exponent_bits - 1)) - 1
@@ -123,22 +121,22 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
 
 
 def iinfo(type: DTypeLike | Tensor, /) -> IntegerInfo:
-    """What the dtype of integers `type`, or that of a tensor, holds.
+    """Limits of the integer dtype `type`, or of a tensor's dtype.
 
     Raises:
-        OperandError: if it is no dtype of integers.
+        OperandError: if it is not an integer dtype.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.iinfo(sv.uint16).max
         65535
     """
-    dtype = _dtype_of(type)
+    dtype = _to_dtype(type)
     if not dtype.is_int:
         raise OperandError(
             operation="iinfo",
             found=dtype,
-            expected="a dtype of integers",
+            expected="an integer dtype",
             hint="finfo is for floats",
         )
     return IntegerInfo(dtype.bits, int(dtype.max), int(dtype.min), dtype)
@@ -149,36 +147,34 @@ def isdtype(dtype: DTypeLike, kind: Kinds) -> bool:
 
     Args:
         dtype: a dtype.
-        kind: another dtype, which it may be; `"bool"`, `"signed integer"`, `"unsigned integer"`,
-            `"integral"`, `"real floating"`, `"complex floating"` or `"numeric"`; or a tuple of
-            these, one of which it may be.
+        kind: a dtype; `"bool"`, `"signed integer"`, `"unsigned integer"`, `"integral"`, `"real
+            floating"`, `"complex floating"` or `"numeric"`; or a tuple of these alternatives.
 
     Raises:
-        UnknownDTypeError: if `kind` is none of these.
+        UnknownDTypeError: if `kind` is neither.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.isdtype(sv.int8, "integral"), sv.isdtype(sv.int8, (sv.bool, "real floating"))
-        (True, False)
-    """
-    found = to_dtype(dtype)
+        (True, False)"""
+    resolved = to_dtype(dtype)
     if isinstance(kind, tuple):
-        return any(isdtype(found, one) for one in kind)
+        return any(isdtype(resolved, alternative) for alternative in kind)
     if isinstance(kind, str) and kind in _KINDS:
-        return found.kind in _KINDS[kind]
-    return found is to_dtype(kind)
+        return resolved.kind in _KINDS[kind]
+    return resolved is to_dtype(kind)
 
 
 def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
-    """Whether every value of the dtype `from_`, or that of a tensor, is one of the dtype `to`; as
-    in numpy, float64 counts as holding all integers.
+    """Whether every value of the dtype `from_`, or of a tensor's dtype, is a value of the dtype
+    `to`. As in numpy, float64 counts as representing all integers.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.can_cast(sv.int8, sv.int16), sv.can_cast(sv.float64, sv.float32)
         (True, False)
     """
-    source, target = _dtype_of(from_), to_dtype(to)
+    source, target = _to_dtype(from_), to_dtype(to)
     if promote_types(source, target) is not target:
         return False
     source, target = source.part, target.part
@@ -188,11 +184,11 @@ def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
-    """The dtype that tensors, dtypes and numbers get together. Numbers are weak: they only change
-    the kind.
+    """The dtype of an operation on tensors, dtypes and numbers. Numbers are weakly typed: they only
+    change the kind.
 
     Raises:
-        OperandError: if there is nothing.
+        OperandError: without arguments.
 
     Example:
         >>> import svod_tensor as sv
@@ -203,8 +199,8 @@ def result_type(*arrays_and_dtypes: Tensor | DTypeLike | complex) -> DType:
         raise OperandError(
             operation="result_type", found="nothing", expected="tensors, dtypes and numbers"
         )
-    numbers = [one for one in arrays_and_dtypes if is_scalar(one)]
-    dtypes = [_dtype_of(one) for one in arrays_and_dtypes if not is_scalar(one)]
+    numbers = [argument for argument in arrays_and_dtypes if is_scalar(argument)]
+    dtypes = [_to_dtype(argument) for argument in arrays_and_dtypes if not is_scalar(argument)]
     return (
         reduce(promote_with_scalar, numbers, reduce(promote_types, dtypes))
         if dtypes
@@ -226,5 +222,7 @@ def broadcast_shapes(*shapes: Iterable[int]) -> Shape:
     return _shapes.broadcast_shapes(*map(tuple, shapes))
 
 
-def _dtype_of(given: DTypeLike | Tensor) -> DType:
-    return given.dtype if isinstance(given, Tensor) else to_dtype(given)
+def _to_dtype(dtype_or_tensor: DTypeLike | Tensor) -> DType:
+    return (
+        dtype_or_tensor.dtype if isinstance(dtype_or_tensor, Tensor) else to_dtype(dtype_or_tensor)
+    )

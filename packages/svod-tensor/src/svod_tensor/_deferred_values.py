@@ -1,5 +1,5 @@
-"""Deferred tensors: values that are computed once, before the first read, and never if others are
-assigned before it.
+"""Deferred tensors: values that are computed once, before the first read, and not at all if another
+value is assigned first.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeVar
 
-from svod_tensor._draws import forget_draws
+from svod_tensor._random_keys import keep_samples
 from svod_tensor.cells import deferred
 from svod_tensor.cells.registry import check_not_capturing, find_capture
 from svod_tensor.tensor import Tensor
@@ -22,11 +22,11 @@ def defer_values(tensor: T) -> T:
 
     It is computed in memory of its own before a captured function reads it, and never if another
     value is assigned before. Without the mark a captured function computes such a tensor at each
-    call. Its random numbers are those of the calls that built it, whenever they are computed. A
+    call. Its random numbers are sampled by the calls that built it, whenever they are computed. A
     copy of a deferred tensor is deferred too.
 
     Raises:
-        CaptureError: if a function is captured at present, which would sample anew at each call.
+        CaptureError: if a function is being captured, which would sample anew at each call.
 
     Example:
         >>> from svod_tensor import Tensor, defer_values, realize_deferred
@@ -37,7 +37,7 @@ def defer_values(tensor: T) -> T:
     check_not_capturing("makes initial values")
     content = tensor.content
     if not content.cell.is_realized and tensor.size != 0:
-        forget_draws(content.node)
+        keep_samples(content.node)
         deferred.add(content.cell)
     return tensor
 
@@ -58,7 +58,7 @@ def is_deferred(tensor: Tensor) -> bool:
 def realize_deferred(tensors: Iterable[Tensor]) -> None:
     """Compute the deferred tensors among `tensors` together.
 
-    Nothing is done, and `tensors` is not iterated, where no tensor is deferred. While a function is
+    If no tensor is deferred, nothing is done and `tensors` is not iterated. While a function is
     captured nothing is computed either: the tensors that it reads are computed and it is captured
     again.
 

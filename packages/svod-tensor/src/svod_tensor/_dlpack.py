@@ -1,7 +1,6 @@
-"""Memory of other libraries by the DLPack protocol, with the dtypes that numpy lacks.
+"""Memory of other libraries through the DLPack protocol, including dtypes that numpy lacks.
 
-Source: the DLPack specification, version 1.1, dlpack.h.
-"""
+Source: the DLPack specification, version 1.1, dlpack.h."""
 
 from __future__ import annotations
 
@@ -20,12 +19,12 @@ __all__ = ["Elements", "make_capsule", "read_elements"]
 
 _CPU: Final = 1
 _OFFSETS: Final = {b"dltensor": 0, b"dltensor_versioned": 32}
-"""The name of a capsule -> where in its memory the tensor begins: behind version, context, deleter
-and flags, if it has these.
+"""Byte offset of the DLTensor by the capsule's name: a versioned tensor has version, context,
+deleter and flags first.
 """
 
 _NARROW: Final = {(4, 16): bfloat16, (10, 8): float8_e4m3, (12, 8): float8_e5m2}
-"""DLPack's type code and bits -> the dtype."""
+"""Dtype by DLPack's type code and bits."""
 
 
 class _DLTensor(ctypes.Structure):
@@ -44,8 +43,8 @@ class _DLTensor(ctypes.Structure):
 
 
 class Elements(NamedTuple):
-    """An array, and the dtype that its elements stand for: where numpy lacks that, they are
-    integers with the same bits.
+    """An array, and the dtype of its elements: if numpy lacks it, the array has integers with the
+    same bits.
     """
 
     array: NDArray[np.generic]
@@ -53,7 +52,7 @@ class Elements(NamedTuple):
 
 
 class _Words:
-    """Integers with the bits of a narrow float, for numpy to look at; it keeps the memory alive."""
+    """Integers with the bits of a narrow float, which numpy can read; keeps the memory alive."""
 
     def __init__(self, capsule: object, tensor: _DLTensor, itemsize: int) -> None:
         self._capsule = capsule
@@ -73,23 +72,23 @@ class _Words:
 
 
 def make_capsule(array: NDArray[np.generic], dtype: DType, **options: Any) -> object:
-    """A capsule with the memory of `array`, whose elements are of `dtype`; the options are those of
+    """A capsule with the memory of `array`, whose elements are of `dtype`; `options` are passed to
     `__dlpack__`.
     """
     types = {narrow: code for code, narrow in _NARROW.items()}
     version = options.get("max_version")
     if not array.flags.writeable and (version is None or version[0] < 1):
-        # Before version 1, DLPack cannot say that memory is read-only.
+        # Before version 1, DLPack has no read-only flag.
         if options.get("copy") is False:
             raise CopyRequiredError(
                 operation="__dlpack__",
-                problem="the elements are read-only, which DLPack 0 cannot say",
+                problem="the elements are read-only, which DLPack 0 cannot express",
             )
         array = array.copy()
     if dtype not in types:
         return array.__dlpack__(**options)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    # numpy makes the capsule, for integers of the same size, and keeps the memory; what they are is
-    # said in it afterwards.
+    # Let numpy make the capsule for integers of the same size, which keeps the memory alive, and
+    # set the true type in it afterwards.
     capsule = array.view(f"u{dtype.itemsize}").__dlpack__(**options)
     tensor = _get_tensor(capsule)
     tensor.code, tensor.bits = types[dtype]
@@ -97,18 +96,16 @@ def make_capsule(array: NDArray[np.generic], dtype: DType, **options: Any) -> ob
 
 
 def read_elements(source: Any) -> Elements:
-    """The elements of another library's array, where they are.
+    """The elements of another library's array, without a copy.
 
     Raises:
-        OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
+        OperandError: if it is not an array, or its device or dtype is not supported.
     """
     import numpy as np
 
     if not (hasattr(source, "__dlpack__") and hasattr(source, "__dlpack_device__")):
-        found = type(source).__name__
-        raise OperandError(
-            operation="from_dlpack", found=found, expected="an array with __dlpack__"
-        )
+        kind = type(source).__name__
+        raise OperandError(operation="from_dlpack", found=kind, expected="an array with __dlpack__")
     try:
         return Elements(np.from_dlpack(source), None)
     except (BufferError, RuntimeError) as error:

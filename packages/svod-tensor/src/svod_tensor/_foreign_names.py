@@ -1,8 +1,7 @@
-"""What PyTorch and JAX call by names that svod has not, what is nearly one of its names, and what
-to write instead.
+"""Hints for missing names: names of PyTorch and JAX that svod does not have, and misspellings of
+svod's own names.
 
-Only a lookup that has failed asks.
-"""
+It is only called after an attribute look-up has failed."""
 
 from __future__ import annotations
 
@@ -16,14 +15,14 @@ from svod_tensor.errors import MissingNameError
 
 __all__ = ["find_foreign_argument", "find_foreign_attribute", "find_foreign_name"]
 
-_ALIKE: Final = 0.8
-"""How much of two names must agree for one to be a misspelling of the other: a letter of five."""
+_MIN_SIMILARITY: Final = 0.8
+"""Minimum similarity ratio for a name to count as a misspelling: one letter of five may differ."""
 
 _GRADIENT: Final = (
     "gradients are results, and no attributes: svod_tensor.grad(f)(x) is that of a function, "
     "and svod_nn.value_and_grad(model, loss_function)(x) gives a loss and the gradients of a model"
 )
-_ASKED: Final = (
+_REQUIRES_GRAD: Final = (
     "a gradient is asked for by name, and needs no mark: svod_tensor.grad(f)(x) is by x alone, "
     "x.detach() stands for its values, and model.freeze(name) leaves parameters out"
 )
@@ -34,7 +33,7 @@ _NO_GRADIENT: Final = (
 
 _ATTRIBUTES: Final[Mapping[str, str]] = {
     **dict.fromkeys(("backward", "grad", "grad_fn", "retain_grad", "register_hook"), _GRADIENT),
-    **dict.fromkeys(("requires_grad", "requires_grad_", "is_leaf"), _ASKED),
+    **dict.fromkeys(("requires_grad", "requires_grad_", "is_leaf"), _REQUIRES_GRAD),
     "cuda": 'write x.to("CUDA")',
     "cpu": 'write x.to("CPU")',
     "is_cuda": "write x.device",
@@ -124,18 +123,16 @@ _NAMES: Final[Mapping[str, str]] = {
 }
 
 _ARGUMENTS: Final[Mapping[str, str]] = {
-    "requires_grad": _ASKED,
+    "requires_grad": _REQUIRES_GRAD,
     "out": "write out.assign(...) of the result",
     "inplace": "write x.assign(...) of the result",
 }
 
 
 def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
-    """What to say about an attribute that tensors of a class have not; None if nothing is known
-    about it.
-    """
+    """The error for a missing attribute of tensors; None if there is no hint for it."""
     if hasattr(kind, name):
-        # It is there, and something was missing inside of it.
+        # The attribute exists; the error came from inside of it.
         return None
     hint = _ATTRIBUTES.get(name)
     if hint is None and name.endswith("_") and hasattr(kind, name[:-1]):
@@ -150,19 +147,19 @@ def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
 
 
 def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
-    """What to say about a name that `svod_tensor` has not.
+    """The error for a name that `svod_tensor` does not have; None if there is no hint for it.
 
     Args:
         tensor: the class of tensors, whose methods are called on one.
-        name: what was asked for.
+        name: the missing name.
     """
     hint = _NAMES.get(name)
     if hint is None and not name.startswith("_") and hasattr(tensor, name):
         member = vars(next(c for c in tensor.__mro__ if name in vars(c)))[name]
-        is_made = isinstance(member, (classmethod, staticmethod))
+        is_constructor = isinstance(member, (classmethod, staticmethod))
         hint = (
             f"write Tensor.{name}(...)"
-            if is_made
+            if is_constructor
             else f"it is a method, or an attribute, of tensors: x.{name}"
         )
     if hint is None and (close := _find_close(import_module("svod_tensor"), name)) is not None:
@@ -174,15 +171,15 @@ def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
     )
 
 
-@lru_cache(maxsize=256)  # libraries ask again and again what an array has
+@lru_cache(maxsize=256)  # libraries probe the attributes of an array repeatedly
 def _find_close(owner: object, name: str) -> str | None:
-    """The public name of `owner` that `name` is a misspelling of, if there is one."""
+    """The public name of `owner` that `name` is a misspelling of, or None."""
     if name.startswith("_"):
         return None
     known = [own for own in dir(owner) if not own.startswith("_")]
-    return next(iter(get_close_matches(name, known, 1, _ALIKE)), None)
+    return next(iter(get_close_matches(name, known, 1, _MIN_SIMILARITY)), None)
 
 
 def find_foreign_argument(name: str) -> str | None:
-    """What to say about an argument that no operation takes."""
+    """The hint for an argument that no operation has, or None."""
     return _ARGUMENTS.get(name)

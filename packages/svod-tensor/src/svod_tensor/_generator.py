@@ -1,19 +1,19 @@
-"""Generators of random numbers: a key and a count of draws, in memory, so that a plan can go on
-drawing.
+"""Generators of random numbers: a key and a counter in memory, so that a plan can continue to
+sample.
 
-A tensor of random numbers is a function of one 64-bit key: element i of it is made of threefry(i,
-key). What a generator has in memory says which key is next,
+A tensor of random numbers is a function of one 64-bit key: element i of it is computed from
+threefry(i, key). The state of a generator determines the next key,
 
-    state = [seed, n]      key of draw n = seed if n = 0 else threefry(2^64 - n, seed)
+    state = [seed, n]      key n = seed if n = 0 else threefry(2^64 - n, seed)
 
-and each draw, however large, adds 1 to n. No two draws of a generator have the same key before n
-comes round, since threefry is a permutation.
+and each sampled tensor, however large, adds 1 to n. No two keys of a generator are equal before n
+wraps around, since threefry is a permutation.
 
-Who draws outside of a captured function gets the next key at once, in memory of its own: what the
-numbers are depends neither on when they are computed nor on what else is, and one kernel serves all
-keys. In a captured function a draw is an assignment to the state, as any other, which each call
-makes again. A plan that is prepared from draws that were made before uses their keys at its first
-execution, and draws anew from their generators at each later one: see `svod_tensor._draws`."""
+Outside of a capture, the next key is computed at once, in memory of its own: the numbers depend
+neither on when they are computed nor on other tensors, and one kernel serves all keys. In a
+captured function, sampling is an assignment to the state like any other, which each call repeats. A
+plan that is prepared from tensors that were sampled before uses their keys at its first execution,
+and samples anew from their generators at each later one: see `svod_tensor._random_keys`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,12 @@ from svod_dtype import uint64
 from svod_ir import OperandError, UOp, make_concat, make_reshape, threefry
 from svod_ir.forks import make_lock
 from svod_tensor._data import copy_to_device, make_array_node, make_node
-from svod_tensor._draws import draw_in_graph, make_words, note_draw, note_draws
+from svod_tensor._random_keys import (
+    make_words,
+    record_loop_samples,
+    record_sampled_key,
+    sample_in_graph,
+)
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.registry import check_not_capturing
@@ -35,10 +40,10 @@ from svod_tensor.engine.memory_nodes import find_base, find_buffer
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.options import HOST_DEVICE
 
-__all__ = ["Generator", "Seed", "default_generator", "draw_ahead", "get_key", "manual_seed"]
+__all__ = ["Generator", "Seed", "default_generator", "get_key", "manual_seed", "sample_ahead"]
 
 Seed: TypeAlias = "int | TensorBase | UOp"
-"""An integer (modulo 2^64), a tensor of one, or a bound variable."""
+"""An integer (modulo 2^64), an integer tensor, or a bound variable."""
 
 State: TypeAlias = tuple[int, int]
 
@@ -46,20 +51,20 @@ _MASK: Final = (1 << 64) - 1
 
 
 class Generator:
-    """A source of random numbers, which differ from draw to draw and depend on the seed alone.
+    """A source of random numbers that depend only on the seed and the number of previous samplings.
 
-    The numbers are the same on every device, for every number of threads, and whether a draw is
-    computed at once, in a captured function or by a plan. The state is in the host's memory, and is
-    two integers: the seed, and how many draws there were.
+    The numbers are the same on every device, for every number of threads, and whether they are
+    computed at once, in a captured function or by a plan. The state is in host memory, and is two
+    integers: the seed, and the number of samplings.
 
-    Any thread may draw, in captured functions too. Plans that draw from one generator are executed
-    one after the other, as plans that assign to one tensor are; for threads of their own, `spawn`
-    makes generators. In the child of a fork a generator goes on where it was, as it does in the
-    parent: both draw the same numbers.
+    Any thread may sample, in captured functions too. Plans that sample from one generator run
+    sequentially, as plans that assign to one tensor do; `spawn` makes generators for separate
+    threads. In the child of a fork a generator continues from its state, as it does in the parent:
+    both sample the same numbers.
 
     Args:
         seed: an integer, modulo 2^64; a 0-d tensor of integers or a bound variable, in a captured
-            function too; by default, what the operating system gives.
+            function too; by default, random bytes from the operating system.
 
     Example:
         >>> from svod_tensor import Generator, Tensor
@@ -71,22 +76,15 @@ class Generator:
         True
 
     Raises:
-        OperandError: if the seed is none.
-        CaptureError: if it is to be drawn in a captured function, which would have the same one at
-            each call.
-        >>> generator = Generator(7)
-        >>> first = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.manual_seed(7) is generator, Tensor.rand(2, generator=generator).tolist() == first
-        (True, True)
-        >>> state = generator.get_state()
-        >>> following = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.set_state(state)
-        >>> Tensor.rand(2, generator=generator).tolist() == following
-        True
-        >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
-        True
-        >>> len(generator.spawn(3)), generator.next_key().shape
-        (3, ())
+        OperandError: if the seed is not valid.
+        CaptureError: if no seed is given in a captured function, which would have the same one at
+            each call. >>> generator = Generator(7) >>> first = Tensor.rand(2,
+            generator=generator).tolist() >>> generator.manual_seed(7) is generator, Tensor.rand(2,
+            generator=generator).tolist() == first (True, True) >>> state = generator.get_state()
+            >>> following = Tensor.rand(2, generator=generator).tolist() >>>
+            generator.set_state(state) >>> Tensor.rand(2, generator=generator).tolist() == following
+            True >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
+            True >>> len(generator.spawn(3)), generator.next_key().shape (3, ())
     """
 
     __slots__ = ("__weakref__", "_state")
@@ -98,8 +96,8 @@ class Generator:
         if registry.find_capture() is None and not isinstance(seed, (TensorBase, UOp)):
             self._state = _make_state(_to_word(seed), 0)
             return
-        # A value, no memory that calls would change: a function that makes a generator makes it
-        # anew at each call.
+        # In a capture the state is a value, not memory that calls would update: a function that
+        # makes a generator makes a new one at each call.
         key = (
             _read_seed(seed)
             if isinstance(seed, (TensorBase, UOp))
@@ -116,54 +114,53 @@ class Generator:
 
     @classmethod
     def from_state(cls, state: State) -> Self:
-        """A generator that goes on as another one did when its `get_state` gave this state.
+        """A generator that continues from a state that `get_state` returned.
 
         Raises:
-            OperandError: if `state` is no pair of integers.
+            OperandError: if `state` is not a pair of integers.
         """
-        made = cls.__new__(cls)
-        made._state = _make_state(*_read_state(state))
-        return made
+        generator = cls.__new__(cls)
+        generator._state = _make_state(*_read_state(state))
+        return generator
 
     def manual_seed(self, seed: int) -> Self:
-        """Begin again, with this seed; plans and captured functions that draw from this generator
-        do so too.
+        """Reset to this seed, also for plans and captured functions that sample from this
+        generator.
         """
         self.set_state((_to_word(seed), 0))
         return self
 
     def get_state(self) -> State:
-        """The seed, and how many draws there were."""
+        """The seed, and the number of samplings."""
         check_not_capturing("reads the state of a generator")
         return self._update(None)
 
     def set_state(self, state: State) -> None:
-        """Go on as a generator did when `get_state` gave this state.
+        """Continue from a state that `get_state` returned.
 
         Raises:
-            OperandError: if `state` is no pair of integers.
+            OperandError: if `state` is not a pair of integers.
         """
         check_not_capturing("sets the state of a generator")
         self._update(_read_state(state))
 
     def spawn(self, n: int) -> list[Generator]:
-        """`n` generators with seeds that are drawn from this one: independent of it and of each
-        other.
+        """`n` generators with seeds sampled from this one: independent of it and of each other.
 
         Raises:
-            OperandError: if `n` is no number of generators.
+            OperandError: if `n` is not a non-negative integer.
         """
         check_not_capturing("spawns generators")
         count = _to_count(n)
-        key = _key_of_draw(*self._update(1))
+        key = _compute_key(*self._update(1))
         return [Generator(threefry(i, key)) for i in range(count)]
 
     def next_key(self) -> UOp:
-        """The key of the next draw: 0-d, uint64, in the host's memory."""
+        """The next key: 0-d, uint64, in host memory."""
         if registry.find_capture() is not None:
-            return draw_in_graph(self._state)
-        key = _make_key(_key_of_draw(*self._update(1)))
-        note_draw(key, self._state)
+            return sample_in_graph(self._state)
+        key = _make_key(_compute_key(*self._update(1)))
+        record_sampled_key(key, self._state)
         return key
 
     def __copy__(self) -> Generator:
@@ -176,25 +173,23 @@ class Generator:
         return Generator.from_state, (self.get_state(),)
 
     def _update(self, change: State | int | None) -> State:
-        """The state, which is then set, or counts so many draws more."""
+        """The previous state; the state is then set, or incremented by `change`."""
         return _update(self._state, change)
 
 
-def draw_ahead(state: Cell, n_draws: int) -> UOp:
-    """The state of a generator, in memory of its own, which has made so many draws afterwards: a
-    loop makes them.
-    """
-    words = make_array_node(make_words(*_update(state, n_draws)), may_share=False)
-    note_draws(words, state, n_draws)
+def sample_ahead(state: Cell, n_samples: int) -> UOp:
+    """The state of a generator before `n_samples` keys that a loop samples, in memory of its own."""
+    words = make_array_node(make_words(*_update(state, n_samples)), may_share=False)
+    record_loop_samples(words, state, n_samples)
     return words
 
 
 def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> UOp:
-    """The key of a draw, 0-d and uint64: that of the next draw of a generator, or of the first one
-    with a seed.
+    """The key for sampling, 0-d and uint64: the next key of a generator, or the first key of a
+    seed.
 
     Raises:
-        OperandError: if there are both, or the seed is none.
+        OperandError: if both are given, or the seed is not valid.
     """
     if seed is None:
         if generator is not None and not isinstance(generator, Generator):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -210,8 +205,8 @@ def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> U
 
 
 def default_generator() -> Generator:
-    """What is drawn from where no generator is named; seeded by the operating system until
-    `manual_seed` is called.
+    """Generator that is used if none is given; seeded by the operating system until `manual_seed`
+    is called.
 
     Example:
         >>> from svod_tensor import default_generator, manual_seed
@@ -221,13 +216,13 @@ def default_generator() -> Generator:
     if not _default:
         with _lock:
             if not _default:
-                # A captured function may be the first to draw; this generator outlives it.
+                # From a state: a captured function may sample first; this generator outlives it.
                 _default.append(Generator.from_state((_get_seed(), 0)))
     return _default[0]
 
 
 def manual_seed(seed: int) -> Generator:
-    """Let the default generator begin again with this seed, and return it.
+    """Reset the default generator to this seed, and return it.
 
     Example:
         >>> from svod_tensor import Tensor, manual_seed
@@ -253,8 +248,8 @@ def _get_seed() -> int:
     return int.from_bytes(os.urandom(8), "little")
 
 
-def _key_of_draw(seed: int, number: int) -> int:
-    return threefry((1 << 64) - number, seed) if number else seed
+def _compute_key(seed: int, index: int) -> int:
+    return threefry((1 << 64) - index, seed) if index else seed
 
 
 def _to_word(seed: object) -> int:
@@ -290,12 +285,12 @@ def _read_seed(seed: TensorBase | UOp) -> UOp:
     return node.cast(uint64)
 
 
-def _make_state(seed: int, number: int) -> Cell:
-    return Cell(make_array_node(make_words(seed, number), may_share=False), owns=True)
+def _make_state(seed: int, index: int) -> Cell:
+    return Cell(make_array_node(make_words(seed, index), may_share=False), owns=True)
 
 
 def _update(cell: Cell, change: State | int | None) -> State:
-    """The state, which is then set, or counts so many draws more."""
+    """The previous state; the state is then set, or incremented by `change`."""
     import numpy as np
 
     while True:
@@ -310,16 +305,16 @@ def _update(cell: Cell, change: State | int | None) -> State:
                     registry.wait_if_refused()
                     continue
                 words = buffer.as_numpy()
-                found = int(words[0]), int(words[1])
+                previous = int(words[0]), int(words[1])
                 if change is not None:
                     new = (
-                        (found[0], (found[1] + change) & _MASK)
+                        (previous[0], (previous[1] + change) & _MASK)
                         if isinstance(change, int)
                         else change
                     )
                     words[:] = np.array(new, np.uint64)
                 registry.end_computation(computation)
-                return found
+                return previous
         _realize(cell)
 
 

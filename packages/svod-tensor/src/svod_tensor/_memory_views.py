@@ -1,6 +1,4 @@
-"""Tensors that are parts of memory: its first elements, and its bytes as elements of
-another dtype.
-"""
+"""Views of memory: its leading elements, and its bytes as elements of another dtype."""
 
 from __future__ import annotations
 
@@ -15,10 +13,10 @@ __all__ = ["view_bytes", "view_prefix"]
 
 
 def view_prefix(memory: UOp, sizes: Shape, dtype: DType | None = None) -> UOp:
-    """The first elements of `memory` as a tensor of `sizes`; all of them where every size is known.
+    """The leading elements of `memory` as a tensor of shape `sizes`; all of them if every size is
+    known.
 
-    With a complex `dtype`, its numbers: memory has two floats of each, the real part first.
-    """
+    With a complex `dtype`, its numbers: memory has two floats for each, the real part first."""
     if dtype is not None and dtype.is_complex:
         return make_as_complex(view_prefix(memory, (*sizes, 2)))
     if sizes == memory.shape:
@@ -29,8 +27,8 @@ def view_prefix(memory: UOp, sizes: Shape, dtype: DType | None = None) -> UOp:
 
 
 def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
-    """The bytes of `node` as elements of `dtype`: where they lie if they lie together in memory,
-    else in a copy.
+    """The bytes of `node` as elements of `dtype`: a view if they are contiguous in memory, else a
+    copy.
     """
     memory, begin = _get_part(node)
     if memory is None or (begin * node.dtype.itemsize) % dtype.itemsize:
@@ -42,15 +40,15 @@ def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
 
 
 def _get_part(node: UOp) -> tuple[UOp | None, int]:
-    """The memory of which `node` is a part without gaps, and the element that it begins at."""
+    """The memory that `node` is a contiguous part of, and the index of its first element."""
     begin = 0
     while node.op in (Op.RESHAPE, Op.SHRINK):
         source = node.source
         if node.op is Op.SHRINK:
-            first, end, *others = node.sizes
+            first, end, *inner = node.sizes
             is_whole = all(
                 b == 0 and e == s
-                for b, e, s in zip(others[::2], others[1::2], source.shape[1:], strict=True)
+                for b, e, s in zip(inner[::2], inner[1::2], source.shape[1:], strict=True)
             )
             row = product(source.shape[1:])
             if (

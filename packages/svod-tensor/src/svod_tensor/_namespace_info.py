@@ -1,4 +1,4 @@
-"""What this namespace of the array API standard has: devices, dtypes and capabilities."""
+"""Inspection of the array API namespace: devices, dtypes and capabilities."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NAMES = (
     "complex64",
     "complex128",
 )
-"""Dtypes of the standard. The narrow floats of svod are none of them."""
+"""Dtypes of the standard, without svod's narrow floats."""
 
 _DEFAULTS = {
     "real floating": float,
@@ -36,44 +36,45 @@ _DEFAULTS = {
 
 
 class NamespaceInfo:
-    """What `__array_namespace_info__` gives."""
+    """Result of `__array_namespace_info__`."""
 
     def capabilities(self) -> dict[str, bool | int | None]:
-        """What the standard leaves to libraries: shapes may depend on values, which are computed
-        then; there may be any number of axes."""
+        """Optional capabilities of the standard. Data-dependent shapes are supported: the values
+        are computed when such a function is called. The number of axes is unlimited.
+        """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:
-        """Where tensors are that are made without `device`."""
+        """Device of tensors that are made without `device`."""
         return DEFAULT_DEVICE
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """The dtypes that tensors get where none is named; the same on every `device`."""
+        """Default dtypes by kind; the same on every `device`."""
         _check(device)
-        return {kind: to_dtype(given) for kind, given in _DEFAULTS.items()}
+        return {kind: to_dtype(scalar_type) for kind, scalar_type in _DEFAULTS.items()}
 
     def devices(self) -> tuple[str, ...]:
-        """The first device of each kind that works here; others of a kind have numbers, such as
-        `CPU:1`.
+        """The first device of each kind that works here; further devices of a kind have numbers,
+        such as `CPU:1`.
         """
         return tuple(kind for kind in get_registry().list_kinds() if _is_writable(kind))
 
     def dtypes(self, *, device: str | None = None, kind: Kinds | None = None) -> dict[str, DType]:
-        """The dtypes of the standard that are there, by their names; the same on every `device`.
+        """The supported dtypes of the standard, by name; the same on every `device`.
 
         Args:
             device: the name of a device.
-            kind: which of them, as `isdtype` takes it; by default all.
+            kind: restricts the result, as in `isdtype`; all dtypes by default.
         """
         _check(device)
-        found = {name: dtype for name in _NAMES if (dtype := find_dtype(name)) is not None}
+        supported = {name: dtype for name in _NAMES if (dtype := find_dtype(name)) is not None}
         return {
-            name: dtype for name, dtype in found.items() if kind is None or isdtype(dtype, kind)
+            name: dtype for name, dtype in supported.items() if kind is None or isdtype(dtype, kind)
         }
 
 
 def __array_namespace_info__() -> NamespaceInfo:
-    """What this namespace has: `capabilities()`, `default_device()`, `default_dtypes()`,
+    """Inspection of this namespace: `capabilities()`, `default_device()`, `default_dtypes()`,
     `devices()` and `dtypes()`.
 
     Example:
@@ -93,5 +94,5 @@ def _is_writable(kind: str) -> bool:
     try:
         return get_allocator(kind).is_writable
     except SvodError:
-        # A plugin that does not work here, or a kind whose devices need a name, as files do.
+        # The plugin does not work here, or devices of the kind need a name, as files do.
         return False

@@ -1,8 +1,9 @@
-"""numpy's functions on tensors: those that have a counterpart build a graph, as its method does.
+"""numpy functions on tensors: functions with a counterpart build a graph, as the tensor's method
+does.
 
-`numpy.sin(x)`, `numpy.add(array, x)` and `array + x` come here by `__array_ufunc__`, `numpy.mean(x,
-axis=0)` by `__array_function__`. What numpy fills for the caller (`out=array`) is computed. A
-function, a method of a ufunc or an argument without a counterpart reads the values, and numpy
+`numpy.sin(x)`, `numpy.add(array, x)` and `array + x` arrive through `__array_ufunc__`,
+`numpy.mean(x, axis=0)` through `__array_function__`. A result with an array as `out` is computed at
+once. A function, a ufunc method or an argument without a counterpart reads the values, and numpy
 computes arrays."""
 
 from __future__ import annotations
@@ -33,23 +34,23 @@ Axis: TypeAlias = "int | tuple[int, ...] | None"
 def _is_ufunc(name: str) -> bool:
     import numpy as np
 
-    # numpy's aliases are left out: `numpy.acos` is called `arccos`.
+    # Skip aliases: the `__name__` of `numpy.acos` is `arccos`.
     function = getattr(np, name, None)
     return isinstance(function, np.ufunc) and function.__name__ == name
 
 
 UFUNCS: Final[Mapping[str, str]] = {
     name: name
-    for one in OPERATIONS.values()
-    if one.is_function
-    for name in (one.name, *one.aliases)
+    for operation in OPERATIONS.values()
+    if operation.is_function
+    for name in (operation.name, *operation.aliases)
     if _is_ufunc(name)
 } | {"absolute": "abs", "fabs": "abs"}
-"""A function of numpy on elements, and the method that computes it: the operation of its name."""
+"""Tensor method for each numpy ufunc: the operation of the same name."""
 
-_OF_TWO_RESULTS: Final = frozenset({"divmod", "modf"})
-_COMPUTED_BY_NUMPY: Final = ("where", "initial")
-"""Arguments that methods of tensors do not take."""
+_TWO_RESULTS: Final = frozenset({"divmod", "modf"})
+_FALLBACK_ARGUMENTS: Final = ("where", "initial")
+"""Arguments that tensor methods do not have, so that numpy computes the result."""
 
 _REDUCTIONS: Final = {
     "add": "sum",
@@ -60,53 +61,58 @@ _REDUCTIONS: Final = {
     "logical_or": "any",
 }
 _SCANS: Final = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
-_OF_FLOATS: Final = frozenset(
+_FLOAT_METHODS: Final = frozenset(
     {"div", "atan2", "copysign", "hypot", "logaddexp", "nextafter", "heaviside"}
 )
-"""Methods that take integers as floats, so that a number beside these need not fit them."""
+"""Methods that convert integers to floats, so that a number operand need not fit an integer dtype.
+"""
 
 
 def call_ufunc(
-    owner: Tensor, ufunc: np.ufunc, how: str, inputs: Sequence[Any], kwargs: Mapping[str, Any]
+    owner: Tensor,
+    ufunc: np.ufunc,
+    ufunc_method: str,
+    inputs: Sequence[Any],
+    kwargs: Mapping[str, Any],
 ) -> object:
-    """The result of `__array_ufunc__`: an array of numpy, or several, where there is no
-    counterpart, which reads values.
+    """Result of `__array_ufunc__`; one or more numpy arrays, computed from values, if there is no
+    counterpart.
 
     Args:
         owner: a tensor among the operands.
         ufunc: the function.
-        how: `"__call__"`, or the method of the function that was called.
+        ufunc_method: `"__call__"`, `"reduce"`, `"accumulate"`, `"outer"` or `"at"`.
         inputs: its operands.
         kwargs: its other arguments.
     """
     name = ufunc.__name__
-    given = dict(kwargs)
-    outs = cast("tuple[object, ...]", given.pop("out", ()))
-    if any(_has_its_own(value) for value in (*inputs, *outs)):
+    options = dict(kwargs)
+    outs = cast("tuple[object, ...]", options.pop("out", ()))
+    if any(_overrides_ufuncs(value) for value in (*inputs, *outs)):
         return NotImplemented
-    if not _has_counterpart(ufunc, how, given):
-        return _compute_arrays(ufunc, how, inputs, outs, given)
-    dtype = given.pop("dtype", None)
+    if not _has_counterpart(ufunc, ufunc_method, options):
+        return _compute_arrays(ufunc, ufunc_method, inputs, outs, options)
+    dtype = options.pop("dtype", None)
     if dtype is not None:
         inputs = [
             value if is_scalar(value) else _wrap(owner, value).cast(dtype) for value in inputs
         ]
-    result = _compute(owner, name, how, inputs, given)
+    result = _compute(owner, name, ufunc_method, inputs, options)
     if isinstance(result, tuple):
         return result if not outs else tuple(map(_fill, outs, result))
     return _fill(outs[0], result) if outs else result
 
 
 def _compute(
-    owner: Tensor, name: str, how: str, inputs: Sequence[Any], given: dict[str, Any]
+    owner: Tensor, name: str, ufunc_method: str, inputs: Sequence[Any], given: dict[str, Any]
 ) -> Tensor | tuple[Tensor, ...]:
     method = UFUNCS.get(name)
-    if how == "reduce" and name in _REDUCTIONS:
+    if ufunc_method == "reduce" and name in _REDUCTIONS:
         axis = given.pop("axis", 0)
         return _call(getattr(_wrap(owner, inputs[0]), _REDUCTIONS[name]), (axis,), given)
-    if how == "accumulate" and name in _SCANS:
+    if ufunc_method == "accumulate" and name in _SCANS:
         return _call(getattr(_wrap(owner, inputs[0]), _SCANS[name]), (given.pop("axis", 0),), given)
-    if how == "outer" and method is not None:
+    if ufunc_method == "outer" and method is not None:
         left, right = (_wrap(owner, value) for value in inputs)
         inputs = left.reshape((*left.shape, *(1,) * right.ndim)), right
     if name == "divmod":
@@ -119,40 +125,40 @@ def _compute(
     return _call(_bind(owner, method, inputs), (), given)
 
 
-def _has_counterpart(ufunc: np.ufunc, how: str, given: Mapping[str, Any]) -> bool:
+def _has_counterpart(ufunc: np.ufunc, ufunc_method: str, given: Mapping[str, Any]) -> bool:
     name = ufunc.__name__
-    if any(n in given and not _is_default(n, given[n]) for n in _COMPUTED_BY_NUMPY):
+    if any(n in given and not _is_default(n, given[n]) for n in _FALLBACK_ARGUMENTS):
         return False
-    match how:
+    match ufunc_method:
         case "__call__":
-            return name in UFUNCS or name in _OF_TWO_RESULTS
+            return name in UFUNCS or name in _TWO_RESULTS
         case "reduce":
             return name in _REDUCTIONS
         case "accumulate":
             return name in _SCANS
         case _:
-            return how == "outer" and name in UFUNCS
+            return ufunc_method == "outer" and name in UFUNCS
 
 
 def _compute_arrays(
     ufunc: np.ufunc,
-    how: str,
+    ufunc_method: str,
     inputs: Sequence[Any],
     outs: Sequence[object],
     given: Mapping[str, Any],
 ) -> object:
-    """What numpy computes of the values; tensors that it should write to are assigned to."""
-    if how == "at":
-        target, *others = inputs
+    """Compute with numpy on the values; assign to tensors among the outputs."""
+    if ufunc_method == "at":
+        target, *operands = inputs
         array = _read(target).copy() if isinstance(target, Tensor) else target
-        ufunc.at(array, *(cast("Any", _to_array(value)) for value in others))
+        ufunc.at(array, *(cast("Any", _to_array(value)) for value in operands))
         if isinstance(target, Tensor):
             cast("Any", target)[...] = array
         return None
     named = {name: _to_array(value) for name, value in given.items()}
     if any(out is not None for out in outs):
         named["out"] = tuple(_read(out).copy() if isinstance(out, Tensor) else out for out in outs)
-    result = getattr(ufunc, how)(*map(_to_array, inputs), **named)
+    result = getattr(ufunc, ufunc_method)(*map(_to_array, inputs), **named)
     if not any(isinstance(out, Tensor) for out in outs):
         return result
     results = cast("tuple[object, ...]", result if isinstance(result, tuple) else (result,))
@@ -164,29 +170,31 @@ def _compute_arrays(
 
 
 def _split(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Fractions and integers of `modf`, both with the sign of `x`."""
+    """Fractional and integral parts, both with the sign of `x`, as in `modf`."""
     x = to_float(x)
-    whole = cast("Any", x).trunc()
-    fraction = whole.eq(x).where(0.0, x.sub(whole)).copysign(x)
-    return fraction, whole
+    integral = cast("Any", x).trunc()
+    fraction = integral.eq(x).where(0.0, x.sub(integral)).copysign(x)
+    return fraction, integral
 
 
 def _bind(owner: Tensor, method: str, inputs: Sequence[Any]) -> Callable[..., Tensor]:
-    """The method of the first operand, with the others."""
-    first, *others = inputs
+    """The method of the first operand, bound to the others."""
+    first, *operands = inputs
     if not isinstance(first, Tensor):
         if is_scalar(first) and method != "matmul":
-            # Numbers are weak on either side.
-            other = _wrap(owner, others[0])
-            others[0], first = (promote_to_float if method in _OF_FLOATS else promote)(other, first)
+            # Python numbers are weakly typed on either side.
+            operand = _wrap(owner, operands[0])
+            operands[0], first = (promote_to_float if method in _FLOAT_METHODS else promote)(
+                operand, first
+            )
         else:
             first = _wrap(owner, first)
-    others = [value if is_scalar(value) else _wrap(owner, value) for value in others]
-    return partial(getattr(first, method), *others)
+    operands = [value if is_scalar(value) else _wrap(owner, value) for value in operands]
+    return partial(getattr(first, method), *operands)
 
 
 def _call(function: Callable[..., Tensor], args: Sequence[Any], given: Mapping[str, Any]) -> Tensor:
-    # These say how numpy makes its array.
+    # Layout and casting options of numpy arrays do not apply to tensors.
     ignored = {"casting", "order", "subok", "signature", "copy"}
     kwargs = {
         name: value
@@ -206,7 +214,7 @@ def _is_default(name: str, value: object) -> bool:
     )
 
 
-def _refuse(shown: str, name: str) -> None:
+def _raise_unexpected(shown: str, name: str) -> None:
     raise OperandError(
         operation=shown,
         found=f"the argument {name}",
@@ -215,8 +223,8 @@ def _refuse(shown: str, name: str) -> None:
     )
 
 
-def _has_its_own(value: object) -> bool:
-    """Whether another library says what numpy's functions do to its arrays."""
+def _overrides_ufuncs(value: object) -> bool:
+    """Whether another library overrides numpy's functions for its arrays."""
     import numpy as np
 
     own = getattr(type(value), "__array_ufunc__", np.ndarray.__array_ufunc__)
@@ -236,7 +244,7 @@ def _read(x: Tensor) -> NDArray[np.generic]:
 
 
 def _fill(out: object, result: Tensor) -> object:
-    """Write a result where the caller wants it."""
+    """Write a result to the caller's `out`."""
     import numpy as np
 
     if isinstance(out, np.ndarray):
@@ -253,18 +261,18 @@ def call_function(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> object:
-    """What `__array_function__` gives: an array of numpy where the function has no counterpart,
-    which reads values.
+    """Result of `__array_function__`; a numpy array, computed from values, if the function has no
+    counterpart.
 
     Args:
         owner: a tensor among the arguments.
         function: of numpy.
-        types: of the arguments that say what such functions do to them.
-        args: its arguments by position.
-        kwargs: its arguments by name.
+        types: types of the arguments that implement the protocol.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
 
     Raises:
-        OperandError: if an argument is none that the counterpart takes.
+        OperandError: if the counterpart does not have an argument.
     """
     import numpy as np
 
@@ -276,33 +284,33 @@ def call_function(
         return function(
             *map(_to_array, args), **{name: _to_array(value) for name, value in kwargs.items()}
         )
-    given = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
-    out = given.pop("out", None)
+    options = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
+    out = options.pop("out", None)
     try:
-        bound = signature(counterpart).bind(owner, *args, **given)
+        bound = signature(counterpart).bind(owner, *args, **options)
     except TypeError:
         known = list(signature(counterpart).parameters)
-        surplus = next((n for n in given if n not in known), None)
-        if surplus is None or surplus in _COMPUTED_BY_NUMPY:
-            given |= {} if out is None else {"out": out}
+        surplus = next((n for n in options if n not in known), None)
+        if surplus is None or surplus in _FALLBACK_ARGUMENTS:
+            options |= {} if out is None else {"out": out}
             return function(
                 *map(_to_array, args), **{n: _to_array(value) for n, value in kwargs.items()}
             )
-        _refuse(f"numpy.{name}", surplus)
+        _raise_unexpected(f"numpy.{name}", surplus)
         raise
     result = counterpart(*bound.args, **bound.kwargs)
     return result if out is None else _fill(out, result)
 
 
 def _to_array(value: Any) -> object:
-    """The arrays that numpy takes where tensors stand, in lists and dicts too."""
+    """Replace tensors by arrays, in lists and dicts too."""
     if isinstance(value, Tensor):
         return _read(value)
     if isinstance(value, (list, tuple)):
-        made = map(_to_array, cast("Sequence[object]", value))
-        return list(made) if isinstance(value, list) else tuple(made)
+        arrays = map(_to_array, cast("Sequence[object]", value))
+        return list(arrays) if isinstance(value, list) else tuple(arrays)
     if isinstance(value, dict):
-        return {key: _to_array(one) for key, one in cast("dict[object, object]", value).items()}
+        return {key: _to_array(item) for key, item in cast("dict[object, object]", value).items()}
     return cast("object", value)
 
 
@@ -313,7 +321,7 @@ def _reduce(method: str) -> Callable[..., Tensor]:
     return reduce
 
 
-def _sum_up(method: str) -> Callable[..., Tensor]:
+def _sum_like(method: str) -> Callable[..., Tensor]:
     def reduce(
         owner: Tensor, a: Any, axis: Axis = None, dtype: Any = None, *, keepdims: bool = False
     ) -> Tensor:
@@ -352,8 +360,8 @@ def _scan(method: str) -> Callable[..., Tensor]:
     return scan
 
 
-def _on(method: str) -> Callable[..., Any]:
-    """A method whose arguments behind the tensor are those of numpy's function."""
+def _method(method: str) -> Callable[..., Any]:
+    """A tensor method whose further arguments are numpy's."""
 
     def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(*args, **kwargs)
@@ -361,8 +369,8 @@ def _on(method: str) -> Callable[..., Any]:
     return call
 
 
-def _ask(name: str) -> Callable[..., object]:
-    """A property."""
+def _property(name: str) -> Callable[..., object]:
+    """A property of a tensor."""
 
     def ask(owner: Tensor, a: Any) -> object:
         return getattr(_wrap(owner, a), name)
@@ -370,8 +378,8 @@ def _ask(name: str) -> Callable[..., object]:
     return ask
 
 
-def _of_two(method: str) -> Callable[..., Any]:
-    """A method of a tensor and another one."""
+def _binary_method(method: str) -> Callable[..., Any]:
+    """A method of a tensor with a tensor argument."""
 
     def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), method)(_wrap(owner, b), *args, **kwargs)
@@ -405,7 +413,7 @@ def _dot(owner: Tensor, a: Any, b: Any) -> Tensor:
     x, y = _wrap(owner, a), _wrap(owner, b)
     if x.ndim == 0 or y.ndim == 0:
         return x.mul(y)
-    # The last axis of the first, and the last but one of the second.
+    # Contract the last axis of the first with the second-to-last axis of the second.
     return cast("Any", x).tensordot(y, ((-1,), (-1 if y.ndim == 1 else -2,)))
 
 
@@ -462,12 +470,12 @@ def _full_like(owner: Tensor, a: Any, fill_value: bool | int | float, dtype: Any
 def _norm(
     owner: Tensor, x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False
 ) -> Tensor:
-    one = cast("Any", _wrap(owner, x))
+    tensor = cast("Any", _wrap(owner, x))
     if ord is None:
-        # Of all elements, however many axes they have.
-        return one.norm(axis, keepdims=keepdims)
-    axes = tuple(range(one.ndim)) if axis is None else axis
-    return one.norm(axes, ord=ord, keepdims=keepdims)
+        # Without `ord`, the norm of all elements, as a vector.
+        return tensor.norm(axis, keepdims=keepdims)
+    axes = tuple(range(tensor.ndim)) if axis is None else axis
+    return tensor.norm(axes, ord=ord, keepdims=keepdims)
 
 
 def _einsum(owner: Tensor, formula: str, *operands: Any) -> Tensor:
@@ -482,7 +490,7 @@ def _result_type(_owner: Tensor, *values: Any) -> np.dtype:
     )
 
 
-def _is_all(method: str) -> Callable[..., bool]:
+def _all_of(method: str) -> Callable[..., bool]:
     def call(owner: Tensor, a: Any, b: Any, *args: Any, **kwargs: Any) -> bool:
         return bool(getattr(_wrap(owner, a), method)(b, *args, **kwargs).all().item())
 
@@ -513,11 +521,11 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "nanprod",
         )
     },
-    **{name: _sum_up(name) for name in ("sum", "prod")},
+    **{name: _sum_like(name) for name in ("sum", "prod")},
     **{name: _scan(name) for name in ("cumsum", "cumprod")},
     **{name: _average(name) for name in ("mean", "std", "var", "nanmean", "nanvar", "nanstd")},
     **{
-        name: _on(name)
+        name: _method(name)
         for name in (
             "moveaxis",
             "squeeze",
@@ -537,7 +545,10 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
             "broadcast_to",
         )
     },
-    **{name: _of_two(name) for name in ("take_along_axis", "searchsorted", "isin", "tensordot")},
+    **{
+        name: _binary_method(name)
+        for name in ("take_along_axis", "searchsorted", "isin", "tensordot")
+    },
     **LIBRARIES,
     **SAMPLES,
     "concatenate": _concatenate,
@@ -545,28 +556,29 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "where": _where,
     "transpose": _transpose,
     "permute_dims": _transpose,
-    "swapaxes": _on("transpose"),
+    "swapaxes": _method("transpose"),
     "reshape": _reshape,
     "pad": _pad,
     "sort": _sort,
     "argsort": _argsort,
     "clip": _clip,
-    "around": _on("round"),
+    "around": _method("round"),
     "dot": _dot,
     "outer": _outer,
     "einsum": _einsum,
     "linalg.norm": _norm,
-    "linalg.matmul": _of_two("matmul"),
+    "linalg.matmul": _binary_method("matmul"),
     "zeros_like": _like(0),
     "ones_like": _like(1),
     "full_like": _full_like,
     "empty_like": _like(0),
-    "shape": _ask("shape"),
-    "ndim": _ask("ndim"),
-    "size": _ask("size"),
+    "shape": _property("shape"),
+    "ndim": _property("ndim"),
+    "size": _property("size"),
     "result_type": _result_type,
-    "allclose": _is_all("isclose"),
+    "allclose": _all_of("isclose"),
     "array_equal": _array_equal,
 }
-"""A function of numpy, by its name below that of the package, and what it computes of a tensor (the
-first argument: any of those that it was called with) and of numpy's arguments."""
+"""Counterpart of each numpy function, by its name without the package. The first argument is a
+tensor among the arguments, the others are numpy's.
+"""

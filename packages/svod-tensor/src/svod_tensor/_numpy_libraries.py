@@ -1,5 +1,5 @@
-"""numpy's functions of matrices and Fourier transforms on tensors: those of `svod_tensor.linalg`
-and `svod_tensor.fft`.
+"""numpy's linear algebra and Fourier transforms on tensors, with `svod_tensor.linalg` and
+`svod_tensor.fft`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from svod_tensor.tensor import Tensor
 __all__ = ["LIBRARIES"]
 
 
-def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
+def _matrix_function(name: str, n_operands: int) -> Callable[..., Any]:
     if n_operands == 2:
 
         def call_two(owner: Tensor, a: Any, b: Any) -> Any:
@@ -28,7 +28,7 @@ def _of_matrices(name: str, n_operands: int) -> Callable[..., Any]:
     return call_one
 
 
-def _of_axis(name: str) -> Callable[..., Any]:
+def _axis_function(name: str) -> Callable[..., Any]:
     def call(
         owner: Tensor, a: Any, n: int | None = None, axis: int = -1, norm: str | None = None
     ) -> Any:
@@ -43,10 +43,13 @@ def _get(library: str, name: str) -> Callable[..., Any]:
 
 LIBRARIES: Final[Mapping[str, Callable[..., Any]]] = {
     **{
-        f"linalg.{name}": _of_matrices(name, 1)
+        f"linalg.{name}": _matrix_function(name, 1)
         for name in ("det", "eigvals", "inv", "slogdet", "svdvals")
     },
-    "linalg.solve": _of_matrices("solve", 2),
-    **{f"fft.{name}": _of_axis(name) for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+    "linalg.solve": _matrix_function("solve", 2),
+    **{
+        f"fft.{name}": _axis_function(name)
+        for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
+    },
 }
-"""Each by the name of numpy's function; others read values."""
+"""Counterparts by the name of numpy's function; functions without one read values."""

@@ -1,6 +1,4 @@
-"""numpy's functions of samples on tensors: the arguments of numpy's functions, given to the methods
-that compute the same.
-"""
+"""numpy's statistical functions on tensors, mapped to the tensor methods."""
 
 from __future__ import annotations
 
@@ -35,7 +33,7 @@ def _call_quantile(name: str) -> Callable[..., Tensor]:
     return compute
 
 
-def _call_middle(name: str) -> Callable[..., Tensor]:
+def _call_median(name: str) -> Callable[..., Tensor]:
     def compute(
         owner: Tensor,
         a: Any,
@@ -50,7 +48,7 @@ def _call_middle(name: str) -> Callable[..., Tensor]:
 
 
 def _call(name: str) -> Callable[..., Any]:
-    """A method whose arguments behind the tensor are those of numpy's function."""
+    """A tensor method whose further arguments are numpy's."""
 
     def call(owner: Tensor, a: Any, *args: Any, **kwargs: Any) -> object:
         return getattr(_wrap(owner, a), name)(*args, **kwargs)
@@ -94,7 +92,7 @@ SAMPLES: Final[Mapping[str, Callable[..., Any]]] = {
         name: _call_quantile(name)
         for name in ("quantile", "percentile", "nanquantile", "nanpercentile")
     },
-    **{name: _call_middle(name) for name in ("median", "nanmedian")},
+    **{name: _call_median(name) for name in ("median", "nanmedian")},
     **{
         name: _call(name)
         for name in (
@@ -119,4 +117,4 @@ SAMPLES: Final[Mapping[str, Callable[..., Any]]] = {
     "corrcoef": _corrcoef,
     "histogram": _histogram,
 }
-"""As `FUNCTIONS` of `_numpy_functions`, for functions of samples."""
+"""Like `FUNCTIONS` of `_numpy_functions`, for statistical functions."""

@@ -1,14 +1,14 @@
-"""Which lines of a program, inside which scopes, build the nodes of tensors: what profiles and
-`explain` tell of a kernel.
+"""Origins of nodes: the source lines and scopes that build them, shown for kernels in profiles and
+by `explain`.
 
-    with scope("encoder"), scope("layer3"):     # kernels of what is built here are those of "encoder.layer3"
+    with scope("encoder"), scope("layer3"):     # kernels built here belong to "encoder.layer3"
         x = layer(x)
-    with track_origins():                       # lines alone
+    with track_origins():                       # lines only
         y = x.softmax()
 
-Each operation labels the nodes that it made (`svod_ir.origins`) with the line that called it, or
-the layer that computes it: the innermost one outside svod. `svod_tensor.engine.kernel_origins`
-finds the lines of each kernel."""
+Each operation labels its new nodes (`svod_ir.origins`) with the innermost line outside svod that
+called it, or the line that called the layer. `svod_tensor.engine.kernel_origins` finds the lines of
+each kernel."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_OWN: Final = frozenset(
+_OWN_PACKAGES: Final = frozenset(
     {
         "svod_dtype",
         "svod_ir",
@@ -49,17 +49,15 @@ _OWN: Final = frozenset(
     }
 )
 _LAYERS: Final = "svod_nn"
-"""Its lines are not the program's either: the scope names the layer, and the line is the one that
-calls it.
-"""
+"""Package whose lines are skipped too: the scope names the layer, and the line is its caller's."""
 
 
 @contextmanager
 def track_origins() -> Generator[None]:
-    """Remember, for what this thread builds inside the block, which line builds it.
+    """Record the source line of each node that this thread builds in the block.
 
-    What a kernel was made from is then part of its profile, of the errors about it, and of
-    `svod_tensor.explain`. The variable `SVOD_ORIGINS=1` tracks everything from the start.
+    The lines of a kernel are then part of its profile, of errors about it, and of
+    `svod_tensor.explain`. The variable `SVOD_ORIGINS=1` enables tracking from the start.
 
     Example:
         >>> from svod_tensor import Tensor, track_origins
@@ -75,8 +73,8 @@ def track_origins() -> Generator[None]:
 
 @contextmanager
 def scope(name: str) -> Generator[None]:
-    """Track what this thread builds inside the block, as part of `name`; the names of nested blocks
-    are joined by dots.
+    """Track the nodes that this thread builds in the block as part of `name`; names of nested
+    scopes are joined by dots.
 
     Example:
         >>> from svod_tensor import Tensor, scope
@@ -92,7 +90,7 @@ def scope(name: str) -> Generator[None]:
 
 
 def is_tracking_origins() -> bool:
-    """Whether lines are remembered for what this thread builds now: inside `track_origins` or
+    """Whether lines are recorded for nodes that this thread builds now: inside `track_origins` or
     `scope`, or with `SVOD_ORIGINS=1`.
 
     Example:
@@ -107,7 +105,7 @@ def is_tracking_origins() -> bool:
 @contextmanager
 def _enter(name: str) -> Generator[None]:
     if current_scope.get() is None:
-        _skip_older()
+        _skip_existing_nodes()
     token = current_scope.set(name)
     try:
         yield
@@ -115,17 +113,17 @@ def _enter(name: str) -> Generator[None]:
         current_scope.reset(token)
 
 
-def _skip_older() -> None:
-    """Leave what was built before tracking began without a line: its readers did not build it."""
+def _skip_existing_nodes() -> None:
+    """Mark nodes from before tracking began as having no line: their readers did not build them."""
     from svod_tensor.cells import registry
 
-    for one in registry.iter_live():
-        add_origin(one.node, None)
+    for tensor in registry.iter_live():
+        add_origin(tensor.node, None)
 
 
 def add_line(node: UOp) -> None:
-    """Say that the line which called svod built `node`, and what below it has no origin; where
-    lines are tracked.
+    """Record the line that called svod as the origin of `node`, and of its sources without an
+    origin, if lines are tracked.
     """
     name = current_scope.get()
     if name is not None and needs_origin(node):
@@ -135,24 +133,28 @@ def add_line(node: UOp) -> None:
 
 
 def _find_origin(frame: FrameType | None, name: str) -> Origin | None:
-    """The innermost line outside svod, and the operation on tensors that it led to."""
+    """The innermost line outside svod, and the tensor operation that it called."""
     operation = ""
     while frame is not None:
         module: str = frame.f_globals.get("__name__", "")
         package = module.partition(".")[0]
-        if package in _OWN:
+        if package in _OWN_PACKAGES:
             operation = frame.f_code.co_name
         elif package != _LAYERS:
             code = frame.f_code
             return Origin(
-                code.co_filename, frame.f_lineno, code.co_qualname, _spell(operation), name
+                code.co_filename,
+                frame.f_lineno,
+                code.co_qualname,
+                _get_operation_name(operation),
+                name,
             )
         frame = frame.f_back
     return None
 
 
 def wrap(wrapper: Callable[P, R], function: Callable[P, R]) -> Callable[P, R]:
-    """`wrapper` with the name and documentation of `function`, which it calls; in frames too, where
+    """`wrapper` with the name and documentation of `function`, in stack frames too, where
     operations are recognized.
     """
     update_wrapper(wrapper, function)
@@ -161,7 +163,7 @@ def wrap(wrapper: Callable[P, R], function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def _spell(function: str) -> str:
+def _get_operation_name(function: str) -> str:
     """`__radd__` -> `add`, `__init__` -> `Tensor`."""
     if function == "__init__":
         return "Tensor"

@@ -1,7 +1,7 @@
-"""realize: from tensors to filled buffers, and to plans that fill them again.
+"""realize: compute tensors, and prepare plans that compute them repeatedly.
 
-Decide what to compute (`cells.work`), make its plan and execute it (`engine.compute`), and let the
-tensors stand for what it wrote."""
+Decide what to compute (`cells.work`), make its plan and execute it (`engine.compute`), and bind the
+tensors to the results."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING
 
 from svod_ir import UOp, get_logger
 from svod_runtime import InterruptDelay
-from svod_tensor._draws import draw_again
+from svod_tensor._random_keys import resample_on_execution
 from svod_tensor.cells import overwriting, registry, tables
 from svod_tensor.cells.growth import compute_outgrown, compute_repeated, list_kept
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.work import (
-    Adopted,
+    Replacements,
     Work,
     adopt_outputs,
     get_copies,
-    look_at,
-    results_of,
+    list_results,
+    make_request,
     start_plan,
     start_work,
 )
-from svod_tensor.engine import states
+from svod_tensor.engine import versions
 from svod_tensor.engine.bindings import bind_to_plan
 from svod_tensor.engine.compute import execute, make_plan
 from svod_tensor.engine.known_plans import keep_known_plan
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
     from svod_tensor.cells.cell import Cell, Live
 
-__all__ = ["keep_content", "prepare_tensors", "realize_tensors"]
+__all__ = ["keep_values", "prepare_tensors", "realize_tensors"]
 
 _log = get_logger("tensor")
 
@@ -46,15 +46,16 @@ register_built_in()
 
 
 def realize_tensors(
-    tensors: Sequence[Live], config: PrepareConfig, *, is_apart: bool = False
+    tensors: Sequence[Live], config: PrepareConfig, *, is_segment: bool = False
 ) -> None:
-    """Compute all tensors and cells in one go; what they share is computed once. Nothing is done
-    for realized or empty ones.
+    """Compute all tensors and cells together; common subgraphs are computed once. Realized and
+    empty tensors are skipped.
 
     Args:
-        tensors: what to compute.
+        tensors: the tensors to compute.
         config: how.
-        is_apart: whether the caller tells others of the results, whose graphs write to no memory.
+        is_segment: whether the graphs write no memory and the caller rebinds other graphs to the
+            results.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
@@ -64,7 +65,7 @@ def realize_tensors(
     started = perf_counter()
     if (
         len(tensors) == 1
-        and not is_apart
+        and not is_segment
         and (known := compute_known(tensors[0], config)) is not None
     ):
         _log.info(
@@ -83,7 +84,8 @@ def realize_tensors(
             return
         try:
             plan = make_plan(work.job, config, is_for_once=True)
-            # Ctrl-C between an assignment and the note that it is done would do it twice.
+            # Delay Ctrl-C: between the execution of a write and its commit, the write would happen
+            # twice.
             with InterruptDelay() if work.job.graph.written else nullcontext():
                 prepared = perf_counter()
                 execute(plan)
@@ -95,14 +97,17 @@ def realize_tensors(
                     execute_us=_get_microseconds(prepared),
                 )
                 with registry.lock:
-                    # What another thread gave another value meanwhile is computed again.
+                    # Tensors that got another value from another thread meanwhile are computed
+                    # again.
                     nodes = work.computation.nodes
-                    there = [t for t, *_ in work.wanted if not t.cell.is_given_away]
-                    tensors = [t for t in there if t.node is not nodes[id(t)] and not t.is_realized]
+                    usable = [t for t, *_ in work.requests if not t.cell.is_donated]
+                    tensors = [
+                        t for t in usable if t.node is not nodes[id(t)] and not t.is_realized
+                    ]
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
-                    if not is_apart:
-                        overwriting.settle(
-                            work.job.graph.written, adopted.values, work.versions, adopted.copies
+                    if not is_segment:
+                        overwriting.commit_writes(
+                            work.job.graph.written, adopted.values, work.new_buffers, adopted.copies
                         )
                 if len(work.results) > 1 or not keep_known_plan(work.results[0], plan, config):
                     plan.recycle()
@@ -110,12 +115,12 @@ def realize_tensors(
             registry.end_computation(work.computation)
 
 
-def _compute_grown(cell: Cell) -> None:
+def _compute_outgrown(cell: Cell) -> None:
     """Compute the graph of a new cell if it has outgrown one program."""
     compute_outgrown(cell, realize_tensors)
 
 
-tables.set_look(_compute_grown)
+tables.set_growth_check(_compute_outgrown)
 
 
 def _get_microseconds(start: float) -> int:
@@ -125,34 +130,35 @@ def _get_microseconds(start: float) -> int:
 def prepare_tensors(
     tensors: Sequence[Live], config: PrepareConfig, donated: Collection[UOp] = ()
 ) -> ExecutionPlan:
-    """The plan that computes all tensors, which are wired to its outputs: they read what
-    `plan.execute()` last wrote.
+    """The plan that computes all tensors, which are bound to its outputs: they read the results of
+    the last `plan.execute()`.
 
-    It may overwrite the BUFFERs in `donated`. The outputs are the parts of each tensor in order:
-    one, or one for each shard. Of a tensor that is realized already it is its memory, of one
-    without elements an empty buffer.
+    It may overwrite the BUFFERs in `donated`. The outputs are the shards of each tensor in order.
+    The output of a realized tensor is its memory, of an empty tensor an empty buffer.
 
-    Assignments that the tensors depend on are part of the plan. What reads the old elements and is
-    none of the tensors is computed now.
+    Writes that the tensors depend on are part of the plan. Other readers of the overwritten
+    versions are computed now.
 
     Raises:
         EmptyScheduleError: if no tensor needs computing.
     """
     check_not_capturing("prepares a plan")
-    kept = Adopted({}, {})
+    kept = Replacements({}, {})
     work, order = _start_plan(list(tensors), config, kept)
     try:
         plan = make_plan(work.job._replace(donated=donated), config)
         with registry.lock:
             copies = adopt_outputs(work, plan, order).copies
-            for one in work.wanted:
-                if one.missing and not all(isinstance(s, int) for s in one.node.shape):
-                    # From now on its size is that of the last execution.
-                    one.tensor.adopt(one.tensor.node, bind_to_plan(one.tensor.node, plan.variables))
-            overwriting.settle(
-                states.get_written(*work.results),
+            for request in work.requests:
+                if request.missing and not all(isinstance(s, int) for s in request.node.shape):
+                    # From now on its symbolic size is the size at the plan's last execution.
+                    request.tensor.adopt(
+                        request.tensor.node, bind_to_plan(request.tensor.node, plan.variables)
+                    )
+            overwriting.commit_writes(
+                versions.get_pending_versions(*work.results),
                 kept.values,
-                work.versions,
+                work.new_buffers,
                 {**copies, **kept.copies},
             )
         registry.add_plan(plan)
@@ -162,50 +168,52 @@ def prepare_tensors(
 
 
 def _start_plan(
-    tensors: list[Live], config: PrepareConfig, kept: Adopted
+    tensors: list[Live], config: PrepareConfig, kept: Replacements
 ) -> tuple[Work, list[int]]:
-    """Decide what a plan for `tensors` computes, once all else that reads what it overwrites is
-    computed, which `kept` gets.
+    """Register the computation of a plan for `tensors`, after computing other readers of the
+    versions that it overwrites; add their values to `kept`.
     """
     while True:
         with registry.lock:
             registry.wait_for_capture()
             known = set(map(id, tensors))
-            overtaken = overwriting.list_overtaken(results_of(map(look_at, tensors)))
-            readers = [cell for cell in overtaken if id(cell) not in known]
-            # What stands between two assignments can be computed by the plan alone.
-            tensors += [cell for cell in readers if states.get_written(cell.node)]
-            aside = [cell for cell in readers if not states.get_written(cell.node)]
-            if not aside:
-                draw_again(tensors)
+            hazards = overwriting.list_readers_of_overwritten(
+                list_results(map(make_request, tensors))
+            )
+            readers = [cell for cell in hazards if id(cell) not in known]
+            # A reader between two writes can only be computed by the plan itself.
+            tensors += [cell for cell in readers if versions.get_pending_versions(cell.node)]
+            separate = [cell for cell in readers if not versions.get_pending_versions(cell.node)]
+            if not separate:
+                resample_on_execution(tensors)
                 return start_plan(tensors, config)
-        for cell in aside:
-            _compute_aside(cell, config, kept)
+        for cell in separate:
+            _compute_separately(cell, config, kept)
 
 
-def keep_content(
-    readers: Sequence[Cell], config: PrepareConfig, kept: Adopted | None = None
-) -> Adopted:
-    """Compute what reads memory that is about to be overwritten; return what it became, besides
-    what `kept` has.
+def keep_values(
+    readers: Sequence[Cell], config: PrepareConfig, kept: Replacements | None = None
+) -> Replacements:
+    """Compute readers of memory that is about to be overwritten; return their new nodes, added to
+    `kept`.
     """
     old = [cell.node for cell in readers]
     realize_tensors(readers, config)
-    kept = kept or Adopted({}, {})
+    kept = kept or Replacements({}, {})
     with registry.lock:
         for cell, node in zip(readers, old, strict=True):
-            if cell.is_given_away or not cell.is_realized:
+            if cell.is_donated or not cell.is_realized:
                 continue
-            if states.is_memory(node):
+            if versions.is_memory(node):
                 kept.copies.update(get_copies(node, cell.node))
             else:
                 kept.values[node] = cell.node
     return kept
 
 
-def _compute_aside(cell: Cell, config: PrepareConfig, kept: Adopted) -> None:
-    """Give `cell` its value while graphs that contain it keep computing theirs, at each execution
-    of a plan.
+def _compute_separately(cell: Cell, config: PrepareConfig, kept: Replacements) -> None:
+    """Compute `cell` now, while graphs that contain it still compute its value at each execution of
+    a plan.
     """
     work = start_work([cell], config)
     if work is None:

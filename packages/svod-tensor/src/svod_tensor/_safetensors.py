@@ -132,17 +132,17 @@ def read_safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
         {'step': '7'}
     """
     name = os.path.abspath(str(os.fspath(path)))
-    found = _read_text(name)[0].get("__metadata__", {})
-    if not isinstance(found, dict):
+    raw_metadata = _read_text(name)[0].get("__metadata__", {})
+    if not isinstance(raw_metadata, dict):
         raise SafetensorsError(path=name, problem="its metadata are no object")
-    metadata = cast("dict[str, object]", found)
+    metadata = cast("dict[str, object]", raw_metadata)
     if not all(isinstance(value, str) for value in metadata.values()):
         raise SafetensorsError(path=name, problem="its metadata are no texts")
     return cast("dict[str, str]", metadata)
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
-    """What a file says about its tensors, checked.
+    """Read and check the entries of a file's header.
 
     Raises:
         MissingFileError: if the file is not there.
@@ -195,7 +195,7 @@ def save_safetensors(
     """Write tensors to a file, which appears under its name only when it is complete.
 
     Args:
-        tensors: what is written, by name; they are computed first if need be.
+        tensors: the tensors to write, by name; they are computed first if need be.
         path: of the file; one that is there is replaced.
         metadata: texts by name that `read_safetensors_metadata` finds again.
 
@@ -236,15 +236,15 @@ def save_safetensors(
 
 def _parse(path: str, text: bytes) -> dict[str, object]:
     def check_unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) < len(pairs):
+        entries = dict(pairs)
+        if len(entries) < len(pairs):
             names = [key for key, _ in pairs]
             raise SafetensorsError(
                 path=path,
                 problem="the header names it twice",
                 name=next(n for n in names if names.count(n) > 1),
             )
-        return found
+        return entries
 
     try:
         header: object = json.loads(text.decode("utf-8"), object_pairs_hook=check_unique)

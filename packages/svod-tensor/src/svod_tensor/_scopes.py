@@ -1,4 +1,4 @@
-"""The scope in which a thread builds nodes, where it tracks which lines do."""
+"""Scope of a thread's nodes, while lines are tracked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["current_scope", "leave_scope", "skip_line"]
 
-# None where lines are not tracked, "" outside all scopes.
+# None if lines are not tracked, "" outside all scopes.
 current_scope: Final = ContextVar[str | None](
     "current_scope", default="" if read_origins() else None
 )
@@ -23,7 +23,7 @@ current_scope: Final = ContextVar[str | None](
 
 @contextmanager
 def leave_scope() -> Generator[None]:
-    """Track no lines in the block: what it builds is given others."""
+    """Disable tracking in the block, whose nodes get origins separately."""
     token = current_scope.set(None)
     try:
         yield
@@ -32,6 +32,6 @@ def leave_scope() -> Generator[None]:
 
 
 def skip_line(node: UOp) -> None:
-    """Say that no line built `node`; where lines are tracked."""
+    """Mark `node` as having no line, if lines are tracked."""
     if current_scope.get() is not None:
         add_origin(node, None)

@@ -1,4 +1,4 @@
-"""Rules on shapes and axes that the operations share."""
+"""Shape and axis rules that operations share."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class ElementCount(int):
-    """A number of elements. Who calls it, as PyTorch's `size` is called, learns what to write."""
+    """Number of elements. Calling it, like PyTorch's `size`, raises an error with a hint."""
 
     __slots__ = ()
 
@@ -81,7 +81,7 @@ def _broadcast_pair(left: Shape, right: Shape) -> Shape:
 
 
 def broadcast_node(node: UOp, shape: Shape) -> UOp:
-    """`node` repeated to `shape`; the caller knows that it broadcasts."""
+    """`node` broadcast to `shape`, which the caller has checked."""
     if node.shape == shape:
         return node
     padded = (1,) * (len(shape) - len(node.shape)) + node.shape
@@ -89,11 +89,11 @@ def broadcast_node(node: UOp, shape: Shape) -> UOp:
 
 
 def normalize_axis(operation: str, axis: int, ndim: int) -> int:
-    """`axis` counted from the front.
+    """`axis` as a non-negative number.
 
     Raises:
         AxisError: if there is no such axis.
-        OperandError: if `axis` is no integer.
+        OperandError: if `axis` is not an integer.
     """
     axis = _to_axis(operation, axis)
     if not -ndim <= axis < ndim:
@@ -121,7 +121,7 @@ def _to_integer(operation: str, value: object, expected: str) -> int:
 
 
 def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
-    """`axes` counted from the front; None means all of them.
+    """`axes` as non-negative numbers; None means all of them.
 
     Raises:
         AxisError: if an axis does not exist.
@@ -140,12 +140,12 @@ def normalize_axes(operation: str, axes: Axes, ndim: int) -> tuple[int, ...]:
 
 
 def to_shape(operation: str, sizes: Sequence[SInt | Sequence[SInt]]) -> Shape:
-    """The shape given either as separate sizes or as one sequence of them."""
-    given: Sequence[object] = sizes
-    # A tuple is asked for first, since an abstract class takes longer to answer.
+    """The shape given as separate sizes or as one sequence."""
+    items: Sequence[object] = sizes
+    # `tuple` comes first: `isinstance` with an abstract class is slower.
     if len(sizes) == 1 and isinstance(sizes[0], (tuple, Sequence)):
-        given = cast("Sequence[object]", sizes[0])
-    return tuple([_to_size(operation, size) for size in given])
+        items = cast("Sequence[object]", sizes[0])
+    return tuple([_to_size(operation, size) for size in items])
 
 
 def _to_size(operation: str, size: object) -> SInt:
@@ -155,7 +155,7 @@ def _to_size(operation: str, size: object) -> SInt:
 
 
 def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:
-    """`shape`, all of whose sizes are known.
+    """`shape`, if all its sizes are known.
 
     Raises:
         SymbolicShapeError: if one is symbolic.
@@ -166,12 +166,12 @@ def concrete_shape(operation: str, shape: Shape) -> tuple[int, ...]:
 
 
 def item_count(begin: SInt, end: SInt, step: int) -> SInt:
-    """How many elements a slice takes."""
+    """Number of elements of a slice."""
     return normalize_size((end - begin + abs(step) - 1) // abs(step))
 
 
 def check_within(operation: str, axis: int, found: SInt, low: SInt, high: SInt | None) -> None:
-    """Raise unless `low <= found <= high` for all values of the variables; a `high` of None is no
+    """Raise unless `low <= found <= high` for all values of the variables; None as `high` is no
     limit.
 
     Raises:

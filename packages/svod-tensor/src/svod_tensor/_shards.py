@@ -1,8 +1,8 @@
-"""The parts of a tensor that lies on several devices.
+"""Shards of a tensor on several devices.
 
-A tensor is one node, wherever it lies; what has memory is each of its shards. So whatever computes,
-reads or writes memory takes a tensor apart first, into nodes of one device each: `parts_of`. A
-tensor on one device is its only part."""
+A tensor is one node, wherever it is, but memory belongs to its shards. Code that computes, reads or
+writes memory therefore first splits a tensor into nodes of one device each: `shards_of`. A tensor
+on one device is its only shard."""
 
 from __future__ import annotations
 
@@ -15,75 +15,73 @@ from svod_ir.placement import is_file
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import Shape
 
-__all__ = ["bring_to", "iter_parts", "join_parts", "parts_of", "place_like", "spread"]
+__all__ = ["iter_shards", "join_shards", "move_like", "place_like", "shards_of", "spread"]
 
 
-def parts_of(node: UOp) -> tuple[UOp, ...]:
-    """The shards of a node in the order of its devices, or the node itself where it is on one
-    device.
-    """
+def shards_of(node: UOp) -> tuple[UOp, ...]:
+    """The shards of a node in the order of its devices, or the node itself if it is on one device."""
     if node.op is Op.MULTI:
         return node.source.src
     placement = node.placement
     return spread(node, placement) if isinstance(placement, Sharding) else (node,)
 
 
-def iter_parts(nodes: Iterable[UOp]) -> Iterable[UOp]:
-    """The parts of all nodes, each once, without those that have no elements."""
-    return dict.fromkeys(part for node in nodes for part in parts_of(node) if 0 not in part.shape)
+def iter_shards(nodes: Iterable[UOp]) -> Iterable[UOp]:
+    """The shards of all nodes, each once, without empty ones."""
+    return dict.fromkeys(
+        shard for node in nodes for shard in shards_of(node) if 0 not in shard.shape
+    )
 
 
 def spread(node: UOp, sharding: Sharding) -> tuple[UOp, ...]:
-    """The shards of `node` as `sharding` splits it."""
-    parts = [_part(node, sharding, position) for position in range(len(sharding.devices))]
-    # What is written to a shard is not written to `node`.
+    """The shards of `node` under `sharding`."""
+    shards = [_make_shard(node, sharding, index) for index in range(len(sharding.devices))]
+    # A replicated shard must be a copy: writes to it must not be visible in `node`.
     return tuple(
-        UOp(Op.CONTIGUOUS, part.dtype, (part,)) if part is node else part for part in parts
+        UOp(Op.CONTIGUOUS, shard.dtype, (shard,)) if shard is node else shard for shard in shards
     )
 
 
 def place_like(node: UOp, other: UOp) -> UOp:
-    """`node`, which is on no device, where `other` is, which has its shape."""
+    """`node`, which has no device, placed like `other`, which has the same shape."""
     placement = other.placement
     if isinstance(placement, Sharding):
-        return join_parts(spread(node, placement), placement.axis)
+        return join_shards(spread(node, placement), placement.axis)
     return node if placement is None or is_file(placement) else copy_to_device(node, placement)
 
 
-def bring_to(node: UOp, other: UOp) -> UOp:
-    """`node`, made from the caller's own data, on the device that `other` is on, or on each of its
-    devices.
-    """
+def move_like(node: UOp, other: UOp) -> UOp:
+    """`node`, made from the caller's own data, moved to the device or devices of `other`."""
     placement = other.placement
     if node.placement is None or placement is None or is_file(placement):
         return node
     if isinstance(placement, Sharding):
-        return join_parts(spread(node, placement.replicated), None)
+        return join_shards(spread(node, placement.replicated), None)
     return copy_to_device(node, placement)
 
 
-def join_parts(parts: Sequence[UOp], axis: int | None) -> UOp:
-    """The tensor that consists of these shards."""
-    dtype = parts[0].dtype
-    return UOp(Op.MULTI, dtype, (UOp(Op.MSTACK, dtype, tuple(parts)),), axis)
+def join_shards(shards: Sequence[UOp], axis: int | None) -> UOp:
+    """The tensor with these shards."""
+    dtype = shards[0].dtype
+    return UOp(Op.MULTI, dtype, (UOp(Op.MSTACK, dtype, tuple(shards)),), axis)
 
 
-def _part(node: UOp, sharding: Sharding, position: int) -> UOp:
-    device, axis = sharding.devices[position], sharding.axis
+def _make_shard(node: UOp, sharding: Sharding, index: int) -> UOp:
+    device, axis = sharding.devices[index], sharding.axis
     if axis is None:
-        part = node
+        shard = node
     else:
-        bounds = sharding.bounds(position)
+        bounds = sharding.bounds(index)
         if bounds[0] == bounds[1]:
-            return _nowhere(
+            return _make_empty_shard(
                 node.dtype, tuple(0 if a == axis else s for a, s in enumerate(node.shape)), device
             )
-        part = make_shrink(
+        shard = make_shrink(
             node, [bounds if a == axis else (0, s) for a, s in enumerate(node.shape)]
         )
-    return make_copy(part, device)
+    return make_copy(shard, device)
 
 
-def _nowhere(dtype: DType, shape: Shape, device: str) -> UOp:
+def _make_empty_shard(dtype: DType, shape: Shape, device: str) -> UOp:
     """A shard without elements."""
     return make_copy(make_empty(dtype, shape), device)

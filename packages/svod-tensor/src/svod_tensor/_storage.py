@@ -1,7 +1,6 @@
-"""Between numpy arrays and device buffers.
+"""Transfer between numpy arrays and device buffers.
 
-The only module besides `realize` that touches storage.
-"""
+The only module besides `_realize` that accesses storage."""
 
 from __future__ import annotations
 
@@ -30,16 +29,16 @@ __all__ = [
 ]
 
 _OWN_KINDS: Final = frozenset("biufc")
-"""numpy's letters for dtypes of its own."""
+"""Kind letters of numpy's own dtypes."""
 
 
 def check_device(device: str) -> str:
-    """The canonical name of a device that exists and can be written.
+    """The canonical name of an existing, writable device.
 
     Raises:
-        DeviceNameError: if `device` is no device name.
-        UnknownDeviceError: if nothing provides such a device.
-        ReadOnlyError: if the device is only read, as files on DISK are.
+        DeviceNameError: if `device` is not a device name.
+        UnknownDeviceError: if no plugin provides such a device.
+        ReadOnlyError: if the device is read-only, as files on DISK are.
     """
     name = canonical_device(device)
     if not get_allocator(name).is_writable:
@@ -48,24 +47,24 @@ def check_device(device: str) -> str:
 
 
 def is_shareable(array: NDArray[np.generic]) -> bool:
-    """Whether a kernel can read this array where it is."""
+    """Whether kernels can read this array without a copy."""
     return _find_address(array) is not None
 
 
 def _find_address(array: NDArray[np.generic]) -> int | None:
-    """Where an array is that a kernel can read there."""
+    """The address of an array that kernels can read without a copy, or None."""
     if not (array.flags.c_contiguous and array.dtype.isnative):
         return None
-    # numpy takes three times as long to say where it is; the buffer protocol knows numpy's own
-    # dtypes alone.
+    # `ctypes.data` takes three times as long as the buffer protocol, which only supports numpy's
+    # own dtypes.
     knows = array.dtype.kind in _OWN_KINDS and array.size > 0
     address = locate_host(array) if knows else int(array.ctypes.data)  # pyright: ignore[reportArgumentType]
     return None if address % SHARED_ALIGNMENT else address
 
 
 def find_shared(array: NDArray[np.generic], dtype: DType) -> Buffer | None:
-    """`make_host_buffer` over an array of a native dtype of numpy's own, with elements; None where
-    it has to be copied.
+    """A buffer over a non-empty array of one of numpy's own native dtypes, as of
+    `make_host_buffer`; None if it must be copied.
     """
     if not array.flags.c_contiguous:
         return None
@@ -78,18 +77,15 @@ def find_shared(array: NDArray[np.generic], dtype: DType) -> Buffer | None:
 
 
 def is_plain(dtype: np.dtype[np.generic]) -> bool:
-    """Whether arrays of a dtype have elements as kernels read them, and lend their memory by the
-    buffer protocol.
-    """
+    """Whether kernels can read elements of a dtype, and the buffer protocol supports it."""
     return dtype.kind in _OWN_KINDS and dtype.isnative
 
 
 def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: bool) -> Buffer:
-    """A CPU buffer with the elements of `array`: over the array itself where `is_shareable`, else a
+    """A CPU buffer with the elements of `array`: over the array itself if `is_shareable`, else a
     copy.
 
-    What belongs to the array is never written; a tensor that is assigned to gets a copy first.
-    """
+    Memory of the array is never written; a tensor that is assigned to gets a copy first."""
     if may_share and (address := _find_address(array)) is not None:
         return Buffer.wrap(array, address, array.nbytes, dtype, is_writable=False)
     import numpy as np
@@ -106,32 +102,30 @@ def make_host_buffer(array: NDArray[np.generic], dtype: DType, *, may_share: boo
 
 
 def allocate(device: str, dtype: DType, size: int) -> Buffer:
-    """A buffer on `device`, whose memory comes when it is first needed."""
+    """A buffer on `device`, whose memory is allocated on first use."""
     return Buffer(get_allocator(device), dtype, size)
 
 
 def is_host_memory(device: str) -> bool:
-    """Whether the host may write the memory of a device where it is."""
+    """Whether the host may write a device's memory directly."""
     allocator = get_allocator(device)
     return allocator.is_host_addressable and allocator.is_writable
 
 
 def has_equal_bytes(left: Buffer, right: Buffer) -> bool:
-    """Whether two buffers of one size in memory of the host have the same bytes."""
+    """Whether two buffers of one size in host memory have the same bytes."""
     # numpy compares words eight times as fast as bytes.
     word = next(f"u{width}" for width in (8, 4, 2, 1) if left.nbytes % width == 0)
     return bool((left.as_numpy().view(word) == right.as_numpy().view(word)).all())
 
 
 def reads_files(device: str) -> bool:
-    """Whether kernels of a device read mapped files, and other memory of the host, where
-    they are.
-    """
+    """Whether kernels of a device can read mapped files, and other host memory, directly."""
     return get_allocator(device).is_host_addressable
 
 
 def open_file(device: str, dtype: DType, size: int) -> Buffer:
-    """The bytes of a file behind a DISK device, mapped at once so that an unreadable file is
-    noticed here.
+    """The bytes of a file behind a DISK device, mapped at once so that an unreadable file raises
+    here.
     """
     return Buffer(get_allocator(device), dtype, size).ensure_allocated()

@@ -1,6 +1,4 @@
-"""What a tensor shows of itself: its values where they are in memory, and else that they are not
-computed.
-"""
+"""Text of tensors: values that are in memory, or a note that they are not computed."""
 
 from __future__ import annotations
 
@@ -20,11 +18,11 @@ if TYPE_CHECKING:
 __all__ = ["describe_shape", "find_shape", "format_array", "format_elements"]
 
 _FLOATS: Final = "float32"
-"""What floats that numpy lacks are shown as: all of their values are among its own."""
+"""Dtype in which floats that numpy lacks are shown; it represents all their values."""
 
 
 def find_shape(shape: Shape) -> tuple[int, ...] | None:
-    """The shape that bound variables give; None where one of them is not bound."""
+    """The shape for the bound variables' values; None if a variable is not bound."""
     for s in shape:
         if not isinstance(s, int):
             break
@@ -35,7 +33,7 @@ def find_shape(shape: Shape) -> tuple[int, ...] | None:
 
 
 def describe_shape(shape: Shape) -> str:
-    """A shape, in which a size that depends on variables has its value too: `(n=3, 4)`."""
+    """A shape as text, with the values of symbolic sizes: `(n=3, 4)`."""
     return f"({', '.join(map(_describe, shape))}{',' if len(shape) == 1 else ''})"
 
 
@@ -44,9 +42,7 @@ def _describe(size: SInt) -> str:
 
 
 def format_array(kind: str, array: Array, facts: str) -> str:
-    """The elements as numpy shows them, in the brackets of a call of `kind`, and `facts` behind
-    them.
-    """
+    """The elements as numpy shows them, inside `kind(...)`, followed by `facts`."""
     import numpy as np
 
     opening = f"{kind}("
@@ -57,7 +53,7 @@ def format_array(kind: str, array: Array, facts: str) -> str:
 
 
 def format_elements(array: Array, spec: str) -> str:
-    """The elements, each written by a format specification, in brackets as numpy sets them."""
+    """The elements formatted by a format specification, with numpy's brackets."""
     import numpy as np
 
     def show(value: object) -> str:

@@ -1,10 +1,9 @@
-"""Nested lists, tuples, dicts and Nones of anything, as a flat list of leaves and a structure that
-puts others in place.
+"""Flattening of nested lists, tuples, dicts and None into a list of leaves and a structure that
+rebuilds them.
 
-The items of a list or a tuple come in order, those of a dict in the order of its sorted keys, so
-that two dicts that are equal have their leaves in one order however they were made; what is put
-together has its keys in the first order. None is a container without items. Anything else is a
-leaf."""
+The items of a list or a tuple come in order, the items of a dict in the order of its sorted keys:
+equal dicts have their leaves in the same order. A rebuilt dict has its keys in the original order.
+None is a container without items. Any other value is a leaf."""
 
 from __future__ import annotations
 
@@ -12,18 +11,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
-from svod_tensor.capture.nested import Parts, take_apart
+from svod_tensor.capture.nested import Parts, flatten_one_level
 
 __all__ = ["Difference", "Structure", "flatten"]
 
 
 class Difference(NamedTuple):
-    """Where two structures first differ.
+    """First difference between two structures.
 
     Attributes:
-        path: of the part, such as `['w'][1]`; empty for the whole.
-        left: what it is in the one, such as `tuple of 2`.
-        right: what it is in the other.
+        path: of the item, such as `['w'][1]`; empty for the root.
+        left: description of the item in the left structure, such as `tuple of 2`.
+        right: description of the item in the right structure.
     """
 
     path: str
@@ -33,13 +32,13 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """How leaves are arranged. Equal for values of the same nested types, lengths and keys.
+    """Arrangement of leaves. Equal for values of the same nested types, lengths and keys.
 
     Attributes:
-        kind: what a container of this structure is; None for a leaf.
-        names: how each item is reached from the container, such as `[0]`, `['x']` or `.low`.
-        items: the structure of each.
-        n_leaves: how many there are in all.
+        kind: the kind of container; None for a leaf.
+        names: the path from the container to each item, such as `[0]`, `['x']` or `.low`.
+        items: the structure of each item.
+        n_leaves: the total number of leaves.
     """
 
     kind: tuple[object, ...] | None
@@ -52,7 +51,7 @@ class Structure:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """How each leaf is reached, as it is written in Python behind the name of the whole."""
+        """Path from the root to each leaf, as it is written in Python."""
         if self.kind is None:
             return ("",)
         pairs = zip(self.names, self.items, strict=True)
@@ -62,32 +61,30 @@ class Structure:
         """The nested value with these leaves.
 
         Raises:
-            ValueError: if their number is another.
+            ValueError: if the number of leaves differs.
         """
         if len(leaves) != self.n_leaves:
-            raise ValueError(f"{self.n_leaves} leaves are asked for, not {len(leaves)}: {self}")
-        return self._put_together(iter(leaves))
+            raise ValueError(f"expected {self.n_leaves} leaves, got {len(leaves)}: {self}")
+        return self._unflatten(iter(leaves))
 
     def find_difference(self, other: Structure) -> Difference | None:
-        """The first part that is not of the same kind in another structure; None if they
-        are equal.
-        """
+        """The first item of another kind in another structure; None if they are equal."""
         if (self.kind, self.names) != (other.kind, other.names):
             return Difference("", _describe(self), _describe(other))
         for name, item, its in zip(self.names, self.items, other.items, strict=True):
-            found = item.find_difference(its)
-            if found is not None:
-                return found._replace(path=name + found.path)
+            difference = item.find_difference(its)
+            if difference is not None:
+                return difference._replace(path=name + difference.path)
         return None
 
-    def _put_together(self, leaves: Iterator[object]) -> object:
+    def _unflatten(self, leaves: Iterator[object]) -> object:
         if self.kind is None:
             return next(leaves)
-        made = [item._put_together(leaves) for item in self.items]
-        return None if self._build is None else self._build(made)
+        items = [item._unflatten(leaves) for item in self.items]
+        return None if self._build is None else self._build(items)
 
     def __str__(self) -> str:
-        """The structure as it is written in Python, with `*` for a leaf."""
+        """The structure in Python syntax, with `*` for a leaf."""
         texts = [str(item) for item in self.items]
         match self.kind:
             case None:
@@ -110,7 +107,7 @@ class Structure:
 
 
 def flatten(tree: object) -> tuple[list[object], Structure]:
-    """The leaves of a nested value, and how they are arranged.
+    """The leaves of a nested value, and its structure.
 
     Example:
         >>> leaves, structure = flatten({"w": [1, (2, None)], "b": 3})
@@ -130,37 +127,37 @@ _NONE = Structure((type(None),), n_leaves=0)
 def _flatten(tree: object, leaves: list[object]) -> Structure:
     if tree is None:
         return _NONE
-    parts = take_apart(tree)
-    if parts is None:
+    level = flatten_one_level(tree)
+    if level is None:
         leaves.append(tree)
         return _LEAF
-    if parts.kind[0] is dict:
-        parts = _sort(parts)
-    items = tuple([_flatten(item, leaves) for item in parts.items])
+    if level.kind[0] is dict:
+        level = _sort(level)
+    items = tuple([_flatten(item, leaves) for item in level.items])
     return Structure(
-        parts.kind, parts.names, items, sum(item.n_leaves for item in items), parts.build
+        level.kind, level.names, items, sum(item.n_leaves for item in items), level.build
     )
 
 
-def _sort(parts: Parts) -> Parts:
-    """The parts of a dict in the order of its keys."""
-    # Keys of any type, of which Python says whether they have an order.
-    _, keys = cast("tuple[type, tuple[str, ...]]", parts.kind)
+def _sort(level: Parts) -> Parts:
+    """The items of a dict in the order of its keys."""
+    # Keys may be of any type; Python decides whether they have an order.
+    _, keys = cast("tuple[type, tuple[str, ...]]", level.kind)
     try:
         order = sorted(range(len(keys)), key=lambda position: keys[position])
     except TypeError:
-        # Keys of several types have no order of their own.
-        order = sorted(range(len(keys)), key=lambda position: parts.names[position])
-    places = {position: place for place, position in enumerate(order)}
-    # A structure must not keep the leaves that it was found in.
-    put_together = parts.build
+        # Keys of several types are unordered: sort by their text.
+        order = sorted(range(len(keys)), key=lambda position: level.names[position])
+    index_of = {position: index for index, position in enumerate(order)}
+    # Capture only the function: the structure must not keep the flattened leaves alive.
+    unflatten = level.build
 
-    def build(made: Sequence[object]) -> object:
-        return put_together([made[places[position]] for position in range(len(keys))])
+    def build(items: Sequence[object]) -> object:
+        return unflatten([items[index_of[position]] for position in range(len(keys))])
 
     return Parts(
-        tuple(parts.names[p] for p in order),
-        tuple(parts.items[p] for p in order),
+        tuple(level.names[p] for p in order),
+        tuple(level.items[p] for p in order),
         (dict, tuple(keys[p] for p in order)),
         build,
     )

@@ -1,6 +1,4 @@
-"""Runtime sizes and values: a `Variable` has a name and bounds, and is bound to a value for one
-computation.
-"""
+"""Variables: runtime sizes and values with a name and bounds, bound to a value for one computation."""
 
 from __future__ import annotations
 
@@ -17,10 +15,10 @@ _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
 class Variable:
-    """A size or value that may differ from run to run, between `low` and `high`, both included.
+    """A size or value that may differ between runs, in the closed interval from `low` to `high`.
 
-    The name is an identifier. In one computation it stands for one variable: another one of the
-    same name has the same bounds, and is the same.
+    The name is an identifier. In one computation a name denotes one variable: variables of the same
+    name and bounds are the same.
 
     Example:
         >>> from svod_tensor import Variable
@@ -29,9 +27,9 @@ class Variable:
         64
 
     Raises:
-        VariableNameError: if the name is no identifier, or one that svod uses itself.
-        VariableBoundsError: if the bounds hold no value.
-        OperandError: if a bound is no integer of 64 bits.
+        VariableNameError: if the name is not an identifier, or is reserved.
+        VariableBoundsError: if the bounds are empty.
+        OperandError: if a bound is not a 64-bit integer.
     """
 
     __slots__ = ("high", "low", "name", "uop")
@@ -39,9 +37,9 @@ class Variable:
     def __init__(self, name: str, low: int, high: int) -> None:
         is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not (is_text and name.isascii() and name.isidentifier()):
-            raise VariableNameError(name=name, problem="is no identifier")
+            raise VariableNameError(name=name, problem="is not an identifier")
         if name == CORE_ID or is_counter_name(name):
-            raise VariableNameError(name=name, problem="is one that svod uses itself")
+            raise VariableNameError(name=name, problem="is reserved")
         low, high = _to_bound(low), _to_bound(high)
         if low > high:
             raise VariableBoundsError(name=name, low=low, high=high)
@@ -49,11 +47,11 @@ class Variable:
         self.uop: UOp = UOp.variable(name, low, high)
 
     def bind(self, value: int) -> UOp:
-        """The variable with a value, to be used as a size, in a slice, or as an index.
+        """The variable with a value, for use as a size, in a slice, or as an index.
 
         Raises:
             VariableBoundsError: if `value` is outside the bounds.
-            OperandError: if it is no integer.
+            OperandError: if it is not an integer.
         """
         try:
             value = operator.index(value)
@@ -68,9 +66,7 @@ class Variable:
 
 
 def explain_unbound(value: object) -> str | None:
-    """What to do where a value is wanted and a variable without one was given; None for anything
-    else.
-    """
+    """Hint for an unbound variable where a value is expected; None for any other object."""
     return (
         f"bind the variable to a value, as in {value.name}.bind({value.low})"
         if isinstance(value, Variable)
@@ -80,11 +76,11 @@ def explain_unbound(value: object) -> str | None:
 
 def _to_bound(bound: int) -> int:
     try:
-        found = operator.index(bound)
+        value = operator.index(bound)
     except TypeError:
-        found = None
-    if found is None or not _MIN <= found <= _MAX:
+        value = None
+    if value is None or not _MIN <= value <= _MAX:
         raise OperandError(
             operation="Variable", found=repr(bound), expected="integers of 64 bits as bounds"
         )
-    return found
+    return value

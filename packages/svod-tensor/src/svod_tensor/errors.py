@@ -1,40 +1,40 @@
 """The errors of svod-tensor.
 
 UserError
-├── ArgumentNameError (TypeError)          an argument by a name that an operation does not have
-├── MissingNameError (AttributeError)      a name of another library, for which there is another way
+├── ArgumentNameError (TypeError)          an unexpected keyword argument
+├── MissingNameError (AttributeError)      a missing attribute with a known alternative
 ├── IndexOutOfRangeError (IndexError)
-├── CopyRequiredError (ValueError, BufferError)    elements that must be copied though no copy is allowed
-├── ApiVersionError (ValueError)          a version of the array API standard that is not this one's
-├── PositionError (IndexError)            an index tensor with a position that an axis does not have
+├── CopyRequiredError (ValueError, BufferError)    elements that must be copied although copy=False
+├── ApiVersionError (ValueError)          an unsupported version of the array API standard
+├── PositionError (IndexError)            an index tensor with an out-of-bounds index
 ├── IntegerDivisionError (ZeroDivisionError)
 ├── IndexKindError (IndexError)           an object that cannot index a tensor
 ├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
 ├── RaggedDataError (ValueError)
-├── DataError (TypeError)                 an object that is no tensor data
+├── DataError (TypeError)                 an object that cannot be converted to a tensor
 ├── IntegerOverflowError (OverflowError)
 ├── NonFiniteCastError (ValueError)
 ├── EmptyReductionError (ValueError)
 ├── AmbiguousTruthError (ValueError)
-├── SingleElementError (ValueError)       a number asked of several elements
-├── CalledPropertyError (TypeError)       a property that another library has as a method
+├── SingleElementError (ValueError)       a number requested from a tensor without exactly one element
+├── CalledPropertyError (TypeError)       a call of a property that is a method in another library
 ├── EinsumError (ValueError)
-├── MatrixError (ValueError)              a matrix that a function of linear algebra has no result for
+├── MatrixError (ValueError)              a matrix without a result, such as a singular one
 ├── SymbolicShapeError (ValueError)
-├── SymbolicBoundsError (IndexError)      a position that some values of the variables put outside
-├── ShardError (ValueError)               devices that a tensor cannot be spread over
+├── SymbolicBoundsError (IndexError)      an index that is out of bounds for some values of variables
+├── ShardError (ValueError)               devices that a tensor cannot be sharded over
 ├── AssignmentDtypeError (TypeError)
-├── ResultDtypeError (TypeError)          a result of `x += y` that the dtype of x does not hold
-├── CaptureError (RuntimeError)           a function that cannot run as a plan
-├── StaleCaptureError (RuntimeError)      a captured function's result that is not the plain one's
-├── TraceError (RuntimeError)             a body of a loop that cannot be run before the loop is
-├── DerivativeError (ValueError)          a function whose derivative cannot be asked for so
-├── LoopArgumentError (ValueError)        what a loop or a choice cannot be made of
-├── CarriedValueError (TypeError)         a value that an iteration changes the kind of
-├── BranchError (TypeError)               branches that give values of different kinds
-├── DonationError (ValueError)            memory that cannot be given away
-├── RepeatedWriteError (ValueError)        a write to elements that stand in several places
-├── DonatedTensorError (RuntimeError)     a tensor whose memory was given away
+├── ResultDtypeError (TypeError)          a result of `x += y` that cannot be cast to x's dtype
+├── CaptureError (RuntimeError)           a function that cannot be traced
+├── StaleCaptureError (RuntimeError)      a captured function's result that differs from the plain one's
+├── TraceError (RuntimeError)             a loop body or branch that cannot be traced
+├── DerivativeError (ValueError)          a derivative that is not defined or supported
+├── LoopArgumentError (ValueError)        an invalid argument of a loop or a branch operation
+├── CarriedValueError (TypeError)         a carry whose spec changes in an iteration
+├── BranchError (TypeError)               branches whose results have different specs
+├── DonationError (ValueError)            memory that cannot be donated
+├── RepeatedWriteError (ValueError)        a write to repeated elements
+├── DonatedTensorError (RuntimeError)     a use of a donated tensor
 ├── MissingFileError (FileNotFoundError)
 ├── SafetensorsError (ValueError)
 ├── VariableNameError (ValueError)
@@ -115,13 +115,13 @@ __all__ = [
 
 
 class ArgumentNameError(UserError, TypeError):
-    """An argument by a name that an operation does not have, such as that of another library, or by
-    place where it has one.
+    """An unexpected keyword argument, such as another library's, or a positional argument that must
+    be passed by name or vice versa.
 
     Attributes:
         operation: the name of the operation.
-        given: the name that it does not have; None for arguments by place.
-        expected: the names that it has, or the one that is meant.
+        given: the unexpected name; None for positional arguments.
+        expected: the names of the parameters, or of the intended one.
     """
 
     def __init__(
@@ -137,19 +137,19 @@ class ArgumentNameError(UserError, TypeError):
         self.operation, self.given, self.expected = operation, given, expected
         taken = ", ".join(expected) or "no arguments"
         name = "" if expected == (given,) else f", not as {given}"
-        found = f"{taken} by its place{name}" if is_placed else f"{taken}, not {given}"
+        description = f"{taken} by position{name}" if is_placed else f"{taken}, not {given}"
         if given is None:
-            found = f"{taken} by name alone"
+            description = f"{taken} only by name"
         super().__init__(
-            f"{operation}() takes {found}", hint=hint if call is None else f"write {call}"
+            f"{operation}() takes {description}", hint=hint if call is None else f"write {call}"
         )
 
 
 class MissingNameError(UserError, AttributeError):
-    """A name that another library has and svod does not: the hint says what to write instead.
+    """A missing attribute with a known alternative, which the hint names.
 
     Attributes:
-        owner: what was asked for it, such as `Tensor` or `the module svod_nn`.
+        owner: the object without the attribute, such as `Tensor` or `the module svod_nn`.
         missing: the name.
     """
 
@@ -159,7 +159,7 @@ class MissingNameError(UserError, AttributeError):
 
 
 class CopyRequiredError(UserError, ValueError, BufferError):
-    """Elements that have to be copied, where the caller allows no copy."""
+    """Elements that have to be copied, although the caller passed `copy=False`."""
 
     def __init__(self, *, operation: str, problem: str) -> None:
         self.operation, self.problem = operation, problem
@@ -167,7 +167,7 @@ class CopyRequiredError(UserError, ValueError, BufferError):
 
 
 class ApiVersionError(UserError, ValueError):
-    """A version of the array API standard that this namespace does not follow."""
+    """A version of the array API standard that this namespace does not implement."""
 
     def __init__(self, *, given: object, known: tuple[str, ...]) -> None:
         self.given, self.known = given, known
@@ -177,20 +177,18 @@ class ApiVersionError(UserError, ValueError):
 
 
 class IndexOutOfRangeError(UserError, IndexError):
-    """An index that an axis does not have."""
+    """An index that is out of bounds for its axis."""
 
     def __init__(self, *, index: int, axis: int, size: object) -> None:
         self.index, self.axis, self.size = index, axis, size
         super().__init__(
-            f"index {index} is out of range for axis {axis} with size {size}",
+            f"index {index} is out of bounds for axis {axis} with size {size}",
             hint=f"use {_index_span(size)}",
         )
 
 
 class PositionError(UserError, IndexError):
-    """A position in an index tensor that the axis does not have, found by a plan that checks its
-    operands.
-    """
+    """An out-of-bounds index in an index tensor, found by a plan that checks its operands."""
 
     def __init__(
         self,
@@ -204,31 +202,31 @@ class PositionError(UserError, IndexError):
     ) -> None:
         self.operation, self.position, self.value = operation, position, value
         self.axis, self.size, self.origins = axis, size, tuple(origins)
-        place = f"element {format_shape(position)} of the indices" if position else "the index"
+        element = f"element {format_shape(position)} of the indices" if position else "the index"
         super().__init__(
-            f"{operation}: {place} is {value}, out of range for axis {axis} with size {size}",
+            f"{operation}: {element} is {value}, out of bounds for axis {axis} with size {size}",
             notes=_name_lines(origins),
-            hint=f"use {_index_span(size)}; what was computed means nothing",
+            hint=f"use {_index_span(size)}; the results of this execution are invalid",
         )
 
 
 class IntegerDivisionError(UserError, ZeroDivisionError):
-    """An integer divided by 0, found by a plan that checks its operands."""
+    """An integer division by 0, found by a plan that checks its operands."""
 
     def __init__(
         self, *, operation: str, position: tuple[int, ...], origins: Collection[Origin] = ()
     ) -> None:
         self.operation, self.position, self.origins = operation, position, tuple(origins)
-        place = f"element {format_shape(position)} of the divisor" if position else "the divisor"
+        element = f"element {format_shape(position)} of the divisor" if position else "the divisor"
         super().__init__(
-            f"{operation}: {place} is 0",
+            f"{operation}: {element} is 0",
             notes=_name_lines(origins),
             hint="divide by y.eq(0).where(1, y); without SVOD_CHECK_OPERANDS the result is 0",
         )
 
 
 class IndexKindError(UserError, IndexError):
-    """An object, or a number of objects, that cannot index a tensor."""
+    """An object, or several objects, that cannot index a tensor."""
 
     def __init__(self, *, found: object, problem: str, hint: str | None = None) -> None:
         self.found = found
@@ -265,7 +263,7 @@ _NONE_HINT = "whether there is a tensor at all is `x is None`"
 
 
 class DataError(UserError, TypeError):
-    """An object that tensor data cannot be made from."""
+    """An object that cannot be converted to a tensor."""
 
     def __init__(self, *, found: object, hint: str | None = None) -> None:
         self.found = found
@@ -281,7 +279,7 @@ class DataError(UserError, TypeError):
 
 
 class IntegerOverflowError(UserError, OverflowError):
-    """A Python integer that does not fit the dtype it should take."""
+    """A Python integer that does not fit the target dtype."""
 
     def __init__(self, *, value: int, dtype: object) -> None:
         self.value, self.dtype = value, dtype
@@ -292,18 +290,18 @@ class IntegerOverflowError(UserError, OverflowError):
 
 
 class NonFiniteCastError(UserError, ValueError):
-    """NaN or an infinity given where an integer is stored."""
+    """NaN or an infinity converted to an integer."""
 
     def __init__(self, *, value: float, dtype: object) -> None:
         self.value, self.dtype = value, dtype
         super().__init__(
-            f"{value} has no value of {dtype}",
+            f"cannot convert {value} to {dtype}",
             hint="use a floating-point dtype, or replace the value first",
         )
 
 
 class EmptyReductionError(UserError, ValueError):
-    """A reduction without identity over an axis of size 0."""
+    """A reduction without identity over an empty axis."""
 
     def __init__(self, *, operation: str, shape: tuple[object, ...], axis: int) -> None:
         self.operation, self.shape, self.axis = operation, shape, axis
@@ -311,7 +309,7 @@ class EmptyReductionError(UserError, ValueError):
 
 
 class AmbiguousTruthError(UserError, ValueError):
-    """The truth value of a tensor that does not have exactly one element."""
+    """The truth value of a tensor without exactly one element."""
 
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
@@ -321,7 +319,7 @@ class AmbiguousTruthError(UserError, ValueError):
 
 
 class SingleElementError(UserError, ValueError):
-    """A number asked of a tensor that does not have exactly one element."""
+    """A number requested from a tensor without exactly one element."""
 
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
@@ -352,24 +350,23 @@ class EinsumError(UserError, ValueError):
 
 
 class MatrixError(UserError, ValueError):
-    """A matrix that a function of linear algebra has no result for. It is caught as
-    `numpy.linalg.LinAlgError` too.
+    """A matrix without a result, such as a singular one. It is also caught as
+    `numpy.linalg.LinAlgError`.
 
     Attributes:
         operation: the function.
-        problem: what the matrix is.
-        place: which of several matrices, as an index of the axes in front of the last two; empty
-            where there is one.
+        problem: the property of the matrix that prevents a result.
+        index: index of the matrix in a stack, over the leading axes; empty for a single matrix.
     """
 
-    def __init__(self, *, operation: str, problem: str, place: tuple[int, ...] = ()) -> None:
-        self.operation, self.problem, self.place = operation, problem, place
-        shown = f"matrix {', '.join(map(str, place))}" if place else "the matrix"
+    def __init__(self, *, operation: str, problem: str, index: tuple[int, ...] = ()) -> None:
+        self.operation, self.problem, self.index = operation, problem, index
+        shown = f"matrix {', '.join(map(str, index))}" if index else "the matrix"
         super().__init__(f"{operation}: {shown} {problem}")
 
 
 class SymbolicShapeError(UserError, ValueError):
-    """An operation that needs concrete sizes got a symbolic one."""
+    """A symbolic size where an operation needs a concrete one."""
 
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
@@ -380,10 +377,9 @@ class SymbolicShapeError(UserError, ValueError):
 
 
 class SymbolicBoundsError(UserError, IndexError):
-    """A position or an amount that some values of the variables put outside of what an axis allows.
+    """An index or a size that is out of bounds for some values of the variables.
 
-    `low` and `high` are the limits that it must keep, as sizes.
-    """
+    `low` and `high` are the bounds, as sizes."""
 
     def __init__(
         self, *, operation: str, axis: int, found: SInt, low: SInt, high: SInt | None
@@ -410,9 +406,7 @@ class SymbolicBoundsError(UserError, IndexError):
 
 
 class ShardError(UserError, ValueError):
-    """Devices that a tensor cannot be spread over, or an operation that shards have no joint
-    meaning for.
-    """
+    """Devices that a tensor cannot be sharded over, or an operation that is not defined on shards."""
 
     def __init__(
         self,
@@ -434,7 +428,7 @@ class ShardError(UserError, ValueError):
 
 
 class AssignmentDtypeError(UserError, TypeError):
-    """A tensor assigned to one of another dtype."""
+    """A tensor assigned to a tensor of another dtype."""
 
     def __init__(self, *, target: object, value: object) -> None:
         self.target, self.value = target, value
@@ -462,7 +456,7 @@ class ResultDtypeError(UserError, TypeError):
 
 
 class CaptureError(UserError, RuntimeError):
-    """A function that `jit` cannot turn into a plan."""
+    """A function that `jit` cannot trace."""
 
     def __init__(self, *, function: str, problem: str, hint: str) -> None:
         self.function, self.problem = function, problem
@@ -470,9 +464,7 @@ class CaptureError(UserError, RuntimeError):
 
 
 class StaleCaptureError(UserError, RuntimeError):
-    """A captured function whose result is not that of the plain function, found under
-    `SVOD_CHECK`.
-    """
+    """A captured function whose result differs from the plain function's, found under `SVOD_CHECK`."""
 
     def __init__(self, *, function: str, path: str, result: str, expected: str) -> None:
         self.function, self.path = function, path
@@ -487,7 +479,7 @@ class StaleCaptureError(UserError, RuntimeError):
 
 
 class TraceError(UserError, RuntimeError):
-    """A body of a loop, or a branch, that does what no graph can do."""
+    """A loop body or a branch that cannot be traced."""
 
     def __init__(self, *, operation: str, function: str, problem: str, hint: str) -> None:
         self.operation, self.function, self.problem = operation, function, problem
@@ -495,7 +487,7 @@ class TraceError(UserError, RuntimeError):
 
 
 class DerivativeError(UserError, ValueError):
-    """A derivative that cannot be taken as it was asked for."""
+    """A derivative that is not defined or not supported for these arguments."""
 
     def __init__(self, *, operation: str, problem: str, hint: str | None = None) -> None:
         self.operation, self.problem = operation, problem
@@ -503,7 +495,7 @@ class DerivativeError(UserError, ValueError):
 
 
 class LoopArgumentError(UserError, ValueError):
-    """What a loop or a choice cannot be made of."""
+    """An invalid argument of a loop or a branch operation."""
 
     def __init__(self, *, operation: str, problem: str, hint: str) -> None:
         self.operation, self.problem = operation, problem
@@ -511,9 +503,7 @@ class LoopArgumentError(UserError, ValueError):
 
 
 class CarriedValueError(UserError, TypeError):
-    """A value that is carried from iteration to iteration, of another kind after one than
-    before.
-    """
+    """A carry whose structure, shape, dtype or device changes in an iteration."""
 
     def __init__(self, *, operation: str, path: str, before: str, after: str) -> None:
         self.operation, self.path, self.before, self.after = operation, path, before, after
@@ -527,7 +517,7 @@ class CarriedValueError(UserError, TypeError):
 
 
 class BranchError(UserError, TypeError):
-    """Branches that give values of different kinds."""
+    """Branches whose results differ in structure, shape, dtype or device."""
 
     def __init__(
         self, *, operation: str, path: str, first: str, other: str, branches: tuple[str, str]
@@ -546,7 +536,7 @@ class BranchError(UserError, TypeError):
 
 
 class DonationError(UserError, ValueError):
-    """An argument whose memory a function or a plan cannot have."""
+    """An argument whose memory cannot be donated."""
 
     def __init__(self, *, function: str, argument: str, problem: str, hint: str) -> None:
         self.function, self.argument, self.problem = function, argument, problem
@@ -554,7 +544,7 @@ class DonationError(UserError, ValueError):
 
 
 class RepeatedWriteError(UserError, ValueError):
-    """A write to elements that stand in several places."""
+    """A write to repeated elements, as of an expanded tensor."""
 
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
@@ -566,7 +556,7 @@ class RepeatedWriteError(UserError, ValueError):
 
 
 class DonatedTensorError(UserError, RuntimeError):
-    """A use of a tensor after its memory was given away."""
+    """A use of a tensor after it was donated."""
 
     def __init__(self, *, argument: str, taker: str) -> None:
         self.argument, self.taker = argument, taker
@@ -577,7 +567,7 @@ class DonatedTensorError(UserError, RuntimeError):
 
 
 class MissingFileError(UserError, FileNotFoundError):
-    """A file that a tensor should be read from and that is not there."""
+    """A missing file that a tensor should be read from."""
 
     def __init__(self, *, path: str, problem: str = "does not exist") -> None:
         self.path = path
@@ -601,7 +591,7 @@ class SafetensorsError(UserError, ValueError):
 
 
 class VariableNameError(UserError, ValueError):
-    """A name that a variable cannot have."""
+    """An invalid name of a variable."""
 
     def __init__(self, *, name: object, problem: str) -> None:
         self.name = name
@@ -640,16 +630,16 @@ class BoundsConflictError(UserError, ValueError):
 
     def __init__(self, *, name: str, first: tuple[int, int], second: tuple[int, int]) -> None:
         self.name, self.first, self.second = name, first, second
-        one, other = sorted((first, second))
+        first_bounds, second_bounds = sorted((first, second))
         super().__init__(
-            f"variable {name!r} goes from {one[0]} to {one[1]} and from {other[0]} to {other[1]} in"
+            f"variable {name!r} goes from {first_bounds[0]} to {first_bounds[1]} and from {second_bounds[0]} to {second_bounds[1]} in"
             " one computation",
             hint="use two variables with different names, or one variable for both",
         )
 
 
 class EmptyScheduleError(UserError, ValueError):
-    """Nothing to prepare: every tensor is realized already, or none was given."""
+    """Nothing to prepare: every tensor is realized or empty, or no tensor was passed."""
 
     def __init__(self, *, n_tensors: int) -> None:
         self.n_tensors = n_tensors
@@ -670,12 +660,12 @@ class NoKernelsFoundError(InternalError, ValueError):
 
 
 class DependencyCycleError(InternalError, ValueError):
-    """Kernels that wait for each other."""
+    """Kernels that depend on each other."""
 
     def __init__(self, *, kernels: Sequence[object]) -> None:
         self.kernels = tuple(kernels)
         super().__init__(
-            f"{len(self.kernels)} kernels wait for each other:"
+            f"{len(self.kernels)} kernels depend on each other:"
             f" {', '.join(str(k) for k in self.kernels)}"
         )
 
@@ -689,7 +679,7 @@ class ScheduleError(InternalError, ValueError):
 
 
 class BufferNotFoundError(InternalError, LookupError):
-    """A node that should have a buffer and has none."""
+    """A node without a buffer that should have one."""
 
     def __init__(self, *, node: object) -> None:
         self.node = node
@@ -725,7 +715,7 @@ class ProgramMetadataError(InternalError, ValueError):
 
 
 class ViewBoundsError(InternalError, ValueError):
-    """A view that leaves its base."""
+    """A view that exceeds its base."""
 
     def __init__(
         self,

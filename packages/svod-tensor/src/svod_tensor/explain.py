@@ -1,20 +1,19 @@
-"""Show what becomes of a tensor program: the artifact after each of the fourteen words.
+"""Print the artifacts of a tensor program after each of the fourteen words.
 
     python -m svod_tensor.explain script.py            every artifact
-    python -m svod_tensor.explain script.py lower      only what `lower` made
+    python -m svod_tensor.explain script.py lower      only the artifacts of `lower`
 
-The script is run with its tensors, and whatever it computes, with `realize`, `prepare` or `jit`, is
-explained when it is compiled. Long artifacts are cut after `--lines` lines.
+The script is run with its tensors, and every computation, by `realize`, `prepare` or `jit`, is
+printed when it is compiled. Long artifacts are cut after `--lines` lines.
 
 Example:
     >>> from svod_tensor import PrepareConfig, Tensor
     >>> from svod_tensor.explain import Artifact, explain
-    >>> found = list(explain([Tensor([1.0, 2.0]) + 1], PrepareConfig()))
-    >>> all(isinstance(artifact, Artifact) for artifact in found)
+    >>> artifacts = list(explain([Tensor([1.0, 2.0]) + 1], PrepareConfig()))
+    >>> all(isinstance(artifact, Artifact) for artifact in artifacts)
     True
-    >>> [artifact.word for artifact in found][:4]
-    ['build', 'rangeify', 'kernelize', 'preschedule']
-"""
+    >>> [artifact.word for artifact in artifacts][:4]
+    ['build', 'rangeify', 'kernelize', 'preschedule']"""
 
 from __future__ import annotations
 
@@ -44,12 +43,12 @@ if TYPE_CHECKING:
 __all__ = ["WORDS", "Artifact", "explain", "main"]
 
 _BROKEN_PIPE: Final = 141
-"""128 and the number of SIGPIPE, as shells report it."""
+"""Exit status 128 plus the number of SIGPIPE, as shells report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """What one word made, as text; `subject` says of what: the whole graph, or one kernel."""
+    """Text of the artifact of one word; `subject` is the graph or the kernel that it belongs to."""
 
     word: str
     subject: str
@@ -59,26 +58,25 @@ class Artifact:
 def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Iterator[Artifact]:
     """The artifacts of computing `tensors`, in the order in which they are made.
 
-    Nothing is taken from the caches of schedules and kernels, and the tensors stay as they are.
-    """
+    The caches of schedules and kernels are not used, and the tensors are not realized."""
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
     from svod_tensor.options import resolve_config
 
     resolved = resolve_config(config)
-    found: list[Artifact] = []
-    with observing(_make_observer(found.append)):
-        # A node that no tensor stands for.
+    artifacts: list[Artifact] = []
+    with observing(_make_observer(artifacts.append)):
+        # New nodes, so that the tensors are not bound to the results.
         nodes = [UOp(Op.CONTIGUOUS, t.dtype, (t.uop,)) for t in tensors]
         make_plan(make_job(nodes, resolved), resolved)
-    yield from found
+    yield from artifacts
 
 
 def _make_observer(show: Callable[[Artifact], None]) -> Observer:
     def observe(word: str, subject: str, artifact: object) -> None:
         show(Artifact(word, subject, _SHOW[word](artifact)))
         if isinstance(artifact, ExecutionPlan):
-            # What it runs each time is known now.
+            # The operations of each execution are known now.
             show(Artifact("execute", subject, _SHOW["execute"](artifact)))
 
     return observe
@@ -97,10 +95,10 @@ def _show_optimized(kernel: OptimizedKernel) -> str:
 def _show_pre_schedule(pre: PreSchedule) -> str:
     lines: list[str] = []
     for item in pre.items:
-        what = "kernel" if item.body is None else "loop"
-        after = [pre.first + number for number in item.dependencies]
+        kind = "kernel" if item.body is None else "loop"
+        after = [pre.first + id_ for id_ in item.dependencies]
         lines.append(
-            f"{what} {pre.first + item.id} on {[_number(m) for m in item.memory]} after {after}"
+            f"{kind} {pre.first + item.id} on {[_format_memory(m) for m in item.memory]} after {after}"
         )
         if item.body is not None:
             lines.append(indent(_show_pre_schedule(item.body), "    "))
@@ -108,28 +106,26 @@ def _show_pre_schedule(pre: PreSchedule) -> str:
         f"run {pre.first + i.kernel_id}" + (f" with {dict(i.fixedvars)}" if i.fixedvars else "")
         for i in pre.invocations
     ]
-    return "\n".join([*lines, *runs, f"outputs {[_number(o) for o in pre.outputs]}"])
+    return "\n".join([*lines, *runs, f"outputs {[_format_memory(o) for o in pre.outputs]}"])
 
 
-def _number(node: UOp) -> str:
+def _format_memory(node: UOp) -> str:
     return f"{node.op.name} {node.arg.slot if node.op is Op.PARAM else node.arg.id}"
 
 
 def _show_schedule(schedule: Schedule) -> str:
     lines: list[str] = []
     for item in schedule.items:
-        what = "kernel" if item.body is None else "loop"
+        kind = "kernel" if item.body is None else "loop"
         memory = dict(zip(item.buffer_ids, item.buffers, strict=True))
-        lines.append(f"{what} {item.kernel_id}: {memory}{_show_lines(item.origins)}")
+        lines.append(f"{kind} {item.kernel_id}: {memory}{_show_lines(item.origins)}")
         if item.body is not None:
             lines.append(indent(_show_schedule(item.body), "    "))
     return "\n".join([*lines, f"outputs {list(schedule.output_ids)}"])
 
 
 def _show_lines(origins: Sequence[Origin]) -> str:
-    """Where a kernel comes from; the first is not always what matters most, so that all are
-    named.
-    """
+    """The source lines of a kernel; all of them, since the first is not always the most relevant."""
     return "".join(f"\n    from {o}" + (f" in {o.scope}" if o.scope else "") for o in origins)
 
 
@@ -204,12 +200,12 @@ WORDS: Final = tuple(_SHOW)
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
-    """Run a script and write the artifacts of all that it computes."""
+    """Run a script and write the artifacts of its computations."""
     parser = argparse.ArgumentParser(
         prog="python -m svod_tensor.explain",
         description="Show the artifact after each step.",
         epilog=(
-            "How long each kernel takes says plan.profile() of x.prepare() or f.plans()[0];"
+            "For the time of each kernel, call plan.profile() of x.prepare() or f.plans()[0];"
             " plan.profile().save_trace('step.json') writes a trace for chrome://tracing or"
             " ui.perfetto.dev."
         ),
@@ -220,32 +216,32 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         nargs="*",
         default=[],
         metavar="word",
-        help=f"what to show: {', '.join(WORDS)}; by default everything",
+        help=f"words to show: {', '.join(WORDS)}; all by default",
     )
     parser.add_argument(
-        "--lines", type=int, default=60, help="show at most so many lines of an artifact (0: all)"
+        "--lines", type=int, default=60, help="maximum number of lines of an artifact (0: no limit)"
     )
-    given = parser.parse_args(arguments)
-    unknown = [word for word in given.words if word not in WORDS]
+    options = parser.parse_args(arguments)
+    unknown = [word for word in options.words if word not in WORDS]
     if unknown:
         parser.error(f"{unknown[0]!r} is no step; use {', '.join(WORDS)}")
     target = out or sys.stdout
     try:
         _run_observed(
-            given.script,
-            lambda artifact: _write(artifact, given.words or WORDS, given.lines, target),
+            options.script,
+            lambda artifact: _write(artifact, options.words or WORDS, options.lines, target),
         )
         target.flush()
     except BrokenPipeError:
-        # The reader, `head` perhaps, has seen enough. What is buffered must not be written when
-        # Python ends.
+        # The reader, `head` for example, closed the pipe. Redirect stdout, so that Python does not
+        # flush buffered output at exit and fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     return 0
 
 
 def _run_observed(script: str, show: Callable[[Artifact], None]) -> None:
-    """Run `script`; explain each computation when it happens."""
+    """Run `script` and show each computation when it happens."""
     from svod_tensor._origins import track_origins
 
     with track_origins(), observing(_make_observer(show)):
@@ -257,8 +253,8 @@ def _write(artifact: Artifact, words: Sequence[str], n_lines: int, out: TextIO) 
         return
     lines = artifact.text.rstrip("\n").split("\n")
     cut = lines[:n_lines] if n_lines else lines
-    number = WORDS.index(artifact.word) + 1
-    out.write(f"== {number:2} {artifact.word}: {artifact.subject}\n")
+    position = WORDS.index(artifact.word) + 1
+    out.write(f"== {position:2} {artifact.word}: {artifact.subject}\n")
     out.writelines(f"{line}\n" for line in cut)
     if len(cut) < len(lines):
         out.write(f"... {len(lines) - len(cut)} more lines\n")

@@ -1,12 +1,12 @@
-"""How tensors are prepared, and what the environment may say about it: the only reader of the
-environment in svod-tensor.
+"""Options of preparation, from arguments and the environment; the only module of svod-tensor that
+reads the environment.
 
 Example:
     >>> from svod_tensor import PrepareConfig
     >>> from svod_tensor.options import get_config, resolve_config, using_optimizer
     >>> PrepareConfig.from_env() == get_config(), resolve_config(None) == get_config()
     (True, True)
-    >>> PrepareConfig().find_backend("CPU") is None  # that of the environment
+    >>> PrepareConfig().find_backend("CPU") is None  # the environment's
     True
     >>> from svod_schedule import OptimizerConfig
     >>> with using_optimizer(OptimizerConfig(strategy="none")):
@@ -53,14 +53,14 @@ __all__ = [
 FloatCheck: TypeAlias = Literal["off", "nan", "inf"]
 OPT_CACHE_MAX: Final = 4096
 HOST_DEVICE: Final = "CPU"
-"""The device whose memory is the host's."""
+"""Device whose memory is host memory."""
 
 T = TypeVar("T", bound=str)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrepareConfig:
-    """How one computation is prepared; a field that the caller sets wins over the environment.
+    """Options of a computation; a field that the caller sets takes precedence over the environment.
 
     Raises:
         ConfigError: if opts are to be searched with passes that are not the compiler's own.
@@ -73,8 +73,8 @@ class PrepareConfig:
     Attributes:
         opts: the `Opt`s for every kernel, the empty tuple meaning none; None leaves them to
             `optimizer`.
-        optimizer: who chooses the opts otherwise, from the environment as
-            `OptimizerConfig.from_env` reads it.
+        optimizer: options of the search or heuristics that choose opts otherwise, by default from
+            `OptimizerConfig.from_env`.
         memory_planner: how intermediates share memory (`SVOD_MEMORY_PLANNER`): `arena` packs them
             into one block for each device, `remap` reuses whole buffers, `disabled` gives each its
             own.
@@ -85,19 +85,19 @@ class PrepareConfig:
             variables.
         backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU;
             None leaves it to the device (`SVOD_<KIND>_BACKEND`).
-        use_tuned: whether kernels get the opts that an earlier search or `svod_tensor.tune` found
-            for them, where `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
+        use_tuned: whether kernels use opts from an earlier search or `svod_tensor.tune`, if
+            `optimizer` has the strategy `heuristic` (`SVOD_TUNED`, on).
         passes: a table of passes, as `svod_schedule.pipeline.PIPELINES.with_pass` makes it; None
             means the compiler's own passes. Kernels made by other tables are cached only in this
             process, and do not use tuned opts.
-        check_operands: whether executing raises an error for a position out of range in an index
-            tensor, or an integer divided by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is 0.
-            It costs one more kernel for each such operation.
-        check_floats: what is an error if a kernel makes it from arguments without it
+        check_operands: whether executing raises an error for an out-of-bounds index in an index
+            tensor, or an integer division by 0 (`SVOD_CHECK_OPERANDS=1`); otherwise the result is
+            0. It costs one more kernel for each such operation.
+        check_floats: raise if a kernel produces NaN from arguments without NaN
             (`SVOD_CHECK_FLOATS`): `nan`, or `inf` for infinities too; `off` for neither. Kernels
             then run one by one, and their arguments and results are checked in the host's memory,
             which is slow.
-        fingerprint: names the fields that a compiled kernel depends on.
+        fingerprint: key of the fields that a compiled kernel depends on.
     """
 
     opts: tuple[Opt, ...] | None = None
@@ -113,10 +113,10 @@ class PrepareConfig:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
-        """The configuration that the environment asks for.
+        """The configuration of the environment.
 
         Raises:
-            OptionError: if a variable has a value that it does not take.
+            OptionError: if a variable has an invalid value.
         """
         env = os.environ if environment is None else environment
         return PrepareConfig(
@@ -142,7 +142,7 @@ class PrepareConfig:
 
     @property
     def fixed_opts(self) -> tuple[Opt, ...] | None:
-        """The opts that every kernel gets, None where they are chosen for each."""
+        """The opts of every kernel; None if they are chosen for each kernel."""
         return () if self.opts is None and self.optimizer.strategy == "none" else self.opts
 
     @property
@@ -152,8 +152,8 @@ class PrepareConfig:
 
     @property
     def is_tuned(self) -> bool:
-        """Whether what earlier searches found is used."""
-        # What a search found may use tensor cores.
+        """Whether results of earlier searches are used."""
+        # Tuned opts may use tensor cores.
         is_wanted = (
             self.use_tuned
             and self.optimizer.strategy == "heuristic"
@@ -171,7 +171,7 @@ class PrepareConfig:
         return chosen if self.backend is None else f"{chosen}, backend {self.backend}"
 
     def find_backend(self, device: str) -> str | None:
-        """The backend that is asked for on a device, None where that is left to the device."""
+        """The backend that is configured for a device; None to leave it to the device."""
         if self.backend is None:
             return None
         kind, dot, name = self.backend.rpartition(".")
@@ -179,15 +179,15 @@ class PrepareConfig:
 
 
 _read_config: Final = cache_by_environment(PrepareConfig.from_env, os.environ)
-"""`PrepareConfig.from_env`, read anew only when the environment has changed."""
+"""`PrepareConfig.from_env`, cached until the environment changes."""
 
 _optimizers: Final[list[OptimizerConfig]] = []
 
 
 @contextmanager
 def using_optimizer(optimizer: OptimizerConfig) -> Generator[None]:
-    """Let `optimizer` choose opts in all threads where no configuration is given, instead of what
-    the environment says.
+    """Use `optimizer` instead of the environment's in all threads, for calls without a
+    configuration.
     """
     _optimizers.append(optimizer)
     try:
@@ -197,25 +197,25 @@ def using_optimizer(optimizer: OptimizerConfig) -> Generator[None]:
 
 
 def get_config() -> PrepareConfig:
-    """What holds where no configuration is given.
+    """The configuration for calls without one.
 
     Raises:
-        OptionError: if a variable of the environment has a value that it does not take.
+        OptionError: if an environment variable has an invalid value.
     """
     config = _read_config()
     return replace(config, optimizer=_optimizers[-1]) if _optimizers else config
 
 
 AnyConfig: TypeAlias = PrepareConfig | OptimizerConfig
-"""What a caller may give as a configuration."""
+"""Configuration argument of a call."""
 
 
 def resolve_config(config: AnyConfig | None) -> PrepareConfig:
-    """What a caller asks for, None meaning what the environment does; an `OptimizerConfig` leaves
-    the rest to that.
+    """The configuration for an argument: None means the environment's; an `OptimizerConfig`
+    replaces only that part of it.
 
     Raises:
-        ConfigError: if it is something else.
+        ConfigError: if it is anything else.
     """
     if config is None:
         return get_config()
@@ -229,11 +229,11 @@ def resolve_config(config: AnyConfig | None) -> PrepareConfig:
 
 
 def read_origins(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether the lines that build tensors are tracked from the start (`SVOD_ORIGINS`); read when
-    svod_tensor is imported.
+    """Whether source lines are recorded from the start (`SVOD_ORIGINS`); read when svod_tensor is
+    imported.
 
     Raises:
-        OptionError: if the variable has a value that it does not take.
+        OptionError: if the variable has an invalid value.
     """
     return read_switch(
         os.environ if environment is None else environment, "SVOD_ORIGINS", default=False
@@ -241,11 +241,10 @@ def read_origins(environment: Mapping[str, str] | None = None) -> bool:
 
 
 def read_device(environment: Mapping[str, str] | None = None) -> str:
-    """The device of tensors that are made without naming one (`SVOD_DEVICE`); read when svod_tensor
-    is imported.
+    """The default device of new tensors (`SVOD_DEVICE`); read when svod_tensor is imported.
 
     Raises:
-        OptionError: if the variable names no device.
+        OptionError: if the variable is not a device name.
     """
     value = (os.environ if environment is None else environment).get(
         "SVOD_DEVICE", ""
@@ -253,13 +252,13 @@ def read_device(environment: Mapping[str, str] | None = None) -> str:
     try:
         return str(parse_device_name(value))
     except DeviceNameError as error:
-        expected = "the name of a device, as OPENCL or CPU:1"
+        expected = "a device name, such as OPENCL or CPU:1"
         raise OptionError(variable="SVOD_DEVICE", value=value, expected=expected) from error
 
 
 def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
-    """How many kernels the cache holds (`SVOD_OPT_CACHE_MAX`); anything but a positive integer
-    means 4096, with a warning.
+    """Maximum number of cached kernels (`SVOD_OPT_CACHE_MAX`); an invalid value means 4096, with a
+    warning.
     """
     value = (
         (os.environ if environment is None else environment).get("SVOD_OPT_CACHE_MAX", "").strip()
@@ -268,7 +267,7 @@ def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
         return OPT_CACHE_MAX
     if not value.isdecimal() or int(value) == 0:
         warnings.warn(
-            f"SVOD_OPT_CACHE_MAX is {value!r}, which is no positive integer; {OPT_CACHE_MAX} is"
+            f"SVOD_OPT_CACHE_MAX must be a positive integer, got {value!r}; {OPT_CACHE_MAX} is"
             " used",
             stacklevel=2,
         )
@@ -277,7 +276,7 @@ def read_opt_cache_max(environment: Mapping[str, str] | None = None) -> int:
 
 
 def _read_planner(environment: Mapping[str, str]) -> PlannerMode:
-    # Which takes a while to import, and is not needed to build graphs.
+    # Imported late: it is slow to import and not needed to build graphs.
     from svod_runtime import PlannerMode
 
     return _read_choice(environment, "SVOD_MEMORY_PLANNER", "arena", get_args(PlannerMode))
@@ -298,4 +297,4 @@ def _read_choice(
 
 
 DEFAULT_DEVICE: Final = read_device()
-"""Where a caller's data goes, and what is on no device when it is computed by itself."""
+"""Device of tensors made without `device`, and of computations whose inputs have no device."""

@@ -1,6 +1,4 @@
-"""`Tensor`: computing the results of operations, which `svod_tensor.ops` attaches to its base as
-methods.
-"""
+"""`Tensor`: methods that compute; `svod_tensor.ops` attaches the operations to its base class."""
 
 from __future__ import annotations
 
@@ -18,11 +16,11 @@ __all__ = ["Tensor"]
 
 
 class Tensor(Methods):
-    """An n-dimensional array whose values are computed when they are asked for.
+    """An n-dimensional array that is computed lazily, when its values are read.
 
-    Operations build a graph. `realize`, or anything that reads values (`numpy`, `item`, `tolist`,
-    `bool(x)`), compiles the graph into kernels and runs them; `prepare` gives the compiled plan, to
-    be run many times.
+    Operations build a graph. `realize`, or any method that reads values (`numpy`, `item`, `tolist`,
+    `bool(x)`), compiles the graph into kernels and runs them; `prepare` returns the compiled plan,
+    to be run many times.
 
     Example:
         >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
@@ -33,11 +31,11 @@ class Tensor(Methods):
     __slots__ = ()
 
     def realize(self) -> Self:
-        """Compute this tensor now, and return it. Other tensors whose graphs contain it then read
-        its buffer.
+        """Compute this tensor now, and return it. Other tensors that depend on it then read its
+        buffer.
 
         Raises:
-            CaptureError: if a function is captured just now.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> x = (Tensor([1, 2]) * 2).realize()
@@ -50,11 +48,11 @@ class Tensor(Methods):
         """`realize` with a configuration.
 
         Args:
-            config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for that of
-                the environment.
+            config: a `PrepareConfig`, an `OptimizerConfig` as a part of one, or None for the
+                environment's.
 
         Raises:
-            ConfigError: if it is no configuration.
+            ConfigError: if it is not a configuration.
 
         Example:
             >>> from svod_tensor import PrepareConfig
@@ -66,7 +64,7 @@ class Tensor(Methods):
 
     @classmethod
     def realize_batch(cls, tensors: Iterable[Tensor]) -> None:
-        """Compute several `tensors` together, what they share only once.
+        """Compute several `tensors` together; common subgraphs are computed once.
 
         Example:
             >>> x = Tensor([1, 2]) * 2
@@ -82,7 +80,7 @@ class Tensor(Methods):
         """`realize_batch` of `tensors` with a configuration, `config`, as `realize_with` takes it.
 
         Raises:
-            ConfigError: if it is no configuration.
+            ConfigError: if it is not a configuration.
 
         Example:
             >>> x = Tensor([1, 2]) * 2
@@ -95,16 +93,17 @@ class Tensor(Methods):
         realize_tensors([t.content for t in tensors], _config_resolver()(config))
 
     def prepare(self, *, donate: Iterable[Tensor] = ()) -> ExecutionPlan:
-        """The plan that computes this tensor, which reads what `plan.execute()` last wrote.
+        """The plan that computes this tensor, which then reads the result of the last
+        `plan.execute()`.
 
         Args:
-            donate: tensors whose memory the plan may overwrite, with results too. They cannot be
-                used any more, and each execution but the first needs new content for them by
+            donate: tensors whose memory the plan may overwrite, also with results. They can no
+                longer be used, and each execution after the first needs new buffers for them by
                 `plan.replace_buffer`.
 
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.
-            DonationError: if a donated tensor has no memory that can be given away.
+            DonationError: if a donated tensor has no memory that can be donated.
 
         Example:
             >>> x = Tensor([1.0, 2.0]) * 2
@@ -125,7 +124,7 @@ class Tensor(Methods):
             donate: as `prepare` takes it.
 
         Raises:
-            ConfigError: if it is no configuration.
+            ConfigError: if it is not a configuration.
 
         Example:
             >>> from svod_tensor import PrepareConfig
@@ -140,19 +139,17 @@ class Tensor(Methods):
     def prepare_batch(
         cls, tensors: Iterable[Tensor], *, donate: Iterable[Tensor] = ()
     ) -> ExecutionPlan:
-        """One plan for several tensors, with an output for each of them, in order; for a sharded
-        one, one for each shard.
+        """One plan for several tensors, with an output for each tensor or shard, in order.
 
-        Equal tensors have outputs of their own too; only a tensor that is given twice has one
-        buffer. The output of a tensor that is realized already is its memory, that of a tensor
-        without elements an empty buffer.
+        Equal tensors have separate outputs; only a tensor that is passed twice has one buffer. The
+        output of a realized tensor is its memory, of an empty tensor an empty buffer.
 
         Args:
-            tensors: what the plan computes.
+            tensors: the tensors to compute.
             donate: as `prepare` takes it.
 
         Raises:
-            EmptyScheduleError: if there is nothing to compute.
+            EmptyScheduleError: if every tensor is realized or empty.
 
         Example:
             >>> x, y = Tensor([1.0]) * 2, Tensor([1.0]) * 3
@@ -169,12 +166,12 @@ class Tensor(Methods):
         """`prepare_batch` with a configuration.
 
         Args:
-            tensors: what the plan computes.
+            tensors: the tensors to compute.
             config: as `realize_with` takes it.
             donate: as `prepare` takes it.
 
         Raises:
-            ConfigError: if it is no configuration.
+            ConfigError: if it is not a configuration.
 
         Example:
             >>> x = Tensor([1.0]) * 2

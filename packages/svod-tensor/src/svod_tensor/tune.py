@@ -1,13 +1,13 @@
-"""Search the kernels of a script, and keep what is found for its later runs.
+"""Search opts for the kernels of a script, and store them for its later runs.
 
     python -m svod_tensor.tune script.py [arguments]
-    python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches, whatever there is to search
+    python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches in total
 
-The script runs as it always does, except that each new kernel is searched before it is used. With
-`--seconds` it is searched after the script has ended: the kernels that do the most work come first
-and get the most time, those that make a network's first weights last. A table says at the end what
-that gained. A later run of the script, without this, finds the same kernels (`SVOD_TUNED=0` turns
-that off). A search that is interrupted is gone on with by the next one.
+The script runs normally, except that each new kernel is searched before it is used. With
+`--seconds`, searches run after the script has ended: the kernels that do the most work come first
+and get the most time, kernels that initialize weights last. A table at the end shows the gains.
+Later runs of the script use the stored opts (`SVOD_TUNED=0` disables that). An interrupted search
+is resumed by the next one.
 
 Example:
     >>> import io
@@ -40,8 +40,8 @@ __all__ = ["main", "searching"]
 
 _NAMES: Final = (
     "The name of a kernel is r for one that reduces and E for any other, then a letter for the kind"
-    " and the size of each of its loops: small u is unrolled over outputs, r over what is added up,"
-    " R is a loop over that, L one over outputs, t one over threads."
+    " and the size of each of its loops: small u is unrolled over outputs, r over reductions,"
+    " R is a loop over reductions, L over outputs, t over threads."
 )
 
 
@@ -53,36 +53,36 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         epilog=_NAMES,
     )
     parser.add_argument(
-        "--width", type=int, help="how many candidates each round keeps (SVOD_BEAM, 4)"
+        "--width", type=int, help="number of candidates kept in each round (SVOD_BEAM, 4)"
     )
     parser.add_argument(
         "--seconds",
         type=_read_seconds,
-        help="about so long for all searches of the script together",
+        help="approximate time for all searches of the script together",
     )
     parser.add_argument(
-        "--kernel-seconds", type=float, help="the most time for one kernel (BEAM_TIMEOUT, 60)"
+        "--kernel-seconds", type=float, help="maximum time for one kernel (BEAM_TIMEOUT, 60)"
     )
     parser.add_argument(
-        "--plan-seconds", type=float, help="the most time for one plan (BEAM_PLAN_TIMEOUT, 600)"
+        "--plan-seconds", type=float, help="maximum time for one plan (BEAM_PLAN_TIMEOUT, 600)"
     )
-    parser.add_argument("--again", action="store_true", help="search what was searched before too")
+    parser.add_argument("--again", action="store_true", help="repeat finished searches")
     parser.add_argument("script", help="a Python file that computes tensors")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="what the script is given")
-    given = parser.parse_args(arguments)
+    parser.add_argument("arguments", nargs=argparse.REMAINDER, help="arguments of the script")
+    options = parser.parse_args(arguments)
     search = read_search(
-        width=given.width,
-        kernel_seconds=given.kernel_seconds,
-        plan_seconds=given.plan_seconds,
-        ignore_cache=given.again,
+        width=options.width,
+        kernel_seconds=options.kernel_seconds,
+        plan_seconds=options.plan_seconds,
+        ignore_cache=options.again,
     )
     try:
         with searching(
-            out or sys.stdout, search, seconds=given.seconds, at_end=given.seconds is not None
+            out or sys.stdout, search, seconds=options.seconds, at_end=options.seconds is not None
         ):
-            _run(given.script, given.arguments)
+            _run(options.script, options.arguments)
     except KeyboardInterrupt:
-        sys.stderr.write("interrupted; what was found so far is kept\n")
+        sys.stderr.write("interrupted; results so far are stored\n")
         return 130
     return 0
 
@@ -95,15 +95,15 @@ def searching(
     seconds: float | None = None,
     at_end: bool = False,
 ) -> Generator[None]:
-    """Search each new kernel that is prepared in the block, show how that goes, and write a table
-    at its end.
+    """Search each new kernel that is prepared in the block, show the progress, and write a table at
+    its end.
 
     Args:
-        out: where the table is written; what goes on is shown on the standard error.
-        search: how to search; by default as the environment says.
-        seconds: about so long for all searches together.
-        at_end: search at the end of the block, for plans that are made later; the kernels that do
-            the most work come first, of whatever plan they are.
+        out: where the table is written; progress is shown on the standard error.
+        search: how to search; by default the environment's configuration.
+        seconds: approximate time for all searches together.
+        at_end: search at the end of the block, for plans that are made later; the kernels of all
+            plans are searched in order of decreasing work.
     """
     search = (
         read_search(width=None, kernel_seconds=None, plan_seconds=None)
@@ -139,9 +139,9 @@ def _run(script: str, arguments: Sequence[str]) -> None:
 
 
 def _write_table(observer: Observed, out: TextIO) -> None:
-    # The same kernel may be part of several plans.
+    # A kernel may be part of several plans.
     tuned = list({(t.name, t.device, t.opts): t for t in observer.tuned}.values())
-    out.write(format_table(tuned) + "\n" if tuned else "no kernel was searched to the end\n")
+    out.write(format_table(tuned) + "\n" if tuned else "no search was completed\n")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,11 @@ Terms:
 
 - **Signature**: all of a call's arguments except for the elements of tensors and the values of
   variables: dtypes, shapes and devices, the structure of trees, numbers, texts, and the identity of
-  other objects (`signature`, `keys`, `nested`).
-- **Placeholder**: a tensor that stands for an argument while the function is traced.
-- **Capture**: the record of one trace: tensors that the function reads and writes without getting
-  them as arguments, and tensors that it makes (`cells.recording.Capture`).
+  other objects (`signature`, `keys`, `nested`). It is the cache key of a plan.
+- **Placeholder**: a tensor that represents an argument while the function is traced.
+- **Capture**: the record of one trace: existing tensors that the function reads and writes without
+  getting them as arguments, and tensors that it creates (`cells.recording.Capture`).
+- **Held tensor**: a tensor that the function uses without getting it as an argument.
 - **Outside value**: a global, a closure variable, an attribute or an item that the code can read
   besides its arguments. Static analysis of the bytecode finds them (`access_paths`,
   `outside_values`).
@@ -19,8 +20,8 @@ Terms:
 Invariants:
 
 1. A call returns what the plain function would return now. Where a guard fails, the function is
-   traced again; what no guard sees is listed in the guide to `jit`, and `SVOD_CHECK=1` compares it
-   (`checking`).
+   traced again. Changes that no guard detects are listed in the guide to `jit`; `SVOD_CHECK=1`
+   compares results with the plain function (`checking`).
 2. A trace leaves no placeholder behind. A tensor made of placeholders that outlives the trace is an
    error (`function_plan._check_leaks`).
 3. A plan keeps no argument alive. It refers weakly to arguments that are known by their identity,
@@ -33,21 +34,20 @@ Invariants:
 Locks: `JitFunction._capturing` is held while a function is traced, `JitFunction._lock` while its
 table of plans changes, `Captured.lock` while memory that outlives the call is written. `_capturing`
 is taken before `_lock`, and both `_capturing` and `Captured.lock` before `cells.tables.lock`.
-Finalizers of arguments never wait for a lock (`JitFunction.note_lost`).
+Finalizers of arguments never wait for a lock (`JitFunction.on_owner_death`).
 
 The life of one captured call, `f(x)`:
 
-1. `function.JitFunction.__call__` tries `quick.QuickCall.run`: same specs of the arguments as in the
-   call before, guards hold. It looks at each argument once, takes memory for the results, and runs
-   the plan with the addresses of this call (`svod_runtime`'s `execute_direct`).
+1. `function.JitFunction.__call__` tries the fast path, `quick.QuickCall.run`: same specs of the
+   arguments as in the call before, guards hold. It checks each argument once, allocates the
+   results, and runs the plan with the addresses of this call (`svod_runtime`'s `execute_direct`).
 2. Otherwise `signature.read_arguments` makes the key, and `JitFunction._find` looks for a plan whose
    guards hold.
-3. If there is none, `function_plan.make_captured` traces the function. `outside_values` lists what
-   the code can read; `_Replacer` replaces tensors by placeholders; the function runs within
-   `_start_capture`; `_list_recipes` says for each result which graph, argument or held tensor it is;
-   and `_finish` makes the plan with `engine.compute.make_plan`.
+3. If there is none, `function_plan.make_captured` traces the function. `outside_values` lists the
+   values that the code can read; `_PlaceholderMap` replaces tensors by placeholders; the function
+   runs within `_start_capture`; `_list_recipes` maps each result to a graph, argument or held
+   tensor; and `_build_captured` makes the plan with `engine.compute.make_plan`.
 4. `calls.Captured.run` computes arguments that are pending, binds their buffers, executes the plan,
-   and records writes: arguments that the function writes get the new version (`cells.overwriting`).
+   and commits writes: arguments that the function writes get the new version (`cells.overwriting`).
 5. `recipes.Results.make` builds the results on the buffers that the plan filled. Calls without
-   writes and variables skip nodes and graphs altogether (`direct.DirectCall`).
-"""
+   writes and variables skip nodes and graphs altogether (`direct.DirectCall`)."""

@@ -97,7 +97,7 @@ _NO_CONSTANT: Final = object()
 
 
 def analyze_code(code: CodeType) -> CodeAccess:
-    """Return the accesses of a code object; they are computed once for each."""
+    """Return the accesses of a code object, which are cached."""
     access = _known.get(code)
     if access is None:
         access = _known[code] = _Scan(code).run()
@@ -216,8 +216,8 @@ class _Scan:
         )
 
     def _store_update(self, name: str, value: object) -> None:
-        """Drop the read of an augmented assignment: a value that is only updated decides
-        nothing.
+        """Drop the read of an augmented assignment: a value that is only updated has no effect on
+        the trace.
         """
         self.is_update = False
         for index in range(len(self.reads) - 1, -1, -1):
@@ -242,7 +242,7 @@ class _Scan:
             self.below, self.constant = None, _NO_CONSTANT
 
     def _merge(self, nested: CodeAccess) -> None:
-        """Add the accesses of a function that is defined in this one."""
+        """Add the accesses of a function that is defined in this function."""
         self.access.attributes |= nested.attributes
         self.access.imports |= nested.imports
         self.access.is_dynamic |= nested.is_dynamic

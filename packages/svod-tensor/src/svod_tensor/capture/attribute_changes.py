@@ -1,9 +1,9 @@
-"""Count of attribute changes of observed classes, so that one comparison tells whether any object
-of theirs has changed.
+"""Counter of attribute changes of observed classes: one comparison tells whether any of their
+objects has changed.
 
-A captured function that reads a network has hundreds of attributes to compare before each call. The
-network's class counts each change of an attribute instead: as long as the count is the same, none
-of them has changed."""
+A captured function that reads a network would have hundreds of attributes to compare before each
+call. Instead, the network's class counts each change of an attribute: while the count is unchanged,
+so are all attributes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class _Changes:
     """Changes of attributes of observed objects.
 
     Attributes:
-        last: the number of the last one.
+        last: the index of the last change.
     """
 
     __slots__ = ("_next", "last")
@@ -29,8 +29,8 @@ class _Changes:
         self.last, self._next = 0, count(1).__next__
 
     def add(self) -> None:
-        """Count a change, which the caller has made: a thread that sees the number sees the new
-        value too.
+        """Count a change that the caller has made already: a thread that sees the new count then
+        sees the new value too.
         """
         self.last = self._next()
 

@@ -1,5 +1,5 @@
-"""A captured function with one signature: its plan, and how arguments and results are wired
-to it.
+"""Calls of a captured function with one signature: its plan, and the binding of arguments and
+results.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from svod_device import Buffer, OutOfMemoryError, get_allocator
 from svod_ir import Op, UOp
 from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import parts_of
+from svod_tensor._shards import shards_of
 from svod_tensor.capture.dependencies import Dependency, Guards, find_changed
 from svod_tensor.capture.direct import DirectCall
 from svod_tensor.capture.donation import (
     Donated,
     check_distinct,
+    ensure_own_memory,
     find_base_of,
-    get_memory,
-    give_away,
-    take_own,
+    get_donated_memory,
+    invalidate_donated,
 )
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import overwriting, registry, tables
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.bindings import collect_bindings
 from svod_tensor.tensor import Tensor
 
@@ -39,21 +39,29 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan, Lending
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["Captured", "Home", "Input", "QuickWay", "Watched", "iter_symbolic", "list_storages"]
+__all__ = [
+    "Captured",
+    "FastPath",
+    "HeldMemory",
+    "Input",
+    "Watched",
+    "iter_symbolic",
+    "list_storages",
+]
 
 
 @dataclass(slots=True)
 class Input:
-    """An input of the plan.
+    """Input of a plan.
 
     Attributes:
-        position: among the tensors and variables of a call.
-        memory: the BUFFER that stood for it.
-        argument: what messages call it.
-        is_donated: whether its memory is given away.
-        index: in the plan, if that uses it.
+        position: index among the tensors and variables of a call.
+        memory: its placeholder BUFFER.
+        argument: its name in messages.
+        is_donated: whether its memory is donated.
+        index: in the plan, if the plan uses it.
         is_written: whether the plan assigns to it.
-        part: which of the shards of the argument it is.
+        shard: index of its shard in the argument.
     """
 
     position: int
@@ -62,25 +70,24 @@ class Input:
     is_donated: bool
     index: int | None = None
     is_written: bool = False
-    part: int = 0
+    shard: int = 0
 
 
 class Watched(NamedTuple):
-    """A tensor without memory of its own that a function holds, and what it was when it became part
-    of a plan.
-    """
+    """Held tensor without memory of its own, and its node when it became part of a plan."""
 
     cell: weakref.ref[Cell]
     node: UOp
 
 
-class Home(NamedTuple):
-    """Memory of a tensor that a function holds, which is in its plan.
+class HeldMemory(NamedTuple):
+    """Memory of a held tensor that a plan uses.
 
     Attributes:
-        cell: the tensor's.
-        storages: where it was when it became part of the plan, in order of its shards.
-        is_kept: whether its memory must be no array's: the plan writes it, or results are on it.
+        cell: the tensor's cell.
+        storages: the storages at the capture, in the order of the shards.
+        is_kept: whether the memory must not be lent to an array: the plan writes it, or results are
+            on it.
     """
 
     cell: weakref.ref[Cell]
@@ -89,9 +96,9 @@ class Home(NamedTuple):
 
     @property
     def has_moved(self) -> bool:
-        """Whether the tensor is somewhere else now, or an array shows what must be no array's."""
+        """True if the tensor is in other memory now, or lent to an array although it must not be."""
         cell = self.cell()
-        if cell is None or cell.is_given_away:
+        if cell is None or cell.is_donated:
             return False
         return (self.is_kept and cell.find_array() is not None) or list_storages(
             cell
@@ -99,65 +106,65 @@ class Home(NamedTuple):
 
 
 def list_storages(cell: Cell) -> tuple[int, ...]:
-    """The storages of a cell that is memory, also after assignments."""
+    """The storages of a cell that is memory, before or after pending writes."""
     memory = cell.memory
     if memory is not None:
         return (memory.storage_id,)
-    buffers = map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    buffers = map(memory_nodes.find_buffer, versions.iter_memories(cell.node))
     return tuple([buffer.storage_id for buffer in buffers if buffer is not None])
 
 
-class QuickWay(Protocol):
-    """How calls go that are like one that was made before (`capture.quick`)."""
+class FastPath(Protocol):
+    """Fast path for calls with the same specs as an earlier call (`capture.quick`)."""
 
     @property
     def captured(self) -> Captured:
-        """The plan and what it depends on."""
+        """The plan with its guards."""
         ...
 
     @property
     def lending(self) -> Lending:
-        """What it lends the plan at each call."""
+        """The buffers that each call lends the plan."""
         ...
 
     def run(self, args: Sequence[object]) -> object:
-        """The results, or that nothing was done."""
+        """Return the results, or `UNUSUAL` if nothing was done."""
         ...
 
 
 @dataclass(slots=True)
 class Captured:
-    """One signature's plan.
+    """Plan of one signature.
 
     Attributes:
         name: of the function.
-        plan: what computes the results; None if there is nothing to compute.
+        plan: computes the results; None without computation.
         inputs: the arguments that have memory.
-        outputs: the memory of each result that the plan computes, with the index of its buffer.
-        results: over the memory of inputs and of outputs.
-        build: arranges results as the function did.
+        outputs: the placeholder of each result that the plan computes, with the index of its
+            buffer.
+        results: built on the memory of inputs and outputs.
+        build: arranges results in the tree that the function returned.
         written: the memory that the plan assigns to.
-        held: the buffers that the plan uses besides inputs and outputs, by what messages call them.
+        held: the buffers that the plan uses besides inputs and outputs, by their names in messages.
         bound: the bound variables that the function uses without getting them as arguments.
         lock: held while memory that outlives a call is written, and while a plan is added.
-        plans: the plan, and its forks for threads that found it at work.
-        max_plans: how many there may be, each with memory of its own for intermediates; 0 until
-            somebody asks.
-        last_call: the number of the function's last call with this signature.
-        takes_memory: whether it writes memory of arguments, or of tensors that the function holds.
-        watched: what of the plan is only right as long as these are what they were.
-        homes: the memory of tensors that the function holds, which is theirs as long as no array or
-            other tensor keeps it.
+        plans: the plan, and its forks for concurrent calls.
+        max_plans: maximum number of plans, each with memory of its own for intermediates; 0 until
+            it is first needed.
+        last_call: the index of the function's last call with this signature.
+        takes_memory: whether a call writes memory of arguments or held tensors.
+        watched: held tensors that must be unchanged for the plan to be valid.
+        held_memory: memory of held tensors, which must not have moved for the plan to be valid.
         dependencies: the Python values for which the plan is valid.
-        guards: checks of these values before each call; None where there is none.
-        held_written: the cells of tensors that the function holds and assigns to.
-        direct: how most calls go; None where no call can.
-        quick: how calls go that are like the one before; None until there was one that can.
-        is_checked: whether results are compared with those of the plain function.
-        last_seen: the number of the last assignment to anything before this plan last looked for
-            some to what it holds.
-        owners: weak references to the arguments that are known by their identity; once one is gone,
-            the plan is for no call.
+        guards: checks of these values before each call; None without dependencies.
+        held_written: the cells of held tensors that the function assigns to.
+        direct: how most calls run; None if no call can be direct.
+        quick: the fast path; None until a call was made that it can serve.
+        is_checked: whether results are compared with the results of the plain function.
+        last_write_id: the last write id when this plan last searched for pending writes to held
+            tensors.
+        owners: weak references to the arguments that are known by their identity; once one is dead,
+            no call can use the plan.
     """
 
     name: str
@@ -179,24 +186,24 @@ class Captured:
     has_variables: bool | None = None
     takes_memory: bool = False
     watched: Sequence[Watched] = ()
-    homes: Sequence[Home] = ()
+    held_memory: Sequence[HeldMemory] = ()
     dependencies: Sequence[Dependency] = ()
     guards: Guards | None = None
     held_written: Sequence[weakref.ref[Cell]] = ()
     direct: DirectCall | None = None
-    quick: QuickWay | None = None
+    quick: FastPath | None = None
     is_checked: bool = False
-    last_seen: int = 0
+    last_write_id: int = 0
     owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:
-        self.takes_memory = bool(self.written) or any(given.is_donated for given in self.inputs)
+        self.takes_memory = bool(self.written) or any(input_.is_donated for input_ in self.inputs)
         if self.plan is not None:
             self.plans.append(self.plan)
 
     @property
     def n_quick_calls(self) -> int:
-        """How many calls went quickly, which are not among `n_calls`."""
+        """Number of fast-path calls, which are not among `n_calls`."""
         return 0 if self.quick is None else self.quick.lending.n_executions
 
     @property
@@ -205,30 +212,30 @@ class Captured:
 
     @property
     def holds_tensors(self) -> bool:
-        """Whether it uses memory of tensors that are no arguments."""
-        return bool(self.held or self.homes)
+        """Whether the plan uses memory of tensors that are not arguments."""
+        return bool(self.held or self.held_memory)
 
     @property
     def can_change(self) -> bool:
-        """Whether it depends on anything but its arguments, so that a call must see whether it
+        """Whether the plan depends on more than its arguments, so that a call must check
         `is_current`.
         """
-        return bool(self.watched or self.homes or self.guards)
+        return bool(self.watched or self.held_memory or self.guards)
 
     @property
     def is_current(self) -> bool:
-        """Whether the Python values, and the tensors that are in the plan, are what they were."""
+        """True if the Python values and held tensors are as they were at the capture."""
         return not self._has_moved and (self.guards is None or self.guards.hold())
 
     @property
     def has_lost_owner(self) -> bool:
-        """Whether an argument that every call has is gone."""
+        """True if an argument that every call needs no longer exists."""
         return any(owner() is None for owner in self.owners)
 
     @property
     def has_expired(self) -> bool:
-        """Whether it is right for no call any more: a tensor that is computed in the plan, or an
-        object, is another one now.
+        """True if no later call can use the plan: a tensor that it contains, or an object, was
+        replaced.
         """
         return self._has_moved or any(
             not d.may_return and not d.is_current for d in self.dependencies
@@ -236,27 +243,27 @@ class Captured:
 
     @property
     def _has_moved(self) -> bool:
-        """Whether a tensor that is computed in the plan is another one now, or one that it reads is
-        in other memory.
+        """True if a tensor that the plan contains has another node, or one that it reads is in
+        other memory.
         """
         if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
             return True
-        return self.last_seen != tables.get_last_number() and any(
-            home.has_moved for home in self.homes
+        return self.last_write_id != tables.get_last_write_id() and any(
+            home.has_moved for home in self.held_memory
         )
 
     def describe_change(self) -> str | None:
-        """Which Python value is not what it was."""
+        """Describe the first Python value that has changed; None if none has."""
         changed = find_changed(self.dependencies)
         return None if changed is None else changed.describe()
 
-    def has_aliases(self, given: Sequence[Tensor | UOp]) -> bool:
-        """Whether what is written is given, or held, under two names, which a plan takes for two
-        things.
+    def has_aliases(self, inputs: Sequence[Tensor | UOp]) -> bool:
+        """True if a written tensor is passed or held under two names, which the plan would treat as
+        two tensors.
         """
         if not self.written:
             return False
-        cells = [id(value.content.cell) for value in given if isinstance(value, Tensor)]
+        cells = [id(value.content.cell) for value in inputs if isinstance(value, Tensor)]
         known = set(cells)
         return len(known) < len(cells) or any(id(ref()) in known for ref in self.held_written)
 
@@ -270,21 +277,21 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
-        if self.holds_tensors and self.last_seen != tables.get_last_number():
-            self._finish_assignments()
+        if self.holds_tensors and self.last_write_id != tables.get_last_write_id():
+            self._commit_held_writes()
         if direct is not None and plan is not None:
-            found = direct.find_buffers(given)
-            if found is not None:
+            lent = direct.find_buffers(given)
+            if lent is not None:
                 if direct.takes_memory:
                     with self.lock:
                         plan.execute_on(
-                            dict(zip(direct.places, found, strict=True)), {}, lent=direct.places
+                            dict(zip(direct.indices, lent, strict=True)), {}, lent=direct.indices
                         )
-                elif not plan.execute_direct(direct.lending, found):
+                elif not plan.execute_direct(direct.lending, lent):
                     self._execute(
-                        plan, dict(zip(direct.places, found, strict=True)), {}, direct.places
+                        plan, dict(zip(direct.indices, lent, strict=True)), {}, direct.indices
                     )
-                return self.build(iter(direct.make_results(found)))
+                return self.build(iter(direct.make_results(lent)))
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
@@ -296,39 +303,39 @@ class Captured:
         if self.takes_memory:
             if pending:
                 Tensor.realize_batch(pending)
-            # Who comes later reads what this call leaves.
+            # Held for the whole call: a later call must read the elements that this one writes.
             with self.lock:
-                computation = self._claim(given, nodes)
+                computation = self._claim_memory(given, nodes)
                 with InterruptDelay() if self._has_written_views(given) else nullcontext():
                     try:
                         self._bind_inputs(given, nodes, buffers)
                         if plan is not None:
-                            self._feed_outputs(plan, nodes, buffers)
+                            self._allocate_outputs(plan, nodes, buffers)
                             plan.execute_on(buffers, values)
                     finally:
                         registry.end_computation(computation)
-                    self._write_back(given, nodes)
+                    self._write_views_back(given, nodes)
         else:
-            computation = _compute(pending) if pending else None
+            computation = _compute_arguments(pending) if pending else None
             try:
                 self._bind_inputs(given, nodes, buffers)
                 if plan is not None:
-                    self._feed_outputs(plan, nodes, buffers)
+                    self._allocate_outputs(plan, nodes, buffers)
                     self._execute(plan, buffers, values)
             finally:
                 if computation is not None:
                     registry.end_computation(computation)
         if direct is not None:
             return self.build(
-                iter(direct.make_results([buffers[place] for place in direct.places]))
+                iter(direct.make_results([buffers[index] for index in direct.indices]))
             )
         if values:
             nodes.update({bind: _rebind(bind, values) for bind in self.results.binds})
         return self.build(iter(self.results.make(nodes, given, borrowed)))
 
-    def _finish_assignments(self) -> None:
-        """Do the assignments to what the function holds that nobody has waited for yet."""
-        number = tables.get_last_number()
+    def _commit_held_writes(self) -> None:
+        """Compute the pending writes to held tensors, which no read has asked for."""
+        write_id = tables.get_last_write_id()
         storages = {buffer.storage_id for buffer in self.held.values()}
         with registry.lock:
             assigned = [
@@ -337,7 +344,7 @@ class Captured:
                 if not storages.isdisjoint(_list_assigned(cell))
             ]
         Tensor.realize_batch(map(Tensor.from_content, assigned))
-        self.last_seen = number
+        self.last_write_id = write_id
 
     def _execute(
         self,
@@ -346,18 +353,14 @@ class Captured:
         values: Mapping[str, int],
         lent: Collection[int] = (),
     ) -> None:
-        """Execute a plan that no other thread has at work; where there are enough of them, wait for
-        one.
-        """
-        for free in self.plans:
-            if free.execute_on(buffers, values, may_wait=False, lent=lent):
+        """Execute an idle plan; if there are as many as allowed, wait for one."""
+        for candidate in self.plans:
+            if candidate.execute_on(buffers, values, may_wait=False, lent=lent):
                 return
         self._get_plan(plan).execute_on(buffers, values, lent=lent)
 
     def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
-        """A new plan for a thread that found all at work, or one to wait for where there are
-        enough.
-        """
+        """A new fork for a thread that found no idle plan, or, at the maximum, one to wait for."""
         with self.lock:
             self.max_plans = self.max_plans or count_usable_cores()
             if len(self.plans) < self.max_plans:
@@ -371,45 +374,45 @@ class Captured:
     def _bind_inputs(
         self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp], buffers: dict[int, Buffer]
     ) -> None:
-        """Let a plan read, and write, the arguments of a call; `nodes` gets the BUFFER that each
-        placeholder stands for.
-        """
+        """Bind a plan to the arguments of a call; `nodes` gets the BUFFER for each placeholder."""
         for i in self.inputs:
             node = nodes.get(i.memory) or _find_memory(i, given[i.position])
             if node is not None:
                 nodes[i.memory] = node
                 if i.index is not None:
                     buffer, size = _get_buffer(node), i.memory.arg.size
-                    # A size that depends on variables may be that of the first part of larger
-                    # memory.
+                    # The argument may have room for a larger symbolic size than the plan's.
                     buffers[i.index] = (
                         buffer
                         if buffer.size == size
                         else buffer.view(0, size * buffer.dtype.nbytes)
                     )
 
-    def _claim(self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp]) -> registry.Computation:
-        """Let what the plan writes belong to nobody else, wait for those who read it, and take
+    def _claim_memory(
+        self, given: Sequence[Tensor | UOp], nodes: dict[UOp, UOp]
+    ) -> registry.Computation:
+        """Claim the memory that the plan writes: wait for its readers and writers, and take over
         donated memory.
 
-        What others still want to read there is computed. `nodes` gets the memory of all that is
-        written or donated, of views a copy."""
-        from svod_tensor._realize import keep_content
+        Pending readers are computed first. `nodes` gets the memory of every written or donated
+        input, or of a copy if the input is a view."""
+        from svod_tensor._realize import keep_values
         from svod_tensor.options import resolve_config
 
         donated = self._list_donated(given)
-        nodes.update((i.memory, one.memory) for i, one in donated)
+        nodes.update((i.memory, donation.memory) for i, donation in donated)
         for i in self.inputs:
             tensor = given[i.position]
             if i.is_written and not i.is_donated and isinstance(tensor, Tensor):
-                nodes[i.memory] = take_own(tensor, i.part)
+                nodes[i.memory] = ensure_own_memory(tensor, i.shard)
         held = self.written - {i.memory for i in self.inputs}
-        overwritten = {*map(registry.get_version, held), *nodes.values()}
+        overwritten = {*map(registry.get_latest_version, held), *nodes.values()}
         computation, kept = None, None
         while computation is None:
             with registry.lock:
-                # Another call may have written it, and so made another version of it, meanwhile.
-                latest = {memory: registry.get_version(memory) for memory in overwritten}
+                # Another call may have written the memory meanwhile, which invalidates these
+                # BUFFERs.
+                latest = {memory: registry.get_latest_version(memory) for memory in overwritten}
                 if any(old is not new for old, new in latest.items()):
                     overwritten = set(latest.values())
                     nodes.update(
@@ -418,7 +421,7 @@ class Captured:
                         if node in latest
                     )
                     continue
-                # What reads this memory and is not computed yet would read something else.
+                # Write-after-read hazard: pending readers must be computed before this call writes.
                 readers = overwriting.list_readers(overwritten)
                 if not readers:
                     storages = [_get_buffer(memory).storage_id for memory in overwritten]
@@ -426,25 +429,29 @@ class Captured:
                     if computation is None:
                         registry.wait_if_refused()
                     elif kept is not None:
-                        versions = overwriting.renew_owners(overwritten, kept.values, kept.copies)
+                        new_buffers = overwriting.rebind_owners(
+                            overwritten, kept.values, kept.copies
+                        )
                         nodes.update(
-                            (memory, versions[node]) for memory, node in list(nodes.items())
+                            (memory, new_buffers[node]) for memory, node in list(nodes.items())
                         )
             if readers:
-                kept = keep_content(readers, resolve_config(None), kept)
+                kept = keep_values(readers, resolve_config(None), kept)
         if donated:
             self._take(
-                given, nodes, [(i, one._replace(memory=nodes[i.memory])) for i, one in donated]
+                given,
+                nodes,
+                [(i, donation._replace(memory=nodes[i.memory])) for i, donation in donated],
             )
         return computation
 
     def _list_donated(self, given: Sequence[Tensor | UOp]) -> list[tuple[Input, Donated]]:
-        found: list[tuple[Input, Donated]] = []
+        donated: list[tuple[Input, Donated]] = []
         for i in self.inputs:
             tensor = given[i.position]
             if i.is_donated and isinstance(tensor, Tensor):
-                found.append((i, get_memory(self.name, tensor, i.part, i.argument)))
-        return found
+                donated.append((i, get_donated_memory(self.name, tensor, i.shard, i.argument)))
+        return donated
 
     def _take(
         self,
@@ -455,26 +462,28 @@ class Captured:
         for i in self.inputs:
             if i.memory not in nodes and (node := _find_memory(i, given[i.position])) is not None:
                 nodes[i.memory] = node
-        others = {
+        other_buffers = {
             i.argument: _get_buffer(nodes[i.memory])
             for i in self.inputs
             if not i.is_donated and i.memory in nodes
         }
-        taken = [one for _, one in donated]
-        check_distinct(self.name, taken, {**self.held, **others})
-        give_away(taken, self.name)
-        # Results read what was donated as memory of their own.
-        nodes.update((i.memory, _make_memory(one.memory, one.buffer)) for i, one in donated)
+        taken = [donation for _, donation in donated]
+        check_distinct(self.name, taken, {**self.held, **other_buffers})
+        invalidate_donated(taken, self.name)
+        # Results own the donated memory, under new BUFFER nodes: the old ones are invalid.
+        nodes.update(
+            (i.memory, _make_memory(donation.memory, donation.buffer)) for i, donation in donated
+        )
 
     def _has_written_views(self, given: Sequence[Tensor | UOp]) -> bool:
-        """Whether something is written to copies of views, so that Ctrl-C may come before it is
+        """True if the plan writes to copies of views, so that Ctrl-C must be delayed until they are
         written back.
         """
         written = [given[i.position] for i in self.inputs if i.is_written and not i.is_donated]
         return any(isinstance(tensor, Tensor) and tensor.content.path for tensor in written)
 
-    def _write_back(self, given: Sequence[Tensor | UOp], nodes: Mapping[UOp, UOp]) -> None:
-        """Write what the plan wrote to copies of views to what they are views of."""
+    def _write_views_back(self, given: Sequence[Tensor | UOp], nodes: Mapping[UOp, UOp]) -> None:
+        """Write the copies of views that the plan wrote back to the viewed tensors."""
         for i in self.inputs:
             tensor = given[i.position]
             if (
@@ -487,16 +496,16 @@ class Captured:
                 if tensor.sharding is None and memory_nodes.find_base(tensor.uop) is not node:
                     tensor.assign(Tensor.from_uop(view_prefix(node, tensor.shape, tensor.dtype)))
 
-    def _feed_outputs(
+    def _allocate_outputs(
         self, plan: ExecutionPlan, nodes: dict[UOp, UOp], buffers: dict[int, Buffer]
     ) -> None:
-        """New memory for each output, so that earlier results keep theirs, unless it comes with a
-        donated input.
+        """Bind new memory to each output, so that earlier results keep theirs, or the donated
+        input's memory.
         """
-        given = plan.donated_indices
+        donated = plan.donated_indices
         for memory, index in self.outputs:
-            if index in given:
-                # A donated buffer holds the result: this call's, not the one before it.
+            if index in donated:
+                # The result is in the buffer that this call donates, not in the previous call's.
                 buffer = buffers.get(index) or plan.buffers[index]
             else:
                 buffer = buffers[index] = Buffer(
@@ -506,11 +515,11 @@ class Captured:
 
 
 def _list_assigned(cell: Cell) -> list[int]:
-    """The storages that a cell owns and that are assigned to once it is computed."""
+    """The storages that a cell owns and that computing it writes."""
     memories = [
-        states.memory_of(state)
-        for state in states.list_states(cell.node)
-        if states.is_later_state(state)
+        versions.memory_of(version)
+        for version in versions.list_versions(cell.node)
+        if versions.is_pending_version(version)
     ]
     return [
         buffer.storage_id
@@ -519,11 +528,11 @@ def _list_assigned(cell: Cell) -> list[int]:
     ]
 
 
-def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
-    """Compute arguments.
+def _compute_arguments(pending: Sequence[Tensor]) -> registry.Computation | None:
+    """Compute pending arguments.
 
-    What only shares the memory of another tensor is read there; nobody writes that meanwhile.
-    """
+    An argument that only shares memory of another tensor is read there, under a registered
+    computation, so that no thread writes the memory meanwhile."""
     while True:
         Tensor.realize_batch(t for t in pending if not memory_nodes.is_buffer_identity(t.uop))
         with registry.lock:
@@ -533,10 +542,10 @@ def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
             buffers = [
                 memory_nodes.find_buffer(memory)
                 for t in shared
-                for memory in states.iter_memories(t.uop)
+                for memory in versions.iter_memories(t.uop)
             ]
             if None in buffers:
-                overwriting.catch_up()
+                overwriting.resolve_stale_nodes()
             elif all(memory_nodes.is_buffer_identity(t.uop) for t in shared):
                 computation = registry.start_computation(
                     [b.storage_id for b in buffers if b is not None], (), {}
@@ -546,22 +555,22 @@ def _compute(pending: Sequence[Tensor]) -> registry.Computation | None:
                 registry.wait_if_refused()
 
 
-def _find_memory(wanted: Input, tensor: Tensor | UOp) -> UOp | None:
-    """The memory of an argument, of a view a copy; None if it has no elements."""
+def _find_memory(input_: Input, tensor: Tensor | UOp) -> UOp | None:
+    """The memory of an argument, or of a copy of a view; None without elements."""
     assert isinstance(tensor, Tensor)
     while True:
-        # Memory on one device, as nearly all of it.
-        node = find_base_of(tensor, wanted.part)
+        # Fast path for memory on one device, which is nearly always the case.
+        node = find_base_of(tensor, input_.shard)
         if node is not None and node.attached is not None:
             return node
-        if 0 in parts_of(tensor.uop)[wanted.part].shape:
+        if 0 in shards_of(tensor.uop)[input_.shard].shape:
             return None
         # Another thread may have assigned to it meanwhile.
         tensor = tensor.clone().realize() if tensor.is_realized else tensor.realize()
 
 
 def _make_memory(like: UOp, buffer: Buffer) -> UOp:
-    """A BUFFER of its own with the size of another one, for what `buffer` holds."""
+    """A new BUFFER with the spec of `like` and the storage `buffer`."""
     return memory_nodes.make_memory(like.dtype, like.arg.size, like.arg.device, buffer)
 
 
@@ -572,16 +581,14 @@ def _get_buffer(node: UOp) -> Buffer:
 
 
 def _is_symbolic(value: Tensor | UOp) -> bool:
-    """Whether an argument is a variable, or has one in its shape; the same for all calls with one
+    """True if an argument is a variable, or has one in its shape; the same for all calls with one
     signature.
     """
     return isinstance(value, UOp) or not all(isinstance(size, int) for size in value.shape)
 
 
 def iter_symbolic(given: Sequence[Tensor | UOp]) -> Iterator[UOp]:
-    """The bound variables among the inputs of a call, and the sizes in their shapes that depend on
-    variables.
-    """
+    """The bound variables among the inputs of a call, and the symbolic sizes in their shapes."""
     for value in given:
         if isinstance(value, UOp):
             yield value

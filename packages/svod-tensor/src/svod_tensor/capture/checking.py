@@ -29,8 +29,8 @@ def check_result(name: str, result: object, compute: Callable[[], object]) -> No
         StaleCaptureError: if they differ.
     """
     leaves, structure = flatten(result)
-    expected, other = flatten(compute())
-    difference = structure.find_difference(other)
+    expected, expected_structure = flatten(compute())
+    difference = structure.find_difference(expected_structure)
     if difference is not None:
         raise StaleCaptureError(
             function=name, path=difference.path, result=difference.left, expected=difference.right

@@ -1,8 +1,8 @@
-"""Values besides its arguments for which a captured function's plan is valid, and guards that check
-them before each call.
+"""Dependencies of a captured function's plan besides its arguments, and the guards that check them
+before each call.
 
-They are the values outside of the function that its code can read (`outside_values`), and the reads
-of `depend_on`. A plan serves calls as long as none of them has changed since the capture."""
+Dependencies are the outside values that the function's code can read (`outside_values`), and the
+reads of `depend_on`. A plan serves calls as long as none of them has changed since the capture."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ T = TypeVar("T")
 
 
 class Dependency(NamedTuple):
-    """A value that was read while a function was captured.
+    """Value that was read while a function was captured.
 
     Attributes:
         name: its name in messages.
         read: returns the present value.
         value: the value at the capture; for the elements of a container a tuple.
-        is_elements: whether it is the elements of a container.
+        is_elements: whether the value is all elements of a container.
     """
 
     name: str
@@ -44,13 +44,13 @@ class Dependency(NamedTuple):
 
     @property
     def is_current(self) -> bool:
-        """Whether the value is an equal number or text, or the same object, as at the capture."""
+        """True if the value is an equal number or text, or the same object, as at the capture."""
         return self._find_difference() is None
 
     @property
     def may_return(self) -> bool:
-        """Whether the value at the capture may return: numbers and texts do; an object that was
-        replaced is not put back.
+        """True if the value at the capture may return. Numbers and texts do; a replaced object is
+        assumed gone.
         """
         return self.value is MISSING or is_plain(self.value)
 
@@ -149,7 +149,7 @@ def _write_check(edge: Edge, name: str, values: dict[str, object]) -> str:
     Args:
         edge: the value.
         name: name of the value in the expression, which is unique among all checks.
-        values: gets what the names in the expression stand for.
+        values: gets the value of each name in the expression.
     """
     kind, key, value, owner = edge.kind, edge.key, edge.value, edge.find_owner()
     type_of_owner: type = type(owner)

@@ -1,9 +1,9 @@
-"""Calls that assign to nothing: buffers go from the cells of arguments to the plan, and from there
-to results, without nodes.
+"""Direct calls: calls of a captured function that assign to nothing. Buffers go from the cells of
+arguments to the plan, and from there to results, without nodes.
 
-So go nearly all calls of a function without variables. One that gets a view, something to compute,
-or what shares memory with others goes the way of all (`Captured.run`), as does one that is given
-memory for which somebody asked before."""
+Nearly all calls of a function without variables are direct. A call with a view, a pending tensor or
+shared memory takes the general path (`Captured.run`), as does a call that is to take over memory
+that already has a node."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, UOp
 from svod_runtime import Lending
-from svod_tensor.cells.cell import Cell, Form
+from svod_tensor.cells.cell import Cell, TensorSpec
 from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.tensor import Tensor
@@ -24,83 +24,83 @@ _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
 
 class DirectResult(NamedTuple):
-    """A result that is memory of its own.
+    """A result in memory of its own.
 
     Attributes:
-        memory: the BUFFER that stands for it.
-        make_node: what it is on the memory of a call.
-        form: of its tensor.
+        memory: the placeholder BUFFER of the result.
+        make_node: makes the result's node on the memory of a call.
+        spec: of its tensor.
     """
 
     memory: UOp
     make_node: Callable[[Buffer], UOp]
-    form: Form
+    spec: TensorSpec
 
 
-def make_direct_result(node: UOp, form: Form) -> DirectResult | None:
-    """`node` as a result that is memory of its own, if it is all of a BUFFER under some shape."""
-    shapes: list[UOp] = []
+def make_direct_result(node: UOp, spec: TensorSpec) -> DirectResult | None:
+    """`node` as a direct result; None if it is not all of a BUFFER in some shape."""
+    views: list[UOp] = []
     memory = node
     while memory.op is _RESHAPE or memory.op is _AS_COMPLEX:
         if len(memory.src) != 1:
             return None
-        shapes.append(memory)
+        views.append(memory)
         memory = memory.source
     if memory.op is not _BUFFER:
         return None
     dtype, (_, size, device) = memory.dtype, memory.arg
 
     def make_node(buffer: Buffer) -> UOp:
-        made = memory_nodes.make_memory(dtype, size, device, buffer)
-        for shape in reversed(shapes):
-            made = shape.with_src((made,))
-        return made
+        result = memory_nodes.make_memory(dtype, size, device, buffer)
+        for view in reversed(views):
+            result = view.with_src((result,))
+        return result
 
-    return DirectResult(memory, make_node, form)
+    return DirectResult(memory, make_node, spec)
 
 
-class _Made(NamedTuple):
-    """What a call makes of memory: a tensor.
+class _Output(NamedTuple):
+    """A tensor that a call makes on one of its buffers.
 
     Attributes:
-        position: of the memory among the buffers of a call.
-        make_node: what it is on them.
-        form: of the tensor.
+        position: index of the memory among the buffers of a call.
+        make_node: makes the tensor's node on the memory.
+        spec: of the tensor.
     """
 
     position: int
     make_node: Callable[[Buffer], UOp]
-    form: Form
+    spec: TensorSpec
 
 
 class DirectRead(NamedTuple):
-    """An argument that is a tensor.
+    """A tensor argument.
 
     Attributes:
-        position: among the tensors and variables of a call.
-        place: the index of its memory in the plan, if that uses it.
-        taken_as: what messages call it if its memory is given away, else None.
+        position: index among the tensors and variables of a call.
+        slot: index of its memory in the plan, if the plan uses it.
+        taken_as: name of the argument in messages if its memory is donated, else None.
     """
 
     position: int
-    place: int | None
+    slot: int | None
     taken_as: str | None
 
 
 class DirectCall:
-    """How a plan gets buffers from arguments and gives them to results.
+    """Mapping of argument buffers to a plan, and of the plan's buffers to results.
 
     Attributes:
-        takes_memory: whether memory of arguments is given away.
-        reads: what it takes.
-        places: the indices in the plan of all that a call gives it: of the arguments that it uses,
-            in order, then of new memory.
-        lending: what it lends the plan at each call.
-        makers: what makes the new memory.
-        made: the results.
+        takes_memory: whether memory of arguments is donated.
+        reads: the tensor arguments.
+        indices: the indices in the plan of all buffers that a call lends it: of the arguments that
+            it uses, in order, then of new memory.
+        lending: the lending of these buffers.
+        factories: allocate the new memory.
+        results: the results.
     """
 
-    __slots__ = ("_name", "lending", "made", "makers", "places", "reads", "takes_memory")
+    __slots__ = ("_name", "factories", "indices", "lending", "reads", "results", "takes_memory")
 
     def __init__(
         self,
@@ -111,29 +111,30 @@ class DirectCall:
     ) -> None:
         self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
-        given = [read.place for read in reads if read.place is not None]
-        # The others are in memory that is given away.
-        new = {index: r.memory for r in results if (index := index_of[r.memory]) not in given}
-        self.makers = [
+        used = [read.slot for read in reads if read.slot is not None]
+        # The other results are in donated memory.
+        new = {index: r.memory for r in results if (index := index_of[r.memory]) not in used}
+        self.factories = [
             Buffer.make_factory(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             for memory in new.values()
         ]
-        self.places = (*given, *new)
-        self.lending = Lending(self.places)
-        self.made = [
-            _Made(self.places.index(index_of[r.memory]), r.make_node, r.form) for r in results
+        self.indices = (*used, *new)
+        self.lending = Lending(self.indices)
+        self.results = [
+            _Output(self.indices.index(index_of[r.memory]), r.make_node, r.spec) for r in results
         ]
 
     def find_buffers(self, given: Sequence[Tensor | UOp]) -> list[Buffer] | None:
-        """The memory of the arguments and new memory for the results, in the order of `places`.
+        """The memory of the arguments and new memory for the results, in the order of `indices`.
 
-        None if an argument has no memory of its own, or gives away some that others may know.
+        None if an argument has no memory of its own, or is donated and may be known to other
+        graphs.
 
         Raises:
-            DonatedTensorError: if another thread gives away one of the arguments too.
+            DonatedTensorError: if another thread has donated an argument.
         """
         buffers: list[Buffer] = []
-        for position, place, taken_as in self.reads:
+        for position, slot, taken_as in self.reads:
             tensor = given[position]
             if not isinstance(tensor, Tensor) or not isinstance(cell := tensor.content, Cell):
                 return None
@@ -143,32 +144,37 @@ class DirectCall:
                 if memory is None:
                     return None
             elif taken_as is not None and (cell.is_lent or not memory.is_writable):
-                # What is a numpy array's is copied before it is given away, and what once was may
-                # be known to plans.
+                # Memory of a numpy array is copied before it is donated, on the general path, and
+                # memory that was lent once may be known to plans.
                 return None
-            if place is not None:
+            if slot is not None:
                 buffers.append(memory)
         if self.takes_memory and not self._take(given):
             return None
-        buffers += [make() for make in self.makers]
+        buffers += [make() for make in self.factories]
         return buffers
 
     def _take(self, given: Sequence[Tensor | UOp]) -> bool:
-        """Take what is given away, which only its cells know, unless one is given twice."""
+        """Donate the arguments to this call, as only its cells know the memory; False if an
+        argument is passed twice.
+        """
         if len({id(value.content) for value in given if isinstance(value, Tensor)}) < len(given):
             return False
         for position, _, taken_as in self.reads:
             if taken_as is not None:
                 content = cast("Tensor", given[position]).content
-                if not isinstance(content, Cell) or not content.take_memory(taken_as, self._name):
-                    # Between two looks at it: what became of it says so.
+                if not isinstance(content, Cell) or not content.take_unshared_memory(
+                    taken_as, self._name
+                ):
+                    # Another thread took it since the check above: `node` raises with the taker's
+                    # name.
                     _ = content.node
                     raise DonatedTensorError(argument=taken_as, taker=self._name)
         return True
 
     def make_results(self, buffers: Sequence[Buffer]) -> list[Tensor]:
-        """The results, on the buffers that the plan filled."""
+        """The results on the buffers that the plan filled."""
         return [
-            Tensor.from_content(Cell.on(buffers[position], make_node, form))
-            for position, make_node, form in self.made
+            Tensor.from_content(Cell.on(buffers[position], make_node, spec))
+            for position, make_node, spec in self.results
         ]

@@ -1,8 +1,8 @@
-"""Memory that its owner gives away: a plan may write intermediates and results where an input was.
+"""Donation: an owner gives up memory, so that a plan may write intermediates and results there.
 
-A caller who donates a tensor gives up its memory, with every view of it. What was computed from the
-tensor but not yet realized gets its values before. Nothing may use the tensor afterwards; a plan
-that would read it, or a captured function that holds on to it, says so instead."""
+A caller who donates a tensor gives up its memory, with every view of it. Pending tensors that were
+computed from it get their values before. Later uses of the tensor, and plans or captured functions
+that still hold it, raise errors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_ir import UOp
 from svod_ir.sizes import max_size
-from svod_tensor._shards import iter_parts, parts_of
+from svod_tensor._shards import iter_shards, shards_of
 from svod_tensor.cells import overwriting, registry, writing
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import DonationError
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ __all__ = [
     "Donated",
     "DonatedParameters",
     "check_distinct",
+    "ensure_own_memory",
     "find_base_of",
-    "get_memory",
-    "give_away",
+    "get_donated_memory",
+    "invalidate_donated",
     "prepare_donating",
     "resolve_donated",
-    "take_own",
 ]
 
 Donate: TypeAlias = str | int | Sequence[str | int]
@@ -43,18 +43,18 @@ Donate: TypeAlias = str | int | Sequence[str | int]
 
 
 class DonatedParameters(NamedTuple):
-    """Which parameters of a function are donated.
+    """Donated parameters of a function.
 
     Attributes:
-        names: theirs.
-        positional: the names of all parameters that an argument without a name can be for.
+        names: their names.
+        positional: the names of all parameters that can be passed by position.
     """
 
     names: frozenset[str]
     positional: tuple[str, ...]
 
     def get_name(self, root: int | str) -> str:
-        """The parameter of an argument that is given by position or by name."""
+        """The parameter for an argument that is passed by position or by name."""
         if isinstance(root, str):
             return root
         return self.positional[root] if root < len(self.positional) else f"args[{root}]"
@@ -64,7 +64,7 @@ NOTHING_DONATED: Final = DonatedParameters(frozenset(), ())
 
 
 class Donated(NamedTuple):
-    """The memory of a donated tensor, and what the tensor is called in messages."""
+    """Memory of a donated tensor, with the tensor's name in messages."""
 
     memory: UOp
     buffer: Buffer
@@ -79,44 +79,44 @@ def resolve_donated(
     Raises:
         DonationError: if it has no such parameter.
     """
-    wanted = [donate] if isinstance(donate, (str, int)) else list(donate)
+    donated = [donate] if isinstance(donate, (str, int)) else list(donate)
     kinds = inspect.Parameter
     parameters = list(inspect.signature(function).parameters.values())
     single = [p for p in parameters if p.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
     positional = [p.name for p in single if p.kind is not kinds.KEYWORD_ONLY]
     names: set[str] = set()
-    for one in wanted:
+    for parameter in donated:
         is_known = (
-            any(p.name == one for p in single)
-            if isinstance(one, str)
-            else 0 <= one < len(positional)
+            any(p.name == parameter for p in single)
+            if isinstance(parameter, str)
+            else 0 <= parameter < len(positional)
         )
         if not is_known:
             shown = ", ".join(p.name for p in single) or "none"
             raise DonationError(
                 function=name,
-                argument=repr(one),
+                argument=repr(parameter),
                 problem="is no parameter",
                 hint=f"there are: {shown}",
             )
-        names.add(one if isinstance(one, str) else positional[one])
+        names.add(parameter if isinstance(parameter, str) else positional[parameter])
     return DonatedParameters(frozenset(names), tuple(positional))
 
 
-def get_memory(taker: str, tensor: TensorBase, part: int, argument: str) -> Donated:
-    """The memory of a realized tensor, or of one shard of it, which may be given away.
+def get_donated_memory(taker: str, tensor: TensorBase, shard: int, argument: str) -> Donated:
+    """The memory of a realized tensor, or of one of its shards, ready for donation.
 
-    What is another's too, or part of something larger, is copied before.
+    Shared memory is copied first.
 
     Raises:
         DonationError: if it is a file, or part of larger memory.
     """
     _check_no_file(taker, tensor, argument)
-    node = take_own(tensor, part)
+    node = ensure_own_memory(tensor, shard)
     buffer = memory_nodes.find_buffer(node)
     assert buffer is not None, node
-    # The size is that for the largest values of the variables in the shape.
-    size = math.prod(map(max_size, parts_of(tensor.uop)[part].shape))
+    # Memory of a symbolic shape has room for the largest sizes.
+    size = math.prod(map(max_size, shards_of(tensor.uop)[shard].shape))
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
         raise DonationError(
@@ -125,19 +125,21 @@ def get_memory(taker: str, tensor: TensorBase, part: int, argument: str) -> Dona
     return Donated(node, buffer, argument)
 
 
-def find_base_of(tensor: TensorBase, part: int) -> UOp | None:
-    """The memory that a tensor on one device is, or that one of its shards is."""
-    return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(parts_of(tensor.uop)[part])
+def find_base_of(tensor: TensorBase, shard: int) -> UOp | None:
+    """The BUFFER of a tensor on one device, or of one of its shards."""
+    return memory_nodes.find_base(tensor.uop) or memory_nodes.find_base(
+        shards_of(tensor.uop)[shard]
+    )
 
 
-def take_own(tensor: TensorBase, part: int) -> UOp:
-    """The memory of a tensor with elements, or of one shard of it, which is its own afterwards; of
-    a view a copy.
+def ensure_own_memory(tensor: TensorBase, shard: int) -> UOp:
+    """The memory of a tensor with elements, or of one of its shards, which the tensor owns
+    afterwards; of a view a copy.
     """
     content = tensor.content
     content.cell.end_loan()
     if content is content.cell and content.cell.owns:
-        # Memory on one device, as nearly all of it.
+        # Fast path for memory on one device, which is nearly always the case.
         node = memory_nodes.find_base(content.node)
         if (
             node is not None
@@ -154,7 +156,7 @@ def take_own(tensor: TensorBase, part: int) -> UOp:
                 tensor.content.cell.node
             ) and memory_nodes.is_buffer_identity(tensor.uop)
             if is_whole and writing.make_own(tensor.content.cell):
-                node = find_base_of(tensor, part)
+                node = find_base_of(tensor, shard)
                 assert node is not None, tensor
                 return node
         tensor = tensor.from_uop(tensor.uop) if tensor.is_realized else tensor
@@ -162,7 +164,7 @@ def take_own(tensor: TensorBase, part: int) -> UOp:
 
 
 def _check_no_file(taker: str, tensor: TensorBase, argument: str) -> None:
-    for memory in states.iter_memories(tensor.uop):
+    for memory in versions.iter_memories(tensor.uop):
         buffer = memory_nodes.find_buffer(memory)
         if buffer is not None and not buffer.allocator.is_writable:
             problem = f"is a file, on {buffer.device}"
@@ -171,51 +173,53 @@ def _check_no_file(taker: str, tensor: TensorBase, argument: str) -> None:
             )
 
 
-def give_away(donated: Sequence[Donated], taker: str) -> None:
-    """Let nothing use this memory any more: no tensor, no plan."""
-    argument_of = {given.memory: given.argument for given in donated}
+def invalidate_donated(donated: Sequence[Donated], taker: str) -> None:
+    """Invalidate donated memory for all tensors and plans."""
+    argument_of = {memory.memory: memory.argument for memory in donated}
     with registry.lock:
         for cell in list(registry.iter_cells()):
-            memories = states.iter_memories(cell.node) if cell.owns else ()
+            memories = versions.iter_memories(cell.node) if cell.owns else ()
             argument = next(
                 (argument_of[memory] for memory in memories if memory in argument_of), None
             )
             if argument is not None:
-                cell.give_away(argument, taker)
-        for given in donated:
-            memory_nodes.remove_buffer(given.memory)
+                cell.mark_donated(argument, taker)
+        for memory in donated:
+            memory_nodes.remove_buffer(memory.memory)
     for plan in registry.iter_plans():
-        for given in donated:
-            plan.mark_donated(given.buffer, f"{taker} took it as {given.argument}")
+        for memory in donated:
+            plan.mark_donated(memory.buffer, f"{taker} took it as {memory.argument}")
 
 
-def check_distinct(taker: str, donated: Sequence[Donated], others: Mapping[str, Buffer]) -> None:
-    """Check that what is donated is given once, and used under no other name.
+def check_distinct(taker: str, donated: Sequence[Donated], buffers: Mapping[str, Buffer]) -> None:
+    """Check that each donated tensor is passed once, and used under no other name.
 
     Raises:
-        DonationError: if not.
+        DonationError: if one is not.
     """
-    known = {buffer.storage_id: argument for argument, buffer in others.items()}
-    for given in donated:
-        other = known.get(given.buffer.storage_id)
-        if other is not None:
-            problem = f"has the memory of {other}"
+    known = {buffer.storage_id: argument for argument, buffer in buffers.items()}
+    for memory in donated:
+        known_as = known.get(memory.buffer.storage_id)
+        if known_as is not None:
+            problem = f"has the memory of {known_as}"
             hint = "donate a tensor that is given once, or a copy, as in x.clone()"
-            raise DonationError(function=taker, argument=given.argument, problem=problem, hint=hint)
-        known[given.buffer.storage_id] = given.argument
+            raise DonationError(
+                function=taker, argument=memory.argument, problem=problem, hint=hint
+            )
+        known[memory.buffer.storage_id] = memory.argument
 
 
 def prepare_donating(
     tensors: Sequence[TensorBase], config: PrepareConfig, given: Sequence[TensorBase]
 ) -> ExecutionPlan:
-    """The plan that computes `tensors` and may overwrite the memory of those in `given`."""
-    from svod_tensor._realize import keep_content, prepare_tensors, realize_tensors
+    """The plan that computes `tensors` and may overwrite the memory of the tensors in `given`."""
+    from svod_tensor._realize import keep_values, prepare_tensors, realize_tensors
 
     realize_tensors([t.content for t in given], config)
     donated = [
-        get_memory("a plan", t, part, f"donate[{i}]")
+        get_donated_memory("a plan", t, shard, f"donate[{i}]")
         for i, t in enumerate(given)
-        for part, node in enumerate(parts_of(t.uop))
+        for shard, node in enumerate(shards_of(t.uop))
         if 0 not in node.shape
     ]
     check_distinct(
@@ -223,27 +227,27 @@ def prepare_donating(
         donated,
         {f"tensor {n}, which the plan is for": b for n, b in _iter_buffers(tensors)},
     )
-    memories = {one.memory for one in donated}
-    wanted = {id(t.content.cell) for t in tensors}
-    kept = keep_content(
-        [cell for cell in overwriting.list_readers(memories) if id(cell) not in wanted], config
+    memories = {memory.memory for memory in donated}
+    computed = {id(t.content.cell) for t in tensors}
+    kept = keep_values(
+        [cell for cell in overwriting.list_readers(memories) if id(cell) not in computed], config
     )
     plan = prepare_tensors([t.content for t in tensors], config, memories)
-    give_away(donated, "a plan")
+    invalidate_donated(donated, "a plan")
     with registry.lock:
-        registry.retire({}, {**kept.values, **kept.copies})
-    # This plan has their content, for the first execution.
+        registry.invalidate({}, {**kept.values, **kept.copies})
+    # The plan keeps the buffers, for its first execution.
     plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})
     return plan
 
 
 def _iter_buffers(tensors: Iterable[TensorBase]) -> Iterator[tuple[int, Buffer]]:
-    """The number of each tensor that is memory already, and its buffers."""
-    for number, tensor in enumerate(tensors):
+    """The index of each tensor that is memory already, with its buffers."""
+    for index, tensor in enumerate(tensors):
         if not tensor.is_realized:
             continue
-        for part in iter_parts((tensor.uop,)):
-            base = memory_nodes.find_base(part)
+        for shard in iter_shards((tensor.uop,)):
+            base = memory_nodes.find_base(shard)
             buffer = None if base is None else memory_nodes.find_buffer(base)
             if buffer is not None:
-                yield number, buffer
+                yield index, buffer

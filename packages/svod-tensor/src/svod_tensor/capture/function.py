@@ -10,9 +10,9 @@ happen during the capture only.
 - A tensor that the function uses without getting it as an argument is read at each call: the plan
   sees assignments to it. A variable that is bound outside keeps its value; a call that binds it to
   another one is an error.
-- All other values that the function can read outside of its arguments, in globals, closures,
+- All other outside values that the function can read, in globals, closures,
   objects, dicts and lists, are compared before each call (`outside_values`, `dependencies`). If one
-  has changed, the function is captured anew; one plan is kept for each number or text.
+  has changed, the function is captured anew; one plan is kept for each number or string.
 - Assignments, to inputs and to other tensors, happen at each call.
 - Each call's results have memory of their own.
 - A tensor that the function assigns to without getting it as an argument needs memory: if it has
@@ -20,9 +20,9 @@ happen during the capture only.
 - Any thread may call it. While a function is captured, other threads wait before they write or
   capture; where another thread has written to a tensor that the function reads meanwhile, it runs
   once more.
-- Calls run in parallel, each with its own memory for intermediates, as many as there are cores;
+- Calls run in parallel, up to the number of cores, each with its own memory for intermediates;
   calls of a function that assigns, or that takes donated memory, run sequentially.
-- Arguments named in `donate` give their memory away: results of their size are written there, and
+- Arguments named in `donate` are donated: results of their size are written in their memory, and
   using such a tensor afterwards is an error. A captured function that is called inside another one
   donates nothing.
 """
@@ -49,7 +49,7 @@ from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donate
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
-from svod_tensor.capture.quick import UNUSUAL, find_quick
+from svod_tensor.capture.quick import UNUSUAL, find_quick_call
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.errors import CaptureError
@@ -58,7 +58,7 @@ from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
-    from svod_tensor.capture.calls import QuickWay
+    from svod_tensor.capture.calls import FastPath
     from svod_tensor.options import AnyConfig
 
 __all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
@@ -70,13 +70,13 @@ MAX_CAPTURES: Final = 64
 """Number of plans that a function keeps; the least recently used one is dropped first."""
 
 MAX_NETWORKS: Final = 4
-"""Number of captures for other networks, or other objects of observed classes, after which such
-objects are trees: a plan that serves all networks of one structure costs each call the time to
-flatten one, 1 to 2 ms for a hundred parameters, and saves a capture for each network.
+"""Number of captures for different networks, or other objects of observed classes, after which such
+objects become trees. A plan for all networks of one structure costs each call the time to flatten
+one, 1 to 2 ms for a hundred parameters, and saves a capture for each network.
 """
 
 MANY_CAPTURES: Final = 32
-"""Number of captures of a function after which a warning says what each of them is for."""
+"""Number of captures of a function after which a warning gives the reason of the last one."""
 
 _log = get_logger("tensor")
 
@@ -101,10 +101,10 @@ def jit(
 
     Args:
         function: the function to run.
-        config: options of its plans, or an `OptimizerConfig` as a part of them; by default those of
-            the environment.
-        donate: names or positions of parameters (`self` counts) whose tensors are given away by
-            each call: their memory may hold intermediates and results, and they cannot be used
+        config: options of its plans, or an `OptimizerConfig` as a part of them; by default the
+            environment's.
+        donate: names or positions of parameters (`self` counts) whose tensors are donated by each
+            call: their memory may hold intermediates and results, and they cannot be used
             afterwards. `x = step(x)` then needs no second buffer where `x` is large. Memory of a
             numpy array is copied before.
 
@@ -153,19 +153,19 @@ class JitFunction(Generic[P, R]):
             resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
         )
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
-        self._quick: QuickWay | None = None
+        self._quick: FastPath | None = None
         self._quick_kind = default_float()
         self._objects = Objects.UNOBSERVED
         self._n_networks = 0
         self._n_calls = self._n_captured = 0
         self._lock, self._capturing = make_lock(), make_lock()
-        self._is_changing = self._has_lost = False
-        self._n_lost = 0
+        self._is_changing = self._has_dead = False
+        self._n_dead = 0
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         quick = self._quick
-        # The default dtype is no value that the function reads, and decides what it computes.
+        # The default dtype is not an outside value, but affects the trace: it is part of the key.
         kind = default_float()
         if (
             quick is not None
@@ -179,10 +179,10 @@ class JitFunction(Generic[P, R]):
                 raise
             if result is not UNUSUAL:
                 return cast("R", result)
-        if registry.find_capture() is not None or derivatives.is_taking_derivatives():
+        if registry.find_capture() is not None or derivatives.is_differentiating():
             return self.function(*args, **kwargs)
-        if self._has_lost:
-            self._drop_lost()
+        if self._has_dead:
+            self._drop_dead()
         key, inputs, borrowed = read_arguments(args, kwargs, objects=self._objects)
         key = (kind, *key)
         known = self._captures.get(key)
@@ -197,14 +197,14 @@ class JitFunction(Generic[P, R]):
                 self._keep(key, captured)
         self._count_call(captured)
         if captured.direct is not None and not kwargs and not captured.is_checked:
-            self._note_quick(key, captured, args)
+            self._enable_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(
                 has_objects(value, self._objects) for value in (*args, *kwargs.values())
             ):
-                # The function holds a tensor of an object that it gets too, as an optimizer does
-                # that of a network: objects are known by their identity from now on, and their
-                # tensors held.
+                # The function also holds a tensor of an object that it gets as an argument, as an
+                # optimizer holds parameters of a network. From now on objects are compared by
+                # identity and their tensors are held.
                 self._objects = Objects.NONE
                 self.clear()
                 return self(*args, **kwargs)
@@ -219,7 +219,7 @@ class JitFunction(Generic[P, R]):
         return cast("R", result)
 
     def _has_many_networks(self, key: tuple[object, ...]) -> bool:
-        """Whether a new network is one too many for a plan of its own."""
+        """Whether a new network exceeds the number of networks that get plans of their own."""
         return (
             self._n_networks >= MAX_NETWORKS
             and self._objects is Objects.UNOBSERVED
@@ -227,50 +227,52 @@ class JitFunction(Generic[P, R]):
         )
 
     def _call_with_trees(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function with networks as trees from now on, unless it cannot be captured so."""
+        """Treat networks as trees from now on and call the function, unless it cannot be captured
+        so.
+        """
         self._objects = Objects.ALL
         self.clear()
         try:
             return self(*args, **kwargs)
         except CaptureError:
-            # It sets an attribute of a network, for example.
+            # For example, the function sets an attribute of a network.
             self._objects, self._n_networks = Objects.UNOBSERVED, -sys.maxsize
             self.clear()
             return self(*args, **kwargs)
 
     def _count_call(self, captured: Captured) -> None:
         with self._lock:
-            self._end_quick()
+            self._disable_quick()
             self._n_calls = captured.last_call = self._n_calls + 1
             captured.n_calls += 1
 
-    def _end_quick(self) -> None:
-        """Turn off the quick way; calls that took it were the last ones."""
+    def _disable_quick(self) -> None:
+        """Disable the fast path. Calls that took it count as the last ones."""
         quick, self._quick = self._quick, None
         if quick is not None:
             quick.captured.last_call = self._n_calls
 
-    def _note_quick(
+    def _enable_quick(
         self, key: tuple[object, ...], captured: Captured, args: Sequence[object]
     ) -> None:
-        """Take the quick way in calls that are like one with these arguments."""
+        """Use the fast path in calls that are like one with these arguments."""
         if captured.quick is None:
-            captured.quick = find_quick(captured, args, self._objects)
+            captured.quick = find_quick_call(captured, args, self._objects)
         with self._lock:
             # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):
                 self._quick, self._quick_kind = captured.quick, default_float()
 
     def _forget(self, captured: Captured) -> None:
-        """Drop a plan whose device was lost: once it is open again, the function is
-        captured anew.
+        """Drop a plan whose device was lost; the function is captured again once the device is open
+        again.
         """
         with self._changing():
             self._remove(captured)
 
     @contextmanager
     def _changing(self) -> Generator[None]:
-        """Within the block plans may be added and dropped; finalizers that run meanwhile drop
+        """Allow plans to be added and dropped in the block; finalizers that run meanwhile drop
         theirs at its end.
         """
         with self._lock:
@@ -279,29 +281,29 @@ class JitFunction(Generic[P, R]):
                 yield
             finally:
                 self._is_changing = is_inside
-                self._drop_lost()
+                self._drop_dead()
 
-    def note_lost(self) -> None:
-        """Drop plans for an argument that has just gone; a finalizer calls this, at any step of any
+    def on_owner_death(self) -> None:
+        """Drop plans of an argument that has just died. Finalizers call this, at any step of any
         thread.
         """
-        self._has_lost = True
-        self._drop_lost()
+        self._has_dead = True
+        self._drop_dead()
 
-    def _drop_lost(self) -> None:
-        """Drop the plans that are for no call, since an argument that they are for is gone, unless
-        plans are being changed now.
+    def _drop_dead(self) -> None:
+        """Drop the plans that no call can use since an argument of theirs has died, unless plans
+        are being changed now.
         """
-        # A finalizer must not wait for another thread. The lock is reentrant, and this thread may
-        # be inside of `_changing`.
-        while self._has_lost and not self._is_changing and self._lock.acquire(blocking=False):
+        # A finalizer must never block, so the lock is only tried. It is reentrant, so the flag
+        # tells whether this thread is inside of `_changing`.
+        while self._has_dead and not self._is_changing and self._lock.acquire(blocking=False):
             try:
                 if not self._is_changing:
-                    self._is_changing, self._has_lost = True, False
+                    self._is_changing, self._has_dead = True, False
                     for captured in self._list():
                         if captured.has_lost_owner:
                             self._remove(captured)
-                            self._n_lost += 1
+                            self._n_dead += 1
                     self._is_changing = False
             finally:
                 self._lock.release()
@@ -312,25 +314,27 @@ class JitFunction(Generic[P, R]):
     @property
     def n_captures(self) -> int:
         """Number of plans that are kept."""
-        self._drop_lost()
+        self._drop_dead()
         return len(self._list())
 
     def plans(self) -> list[ExecutionPlan]:
-        """Return the plan of each signature, for inspection; a signature that computes nothing has
+        """Return the plan of each signature, for inspection. Signatures without computation have
         none.
         """
         return [c.plan for c in self._list() if c.plan is not None]
 
     def explain(self) -> str:
-        """Describe each signature that has a plan, and why it was captured."""
+        """Describe each signature that has a plan, with the reason for its capture."""
         with self._lock:
             kept = self._list()
             n_calls = self._n_calls + sum(captured.n_quick_calls for captured in kept)
-            lines = [f"{self._name}: {_count(len(kept), 'capture')}, {_count(n_calls, 'call')}"]
-            for number, captured in enumerate(kept, 1):
-                kernels = _count(captured.n_kernels, "kernel")
-                calls = _count(captured.n_calls + captured.n_quick_calls, "call")
-                lines.append(f"  {number}. {calls}, {kernels}; captured {captured.reason}")
+            lines = [
+                f"{self._name}: {_format_count(len(kept), 'capture')}, {_format_count(n_calls, 'call')}"
+            ]
+            for index, captured in enumerate(kept, 1):
+                kernels = _format_count(captured.n_kernels, "kernel")
+                calls = _format_count(captured.n_calls + captured.n_quick_calls, "call")
+                lines.append(f"  {index}. {calls}, {kernels}; captured {captured.reason}")
                 lines += [
                     f"     {argument.path}: {argument.text}" for argument in captured.arguments
                 ]
@@ -354,11 +358,11 @@ class JitFunction(Generic[P, R]):
         )
 
     def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
-        """Make a plan the first that is tried for a signature, and drop plans that are valid for no
-        later call.
+        """Make a plan the first to be tried for a signature, and drop plans that no later call can
+        use.
         """
         with self._changing():
-            self._end_quick()
+            self._disable_quick()
             for expired in [
                 c for c in self._captures.get(key, ()) if c is not captured and c.has_expired
             ]:
@@ -374,13 +378,13 @@ class JitFunction(Generic[P, R]):
                 self._remove(oldest)
 
     def _remove(self, captured: Captured) -> None:
-        self._end_quick()
+        self._disable_quick()
         if any(known is captured for known in self._list()):
             self._n_calls += captured.n_quick_calls
         for key, known in list(self._captures.items()):
-            left = [other for other in known if other is not captured]
-            if left:
-                self._captures[key] = left
+            remaining = [c for c in known if c is not captured]
+            if remaining:
+                self._captures[key] = remaining
             else:
                 del self._captures[key]
 
@@ -399,7 +403,7 @@ class JitFunction(Generic[P, R]):
     ) -> Captured:
         arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
-        if not self._captures and self._n_lost:
+        if not self._captures and self._n_dead:
             reason = "since an object that another plan was for is gone"
         kind = default_float()
         if self._captures and not any(key[0] is kind for key in list(self._captures)):
@@ -421,10 +425,10 @@ class JitFunction(Generic[P, R]):
                 objects=self._objects,
                 weak=weak,
             )
-        note_lost = functools.partial(_note_lost, weakref.ref(self))
-        captured.owners = [weakref.ref(owner, note_lost) for owner in weak]
+        on_owner_death = functools.partial(_on_owner_death, weakref.ref(self))
+        captured.owners = [weakref.ref(owner, on_owner_death) for owner in weak]
         captured.reason, captured.arguments = reason, arguments
-        # To run the plain function, too, must change nothing.
+        # The plain function runs a second time for the check, so it must have no side effects.
         captured.is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
         self._n_captured += 1
         if self._n_captured == MANY_CAPTURES:
@@ -439,11 +443,11 @@ class JitFunction(Generic[P, R]):
         return captured
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def _format_count(n: int, noun: str) -> str:
+    return f"{n} {noun}{'' if n == 1 else 's'}"
 
 
-def _note_lost(function: weakref.ref[JitFunction[Any, Any]], _: object) -> None:
+def _on_owner_death(function: weakref.ref[JitFunction[Any, Any]], _: object) -> None:
     captured_function = function()
     if captured_function is not None:
-        captured_function.note_lost()
+        captured_function.on_owner_death()

@@ -1,6 +1,4 @@
-"""Capture of a function: it runs once on placeholders, and the graph that it builds becomes
-a plan.
-"""
+"""Tracing: run a function once on placeholders and make a plan of the graph that it builds."""
 
 from __future__ import annotations
 
@@ -25,20 +23,27 @@ from svod_ir import Op, Sharding, UOp
 from svod_ir.forks import make_lock
 from svod_ir.sizes import max_size
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import join_parts, parts_of
-from svod_tensor.capture.calls import Captured, Home, Input, Watched, iter_symbolic, list_storages
+from svod_tensor._shards import join_shards, shards_of
+from svod_tensor.capture.calls import (
+    Captured,
+    HeldMemory,
+    Input,
+    Watched,
+    iter_symbolic,
+    list_storages,
+)
 from svod_tensor.capture.dependencies import Dependency, Guards
 from svod_tensor.capture.direct import DirectCall, DirectRead
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array
-from svod_tensor.capture.nested import Objects, Parts, list_attributes, take_apart
+from svod_tensor.capture.nested import Objects, Parts, flatten_one_level, list_attributes
 from svod_tensor.capture.outside_values import MISSING, Edge, is_leaf, list_outside_values
 from svod_tensor.capture.recipes import Recipe, Results
 from svod_tensor.capture.signature import Argument
 from svod_tensor.cells import deferred, overwriting, registry
 from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import is_symbolic
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.bindings import bind_to_call, check_variables
 from svod_tensor.errors import BufferNotFoundError, CaptureError, DonationError
 from svod_tensor.options import resolve_config
@@ -68,33 +73,32 @@ def make_captured(
 
     Args:
         name: of the function.
-        function: what to run.
+        function: the function to trace.
         given: its inputs.
-        args: its arguments.
-        kwargs: its arguments by name.
+        args: its positional arguments.
+        kwargs: its keyword arguments.
         names: the name of each input, and whether it is donated.
         config: how to compile.
         objects: which objects are trees.
-        weak: arguments that the plan does not keep alive: it is for no call without them.
+        weak: arguments that the plan does not keep alive: it is valid only as long as they live.
 
     Returns:
-        None if it must run again: a tensor that it writes to, or a deferred one that it reads, got
-            memory only now, or another thread
-        wrote to one that it reads.
+        None if the function must run again: a tensor that it writes to, or a deferred one that it
+            reads, got memory only now, or another thread wrote to one that it reads.
     """
     from svod_tensor._realize import realize_tensors
 
     binds = bind_to_call(list(iter_symbolic(given)))
-    replacer = _Replacer(given, binds, objects)
+    replacer = _PlaceholderMap(given, binds, objects)
     positional = cast("tuple[object, ...]", replacer.replace(tuple(args)))
     named = cast("dict[str, object]", replacer.replace(dict(kwargs)))
     placeholders = replacer.placeholders
-    positions = [n for n, value in enumerate(given) if isinstance(value, Tensor)]
+    positions = [index for index, value in enumerate(given) if isinstance(value, Tensor)]
     inputs = [
-        Input(position, memory, *names[position], part=number)
+        Input(position, memory, *names[position], shard=shard)
         for position, placeholder in zip(positions, placeholders, strict=True)
-        for number, part in enumerate(() if placeholder is None else parts_of(placeholder.uop))
-        if (memory := memory_nodes.find_base(part)) is not None
+        for shard, node in enumerate(() if placeholder is None else shards_of(placeholder.uop))
+        if (memory := memory_nodes.find_base(node)) is not None
     ]
     outputs: list[Tensor] = []
     weak_ids = set(map(id, weak))
@@ -108,40 +112,48 @@ def make_captured(
         for copied in replacer.copies:
             copied.check(name)
         _check_leaks(capture, {i.memory for i in inputs}, outputs)
-        graphs = [*capture.states.values(), *(t.uop for t in outputs)]
+        graphs = [*capture.last_versions.values(), *(t.uop for t in outputs)]
         check_variables([*binds, *graphs])
         own = set(binds.values())
         bound = dict.fromkeys(
             bind for bind in UOp.sink(*graphs).iter_ops(Op.BIND) if bind not in own
         )
         given_cells = {
-            id(p.content): n for n, p in zip(positions, placeholders, strict=True) if p is not None
+            id(p.content): index
+            for index, p in zip(positions, placeholders, strict=True)
+            if p is not None
         }
         recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
-        # From here on nothing refers to the results, unless the function stored one somewhere else
-        # too.
+        # Drop all references to the results: one that is still alive now was stored by the
+        # function.
         positional, named = (), {}
         del replacer
         outputs.clear()
         _check_leaks(capture, memories, ())
-        capture.forget(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
-    foreign = states.get_written(*graphs).keys() - capture.assigned.keys() if graphs else set[UOp]()
-    if capture.lacking:
-        # Calls write to memory, which has to be there.
-        realize_tensors([cell for cell, _ in capture.lacking], resolve_config(None))
+        capture.drop_dependents(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
+    foreign = (
+        versions.get_pending_versions(*graphs).keys() - capture.assigned.keys()
+        if graphs
+        else set[UOp]()
+    )
+    if capture.without_memory:
+        # Calls write in place, so the tensors need memory before the plan is made.
+        realize_tensors([cell for cell, _ in capture.without_memory], resolve_config(None))
         return None
     if foreign:
         _compute(foreign)
         return None
     if _realize_deferred(cell for ref, _ in capture.reads.values() if (cell := ref()) is not None):
-        # Read in a way that its code does not show.
+        # Static analysis of the code did not see this read.
         return None
     try:
-        captured = _finish(name, capture, inputs, recipes, sources, build, config, tuple(bound))
+        captured = _build_captured(
+            name, capture, inputs, recipes, sources, build, config, tuple(bound)
+        )
     except BufferNotFoundError:
         memories = set(UOp.sink(*graphs).iter_ops(Op.BUFFER))
-        if all(registry.get_version(memory) is memory for memory in memories):
+        if all(registry.get_latest_version(memory) is memory for memory in memories):
             raise
         return None
     reads = list(
@@ -156,19 +168,21 @@ def make_captured(
 
 @contextlib.contextmanager
 def _start_capture(name: str) -> Generator[Capture]:
-    """Record what this thread does to tensors from now on; at the end all that was there before is
-    as it was before.
+    """Record this thread's operations on tensors in the block; afterwards all existing tensors are
+    as before.
     """
     from svod_tensor._realize import realize_tensors
 
     while True:
         with registry.lock:
             registry.wait_for_capture()
-            # Assignments of this thread that pend are done now, so that they are not part of a
-            # plan.
+            # Commit pending writes of this thread first, so that they do not become part of the
+            # plan and happen again at each call.
             cells = registry.iter_pending_cells()
             pending = [
-                cell for cell in cells if any(map(states.is_own, states.get_written(cell.node)))
+                cell
+                for cell in cells
+                if any(map(versions.is_own_write, versions.get_pending_versions(cell.node)))
             ]
             if not pending:
                 capture = Capture(name)
@@ -180,21 +194,21 @@ def _start_capture(name: str) -> Generator[Capture]:
     finally:
         with registry.lock:
             registry.end_capture()
-            # Everything is as it was before, also what other threads made of it meanwhile.
-            for cell, node in reversed(capture.lacking):
+            # Undo the writes, in graphs that other threads built on them meanwhile too.
+            for cell, node in reversed(capture.without_memory):
                 cell.set_node(node)
-            overwriting.settle(capture.assigned)
+            overwriting.commit_writes(capture.assigned)
 
 
 def _compute(pending: Set[UOp]) -> None:
-    """Do these assignments."""
+    """Commit pending writes."""
     from svod_tensor._realize import realize_tensors
 
     with registry.lock:
         needed = [
             c
             for c in registry.iter_pending_cells()
-            if not pending.isdisjoint(states.get_written(c.node))
+            if not pending.isdisjoint(versions.get_pending_versions(c.node))
         ]
     realize_tensors(needed, resolve_config(None))
 
@@ -211,18 +225,18 @@ def _iter_cells(edges: Iterable[Edge]) -> Iterator[Cell]:
 
 
 def _realize_deferred(cells: Iterable[Cell]) -> bool:
-    """Compute the deferred cells among `cells`, so that a plan reads their memory; whether there
-    were any.
+    """Compute the deferred cells among `cells`, so that a plan reads their memory; return whether
+    there were any.
     """
     from svod_tensor._realize import realize_tensors
 
     if not deferred.has_entries():
         return False
-    found = deferred.list_deferred(cells)
-    if found:
-        realize_tensors(found, resolve_config(None))
-        deferred.discard(found)
-    return bool(found)
+    pending = deferred.list_deferred(cells)
+    if pending:
+        realize_tensors(pending, resolve_config(None))
+        deferred.discard(pending)
+    return bool(pending)
 
 
 def name_inputs(
@@ -232,16 +246,16 @@ def name_inputs(
     for root in {
         argument.root for argument in arguments if donated.get_name(argument.root) in donated.names
     }:
-        parts = [argument for argument in arguments if argument.root == root]
-        if not any(part.is_input for part in parts):
+        items = [argument for argument in arguments if argument.root == root]
+        if not any(item.is_input for item in items):
             raise DonationError(
                 function=name,
                 argument=donated.get_name(root),
-                problem=f"is {parts[0].text}, which has no memory",
+                problem=f"is {items[0].text}, which has no memory",
                 hint="donate parameters that are tensors, or lists, tuples and dicts of tensors",
             )
     return [
-        (donated.get_name(a.root) + a.place, donated.get_name(a.root) in donated.names)
+        (donated.get_name(a.root) + a.path_in_root, donated.get_name(a.root) in donated.names)
         for a in arguments
         if a.is_input
     ]
@@ -253,8 +267,8 @@ def _list_objects(
     kwargs: Mapping[str, object],
     objects: Objects,
 ) -> tuple[dict[str, object], list[object]]:
-    """Return the arguments that are no inputs, by parameter, and others that trees hold, with the
-    classes of these.
+    """Return the non-input arguments by parameter, and the objects that trees contain, with the
+    classes of these trees.
     """
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     names = () if code is None else code.co_varnames[: code.co_argcount]
@@ -263,33 +277,31 @@ def _list_objects(
         **{names[n] if n < len(names) else f"args[{n}]": value for n, value in enumerate(args)},
         **kwargs,
     }
-    whole: dict[str, object] = {}
-    inside: list[object] = []
+    opaque: dict[str, object] = {}
+    nested: list[object] = []
     for name, value in named.items():
         if not is_leaf(value):
-            parts = take_apart(value, objects=objects)
-            if parts is None:
-                whole[name] = value
+            level = flatten_one_level(value, objects=objects)
+            if level is None:
+                opaque[name] = value
             else:
-                inside += _iter_objects(value, parts, objects)
-    return whole, inside
+                nested += _iter_objects(value, level, objects)
+    return opaque, nested
 
 
-def _iter_objects(tree: object, parts: Parts, objects: Objects) -> Iterator[object]:
-    if parts.is_object:
+def _iter_objects(tree: object, level: Parts, objects: Objects) -> Iterator[object]:
+    if level.is_object:
         yield type(tree)
-    for item in parts.items:
-        inner = None if is_leaf(item) else take_apart(item, objects=objects)
+    for item in level.items:
+        inner = None if is_leaf(item) else flatten_one_level(item, objects=objects)
         if inner is not None:
             yield from _iter_objects(item, inner, objects)
         elif not is_leaf(item):
             yield item
 
 
-class _Copy(NamedTuple):
-    """A list, dict or object on placeholders that the function got for an argument, and its content
-    before the function ran.
-    """
+class _CopiedTree(NamedTuple):
+    """A copied list, dict or object on placeholders, and its entries before the function ran."""
 
     tree: object
     content: dict[object, object]
@@ -298,9 +310,9 @@ class _Copy(NamedTuple):
         """Raise if the function changed it: the argument of a later call would not be changed.
 
         Raises:
-            CaptureError: if it was.
+            CaptureError: if the function changed it.
         """
-        before, after = self.content, _list_content(self.tree)
+        before, after = self.content, _list_entries(self.tree)
         changed = [
             key
             for key in {**before, **after}
@@ -322,7 +334,7 @@ class _Copy(NamedTuple):
         )
 
 
-def _list_content(tree: object) -> dict[object, object]:
+def _list_entries(tree: object) -> dict[object, object]:
     if isinstance(tree, list):
         return dict(enumerate(cast("list[object]", tree)))
     if isinstance(tree, dict):
@@ -330,13 +342,13 @@ def _list_content(tree: object) -> dict[object, object]:
     return {**list_attributes(tree)}
 
 
-class _Replacer:
-    """Copies of arguments with placeholders for tensors and arrays, and with bound variables of the
-    plan.
+class _PlaceholderMap:
+    """Copies of arguments, with placeholders for tensors and arrays and with the plan's bound
+    variables.
 
     Attributes:
-        placeholders: one for each input that is a tensor, in order; None for a tensor without
-            elements, which stays.
+        placeholders: one for each tensor input, in order; None for a tensor without elements, which
+            is not replaced.
         copies: the lists, dicts and objects that were copied.
     """
 
@@ -346,26 +358,26 @@ class _Replacer:
         self._binds, self._objects = binds, objects
         tensors = [value for value in given if isinstance(value, Tensor)]
         self.placeholders = [_make_placeholder(t, binds) if t.size != 0 else None for t in tensors]
-        self.copies: list[_Copy] = []
+        self.copies: list[_CopiedTree] = []
         self._tensors = iter(zip(tensors, self.placeholders, strict=True))
-        # A tensor that is in trees twice is one input.
+        # A tensor that occurs twice in trees is one input.
         self._known: dict[int, Tensor] = {}
-        self._is_each_once = len({id(t.content) for t in tensors}) == len(tensors)
+        self._is_unique = len({id(t.content) for t in tensors}) == len(tensors)
 
     def replace(self, value: object) -> object:
-        parts = take_apart(value, objects=self._objects)
-        if parts is not None:
-            if parts.is_object and not parts.items:
+        level = flatten_one_level(value, objects=self._objects)
+        if level is not None:
+            if level.is_object and not level.items:
                 return value
-            new = parts.build([self.replace(item) for item in parts.items])
-            if parts.is_object or type(value) in (list, dict):
-                self.copies.append(_Copy(new, _list_content(new)))
+            new = level.build([self.replace(item) for item in level.items])
+            if level.is_object or type(value) in (list, dict):
+                self.copies.append(_CopiedTree(new, _list_entries(new)))
             return new
         if isinstance(value, UOp):
             return value.substitute(self._binds)
         if not isinstance(value, Tensor):
             return self._take_next() if is_array(value) else value
-        if not self._is_each_once:
+        if not self._is_unique:
             return self._take_next()
         key = id(value.content)
         if key not in self._known:
@@ -373,23 +385,23 @@ class _Replacer:
         return self._known[key]
 
     def _take_next(self) -> Tensor:
-        given, placeholder = next(self._tensors)
-        return given if placeholder is None else placeholder
+        tensor, placeholder = next(self._tensors)
+        return tensor if placeholder is None else placeholder
 
 
 def _make_placeholder(tensor: Tensor, binds: Mapping[UOp, UOp]) -> Tensor:
     sharding = tensor.sharding
     if sharding is None:
         return Tensor.from_uop(_make_empty(tensor.uop, str(tensor.device), binds), owns=True)
-    parts = [
-        part if 0 in part.shape else _make_empty(part, device, binds)
-        for part, device in zip(parts_of(tensor.uop), sharding.devices, strict=True)
+    shards = [
+        shard if 0 in shard.shape else _make_empty(shard, device, binds)
+        for shard, device in zip(shards_of(tensor.uop), sharding.devices, strict=True)
     ]
-    return Tensor.from_uop(join_parts(parts, sharding.axis), owns=True)
+    return Tensor.from_uop(join_shards(shards, sharding.axis), owns=True)
 
 
 def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
-    """Memory for what `like` is on one device, with `binds` for the variables in its shape."""
+    """New memory for `like` on one device, with `binds` for the variables in its shape."""
     dtype = like.dtype.part
     size = math.prod(max_size(s) for s in like.shape) * (like.dtype.itemsize // dtype.itemsize)
     buffer = Buffer(get_allocator(device), dtype, size)
@@ -400,24 +412,24 @@ def _make_empty(like: UOp, device: str, binds: Mapping[UOp, UOp]) -> UOp:
 def _make_builder(
     name: str, result: object, outputs: list[Tensor]
 ) -> Callable[[Iterator[object]], object]:
-    """Return a function that arranges results as the captured function did; its tensors are
-    appended to `outputs`.
+    """Return a function that arranges results as the traced function did; append its tensors to
+    `outputs`.
     """
     if isinstance(result, Tensor):
         outputs.append(result)
         return next
     if result is None:
         return _build_none
-    parts = take_apart(result)
-    if parts is None:
+    level = flatten_one_level(result)
+    if level is None:
         raise CaptureError(
             function=name,
             problem=f"it returns {type(result).__name__}, which is no tensor",
             hint="return tensors, or lists, tuples and dicts of tensors",
         )
-    builders = [_make_builder(name, item, outputs) for item in parts.items]
-    build = parts.build
-    return lambda made: build([builder(made) for builder in builders])
+    builders = [_make_builder(name, item, outputs) for item in level.items]
+    build = level.build
+    return lambda results: build([builder(results) for builder in builders])
 
 
 def _build_none(_made: Iterator[object]) -> None:
@@ -425,8 +437,8 @@ def _build_none(_made: Iterator[object]) -> None:
 
 
 def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]) -> None:
-    """Raise if a tensor of this run lives on somewhere: it would read a placeholder."""
-    # What was assigned is memory afterwards.
+    """Raise if a tensor of this trace outlives it: it would read a placeholder."""
+    # Stop at versions: assigned tensors are rebound to memory after the trace.
     leaked = capture.find_leak(
         [t.content for t in outputs],
         lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned)),
@@ -438,10 +450,7 @@ def _check_leaks(capture: Capture, memories: set[UOp], outputs: Sequence[Tensor]
         problem=(
             f"a tensor of shape {leaked.shape} that it computes is still held after it returned"
         ),
-        hint=(
-            "return the tensor alone, or assign it to one that was there before, as in"
-            " state.assign(...)"
-        ),
+        hint=("only return the tensor, or assign it to an existing one, as in state.assign(...)"),
     )
 
 
@@ -451,11 +460,9 @@ def _list_recipes(
     given_cells: Mapping[int, int],
     outputs: Sequence[Tensor],
 ) -> tuple[list[Recipe], list[UOp]]:
-    """Return how each result is made from graphs, arguments and tensors that the function holds;
-    and the graphs.
-    """
-    donated = {given.position for given in inputs if given.is_donated}
-    whole = {id(t.content) for t in outputs if not t.content.path}
+    """Return how each result is made from graphs, arguments and held tensors, and the graphs."""
+    donated = {input_.position for input_ in inputs if input_.is_donated}
+    returned_whole = {id(t.content) for t in outputs if not t.content.path}
     sources: dict[int, UOp] = {}
     recipes: list[Recipe] = []
     for tensor in outputs:
@@ -468,37 +475,38 @@ def _list_recipes(
         elif position is not None:
             recipes.append(Recipe(position=position, path=path))
             continue
-        elif capture.is_known(cell):
-            # Where a variable says what is seen, each call has its own view.
+        elif capture.existed_before(cell):
+            # The bounds of the view depend on a variable: each call makes its own view.
             recipes.append(
                 Recipe(held=Tensor.from_content(cell), path=path)
                 if is_symbolic(path)
                 else Recipe(held=tensor)
             )
             continue
-        elif key in whole:
+        elif key in returned_whole:
             sources.setdefault(key, cell.node)
         else:
-            # Nobody has what it is a view of.
+            # The viewed tensor is not returned, so the view itself is computed.
             key, path = id(tensor), ()
             sources.setdefault(key, tensor.uop)
         recipes.append(Recipe(list(sources).index(key), path=path))
-    return recipes, [_settle_result(node, capture) for node in sources.values()]
+    return recipes, [_copy_overwritten(node, capture) for node in sources.values()]
 
 
-def _settle_result(node: UOp, capture: Capture) -> UOp:
-    """`node`, copied where it is a content of memory that is overwritten later."""
-    if not states.is_memory(node):
+def _copy_overwritten(node: UOp, capture: Capture) -> UOp:
+    """`node`, copied if it is a version of memory that a later write of the plan overwrites."""
+    if not versions.is_memory(node):
         return node
     last = {
-        capture.states.get(memory) for memory in map(states.memory_of, states.list_states(node))
+        capture.last_versions.get(memory)
+        for memory in map(versions.memory_of, versions.list_versions(node))
     } - {None}
-    if last <= set(states.list_states(node)):
+    if last <= set(versions.list_versions(node)):
         return node
-    return _make_result(node, list(map(states.copy_of, parts_of(node))))
+    return _make_result(node, list(map(versions.copy_of, shards_of(node))))
 
 
-def _finish(
+def _build_captured(
     name: str,
     capture: Capture,
     inputs: list[Input],
@@ -511,27 +519,30 @@ def _finish(
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
 
-    parts = [parts_of(node) for node in sources]
-    written = states.get_written(*capture.states.values(), *sources)
+    shards = [shards_of(node) for node in sources]
+    written = versions.get_pending_versions(*capture.last_versions.values(), *sources)
     computed = [
-        (source, number, part)
-        for source, found in enumerate(parts)
-        for number, part in enumerate(found)
-        if 0 not in part.shape
-        and not memory_nodes.is_buffer_identity(part)
-        and states.find_whole_state(part) is None
+        (source, index, shard)
+        for source, node_shards in enumerate(shards)
+        for index, shard in enumerate(node_shards)
+        if 0 not in shard.shape
+        and not memory_nodes.is_buffer_identity(shard)
+        and versions.find_whole_version(shard) is None
     ]
-    effects = list(capture.states.values())
-    # What is returned as it is, or assigned to, keeps its content.
-    kept = {*capture.states, *(memory_nodes.find_base(part) for found in parts for part in found)}
-    donated = {given.memory for given in inputs if given.is_donated} - kept
-    graphs = [*(part for *_, part in computed), *effects]
+    effects = list(capture.last_versions.values())
+    # Memory that is returned unchanged, or assigned to, must not be reused for donation.
+    kept = {
+        *capture.last_versions,
+        *(memory_nodes.find_base(shard) for node_shards in shards for shard in node_shards),
+    }
+    donated = {input_.memory for input_ in inputs if input_.is_donated} - kept
+    graphs = [*(shard for *_, shard in computed), *effects]
     plan = make_plan(make_job(graphs, config, donated), config) if graphs else None
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
-    for given in inputs:
-        given.index, given.is_written = (
-            index_of.get(given.memory.arg.id),
-            given.memory in capture.states,
+    for input_ in inputs:
+        input_.index, input_.is_written = (
+            index_of.get(input_.memory.arg.id),
+            input_.memory in capture.last_versions,
         )
     memories = (
         []
@@ -539,39 +550,39 @@ def _finish(
         else [
             (
                 memory_nodes.make_memory(
-                    part.dtype.part, plan.buffers[index].size, plan.buffers[index].device
+                    shard.dtype.part, plan.buffers[index].size, plan.buffers[index].device
                 ),
                 index,
             )
-            for (*_, part), index in zip(
+            for (*_, shard), index in zip(
                 computed, plan.output_indices[: len(computed)], strict=True
             )
         ]
     )
-    made = {
-        (source, number): view_prefix(memory, part.shape, part.dtype)
-        for (source, number, part), (memory, _) in zip(computed, memories, strict=True)
+    realized = {
+        (source, index): view_prefix(memory, shard.shape, shard.dtype)
+        for (source, index, shard), (memory, _) in zip(computed, memories, strict=True)
     }
     nodes = [
         _make_result(
             node,
             [
-                made.get((source, n)) or part.substitute(written)
-                for n, part in enumerate(parts[source])
+                realized.get((source, n)) or shard.substitute(written)
+                for n, shard in enumerate(shards[source])
             ],
         )
         for source, node in enumerate(sources)
     ]
-    leaves = [*(given.memory for given in inputs), *(memory for memory, _ in memories)]
+    leaves = [*(input_.memory for input_ in inputs), *(memory for memory, _ in memories)]
     own = {memory for memory, _ in memories} | {
-        given.memory for given in inputs if given.is_donated
+        input_.memory for input_ in inputs if input_.is_donated
     }
     results = Results(recipes, nodes, leaves, own)
     if plan is not None:
         registry.add_plan(plan)
-    for given in inputs:
-        # Each call has memory in its place.
-        memory_nodes.remove_buffer(given.memory)
+    for input_ in inputs:
+        # Placeholders need no storage: each call binds its own.
+        memory_nodes.remove_buffer(input_.memory)
     return Captured(
         name,
         plan,
@@ -579,18 +590,18 @@ def _finish(
         memories,
         results,
         build,
-        set(capture.states),
+        set(capture.last_versions),
         _get_held(plan, inputs),
         bound,
         make_lock(),
         watched=_list_watched(capture),
-        homes=_list_homes(capture, nodes, leaves),
+        held_memory=_list_held_memory(capture, nodes, leaves),
         held_written=capture.get_written(),
     )
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
-    """Return the way of calls without variables that assign to nothing; None if there is none."""
+    """Return the direct calls of a function without variables and writes; None otherwise."""
     results, index_of = captured.results.direct, dict(captured.outputs)
     if captured.plan is None or captured.written or results is None:
         return None
@@ -604,48 +615,50 @@ def _find_direct(captured: Captured) -> DirectCall | None:
 
 
 def _list_watched(capture: Capture) -> list[Watched]:
-    """The tensors that the function holds, and that it read where they are not at home: they are
-    part of the plan as they were.
+    """The tensors without memory of their own that the function read: the plan contains their
+    graphs as they were.
     """
     reads = [
         read
         for read in capture.reads.values()
-        # What is lent to an array is read from a copy.
+        # Of lent memory, the plan reads a snapshot.
         if (cell := read[0]()) is not None and (not cell.is_realized or cell.is_lent)
     ]
-    return [Watched(cell, node) for cell, node in (*reads, *capture.moved)]
+    return [Watched(cell, node) for cell, node in (*reads, *capture.unshared)]
 
 
-def _list_homes(capture: Capture, results: Sequence[UOp], own: Iterable[UOp]) -> list[Home]:
-    """The tensors in memory of their own that the function holds, and reads or writes."""
+def _list_held_memory(
+    capture: Capture, results: Sequence[UOp], own: Iterable[UOp]
+) -> list[HeldMemory]:
+    """The held tensors in memory of their own that the function reads or writes."""
     placeholders = set(own)
     returned = {memory for node in results for memory in node.iter_ops(Op.BUFFER)}
     written = capture.get_written()
     refs = [*(ref for ref, _ in capture.reads.values()), *written]
-    homes: dict[int, Home] = {}
+    held_memory: dict[int, HeldMemory] = {}
     for cell in [cell for ref in refs if (cell := ref()) is not None]:
-        if cell.is_given_away or cell.is_lent or not cell.is_realized:
+        if cell.is_donated or cell.is_lent or not cell.is_realized:
             continue
-        memories = set(states.iter_memories(cell.node))
+        memories = set(versions.iter_memories(cell.node))
         if placeholders.isdisjoint(memories):
             is_kept = not returned.isdisjoint(memories) or any(ref() is cell for ref in written)
-            homes[id(cell)] = Home(weakref.ref(cell), list_storages(cell), is_kept)
-    return list(homes.values())
+            held_memory[id(cell)] = HeldMemory(weakref.ref(cell), list_storages(cell), is_kept)
+    return list(held_memory.values())
 
 
-def _make_result(node: UOp, parts: Sequence[UOp]) -> UOp:
+def _make_result(node: UOp, shards: Sequence[UOp]) -> UOp:
     """Return `node` with each of its shards in memory."""
     placement = node.placement
-    return join_parts(parts, placement.axis) if isinstance(placement, Sharding) else parts[0]
+    return join_shards(shards, placement.axis) if isinstance(placement, Sharding) else shards[0]
 
 
 def _get_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, Buffer]:
-    """The memory of tensors that a function uses without getting them as arguments."""
+    """The memory that a plan uses besides its arguments, by its name in messages."""
     if plan is None:
         return {}
-    own = {given.memory.arg.id for given in inputs}
+    own = {input_.memory.arg.id for input_ in inputs}
     return {
-        f"a tensor that the function holds (buffer {number})": plan.buffers[index]
-        for number, index in plan.ast_to_buffer.items()
-        if number > 0 and number not in own
+        f"a tensor that the function holds (buffer {node_id})": plan.buffers[index]
+        for node_id, index in plan.ast_to_buffer.items()
+        if node_id > 0 and node_id not in own
     }

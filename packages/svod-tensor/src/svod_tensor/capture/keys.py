@@ -1,6 +1,4 @@
-"""Hashable keys of Python values: equal for values that mean the same to a program that is
-captured.
-"""
+"""Hashable keys of Python values, equal for values that have the same effect on a trace."""
 
 from __future__ import annotations
 
@@ -15,8 +13,8 @@ __all__ = ["Identity", "is_array", "is_plain", "key_of", "list_weak_objects"]
 
 
 class Identity:
-    """Key of an object that is equal only to itself; it does not keep the object alive where a weak
-    reference can be had.
+    """Key of an object that is equal only to itself. It does not keep the object alive if the
+    object supports weak references.
     """
 
     __slots__ = ("_get", "_hash")
@@ -39,7 +37,7 @@ class Identity:
         return isinstance(self._get, weakref.ref)
 
     def __eq__(self, other: object) -> bool:
-        # Where the object is gone, another one may have its id.
+        # Once the object is gone, a new object may have its id.
         return (
             isinstance(other, Identity)
             and (value := self._get()) is not None
@@ -57,8 +55,8 @@ def is_array(value: object) -> bool:
 
 
 def is_plain(value: object) -> bool:
-    """Whether a value is a number, a text or None, or a tuple or frozenset of these, which are
-    compared by value.
+    """Whether a value is a number, a text or None, or a tuple or frozenset of these: values that
+    are compared by value.
     """
     if isinstance(value, (tuple, frozenset)):
         return all(map(is_plain, cast("Iterable[object]", value)))
@@ -66,7 +64,7 @@ def is_plain(value: object) -> bool:
 
 
 def key_of(value: object) -> tuple[object, ...]:
-    """Return the key of a value that is no container and no tensor."""
+    """Return the key of a value that is neither a container nor a tensor."""
     match value:
         case UOp():
             return (unbind(value),)
@@ -85,9 +83,7 @@ def key_of(value: object) -> tuple[object, ...]:
 
 
 def list_weak_objects(key: object) -> list[object]:
-    """Return the objects that a key, a tuple of keys at any depth, knows by their identity without
-    keeping them alive.
-    """
+    """Return the objects that a (nested) key identifies without keeping them alive."""
     if isinstance(key, Identity):
         return [key.value] if key.is_weak else []
     if isinstance(key, (tuple, frozenset)):

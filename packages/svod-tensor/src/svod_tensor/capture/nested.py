@@ -1,8 +1,9 @@
-"""Trees: lists, tuples, dicts and objects, flattened into their items and rebuilt from other ones.
+"""Trees: lists, tuples, dicts and objects that can be flattened into items and rebuilt
+(unflattened) from others.
 
-An object is a tree if it is a dataclass, an attrs class, a network, or has only attributes that are
-tensors, arrays, plain values and trees of these; and where its class is registered. The attributes
-with tensors are its items, the others a part of its kind."""
+An object is a tree if it is a dataclass, an attrs class, a network, has only attributes that are
+tensors, arrays, plain values and trees of these, or if its class is registered. The attributes with
+tensors are its items, the other attributes are part of its kind."""
 
 from __future__ import annotations
 
@@ -25,11 +26,11 @@ __all__ = [
     "OPAQUE_PACKAGES",
     "Objects",
     "Parts",
+    "flatten_one_level",
     "has_objects",
     "list_attributes",
     "list_items",
     "register_pytree_node",
-    "take_apart",
 ]
 
 T = TypeVar("T")
@@ -51,16 +52,14 @@ OPAQUE_PACKAGES: Final = sys.stdlib_module_names | {
     "svod_tensor",
     "torch",
 } - {"__main__"}
-"""Packages whose objects are no trees."""
+"""Packages whose objects are never trees."""
 
 _HEAP_TYPE: Final = 1 << 9  # Py_TPFLAGS_HEAPTYPE: a class that a program defined
 
 _MAX_DEPTH: Final = 64
-"""Number of objects around an object that is an item; a longer chain, as of a linked list, is taken
-as it is.
-"""
+"""Maximum nesting depth of objects; a longer chain, such as a linked list, is opaque."""
 
-# Bits: a value holds tensors; it holds objects of which nothing is known.
+# Bit flags of `_get_content`: the value contains tensors; it contains opaque objects.
 _HAS_INPUTS: Final = 1
 _HAS_OPAQUE: Final = 2
 
@@ -68,10 +67,10 @@ _HAS_OPAQUE: Final = 2
 class Objects(IntEnum):
     """Set of objects that are trees.
 
-    A captured function takes objects of observed classes, such as networks, as they are: to check
-    all their attributes takes one comparison, and to flatten a network of a hundred parameters in
-    each call would take longer than many a network. Where it gets ever other networks, they are
-    trees too, so that one plan serves those of equal structure."""
+    By default, objects of observed classes, such as networks, are compared by identity: checking
+    all their attributes takes one comparison, while flattening a network of a hundred parameters in
+    each call would take longer than many a network. If a function is called with many networks,
+    they become trees too, so that one plan serves all networks of equal structure."""
 
     NONE = 0
     UNOBSERVED = 1
@@ -79,12 +78,12 @@ class Objects(IntEnum):
 
 
 class Parts(NamedTuple):
-    """Items of a tree, and how to build one like it.
+    """Items of a tree, and a function that rebuilds it.
 
     Attributes:
-        names: how each item is reached from the tree, such as `[0]`, `['x']` or `.low`.
+        names: the path from the tree to each item, such as `[0]`, `['x']` or `.low`.
         items: the items.
-        kind: what else a tree must have in common to be of one kind with this one.
+        kind: everything else that trees of the same structure have in common.
         build: makes a tree of this kind from other items.
         is_object: whether the tree is an object whose items are attributes.
     """
@@ -102,7 +101,7 @@ class _Registered(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """Attributes of an object with tensors in them, and its other attributes."""
+    """Attributes of an object that contain tensors, and its other attributes."""
 
     items: dict[str, object]
     static: dict[str, object]
@@ -139,10 +138,10 @@ def register_pytree_node(
     _registered[nodetype] = _Registered(flatten_func, unflatten_func)
 
 
-def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
-    """Return the parts of a tree; None for anything else.
+def flatten_one_level(value: object, *, objects: Objects = Objects.ALL) -> Parts | None:
+    """Return the items of a tree; None for any other value.
 
-    `objects` tells which objects are trees.
+    `objects` selects the objects that are trees.
     """
     kind: type = type(value)
     if kind in _registered:
@@ -179,11 +178,13 @@ def take_apart(value: object, *, objects: Objects = Objects.ALL) -> Parts | None
 def list_items(
     value: object, *, objects: Objects = Objects.ALL
 ) -> tuple[tuple[object, ...], Collection[object]] | None:
-    """Return the kind and the items of `take_apart`: all that a signature needs, at each call."""
+    """Return the kind and the items of `flatten_one_level`, without the rest: the only ones that a
+    signature needs, at each call.
+    """
     kind: type = type(value)
     if kind in _registered:
-        parts = _flatten_registered(kind, value)
-        return parts.kind, parts.items
+        level = _flatten_registered(kind, value)
+        return level.kind, level.items
     if _is_sequence(value):
         return (kind, len(value)), value
     if _is_dict(value):
@@ -193,10 +194,10 @@ def list_items(
 
 
 def has_objects(value: object, objects: Objects) -> bool:
-    """Whether an argument of a captured function is, or holds, an object that is a tree."""
-    parts = take_apart(value, objects=objects)
-    return parts is not None and (
-        parts.is_object or any(has_objects(item, objects) for item in parts.items)
+    """Whether an argument of a captured function is an object that is a tree, or contains one."""
+    level = flatten_one_level(value, objects=objects)
+    return level is not None and (
+        level.is_object or any(has_objects(item, objects) for item in level.items)
     )
 
 
@@ -226,11 +227,11 @@ def _flatten_registered(kind: type, value: object) -> Parts:
 
 @lru_cache(maxsize=4096)
 def _is_opaque(kind: type[Any]) -> bool:
-    """Whether objects of a class are no trees, whatever they hold."""
+    """True if objects of a class are never trees."""
     if kind.__module__.partition(".")[0] in OPAQUE_PACKAGES or issubclass(kind, (type, Enum)):
         return True
-    # An object that is built without `__init__` must have no other memory than its attributes, and
-    # nothing to release.
+    # An object that is rebuilt without `__init__` must have no state besides its attributes, and
+    # no resources to release.
     is_ordinary = all(base is object or base.__flags__ & _HEAP_TYPE for base in kind.__mro__)
     members = {name for base in kind.__mro__ for name in base.__dict__}
     return not is_ordinary or not members.isdisjoint(
@@ -262,38 +263,36 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
     static: dict[str, object] = {}
     above, is_always_tree = (*above, value), _is_always_tree(kind)
     for name, attribute in list_attributes(value).items():
-        content = _get_content(attribute, above, objects)
-        if content & _HAS_OPAQUE and not is_always_tree:
+        flags = _get_flags(attribute, above, objects)
+        if flags & _HAS_OPAQUE and not is_always_tree:
             return None
-        (items if content & _HAS_INPUTS else static)[name] = attribute
+        (items if flags & _HAS_INPUTS else static)[name] = attribute
     return _Split(items, static) if items or static or is_always_tree else None
 
 
-def _get_content(value: object, above: tuple[object, ...], objects: Objects) -> int:
-    """Return the bits of a value: whether it holds tensors, and objects of which nothing is
-    known.
-    """
+def _get_flags(value: object, above: tuple[object, ...], objects: Objects) -> int:
+    """Return the bit flags of a value."""
     if isinstance(value, (TensorBase, UOp)) or is_array(value):
         return _HAS_INPUTS
     if is_plain(value) or isinstance(value, (DType, Enum, type)):
         return 0
     if _is_sequence(value):
-        return _join_contents(value, above, objects)
+        return _join_flags(value, above, objects)
     if _is_dict(value):
-        return _join_contents(value.values(), above, objects)
+        return _join_flags(value.values(), above, objects)
     if type(value) in _registered:
-        return _join_contents(_flatten_registered(type(value), value).items, above, objects)
+        return _join_flags(_flatten_registered(type(value), value).items, above, objects)
     split = _split(value, above, objects)
     if split is None:
         return _HAS_OPAQUE
     return _HAS_INPUTS if split.items else 0
 
 
-def _join_contents(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
-    content = 0
+def _join_flags(values: Iterable[object], above: tuple[object, ...], objects: Objects) -> int:
+    flags = 0
     for value in values:
-        content |= _get_content(value, above, objects)
-    return content
+        flags |= _get_flags(value, above, objects)
+    return flags
 
 
 def _get_object_kind(kind: type, split: _Split, objects: Objects) -> tuple[object, ...]:
@@ -325,7 +324,7 @@ def _get_dict_build(keys: Sequence[object]) -> Callable[[Sequence[object]], obje
 
 def _get_build(kind: Callable[..., object]) -> Callable[[Sequence[object]], object]:
     def build(made: Sequence[object]) -> object:
-        # A named tuple takes its fields one by one.
+        # A named tuple takes its fields as separate arguments.
         return kind(*made) if hasattr(kind, "_fields") else kind(made)
 
     return build
@@ -336,7 +335,7 @@ def _get_object_build(
 ) -> Callable[[Sequence[object]], object]:
     def build(made: Sequence[object]) -> object:
         new: object = object.__new__(kind)
-        # A frozen dataclass refuses to be set in any other way.
+        # Bypasses `__setattr__`, which a frozen dataclass defines to raise.
         for name, value in (*static.items(), *zip(names, made, strict=True)):
             object.__setattr__(new, name, value)
         return new

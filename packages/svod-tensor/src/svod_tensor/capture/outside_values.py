@@ -1,15 +1,14 @@
-"""Values outside of its arguments that a function can read, found by following the paths in its
-code from value to value.
+"""Outside values: values besides its arguments that a function can read, found by following the
+access paths in its code.
 
-The walk begins at the function: its globals, the variables of the functions around it, the object
-that it is bound to. Each path in its code is followed through objects, dicts, lists and modules,
-and each function or method on the way is analyzed in turn. A value whose path is not known (an
-element of an iteration, a local variable) is looked at through the names of all attributes that the
-code reads from such values. So the walk may find more than one call reads, and never executes code
-of the program: properties are analyzed and not called.
+The walk begins at the function: its globals, closure variables, and bound object. Each path in its
+code is followed through objects, dicts, lists and modules, and each function or method on the way
+is analyzed in turn. If the path of a value is unknown (an element of an iteration, a local
+variable), all attributes that the code reads from such values are followed. So the walk may find
+more than one call reads. It never executes code of the program: properties are analyzed, not
+called.
 
-Code of the standard library, of numpy and of svod's own lower layers is not followed.
-"""
+Code of the standard library, of numpy and of svod's own lower layers is not followed."""
 
 from __future__ import annotations
 
@@ -81,11 +80,11 @@ _WRITERS: Final = frozenset(
         "reverse",
     }
 )
-# Attributes that say where an object comes from.
+# Attributes that only describe an object.
 _DESCRIPTIONS: Final = frozenset(
     {"__module__", "__doc__", "__name__", "__qualname__", "__annotations__", "__class__"}
 )
-# Special methods that Python calls for no operation on an object that is there.
+# Special methods that no operation on an existing object calls implicitly.
 _NEVER_IMPLICIT: Final = frozenset(
     {
         "__init__",
@@ -117,9 +116,9 @@ class Edge(NamedTuple):
             in a slot), "item" (by key) or "elements" (all of a container).
         owner: the namespace, cell, object or container.
         key: name, key or index; None for "elements" and "nonlocal".
-        value: what it was; a tuple for "elements".
-        owner_ref: weak reference to the owner, which is None then: the owner is an argument that
-            the edge does not keep alive.
+        value: the value at the capture; a tuple for "elements".
+        owner_ref: weak reference to the owner, in which case `owner` is None: the owner is an
+            argument that the edge does not keep alive.
     """
 
     name: str
@@ -138,7 +137,7 @@ class Edge(NamedTuple):
         return self.owner if self.owner_ref is None else self.owner_ref()
 
     def read(self) -> object:
-        """Return the value of now; `MISSING` once the owner is gone."""
+        """Return the present value; `MISSING` once the owner is gone."""
         owner = self.find_owner()
         if owner is None:
             return MISSING
@@ -160,7 +159,7 @@ class Edge(NamedTuple):
 def list_outside_values(
     function: Callable[..., object], arguments: Mapping[str, object], others: Iterable[object] = ()
 ) -> list[Edge]:
-    """Return what `function` can read outside of its arguments.
+    """Return the values that `function` can read besides its arguments.
 
     Args:
         function: a function, method or other callable.
@@ -168,11 +167,11 @@ def list_outside_values(
             arguments.
         others: objects that it gets in containers, and classes of its arguments.
     """
-    walk = _Walk()
+    walk = _ReachabilityWalk()
     for value in others:
-        walk.escape(value, "an argument")
+        walk.mark_reachable(value, "an argument")
     for name, value in arguments.items():
-        walk.escape(value, name)
+        walk.mark_reachable(value, name)
     walk.follow_function(function, "", arguments)
     walk.finish()
     return list(walk.edges.values())
@@ -186,7 +185,7 @@ def list_elements(container: object) -> tuple[object, ...]:
     return tuple(cast("Iterable[object]", container))
 
 
-class _Walk:
+class _ReachabilityWalk:
     """Breadth-first walk over the values that code can reach.
 
     Attributes:
@@ -194,8 +193,8 @@ class _Walk:
         attributes: names that code reads from values of unknown path.
         layer_attributes: names that code of svod's layers reads so: attributes of layers.
         is_dynamic: whether code reads attributes by computed names.
-        open: objects and classes of which any attribute in `attributes` may be read: each with its
-            path, and the names that were looked at.
+        opened: objects and classes of which any attribute in `attributes` may be read: each with
+            its path, and the names that were already followed.
     """
 
     def __init__(self) -> None:
@@ -203,8 +202,8 @@ class _Walk:
         self.attributes: set[str] = set()
         self.layer_attributes: set[str] = set()
         self.is_dynamic = False
-        self.open: dict[int, tuple[object, str, set[str]]] = {}
-        self._escaped: dict[int, object] = {}
+        self.opened: dict[int, tuple[object, str, set[str]]] = {}
+        self._reachable: dict[int, object] = {}
         self._functions: set[tuple[object, int]] = set()
         # `__dict__` of a class is another object each time that it is read.
         self._namespaces: dict[type, Mapping[str, object]] = {}
@@ -217,7 +216,7 @@ class _Walk:
         changed = True
         while changed:
             changed = self._drain()
-            for owner, name, done in list(self.open.values()):
+            for owner, name, done in list(self.opened.values()):
                 if (
                     self.is_dynamic
                     and "__dict__" not in done
@@ -225,7 +224,7 @@ class _Walk:
                 ):
                     # Any attribute may be read, a later one too.
                     done.add("__dict__")
-                    self.escape(get_entries(owner), f"{name}.__dict__")
+                    self.mark_reachable(get_entries(owner), f"{name}.__dict__")
                     changed = True
                 names = self._list_names(owner) - done
                 done |= names
@@ -254,18 +253,18 @@ class _Walk:
                 if name[0] != "_" and not is_plain(value)
             )
             names = names.union(self.layer_attributes, public)
-        # Entries of `__dict__` are looked at as a whole.
+        # All entries of `__dict__` are followed together.
         return (
             names | (list_attributes(owner).keys() - get_entries(owner).keys())
             if self.is_dynamic
             else names
         )
 
-    def escape(self, value: object, name: str) -> None:
-        """Note that code may read anything that is reachable from `value`."""
-        if is_leaf(value) or id(value) in self._escaped:
+    def mark_reachable(self, value: object, name: str) -> None:
+        """Record that code may read anything reachable from `value`."""
+        if is_leaf(value) or id(value) in self._reachable:
             return
-        self._escaped[id(value)] = value
+        self._reachable[id(value)] = value
         self._pending.append((value, name))
 
     def _open_value(self, value: object, name: str) -> None:
@@ -274,33 +273,33 @@ class _Walk:
             if not _is_a(value, (tuple, frozenset)):
                 self._add(Edge(f"an element of `{name}`", "elements", value, None, elements))
             for text, element in _iter_named(value, name):
-                self.escape(element, text)
+                self.mark_reachable(element, text)
             if type(value) in _CONTAINERS:
                 return
         if isinstance(value, (FunctionType, MethodType)):
             self.follow_function(value, name, {})
         elif isinstance(value, partial):
             inner = cast("partial[object]", value)
-            for part, text in (
+            for member, text in (
                 (inner.func, "func"),
                 (inner.args, "args"),
                 (inner.keywords, "keywords"),
             ):
-                self.escape(part, f"{name}.{text}")
+                self.mark_reachable(member, f"{name}.{text}")
         elif isinstance(value, BuiltinFunctionType):
-            self.escape(value.__self__, f"{name}.__self__")
+            self.mark_reachable(value.__self__, f"{name}.__self__")
         elif isinstance(value, ModuleType):
             if not _is_library(value.__name__):
-                self.open.setdefault(id(value), (value, name, set()))
+                self.opened.setdefault(id(value), (value, name, set()))
         elif _is_library(_get_module(value)):
             # A wrapper of svod or of the standard library holds the wrapped function in an
             # attribute.
-            for key, part in get_entries(value).items():
-                if callable(part) and not isinstance(part, type):
-                    self.escape(part, name if key == "function" else f"{name}.{key}")
+            for key, member in get_entries(value).items():
+                if callable(member) and not isinstance(member, type):
+                    self.mark_reachable(member, name if key == "function" else f"{name}.{key}")
         else:
-            self.open.setdefault(id(value), (value, name, set()))
-            self._read_implicit(value, name)
+            self.opened.setdefault(id(value), (value, name, set()))
+            self._follow_special_methods(value, name)
 
     def follow_function(self, function: object, name: str, arguments: Mapping[str, object]) -> None:
         """Read every path in the code of a function or method."""
@@ -311,16 +310,16 @@ class _Walk:
                 first = next(iter(_get_parameters(function)), None)
                 if first is not None and not is_leaf(bound):
                     arguments = {first: bound, **arguments}
-                self._read_implicit(bound, name or first or "self")
+                self._follow_special_methods(bound, name or first or "self")
             else:
                 inner = cast("partial[object]", function)
-                self.escape(inner.args, f"{name}.args")
-                self.escape(inner.keywords, f"{name}.keywords")
+                self.mark_reachable(inner.args, f"{name}.args")
+                self.mark_reachable(inner.keywords, f"{name}.keywords")
                 function = inner.func
         if not isinstance(function, FunctionType):
-            self.escape(function, name)
+            self.mark_reachable(function, name)
             return
-        # Functions of one decorator have one code, and different variables around them.
+        # Closures made by one decorator share a code object but differ in their variables.
         key = (
             function if function.__closure__ else function.__code__,
             id(next(iter(arguments.values()), None)),
@@ -328,16 +327,16 @@ class _Walk:
         if key in self._functions:
             return
         self._functions.add(key)
-        self._escaped.setdefault(id(function), function)
+        self._reachable.setdefault(id(function), function)
         if _is_library(function.__module__ or ""):
             for cell in function.__closure__ or ():
                 value = read_cell(cell)
                 if callable(value) and not isinstance(value, type):
-                    self.escape(value, name)
+                    self.mark_reachable(value, name)
             return
         for default in (function.__defaults__ or (), (function.__kwdefaults__ or {}).values()):
             for value in default:
-                self.escape(value, f"a default of {function.__qualname__}")
+                self.mark_reachable(value, f"a default of {function.__qualname__}")
         access = analyze_code(function.__code__)
         if _is_layer_code(function.__module__ or ""):
             self.layer_attributes |= access.attributes
@@ -346,17 +345,21 @@ class _Walk:
             self.is_dynamic |= access.is_dynamic
         for module in access.imports:
             if module in sys.modules:
-                self.escape(sys.modules[module], module)
+                self.mark_reachable(sys.modules[module], module)
         self._follow_paths(function, access, arguments, name.rpartition(".")[0])
 
-    def _read_implicit(self, value: object, name: str) -> None:
-        """Follow the special methods of an object's class: no code names them."""
+    def _follow_special_methods(self, value: object, name: str) -> None:
+        """Follow the special methods of an object's class, which operators call without naming
+        them.
+        """
         if (
             not is_leaf(value)
             and not isinstance(value, ModuleType)
             and not _is_library(_get_module(value))
         ):
-            for attribute in _list_implicit(value if isinstance(value, type) else type(value)):
+            for attribute in _list_special_methods(
+                value if isinstance(value, type) else type(value)
+            ):
                 if isinstance(value, type) or attribute not in _NEVER_IMPLICIT:
                     self._guess_attribute(value, attribute, name)
 
@@ -377,7 +380,8 @@ class _Walk:
             for index, step in enumerate(steps):
                 value, name = self._read_step(value, step, name)
                 if value is MISSING:
-                    # Unknown from here on, as where a property computes it.
+                    # The path is unknown from here on, for example because a property computes the
+                    # value.
                     names = (
                         self.layer_attributes
                         if _is_layer_code(function.__module__ or "")
@@ -389,7 +393,7 @@ class _Walk:
                     break
             else:
                 if is_used:
-                    self.escape(value, name)
+                    self.mark_reachable(value, name)
 
     def _read_root(
         self,
@@ -413,7 +417,7 @@ class _Walk:
                 names = function.__globals__
                 value = names.get(root.name, MISSING)
                 if _is_layer_code(function.__module__ or ""):
-                    # Tables of layers are constants.
+                    # Module-level containers of layer code are constants.
                     return MISSING if type(value) in _CONTAINERS else value, root.name
                 if value is not MISSING:
                     self._add(Edge(f"the global `{root.name}`", "global", names, root.name, value))
@@ -428,20 +432,20 @@ class _Walk:
             if not _is_a(owner, (tuple, frozenset)):
                 self._add(Edge(f"`{text}`", "item", owner, step.key, value))
             return value, text
-        self.escape(owner, name)
+        self.mark_reachable(owner, name)
         return MISSING, text
 
     def _guess_attribute(self, owner: object, key: str, name: str) -> None:
-        """Read an attribute that code may read, and note that it may read anything in it."""
+        """Follow an attribute that code may read, and everything reachable from it."""
         value = self._read_attribute(owner, key, name, is_guess=True)
         if value is not MISSING:
-            self.escape(value, f"{name}.{key}")
+            self.mark_reachable(value, f"{name}.{key}")
 
     def _read_attribute(
         self, owner: object, key: str, name: str, *, is_guess: bool = False
     ) -> object:
         """Read one attribute without running code of the program; return MISSING for a value that
-        only such code can tell.
+        only such code can compute.
         """
         if is_leaf(owner) or key in _DESCRIPTIONS:
             return MISSING
@@ -452,11 +456,11 @@ class _Walk:
             return self._read_module(owner, key, text)
         if _is_a(owner, _CONTAINERS):
             if key not in _WRITERS:
-                self.escape(owner, name)
+                self.mark_reachable(owner, name)
             if type(owner) in _CONTAINERS:
                 return MISSING
         if _is_a(owner, (FunctionType, MethodType, BuiltinFunctionType, partial)):
-            self.escape(owner, name)
+            self.mark_reachable(owner, name)
             return MISSING
         if isinstance(owner, type):
             return self._read_class(owner, owner, key, text)
@@ -516,10 +520,10 @@ class _Walk:
             return MISSING
         if hasattr(type(value), "__get__"):
             # A decorated method, such as one under `jit`, or a descriptor that reads the object.
-            for part in get_entries(value).values():
-                self._follow_member(part, MISSING if owner is kind else owner, text)
-            self.escape(value, text)
-            self.escape(owner, text.rpartition(".")[0])
+            for member in get_entries(value).values():
+                self._follow_member(member, MISSING if owner is kind else owner, text)
+            self.mark_reachable(value, text)
+            self.mark_reachable(owner, text.rpartition(".")[0])
             return MISSING
         if owner is not kind:
             # Reads the object's own attribute, once it has one.
@@ -545,19 +549,21 @@ class _Walk:
             )
 
     def _add(self, edge: Edge) -> None:
-        # A program replaces no modules.
+        # Modules are assumed not to be replaced.
         if edge.kind == "global" and isinstance(edge.value, ModuleType):
             return
         self.edges.setdefault((id(edge.owner), edge.kind, edge.key), edge)
 
 
 def _is_a(value: object, kinds: type | tuple[type, ...]) -> bool:
-    """`isinstance`, after which the type checker does not take the elements' types for unknown."""
+    """`isinstance` without type narrowing, which would make the elements' types unknown to the type
+    checker.
+    """
     return isinstance(value, kinds)
 
 
 def is_leaf(value: object) -> bool:
-    """Whether nothing of a program's state is reachable from `value`."""
+    """True if no state of the program is reachable from `value`."""
     return (
         value is MISSING or isinstance(value, (Tensor, UOp)) or is_plain(value) or is_array(value)
     )
@@ -605,7 +611,7 @@ def _get_on_class(kind: type, key: str) -> object:
 
 
 @lru_cache(maxsize=4096)
-def _list_implicit(kind: type) -> tuple[str, ...]:
+def _list_special_methods(kind: type) -> tuple[str, ...]:
     """Names of the special methods that a class of the program defines."""
     names: dict[str, None] = {}
     for base in kind.__mro__:
@@ -631,7 +637,7 @@ def _list_functions(member: object) -> list[FunctionType]:
             candidates = (cast("partialmethod[object]", member).func,)
         case _:
             candidates = (member,)
-    return [one for one in candidates if isinstance(one, FunctionType)]
+    return [candidate for candidate in candidates if isinstance(candidate, FunctionType)]
 
 
 def _get_parameters(function: object) -> tuple[str, ...]:

@@ -1,12 +1,11 @@
-"""Calls that are like the one before: each argument is looked at once, and nothing is built to look
-a plan up.
+"""Fast path of a captured call: each argument is checked once, and nothing is built to look up a
+plan.
 
-A function whose calls go directly (`capture.direct`) gets such a way with its first plan. What it
-takes for granted is compared by identity: forms of tensors, other arguments, Python values that the
-plan depends on. Whatever else a call brings (a view, something to compute, another form, a function
-that is captured or whose derivative is taken, an assignment to what the function holds, another
-thread at work with the plan) makes it `UNUSUAL`: nothing is done then, and it goes the way of all
-calls."""
+A function whose calls are direct (`capture.direct`) gets a fast path with its first plan. The fast
+path compares by identity: specs of tensors, other arguments, Python values that the plan depends
+on. Every deviation (a view, a pending tensor, another spec, a running capture or derivative, a
+write to a held tensor, a plan that another thread is executing) makes it return `UNUSUAL` before it
+has done anything, and the call takes the general path."""
 
 from __future__ import annotations
 
@@ -31,14 +30,14 @@ if TYPE_CHECKING:
     from svod_tensor.capture.calls import Captured
     from svod_tensor.capture.direct import DirectCall
 
-__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick"]
+__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick_call"]
 
 
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
 
 class Unusual(Enum):
-    """What a call returns that did nothing."""
+    """Result of a fast-path call that did nothing."""
 
     UNUSUAL = "unusual"
 
@@ -47,22 +46,22 @@ UNUSUAL: Final = Unusual.UNUSUAL
 
 
 class QuickCall:
-    """Calls of a captured function with one signature.
+    """Fast path for the calls of a captured function with one signature.
 
     Attributes:
-        captured: the plan and what it depends on.
-        lending: what it lends the plan at each call.
+        captured: the plan and the values that it depends on.
+        lending: the buffers that each call lends the plan.
     """
 
     __slots__ = (
         "_build",
         "_execute",
+        "_expected",
+        "_factories",
         "_guards",
         "_is_held",
-        "_made",
-        "_makers",
+        "_results",
         "_single",
-        "_wanted",
         "_watched",
         "captured",
         "lending",
@@ -73,40 +72,41 @@ class QuickCall:
         captured: Captured,
         plan: ExecutionPlan,
         direct: DirectCall,
-        wanted: list[object],
-        places: tuple[int | None, ...],
+        expected: list[object],
+        indices: tuple[int | None, ...],
     ) -> None:
-        """Make the quick way of a plan.
+        """Make the fast path of a plan.
 
         Args:
-            captured: the plan.
-            plan: what executes it.
-            direct: how its results are made.
-            wanted: the form of each argument that is a tensor; of the others a weak reference, or
-                the argument where there is none.
-            places: the index of the buffer of each tensor that the plan reads, then of each result.
+            captured: the plan with its guards.
+            plan: executes the call.
+            direct: makes the results.
+            expected: the spec of each tensor argument; of any other argument a weak reference, or
+                the argument itself where it has none.
+            indices: the index in the plan of each tensor's buffer, None if unused, then of each
+                result's.
         """
         self.captured = captured
         self._execute = plan.execute_direct
-        self._wanted, self.lending = wanted, Lending(places)
+        self._expected, self.lending = expected, Lending(indices)
         self._guards = captured.guards
         self._watched = tuple(captured.watched)
         self._is_held = captured.holds_tensors
-        n_unused = places.count(None)
-        self._makers, self._build = direct.makers, captured.build
-        self._made = [
-            (position + n_unused, make_node, form) for position, make_node, form in direct.made
+        n_unused = indices.count(None)
+        self._factories, self._build = direct.factories, captured.build
+        self._results = [
+            (position + n_unused, make_node, spec) for position, make_node, spec in direct.results
         ]
-        # The commonest result is made without a list.
-        self._single = self._made[0] if captured.build is next else None
+        # Most functions return one tensor, which needs no list and no builder.
+        self._single = self._results[0] if captured.build is next else None
 
     def run(self, args: Sequence[object]) -> object:
-        """The results; `UNUSUAL` if nothing was done."""
-        # Everything here happens at every call: it is written to take few steps, not lines.
-        wanted = self._wanted
-        if len(args) != len(wanted) or current_scope.get() is not None:
+        """The results; `UNUSUAL` if the call did nothing."""
+        # Hot path, run at every call: inlined to take few interpreter steps, at the cost of length.
+        expected = self._expected
+        if len(args) != len(expected) or current_scope.get() is not None:
             return UNUSUAL
-        if self._is_held and tables.get_last_number() != self.captured.last_seen:
+        if self._is_held and tables.get_last_write_id() != self.captured.last_write_id:
             return UNUSUAL
         guards = self._guards
         if guards is not None and not guards.hold():
@@ -115,21 +115,22 @@ class QuickCall:
             if (cell := cell_ref()) is not None and cell.node is not watched:
                 return UNUSUAL
         buffers: list[Buffer] = []
-        for number, value in enumerate(args):
+        for index, value in enumerate(args):
             if type(value) is not Tensor:
-                known = wanted[number]
+                known = expected[index]
                 if value is known or (type(known) is ref and known() is value):
                     continue
                 return UNUSUAL
             cell = value.content
             if type(cell) is not Cell:
                 return UNUSUAL
-            if cell.known_form is not wanted[number]:
-                form = cell.form
-                if form != wanted[number]:
+            if cell.known_spec is not expected[index]:
+                spec = cell.spec
+                if spec != expected[index]:
                     return UNUSUAL
-                # The next argument is likely to have this form, and no other one that is equal.
-                wanted[number] = form
+                # Cache this spec object: the next call is likely to pass the same one, so that `is`
+                # succeeds.
+                expected[index] = spec
             memory = cell.memory
             if memory is None:
                 if not cell.owns:
@@ -141,55 +142,57 @@ class QuickCall:
                 if node.op is not _BUFFER or not isinstance(memory, Buffer):
                     return UNUSUAL
             buffers.append(memory)
-        for make in self._makers:
+        for make in self._factories:
             buffers.append(make())
         if not self._execute(self.lending, buffers):
             return UNUSUAL
         single = self._single
         if single is not None:
-            position, make_node, form = single
+            position, make_node, spec = single
             result = object.__new__(Tensor)
-            set_content(result, Cell.on(buffers[position], make_node, form))
+            set_content(result, Cell.on(buffers[position], make_node, spec))
             return result
-        made = [
-            Tensor.from_content(Cell.on(buffers[position], node, form))
-            for position, node, form in self._made
+        results = [
+            Tensor.from_content(Cell.on(buffers[position], node, spec))
+            for position, node, spec in self._results
         ]
-        return self._build(iter(made))
+        return self._build(iter(results))
 
 
-def find_quick(captured: Captured, args: Sequence[object], objects: Objects) -> QuickCall | None:
-    """How calls go that are like one with these arguments; None if none of them can."""
+def find_quick_call(
+    captured: Captured, args: Sequence[object], objects: Objects
+) -> QuickCall | None:
+    """The fast path for calls like one with these arguments; None if no call can."""
     direct, plan = captured.direct, captured.plan
     if direct is None or plan is None or direct.takes_memory or not plan.can_execute_direct:
         return None
     if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
         return None
-    place_of = {read.position: read.place for read in direct.reads}
+    index_of = {read.position: read.slot for read in direct.reads}
     tensors = [value for value in args if isinstance(value, Tensor)]
-    if len(place_of) < len(tensors):
-        # One has no elements, and perhaps no memory.
+    if len(index_of) < len(tensors):
+        # A tensor without elements may have no memory.
         return None
-    wanted: list[object] = [
-        value.content.form if isinstance(value, Tensor) else _hold(value) for value in args
+    expected: list[object] = [
+        value.content.spec if isinstance(value, Tensor) else _hold(value) for value in args
     ]
-    places = (
-        *(place_of[number] for number in range(len(tensors))),
-        *direct.places[-len(direct.makers) :],
+    indices = (
+        *(index_of[position] for position in range(len(tensors))),
+        *direct.indices[-len(direct.factories) :],
     )
-    return QuickCall(captured, plan, direct, wanted, places)
+    return QuickCall(captured, plan, direct, expected, indices)
 
 
 def _hold(value: object) -> object:
-    """Return a weak reference to an argument that is known by its identity; the argument itself
-    where there is none to be had.
+    """A weak reference to an argument that is known by its identity; the argument itself where it
+    supports none.
     """
     identity = key_of(value)[0] if not is_plain(value) else None
     return ref(value) if isinstance(identity, Identity) and identity.is_weak else value
 
 
 def _is_identified(value: object, objects: Objects) -> bool:
-    """Whether an argument that is no tensor is the same whenever it is the same object."""
+    """Whether a non-tensor argument may be compared by identity."""
     if is_plain(value):
         return True
     return list_items(value, objects=max(objects, Objects.UNOBSERVED)) is None and not is_array(

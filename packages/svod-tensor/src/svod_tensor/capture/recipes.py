@@ -1,6 +1,4 @@
-"""What a call of a captured function returns: tensors over the memory of that call, arguments, and
-views of both.
-"""
+"""Results of a captured call: tensors on the memory of that call, arguments, and views of both."""
 
 from __future__ import annotations
 
@@ -8,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from svod_ir import Op, UOp
-from svod_tensor._shards import parts_of
+from svod_tensor._shards import shards_of
 from svod_tensor.capture.direct import make_direct_result
 from svod_tensor.cells import registry
-from svod_tensor.cells.cell import get_form
+from svod_tensor.cells.cell import get_spec
 from svod_tensor.cells.views import Path, list_sizes, substitute_path
 from svod_tensor.engine import memory_nodes
 from svod_tensor.tensor import Tensor
@@ -20,13 +18,13 @@ __all__ = ["Recipe", "Results"]
 
 
 class Recipe(NamedTuple):
-    """How a result is made.
+    """Construction of one result.
 
     Attributes:
-        source: which of the graphs it is, if it is one.
-        position: which of a call's tensors it is, or is a view of, if it is.
-        held: the tensor that the function holds and returns, or is a view of.
-        path: how it is seen in its graph, its argument, or what is held.
+        source: index of its graph, or -1.
+        position: index among the call's tensors, of the argument that it is or is a view of, or -1.
+        held: the held tensor that it is or is a view of.
+        path: from the graph, argument or held tensor to the result.
     """
 
     source: int = -1
@@ -36,12 +34,12 @@ class Recipe(NamedTuple):
 
 
 class Results:
-    """Graphs over placeholders, made again on the memory of each call, and what is a view of them
-    and of arguments.
+    """Graphs over placeholders, rebuilt on the memory of each call, and views of them and of
+    arguments.
 
     Attributes:
         binds: the bound variables in them.
-        direct: the results, where each is memory of its own; None where one is not.
+        direct: the results, if each is in memory of its own; otherwise None.
     """
 
     __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds", "direct")
@@ -54,12 +52,12 @@ class Results:
         own: set[UOp],
     ) -> None:
         self._nodes = tuple(nodes)
-        is_plain = recipes == [Recipe(number) for number in range(len(nodes))]
+        is_plain = recipes == [Recipe(index) for index in range(len(nodes))]
         self._recipes = None if is_plain else recipes
-        # Whatever the arguments of a signature are, a result has one form.
-        self._forms = [get_form(node) for node in nodes]
+        # A signature fixes the spec of each result, so it is computed once.
+        self._forms = [get_spec(node) for node in nodes]
         self._owns = [
-            all(memory_nodes.find_base(p) in own for p in parts_of(n) if 0 not in p.shape)
+            all(memory_nodes.find_base(p) in own for p in shards_of(n) if 0 not in p.shape)
             for n in nodes
         ]
         sizes = [size for recipe in recipes for size in list_sizes(recipe.path)]
@@ -76,26 +74,31 @@ class Results:
             if node not in changing and not changing.isdisjoint(node.src):
                 changing.add(node)
                 self._changing.append(node)
-        made = [
+        direct_results = [
             make_direct_result(node, form)
             for node, form in zip(self._nodes, self._forms, strict=True)
         ]
         is_direct = is_plain and all(self._owns)
-        found = [result for result in made if result is not None]
-        self.direct = found if is_direct and len(found) == len(made) else None
+        direct = [result for result in direct_results if result is not None]
+        self.direct = direct if is_direct and len(direct) == len(direct_results) else None
 
     def make(
-        self, made: dict[UOp, UOp], given: Sequence[Tensor | UOp], borrowed: Sequence[Tensor] = ()
+        self,
+        node_of: dict[UOp, UOp],
+        given: Sequence[Tensor | UOp],
+        borrowed: Sequence[Tensor] = (),
     ) -> list[Tensor]:
-        """The results on what `made` has for each placeholder and bound variable; the nodes between
-        are added to it.
+        """The results for the nodes that `node_of` has for each placeholder and bound variable;
+        nodes between are added to it.
         """
         for memory in self._held:
-            made[memory] = registry.get_version(memory)
+            node_of[memory] = registry.get_latest_version(memory)
         for node in self._changing:
-            made[node] = node.with_src(tuple([made.get(operand, operand) for operand in node.src]))
+            node_of[node] = node.with_src(
+                tuple([node_of.get(operand, operand) for operand in node.src])
+            )
         tensors = [
-            Tensor.from_uop(made.get(n, n), form, owns=owns)
+            Tensor.from_uop(node_of.get(n, n), form, owns=owns)
             for n, form, owns in zip(self._nodes, self._forms, self._owns, strict=True)
         ]
         if self._recipes is None:
@@ -104,7 +107,7 @@ class Results:
             # A program may write to the array of an argument later.
             given = [_copy_borrowed(value, borrowed) for value in given]
         return [
-            _follow(recipe, tensors, given, {bind: made.get(bind, bind) for bind in self.binds})
+            _follow(recipe, tensors, given, {bind: node_of.get(bind, bind) for bind in self.binds})
             for recipe in self._recipes
         ]
 

@@ -1,5 +1,5 @@
-"""Signatures of calls of captured functions: all of the arguments but the values of tensors and
-variables.
+"""Signatures of calls of captured functions: all of the arguments except the elements of tensors
+and the values of variables.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeGuard
 
 from svod_ir import Op, UOp
 from svod_tensor.capture.keys import is_array, key_of
-from svod_tensor.capture.nested import Objects, list_items, take_apart
+from svod_tensor.capture.nested import Objects, flatten_one_level, list_items
 from svod_tensor.tensor import Tensor
 
 __all__ = [
@@ -40,15 +40,15 @@ class Argument(NamedTuple):
     """An argument, or an item of one, for display.
 
     Attributes:
-        root: position or name of the whole argument.
-        place: path of the item in it, as it is written in Python.
+        root: position or name of the argument.
+        path_in_root: path of the item in the argument, as it is written in Python.
         text: description of the value.
         key: its part of the signature.
         is_input: whether it is a tensor or a bound variable.
     """
 
     root: int | str
-    place: str
+    path_in_root: str
     text: str
     key: tuple[object, ...]
     is_input: bool = False
@@ -56,9 +56,9 @@ class Argument(NamedTuple):
     @property
     def path(self) -> str:
         return (
-            f"args[{self.root}]{self.place}"
+            f"args[{self.root}]{self.path_in_root}"
             if isinstance(self.root, int)
-            else f"{self.root}{self.place}"
+            else f"{self.root}{self.path_in_root}"
         )
 
 
@@ -76,11 +76,11 @@ def read_arguments(
     """
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
-    reader = _Reader(key, inputs, objects)
+    reader = _ArgumentReader(key, inputs, objects)
     for value in args:
         if isinstance(value, Tensor):
             inputs.append(value)
-            key.append(value.content.form)
+            key.append(value.content.spec)
         else:
             reader.read(value)
     for name, value in kwargs.items():
@@ -107,16 +107,16 @@ def describe_arguments(
 def get_reason(
     new: Sequence[Argument], known: Sequence[tuple[Sequence[Argument], str | None]]
 ) -> str:
-    """Describe what is new about a call, compared with the most similar one that has a plan.
+    """Describe the difference between a call and the most similar call that has a plan.
 
     Args:
         new: its arguments.
-        known: the arguments of others, and how a Python value has changed that they depend on.
+        known: the arguments of others, and the change of a Python value that they depend on.
     """
     if not known:
         return "for the first call"
     differences = [
-        [*_compare(new, other), *([change] if change else [])] for other, change in known
+        [*_compare(new, arguments), *([change] if change else [])] for arguments, change in known
     ]
     return "since " + "; ".join(
         min(differences, key=len) or ["a tensor that the function holds is another one"]
@@ -132,7 +132,7 @@ def find_array(value: object) -> Tensor | None:
     return Tensor.from_numpy(np.asarray(value))
 
 
-class _Reader:
+class _ArgumentReader:
     """Reads arguments into a key and a list of inputs."""
 
     __slots__ = ("_inputs", "_key", "_objects", "borrowed", "has_trees")
@@ -145,7 +145,7 @@ class _Reader:
     def read(self, value: object) -> None:
         if isinstance(value, Tensor):
             self._inputs.append(value)
-            self._key.append(value.content.form)
+            self._key.append(value.content.spec)
             return
         tree = list_items(value, objects=self._objects)
         if tree is not None:
@@ -185,35 +185,35 @@ def _is_input(value: object) -> TypeGuard[Tensor | UOp]:
 
 
 def _as_tensor(value: object) -> object:
-    """A numpy array as a tensor, anything else as it is."""
+    """Convert a numpy array to a tensor; return any other value unchanged."""
     array = None if isinstance(value, Tensor) else find_array(value)
     return value if array is None else array
 
 
 def _key_of(value: object) -> tuple[object, ...]:
-    return (value.content.form,) if isinstance(value, Tensor) else key_of(value)
+    return (value.content.spec,) if isinstance(value, Tensor) else key_of(value)
 
 
 def _describe(
     value: object,
     root: int | str,
-    place: str,
-    found: list[Argument],
+    path_in_root: str,
+    arguments: list[Argument],
     seen: set[int] | None,
     objects: Objects,
 ) -> None:
-    parts = None if isinstance(value, Tensor) else take_apart(value, objects=objects)
-    if parts is not None:
-        text = f"{type(value).__name__} of {', '.join(parts.names) or 'nothing'}"
-        found.append(Argument(root, place, text, parts.kind))
-        for name, item in zip(parts.names, parts.items, strict=True):
-            _describe(item, root, f"{place}{name}", found, seen, objects)
+    level = None if isinstance(value, Tensor) else flatten_one_level(value, objects=objects)
+    if level is not None:
+        text = f"{type(value).__name__} of {', '.join(level.names) or 'nothing'}"
+        arguments.append(Argument(root, path_in_root, text, level.kind))
+        for name, item in zip(level.names, level.items, strict=True):
+            _describe(item, root, f"{path_in_root}{name}", arguments, seen, objects)
         return
     value = _as_tensor(value)
     is_input = _is_input(value) and (seen is None or _identify(value) not in seen)
     if seen is not None and _is_input(value):
         seen.add(_identify(value))
-    found.append(Argument(root, place, _show(value), _key_of(value), is_input))
+    arguments.append(Argument(root, path_in_root, _show(value), _key_of(value), is_input))
 
 
 def _show(value: object) -> str:
@@ -221,7 +221,7 @@ def _show(value: object) -> str:
         case Tensor():
             sizes = ", ".join(str(s) if isinstance(s, int) else "symbolic" for s in value.shape)
             return (
-                f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_place(value)}"
+                f"{value.dtype} ({sizes}{',' if value.ndim == 1 else ''}) on {_show_device(value)}"
             )
         case UOp() if value.op is Op.BIND:
             name, low, high = value.symbol.arg
@@ -232,7 +232,7 @@ def _show(value: object) -> str:
             return f"this {type(value).__name__}"
 
 
-def _show_place(tensor: Tensor) -> str:
+def _show_device(tensor: Tensor) -> str:
     sharding = tensor.sharding
     if sharding is None:
         return str(tensor.device)
@@ -242,12 +242,12 @@ def _show_place(tensor: Tensor) -> str:
 
 def _compare(new: Sequence[Argument], old: Sequence[Argument]) -> list[str]:
     before = {argument.path: argument for argument in old}
-    found: list[str] = []
+    differences: list[str] = []
     for argument in new:
-        other = before.pop(argument.path, None)
-        if other is None:
-            found.append(f"{argument.path} is new")
-        elif other.key != argument.key:
-            text = other.text if other.text != argument.text else "another one"
-            found.append(f"{argument.path} is {argument.text} instead of {text}")
-    return [*found, *(f"{path} is missing" for path in before)]
+        previous = before.pop(argument.path, None)
+        if previous is None:
+            differences.append(f"{argument.path} is new")
+        elif previous.key != argument.key:
+            text = previous.text if previous.text != argument.text else "another one"
+            differences.append(f"{argument.path} is {argument.text} instead of {text}")
+    return [*differences, *(f"{path} is missing" for path in before)]

@@ -24,7 +24,7 @@ _deferred: Final[dict[int, weakref.ref[Cell]]] = {}
 def add(cell: Cell) -> None:
     """Defer the computation of a cell until something reads it."""
     key = id(cell)
-    # The method is bound now: when Python ends, cells may outlive the names of this module.
+    # Bound now: at interpreter exit, cells may outlive the globals of this module.
     _deferred[key] = weakref.ref(cell, partial(_deferred.pop, key))
 
 
@@ -40,8 +40,8 @@ def has_entries() -> bool:
 
 
 def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
-    """Return the cells that are deferred, each once; a cell that has memory by now is none of them
-    any more.
+    """Return the deferred cells among `cells`, each once. Cells that have memory by now are removed
+    from the table.
     """
     if not _deferred:
         return []
@@ -49,6 +49,6 @@ def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
         entered = [
             cell for cell in {id(cell): cell for cell in cells}.values() if id(cell) in _deferred
         ]
-        done = [cell for cell in entered if cell.is_given_away or cell.is_realized]
+        done = [cell for cell in entered if cell.is_donated or cell.is_realized]
         discard(done)
         return [cell for cell in entered if id(cell) in _deferred]

@@ -1,8 +1,8 @@
-"""Which threads take derivatives now, and what becomes of values that are computed meanwhile.
+"""Threads that are differentiating a function, and the tracing of values computed meanwhile.
 
-A function whose derivative is taken may read values: a loss that is printed, an `if`. What is
-computed then is memory as always, but marked with the graph that it was computed from, to which
-derivatives go."""
+A function under differentiation may read values, as in a printed loss or an `if`. Such values are
+computed to memory as always, but the memory is marked with the graph that it was computed from, so
+that derivatives propagate through it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,18 @@ from typing import Final
 
 from svod_ir import Op, UOp
 from svod_ir.derivatives import make_traced
-from svod_tensor.cells.kept import KeptGraph
+from svod_tensor.cells.snapshots import GraphSnapshot
 from svod_tensor.cells.tables import lock
 
-__all__ = ["active", "is_taking_derivatives", "keep_origin", "take_derivatives"]
+__all__ = ["active", "differentiating", "is_differentiating", "mark_with_origin"]
 
 active: Final[Counter[int]] = Counter()
-"""How many functions each thread is in whose derivatives are taken."""
+"""Number of nested differentiated functions by thread."""
 
 
 @contextmanager
-def take_derivatives() -> Generator[None]:
-    """Let what this thread computes in the block be marked, where it depends on what derivatives
-    are taken by.
-    """
+def differentiating() -> Generator[None]:
+    """Mark values that this thread computes in the block if they depend on traced primals."""
     thread = get_ident()
     with lock:
         active[thread] += 1
@@ -40,15 +38,17 @@ def take_derivatives() -> Generator[None]:
                 del active[thread]
 
 
-def is_taking_derivatives() -> bool:
-    """Whether this thread is in a function whose derivative is taken."""
+def is_differentiating() -> bool:
+    """Whether this thread runs a function that is being differentiated."""
     return bool(active) and get_ident() in active
 
 
-def keep_origin(memory: UOp, node: UOp) -> UOp:
-    """What stands for `node` once its values are in `memory`."""
+def mark_with_origin(memory: UOp, node: UOp) -> UOp:
+    """The node to use for `node` once its value is in `memory`: traced back to the graph if
+    derivatives need it.
+    """
     if not active or not any(True for _ in node.iter_ops(Op.TRACED)):
         return memory
-    # What the graph reads may be written before anybody asks for the derivative.
-    kept = KeptGraph([node])
+    # The memory that the graph reads may be overwritten before the derivative is taken.
+    kept = GraphSnapshot([node])
     return make_traced(memory, lambda: kept.get_nodes()[0])

@@ -1,9 +1,8 @@
-"""Computing a cell whose graph has a form that was computed before: one look at it, one call, and
-the cell is memory.
+"""Fast path of realize: compute a cell by the plan of an earlier graph of the same structure.
 
-Unlike `work`, this enters nothing into the registry: it holds the registry's lock while it
-computes, which takes microseconds, and leaves to `work` whatever is not plain, above all when
-another thread computes or captures something."""
+Unlike `work`, this registers no computation: it holds the registry's lock while the plan runs,
+which takes microseconds. Everything unusual is left to `work`, above all when another thread
+computes or captures a function."""
 
 from __future__ import annotations
 
@@ -14,10 +13,10 @@ from svod_tensor.cells import registry, tables
 from svod_tensor.cells.cell import Cell
 from svod_tensor.engine.known_plans import (
     KNOWN_PLANS,
-    GraphForm,
+    GraphStructure,
     KnownPlan,
     can_be_known,
-    find_form,
+    find_structure,
 )
 
 if TYPE_CHECKING:
@@ -27,37 +26,41 @@ if TYPE_CHECKING:
 __all__ = ["compute_known"]
 
 
-def compute_known(one: Live, config: PrepareConfig) -> KnownPlan | None:
-    """Compute a cell by a known plan, which is returned; None if nothing was done."""
-    if not isinstance(one, Cell) or one.memory is not None or not can_be_known(config):
+def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
+    """Compute a cell by a known plan and return the plan; None if nothing was done."""
+    if not isinstance(tensor, Cell) or tensor.memory is not None or not can_be_known(config):
         return None
-    node = one.node
-    form = find_form(node)
-    known = None if form is None else KNOWN_PLANS.find(form.key, lambda plan: plan.config is config)
-    if form is None or known is None:
+    node = tensor.node
+    structure = find_structure(node)
+    known = (
+        None
+        if structure is None
+        else KNOWN_PLANS.find(structure.key, lambda plan: plan.config is config)
+    )
+    if structure is None or known is None:
         return None
     with tables.lock:
         if (
             tables.captured
             or registry.is_computing()
-            or one.memory is not None
-            or one.node is not node
+            or tensor.memory is not None
+            or tensor.node is not node
         ):
             return None
-        result = _execute(known, form)
+        result = _execute(known, structure)
         if result is None:
             return None
-        one.settle_on(result, known.make_node)
-        registry.replace_computed(node, one)
+        tensor.set_memory(result, known.make_node)
+        registry.replace_computed(node, tensor)
     return known
 
 
-def _execute(known: KnownPlan, form: GraphForm) -> Buffer | None:
-    """The result on the memory of this graph; None if some was written meanwhile, or somebody else
-    is at work with the plan.
+def _execute(known: KnownPlan, structure: GraphStructure) -> Buffer | None:
+    """The result on the memory of this graph; None if some of it was overwritten meanwhile, or
+    another thread is executing the plan.
     """
     buffers: list[Buffer] = []
-    for memory in form.memories:
+    for memory in structure.memories:
         buffer = memory.attached
         if not isinstance(buffer, Buffer):
             return None

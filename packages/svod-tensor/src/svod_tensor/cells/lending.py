@@ -1,4 +1,4 @@
-"""Lending the memory of a cell to an array that may be written."""
+"""Lending of a cell's memory to a writable numpy array."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ __all__ = ["lend"]
 
 
 def lend(cell: Cell) -> NDArray[np.generic] | None:
-    """The elements of a cell as a flat array that may be written, over the memory that the cell has
-    from now on.
+    """Return the elements of a cell as a flat writable array over the cell's memory.
 
-    The memory is a new one, with a copy of the elements, if somebody else reads the one before:
-    another cell, a graph that is not computed yet, or an array that never changes.
+    The cell first moves to a copy if its memory has another reader: another cell, a pending graph,
+    or a read-only array.
 
     Returns:
         None if the cell has no memory of its own that the host may write.
@@ -34,7 +33,7 @@ def lend(cell: Cell) -> NDArray[np.generic] | None:
             array = cell.find_array()
             if array is not None:
                 return array
-            if cell.is_given_away or not cell.is_realized:
+            if cell.is_donated or not cell.is_realized:
                 return None
             base = None if cell.memory is not None else memory_nodes.find_base(cell.node)
             memory = cell.memory if base is None else memory_nodes.find_buffer(base)
@@ -43,11 +42,12 @@ def lend(cell: Cell) -> NDArray[np.generic] | None:
             array = memory.as_numpy()
             if not array.flags.writeable:
                 return None
-            # Another thread may build a graph on a node that it saw before.
-            is_known = base is not None and (
+            # With other threads, the node always counts as known: one may be building a graph on
+            # it.
+            has_readers = base is not None and (
                 threading.active_count() > 1 or overwriting.list_readers({base})
             )
-            if not (is_known or not memory.is_writable):
+            if not (has_readers or not memory.is_writable):
                 _lend_to(cell, memory, array)
                 return array
             if writing.move(cell):
@@ -62,5 +62,5 @@ def lend(cell: Cell) -> NDArray[np.generic] | None:
 def _lend_to(cell: Cell, memory: Buffer, array: NDArray[np.generic]) -> None:
     memory.lend(array)
     cell.lend(array)
-    # Captured functions that return this memory, or write it, must know.
-    tables.take_number()
+    # Makes captured functions that return or write this memory check their inputs.
+    tables.take_write_id()

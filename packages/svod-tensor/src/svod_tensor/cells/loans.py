@@ -1,8 +1,8 @@
-"""Memory of a cell that a writable array shows.
+"""Loan: memory of a cell that is shared with a writable numpy array.
 
-As long as the array lives, anybody may write it at any time, so that no graph may read the memory:
-who asks the cell for its node gets one on a snapshot, a copy of the memory as it is then. Who reads
-elements at once reads the memory itself."""
+As long as the array lives, the program may write it at any time, so no graph may read the memory.
+The cell's node therefore reads a snapshot, a copy of the memory at that moment. Reads that return
+at once use the memory itself."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ __all__ = ["Loan"]
 
 
 class Loan:
-    """State of a cell whose memory is lent to an array; called with the memory, the node that the
-    cell is on it.
+    """State of a cell whose memory is lent to an array. Calling it with the memory makes the cell's
+    node.
     """
 
     __slots__ = ("_array", "_home", "_make_node", "_snapshot")
@@ -32,7 +32,7 @@ class Loan:
     _array: ref[NDArray[np.generic]]
     _home: UOp | None
     _make_node: Callable[[Buffer], UOp]
-    # A node on a copy of the memory, and that copy.
+    # Node on the last copy of the memory, and the copy.
     _snapshot: tuple[UOp, Buffer] | None
 
     def __init__(
@@ -44,42 +44,42 @@ class Loan:
         """Lend memory to `array`.
 
         Args:
-            array: what shows the memory.
-            home: what the cell was on it; None if nobody asked for the node.
-            make_node: what makes the node on any such memory then.
+            array: the array over the memory.
+            home: the cell's node on the memory; None if it had no node.
+            make_node: makes the cell's node on a buffer, if `home` is None.
         """
         self._home, self._make_node, self._snapshot = home, make_node or self._move_home, None
-        self.renew(array)
+        self.rebind(array)
 
-    def renew(self, array: NDArray[np.generic]) -> None:
-        """Lend the memory to another array; the one before is gone."""
+    def rebind(self, array: NDArray[np.generic]) -> None:
+        """Lend the memory to another array, after the previous array is gone."""
         self._array = ref(array)
 
     def find_array(self) -> NDArray[np.generic] | None:
-        """The array, if it is alive. It is flat; what others have are views of it."""
+        """The array, if it is alive. It is flat; users have views of it."""
         return self._array()
 
     def __call__(self, memory: Buffer) -> UOp:
         return self._home or self._make_node(memory)
 
     def get_snapshot(self, memory: Buffer) -> UOp:
-        """A node that has the elements of `memory` as they are now: the last one, as long as they
-        are the same.
+        """A node with the present elements of `memory`. The last snapshot is reused while the
+        elements are equal.
         """
         from svod_device import copy_buffer
         from svod_tensor import _storage as storage
 
-        found = self._snapshot
-        if found is not None and storage.has_equal_bytes(found[1], memory):
-            return found[0]
-        copied = storage.allocate(memory.device, memory.dtype, memory.size)
-        copy_buffer(copied, memory)
-        node = self._make_node(copied)
-        self._snapshot = node, copied
+        snapshot = self._snapshot
+        if snapshot is not None and storage.has_equal_bytes(snapshot[1], memory):
+            return snapshot[0]
+        copy = storage.allocate(memory.device, memory.dtype, memory.size)
+        copy_buffer(copy, memory)
+        node = self._make_node(copy)
+        self._snapshot = node, copy
         return node
 
     def _move_home(self, memory: Buffer) -> UOp:
-        """The node that the cell was, on other memory."""
+        """The cell's node, rebuilt on other memory."""
         home = self._home
         base = None if home is None else memory_nodes.find_base(home)
         assert home is not None and base is not None, home

@@ -1,10 +1,10 @@
-"""What becomes of graphs when the memory that they read is written: who is computed before, and
-what reads what afterwards.
+"""Write-after-read hazards: readers of a version that is about to be overwritten, and rebinding of
+graphs once the write is committed.
 
-A BUFFER node is one version of memory. After a write that was computed, its owner holds another
-BUFFER for the same buffer, so that no node ever changes its meaning. Graphs that read the old
-content are computed together with the write, or get a copy of it; one that another thread builds on
-an old node just then is found by `catch_up`."""
+A BUFFER node is one version of memory. When a write is committed, its owner gets another BUFFER for
+the same buffer, so no node ever changes its meaning. Graphs that read the old version are computed
+together with the write or get a copy of the old elements. Another thread may build a graph on an
+old node just then; `resolve_stale_nodes` finds such graphs."""
 
 from __future__ import annotations
 
@@ -14,78 +14,83 @@ from typing import TYPE_CHECKING
 from svod_ir import Op, UOp
 from svod_ir.origins import make_images
 from svod_tensor.cells import registry
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
 __all__ = [
-    "catch_up",
-    "get_done",
-    "list_overtaken",
+    "commit_writes",
+    "get_committed",
     "list_readers",
-    "renew",
-    "renew_owners",
-    "settle",
+    "list_readers_of_overwritten",
+    "make_new_buffers",
+    "rebind_owners",
+    "resolve_stale_nodes",
 ]
 
 
 def list_readers(memories: set[UOp]) -> list[Cell]:
-    """The live cells whose content is read from `memories`, but for those that own them."""
+    """The pending cells that read `memories`, except the owners of `memories`."""
     with registry.lock:
         registry.wait_for_capture()
-        catch_up()
-        cells = [cell for cell in registry.iter_pending_cells() if 0 not in cell.node.shape]
-        return [c for c in cells if not _owns(c, memories) and memories & _read_states(c.node, {})]
+        resolve_stale_nodes()
+        pending = [cell for cell in registry.iter_pending_cells() if 0 not in cell.node.shape]
+        return [
+            cell
+            for cell in pending
+            if not _owns(cell, memories) and memories & _list_read_versions(cell.node, {})
+        ]
 
 
 def _owns(cell: Cell, memories: set[UOp]) -> bool:
-    return cell.owns and not memories.isdisjoint(states.iter_memories(cell.node))
+    return cell.owns and not memories.isdisjoint(versions.iter_memories(cell.node))
 
 
-def list_overtaken(nodes: Sequence[UOp]) -> list[Cell]:
-    """The live cells that must be computed together with `nodes`: they read content that `nodes`
-    overwrite.
+def list_readers_of_overwritten(nodes: Sequence[UOp]) -> list[Cell]:
+    """The pending cells that must be computed together with `nodes`: they read a version that
+    `nodes` overwrite.
 
-    The caller holds `registry.lock`.
-    """
-    catch_up()
-    found: dict[int, Cell] = {}
+    The caller holds `registry.lock`."""
+    resolve_stale_nodes()
+    readers: dict[int, Cell] = {}
     known = set(nodes)
     while True:
-        written = states.get_written(*known)
+        written = versions.get_pending_versions(*known)
         if not written:
             return []
-        overwritten = _get_overwritten(written)
+        overwritten = _get_overwritten_versions(written)
         new = [
             cell
             for cell in registry.iter_pending_cells()
-            # What is a view of the old content gets a copy each time.
-            if (cell.node not in known or states.find_state(cell.node) is not None)
-            and id(cell) not in found
+            # Each view of the old version gets a copy of its own.
+            if (cell.node not in known or versions.find_version(cell.node) is not None)
+            and id(cell) not in readers
         ]
-        # Graphs share most of their nodes: one walk over all of them tells that none reads the old
-        # content, as is usual.
-        if new and overwritten & _read_states(UOp.sink(*[cell.node for cell in new]), written):
-            new = [cell for cell in new if overwritten & _read_states(cell.node, written)]
+        # Graphs share most of their nodes, and usually none reads the old version: one walk over
+        # all of them finds that out.
+        if new and overwritten & _list_read_versions(
+            UOp.sink(*[cell.node for cell in new]), written
+        ):
+            new = [cell for cell in new if overwritten & _list_read_versions(cell.node, written)]
         else:
             new = []
         if not new:
-            return list(found.values())
-        found.update((id(cell), cell) for cell in new)
+            return list(readers.values())
+        readers.update((id(cell), cell) for cell in new)
         known.update(cell.node for cell in new)
 
 
-def _get_overwritten(written: Iterable[UOp]) -> set[UOp | None]:
-    """The states that are followed by those in `written`."""
-    return {states.find_target_state(states.effect_of_state(state).target) for state in written}
+def _get_overwritten_versions(written: Iterable[UOp]) -> set[UOp | None]:
+    """The versions that the writes of `written` overwrite."""
+    return {versions.find_target_version(versions.write_of(version).target) for version in written}
 
 
-def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
-    """The states whose content the graph of `root` needs besides those that computing `written`
-    gives.
+def _list_read_versions(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
+    """The versions that the graph of `root` reads, besides the versions that computing `written`
+    provides.
     """
-    found: set[UOp] = set()
+    read: set[UOp] = set()
     seen: set[UOp] = set()
     stack = [root]
     while stack:
@@ -94,144 +99,152 @@ def _read_states(root: UOp, written: dict[UOp, UOp]) -> set[UOp]:
             continue
         seen.add(node)
         if node.op is Op.BUFFER:
-            found.add(node)
-        elif states.is_later_state(node):
-            found.add(node)
-            stack.extend(_needed_for(node, written))
+            read.add(node)
+        elif versions.is_pending_version(node):
+            read.add(node)
+            stack.extend(_list_values_for(node, written))
         else:
             stack.extend(node.src)
-    return found
+    return read
 
 
-def _needed_for(state: UOp, written: dict[UOp, UOp]) -> list[UOp]:
-    """What must be read to reach a state: the values of the assignments up to it that are not among
+def _list_values_for(version: UOp, written: dict[UOp, UOp]) -> list[UOp]:
+    """Operands needed to reach a version: the values of the writes up to it that are not among
     `written`.
     """
-    needed: list[UOp] = []
-    while states.is_later_state(state) and state not in written:
-        target, value = states.effect_of_state(state).src
-        needed.append(value)
-        below = states.find_target_state(target)
-        assert below is not None, target
-        state = below
-    return needed
+    values: list[UOp] = []
+    while versions.is_pending_version(version) and version not in written:
+        target, value = versions.write_of(version).src
+        values.append(value)
+        previous = versions.find_target_version(target)
+        assert previous is not None, target
+        version = previous
+    return values
 
 
-def settle(
+def commit_writes(
     written: Mapping[UOp, UOp],
     values: Mapping[UOp, UOp] | None = None,
-    versions: Mapping[UOp, UOp] | None = None,
+    new_buffers: Mapping[UOp, UOp] | None = None,
     copies: Mapping[UOp, UOp] | None = None,
 ) -> None:
-    """Let each pending state in `written`, which is done or left to a plan, be the content of its
-    memory everywhere.
+    """Commit the pending writes in `written`, which were computed or are part of a plan: rebind all
+    graphs to the memory.
 
     Args:
-        written: the states, and their memory.
-        values: what other nodes are now.
-        versions: of memory that is written, another BUFFER for the new content, if somebody may
-            still build on the old one.
-        copies: of such memory, or of states of it, what has the old content.
+        written: the pending versions, and their memory.
+        values: new nodes of other computed nodes.
+        new_buffers: of written memory, another BUFFER for the new version, if a graph may still be
+            built on the old one.
+        copies: of such memory or versions of it, a BUFFER with the old elements.
     """
-    if not written and not versions:
+    if not written and not new_buffers:
         registry.replace_nodes(values or {})
         return
-    versions = versions or {}
+    new_buffers = new_buffers or {}
     with registry.lock:
-        done = {state: versions.get(memory, memory) for state, memory in written.items()}
-        for state, memory in done.items():
-            states.mark_of(state).attached = memory
-        replacements = {**done, **(values or {})}
-        if versions:
-            overwritten = {*versions, *_get_overwritten(written)}
-            kept = {state: copy for state, copy in (copies or {}).items() if state in overwritten}
-            replacements = {**versions, **replacements, **kept}
+        committed = {
+            version: new_buffers.get(memory, memory) for version, memory in written.items()
+        }
+        for version, memory in committed.items():
+            versions.write_id_of(version).attached = memory
+        replacements = {**committed, **(values or {})}
+        if new_buffers:
+            overwritten = {*new_buffers, *_get_overwritten_versions(written)}
+            kept = {
+                version: copy for version, copy in (copies or {}).items() if version in overwritten
+            }
+            replacements = {**new_buffers, **replacements, **kept}
             replacements.update(_rebase(replacements))
-            # What does not read this memory may be built again, when what it reads has changed.
-            readers = _get_above(versions, replacements)
-            registry.retire(
-                versions,
+            # Successors are kept only for users of this memory: an equal node over other memory may
+            # be built again with another meaning.
+            readers = _list_users(new_buffers, replacements)
+            registry.invalidate(
+                new_buffers,
                 {
                     n: new
                     for n, new in replacements.items()
-                    if n in readers and versions.get(n) is not new
+                    if n in readers and new_buffers.get(n) is not new
                 },
             )
         registry.replace_nodes(replacements)
 
 
-def renew(memories: Iterable[UOp]) -> dict[UOp, UOp]:
-    """Another BUFFER for each of these, with the same buffer."""
+def make_new_buffers(memories: Iterable[UOp]) -> dict[UOp, UOp]:
+    """Another BUFFER node for each of `memories`, with the same buffer."""
     return {
         m: memory_nodes.make_memory(m.dtype, m.arg.size, m.arg.device, memory_nodes.find_buffer(m))
         for m in memories
     }
 
 
-def renew_owners(
+def rebind_owners(
     memories: Iterable[UOp], values: Mapping[UOp, UOp], copies: Mapping[UOp, UOp]
 ) -> dict[UOp, UOp]:
-    """Let those who own `memories`, whose content changes now, have them by another BUFFER;
-    `settle` says what the rest is.
+    """Rebind the owners of `memories`, whose elements change now, to another BUFFER; see
+    `commit_writes` for the other arguments.
 
-    The caller holds `registry.lock`.
-    """
-    versions = renew(memories)
+    The caller holds `registry.lock`."""
+    new_buffers = make_new_buffers(memories)
     for cell in registry.iter_cells():
-        if cell.is_realized and not versions.keys().isdisjoint(states.iter_memories(cell.node)):
-            cell.set_node(cell.node.substitute(versions))
-    settle({}, values, versions, copies)
-    return versions
+        if cell.is_realized and not new_buffers.keys().isdisjoint(
+            versions.iter_memories(cell.node)
+        ):
+            cell.set_node(cell.node.substitute(new_buffers))
+    commit_writes({}, values, new_buffers, copies)
+    return new_buffers
 
 
 def _rebase(replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
-    """What becomes of pending states that were made meanwhile, on content that is replaced."""
+    """Rebuild pending versions that were made meanwhile on memory that is replaced."""
     rebased: dict[UOp, UOp] = {}
-    pending = [one.node for one in registry.iter_pending()]
-    # One walk for all states: a graph may have thousands, each of which is built on the ones
-    # before.
+    pending = [tensor.node for tensor in registry.iter_pending()]
+    # One walk for all versions: a graph may have thousands, each built on the previous one.
     done: dict[UOp, UOp] = make_images()
     done.update(replacements)
     for node in UOp.sink(*pending).toposort() if pending else ():
         if node in replacements or not node.src:
             continue
         operands = tuple([done.get(operand, operand) for operand in node.src])
-        if states.is_later_state(node) and operands[1] is not node.dependency:
-            below = states.find_target_state(operands[1].target)
-            if below is not None:
+        if versions.is_pending_version(node) and operands[1] is not node.dependency:
+            previous = versions.find_target_version(operands[1].target)
+            if previous is not None:
                 done[node] = rebased[node] = node.with_src(
-                    (states.memory_of(below), operands[1], states.mark_of(node))
+                    (versions.memory_of(previous), operands[1], versions.write_id_of(node))
                 )
                 continue
         done[node] = node.with_src(operands)
     return rebased
 
 
-def _get_above(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
-    """The nodes in the graphs of `nodes` that one of `memories` is below of, and these."""
-    found = set(memories)
+def _list_users(memories: Collection[UOp], nodes: Iterable[UOp]) -> set[UOp]:
+    """The nodes in the graphs of `nodes` that depend on `memories`, and `memories` themselves."""
+    users = set(memories)
     for node in UOp.sink(*nodes).toposort():
-        if not found.isdisjoint(node.src):
-            found.add(node)
-    return found
+        if not users.isdisjoint(node.src):
+            users.add(node)
+    return users
 
 
-def catch_up() -> bool:
-    """Let graphs that were built late read what became of states that are done and of memory that
-    was written since.
+def resolve_stale_nodes() -> bool:
+    """Rebind graphs that were built too late: on committed versions, or on memory that was
+    overwritten since.
 
     The caller holds `registry.lock`.
 
     Returns:
         whether there was such a graph.
     """
-    nodes = [one.node for one in registry.iter_pending()]
+    nodes = [tensor.node for tensor in registry.iter_pending()]
     if not nodes:
         return False
     order = UOp.sink(*nodes).toposort()
-    replacements = {**registry.get_successors(), **get_done(filter(states.is_later_state, order))}
-    # There are successors as long as anybody holds a former version, and mostly no graph reads one:
-    # one walk tells.
+    replacements = {
+        **registry.get_successors(),
+        **get_committed(filter(versions.is_pending_version, order)),
+    }
+    # Successors exist as long as any reference to an old version does, but usually no pending graph
+    # reads one: one walk finds that out.
     if replacements.keys().isdisjoint(order):
         return False
     replacements.update(_rebase(replacements))
@@ -239,12 +252,12 @@ def catch_up() -> bool:
     return True
 
 
-def get_done(written: Iterable[UOp]) -> dict[UOp, UOp]:
-    """The memory of those pending states that are settled: a cell was made of one just when another
-    thread replaced it.
+def get_committed(written: Iterable[UOp]) -> dict[UOp, UOp]:
+    """The memory of those pending versions whose write is committed. A cell can get such a version
+    while another thread is rebinding graphs.
     """
     return {
-        state: memory
-        for state in written
-        if isinstance(memory := states.mark_of(state).attached, UOp)
+        version: memory
+        for version in written
+        if isinstance(memory := versions.write_id_of(version).attached, UOp)
     }

@@ -1,10 +1,10 @@
-"""What is going on while a function runs to find out what it computes: for `svod_tensor.jit`, or as
-the body of a loop.
+"""Record of a capture: reads and writes of a function that runs to be traced, for `svod_tensor.jit`
+or as the body of a loop.
 
-A capture belongs to the thread that runs the function, and there is one at a time, with others
-inside: a loop in a captured function, a loop in the body of a loop. Meanwhile nothing can be
-computed in that thread, and no other one writes. Each assignment is recorded, so that it becomes
-part of the plan, and is taken back at the end: the calls of the plan do it."""
+A capture belongs to the thread that runs the function. One capture runs at a time, with others
+nested in it: a loop in a captured function, a loop in the body of a loop. Meanwhile this thread can
+compute nothing, and no other thread writes. Each assignment is recorded, so that it becomes part of
+the plan, and is undone at the end: the calls of the plan do it."""
 
 from __future__ import annotations
 
@@ -25,27 +25,26 @@ __all__ = ["Capture"]
 
 
 class Capture:
-    """What one run of a function makes and writes.
+    """Tensors that one run of a function creates, reads and writes.
 
     Attributes:
-        writes_memory: whether what assignments write is memory, which must be read before they do;
-            otherwise they make values.
+        writes_memory: whether assignments write memory, which must be read before it is
+            overwritten; otherwise they make values.
         name: of the function.
-        outer: the capture that this one is inside of.
-        states: the last pending state of each BUFFER that was assigned to.
-        assigned: every state that an assignment of it leads to, and the one before the first of
-            them.
-        made: the cells and views that the run made, by id.
-        spent: the ids of those among them that are made of placeholders, which have no memory:
-            nobody can compute them after the run.
-        lacking: the cells that were there before this run and that it wrote to, but have no memory
-            for what calls write; and what they held.
-        moved: the cells that shared memory until the run wrote to them, and what they held: what
-            the run read of them before is not where later calls find it.
-        reads: the cells without memory that were there before this run and that it read, by id, and
-            what they held first.
-        dependencies: the Python values that it read with `depend_on`: a name, what reads it, and
-            what it was.
+        outer: the capture that this one is nested in.
+        last_versions: the last pending version of each BUFFER that was assigned to.
+        assigned: each version that the run's writes created, and the version before the first of
+            these writes.
+        created: the cells and views that the run created, by id.
+        dead: the ids of created cells and views that depend on placeholders, which have no memory:
+            they cannot be computed after the run.
+        without_memory: existing cells that the run wrote to although they have no memory for later
+            calls to write, and their nodes before.
+        unshared: cells that shared memory until the run wrote to them, and their nodes before:
+            later calls find them in other memory than the run read.
+        reads: existing cells without memory that the run read, by id, and their nodes at the first
+            read.
+        dependencies: the Python values that the run read with `depend_on`: name, reader and value.
     """
 
     writes_memory = True
@@ -53,65 +52,69 @@ class Capture:
     def __init__(self, name: str) -> None:
         self.name = name
         self.outer: Capture | None = None
-        self.states: dict[UOp, UOp] = {}
+        self.last_versions: dict[UOp, UOp] = {}
         self.assigned: dict[UOp, UOp] = {}
-        self.lacking: list[tuple[Cell, UOp]] = []
-        self.moved: list[tuple[weakref.ref[Cell], UOp]] = []
+        self.without_memory: list[tuple[Cell, UOp]] = []
+        self.unshared: list[tuple[weakref.ref[Cell], UOp]] = []
         self.dependencies: list[tuple[str, Callable[[], object], object]] = []
         self.reads: dict[int, tuple[weakref.ref[Cell], UOp]] = {}
-        self.made: dict[int, weakref.ref[Live]] = {}
-        self.spent: set[int] = set()
+        self.created: dict[int, weakref.ref[Live]] = {}
+        self.dead: set[int] = set()
         self._written: list[weakref.ref[Cell]] = []
 
-    def is_known(self, cell: Cell) -> bool:
-        """Whether `cell` was there before this run."""
-        return id(cell) not in self.made
+    def existed_before(self, cell: Cell) -> bool:
+        """Whether `cell` existed before this run."""
+        return id(cell) not in self.created
 
-    def iter_made(self) -> Iterator[Live]:
-        """The live cells and views that this run made."""
-        return (one for ref in list(self.made.values()) if (one := ref()) is not None)
+    def iter_created(self) -> Iterator[Live]:
+        """The live cells and views that this run created."""
+        return (tensor for ref in list(self.created.values()) if (tensor := ref()) is not None)
 
     def find_leak(self, kept: Iterable[Live], depends: Callable[[UOp], bool]) -> UOp | None:
-        """What a cell or view that this run made stands for, if one lives on besides `kept` whose
-        node depends on the run.
+        """The node of a cell or view that this run created, that depends on it, and that outlives
+        it besides `kept`; or None.
         """
-        known = {id(one) for content in kept for one in (content, content.cell)}
-        found = None
+        known = {id(tensor) for root in kept for tensor in (root, root.cell)}
+        leaked = None
         for collect in (False, True):
             if collect:
                 gc.collect()
-            # A node alone: what is found must not live on for it.
-            found = next(
+            # Keep the node, not the tensor: the search must not keep a tensor alive.
+            leaked = next(
                 (
-                    one.node
-                    for one in self.iter_made()
-                    if id(one) not in known and depends(one.node)
+                    tensor.node
+                    for tensor in self.iter_created()
+                    if id(tensor) not in known and depends(tensor.node)
                 ),
                 None,
             )
-            if found is None:
+            if leaked is None:
                 break
-        return found
+        return leaked
 
-    def forget(self, depends: Callable[[UOp], bool]) -> None:
-        """Let what depends on placeholders be live for nobody after this run."""
-        self.spent.update(id(one) for one in self.iter_made() if depends(one.node))
+    def drop_dependents(self, depends: Callable[[UOp], bool]) -> None:
+        """Exclude created tensors that depend on placeholders from the live tensors after this run."""
+        self.dead.update(id(tensor) for tensor in self.iter_created() if depends(tensor.node))
 
     def get_written(self) -> list[weakref.ref[Cell]]:
-        """The cells that were there before this run and that it wrote to."""
-        return [ref for ref in self._written if (cell := ref()) is not None and self.is_known(cell)]
+        """The cells that existed before this run and that it wrote to."""
+        return [
+            ref
+            for ref in self._written
+            if (cell := ref()) is not None and self.existed_before(cell)
+        ]
 
-    def prepare_write(self, cell: Cell) -> None:
-        """See that `cell` is going to be written; the caller holds `registry.lock`."""
+    def before_write(self, cell: Cell) -> None:
+        """Hook before `cell` is written; the caller holds `registry.lock`."""
 
-    def find_right(self, cell: Cell, path: Path) -> bool | None:
-        """Whether writing to `cell` where `path` leads to changes memory; None where that depends
-        on the memory alone.
+    def find_permission(self, cell: Cell, path: Path) -> bool | None:
+        """Whether writing to `path` of `cell` changes memory; None where that depends only on the
+        memory.
         """
         return None
 
     def make_error(self, action: str) -> UserError:
-        """What is raised for something that is impossible meanwhile."""
+        """The error for an operation that is impossible during a capture."""
         return CaptureError(
             function=self.name,
             problem=f"it {action} while it is captured",
@@ -123,18 +126,18 @@ class Capture:
         )
 
     def record_read(self, cell: Cell) -> None:
-        """Remember what `cell`, which was there before this run, held when it was first read."""
+        """Record the node that `cell`, which existed before this run, had at the first read."""
         if id(cell) not in self.reads:
             self.reads[id(cell)] = weakref.ref(cell), cell.node
 
     def record_write(self, cell: Cell) -> None:
-        """Remember that `cell` is written."""
+        """Record that `cell` is written."""
         self._written.append(weakref.ref(cell))
 
-    def record_draw(self, state: Cell) -> None:
-        """Remember that the generator with this state was drawn from."""
+    def record_sampling(self, state: Cell) -> None:
+        """Record that the generator with this state was sampled from."""
 
-    def record_state(self, state: UOp, before: UOp) -> None:
-        """Remember an assignment, which leads from one state of a BUFFER to another."""
-        self.states[state.source] = state
-        self.assigned[state] = self.assigned.get(before, before)
+    def record_version(self, version: UOp, before: UOp) -> None:
+        """Record a write, which leads from one version of a BUFFER to another."""
+        self.last_versions[version.source] = version
+        self.assigned[version] = self.assigned.get(before, before)

@@ -1,29 +1,28 @@
-"""The process-wide tables of live cells, views and plans, and of computations that run.
+"""Process-wide tables of live cells, views and plans, and of running computations.
 
-The tables hold their entries weakly: a tensor that nobody refers to leaves its table.
+The tables hold their entries weakly: a tensor without references leaves its table.
 
-What several threads may rely on:
+Guarantees for threads:
 
-- The node of a live cell changes under `lock` alone. A new cell is entered without it, so that one
-  that is made of a node that another thread replaces meanwhile may keep the old one. That is found
-  when it is computed: a write that is done leads to memory wherever it is still met
-  (`overwriting.get_done`), and memory whose old content was kept for somebody has another BUFFER
-  since (`retire`, `overwriting.catch_up`).
-- Who computes looks at nodes, buffers and other computations in one go, under `lock`, and says what
-  it touches and writes (`start_computation`). Nobody writes memory that the computation of another
-  thread touches. Who has to wait looks again afterwards: an assignment that two threads need is
-  done once.
-- Compilation and execution hold no lock. Replacements that happen meanwhile keep values, and are
-  followed (`Computation.nodes`); a tensor that was given another value in that time keeps it, and
-  is computed again.
+- The node of a live cell changes only under `lock`. A new cell is entered without the lock, so a
+  cell built on a node that another thread replaces meanwhile may keep the old node. This is
+  detected when the cell is computed: a committed write is replaced by its memory wherever it is met
+  (`overwriting.get_committed`), and an invalidated BUFFER has a successor (`invalidate`,
+  `overwriting.resolve_stale_nodes`).
+- A thread that wants to compute reads nodes, buffers and other computations in one critical
+  section, and registers the storages that it touches and writes (`start_computation`). No thread
+  writes memory that a computation of another thread touches. A thread that had to wait decides
+  again, so that a write that two threads need is done once.
+- Compilation and execution do not hold the lock. Replacements made meanwhile preserve values and
+  are tracked (`Computation.nodes`). A tensor that got another value meanwhile keeps it, and is
+  computed again.
 - While a function is captured, no other thread writes, computes writes, or captures
-  (`wait_for_capture`), and what that function makes of placeholders is in a table of its own.
-- A finalizer may run between any two steps of a thread, also while that holds `lock`, which is
-  reentrant: it may enter, remove and replace nodes. Tables are therefore copied before they are
-  walked, entries are removed by those that put them there, and nodes are read again before they are
-  replaced.
-- In the child of a fork there are no computations but those of its only thread.
-"""
+  (`wait_for_capture`). Tensors that the function creates are in a table of their own.
+- A finalizer may run between any two steps of a thread, even while the thread holds the reentrant
+  `lock`: it may enter, remove and replace nodes. Tables are therefore copied before they are
+  walked, entries are removed only by the code that added them, and nodes are read again before they
+  are replaced.
+- In the child of a fork, only computations of the thread that forked exist."""
 
 from __future__ import annotations
 
@@ -48,12 +47,14 @@ __all__ = [
     "add_plan",
     "check_not_capturing",
     "clear",
+    "computed_inside_others",
     "count_waiting",
     "end_capture",
     "end_computation",
     "find_capture",
+    "get_latest_version",
     "get_successors",
-    "get_version",
+    "invalidate",
     "is_computing",
     "is_computing_here",
     "iter_cells",
@@ -62,11 +63,9 @@ __all__ = [
     "iter_pending_cells",
     "iter_plans",
     "lock",
-    "note_read",
-    "passed",
+    "record_read_of",
     "replace_computed",
     "replace_nodes",
-    "retire",
     "start_capture",
     "start_computation",
     "wait_for_capture",
@@ -75,15 +74,16 @@ __all__ = [
 
 _live = cast("dict[int, weakref.ref[Live]]", tables.live)
 _pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
-# What is captured now, by the thread that runs it: one at most, the innermost of those inside each
-# other.
+# The running capture by thread, at most one entry; of nested captures the innermost.
 _captures: dict[int, Capture] = {}
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
-_versions: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
-passed: weakref.WeakSet[Cell] = weakref.WeakSet()
-"""The cells whose values were part of a graph that was computed for others; the lock is held."""
+_latest_of: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
+computed_inside_others: weakref.WeakSet[Cell] = weakref.WeakSet()
+"""Pending cells whose values were part of a graph that was computed for other cells; guarded by
+`lock`.
+"""
 _plans: dict[int, weakref.ref[ExecutionPlan]] = {}
-# Weakly, as tensors are: a capture that was left in the middle is nobody's any more.
+# Weak, as tensors are: an abandoned computation must not block others for ever.
 _running: dict[int, weakref.ref[Computation]] = {}
 _ended = threading.Condition(lock)
 _waiting: list[int] = []
@@ -91,14 +91,14 @@ _refused: set[int] = set()
 
 
 class Computation:
-    """What a thread computes now.
+    """Compilation and execution of one program by a thread.
 
     Attributes:
-        thread: its number.
+        thread: the thread's identifier.
         touched: the storages that are read or written.
-        written: those that are written, and had content before.
-        nodes: by the id of each tensor that is computed, what it stands for as long as nobody gives
-            it another value.
+        written: the storages that are written and had elements before.
+        nodes: the node of each computed tensor by the tensor's id, updated with every replacement
+            that preserves its value.
     """
 
     __slots__ = ("__weakref__", "nodes", "thread", "touched", "written")
@@ -109,8 +109,8 @@ class Computation:
         self.thread = get_ident()
         self.touched, self.written, self.nodes = touched, written, nodes
 
-    def is_in_the_way_of(self, other: Computation) -> bool:
-        """Whether one of the two writes what the other one touches."""
+    def conflicts_with(self, other: Computation) -> bool:
+        """Whether one computation writes a storage that the other one touches."""
         return not (
             set(self.written).isdisjoint(other.touched)
             and set(other.written).isdisjoint(self.touched)
@@ -118,67 +118,67 @@ class Computation:
 
 
 def iter_live() -> Iterator[Live]:
-    """The live cells and views, as they were when the iteration began, but for what a function that
-    is captured made.
+    """The live cells and views at the start of the iteration, except tensors that a running capture
+    created.
     """
     return _iter(_live)
 
 
 def iter_cells() -> Iterator[Cell]:
     """The cells among `iter_live`."""
-    return (one.cell for one in _iter(_live) if one.cell is one)
+    return (tensor.cell for tensor in _iter(_live) if tensor.cell is tensor)
 
 
 def iter_pending() -> Iterator[Live]:
-    """Those of `iter_live` that are not in memory of their own, and views of such cells; the caller
-    holds `lock`.
-    """
-    # Making pairs may be what makes the garbage collector run, and entries leave.
+    """The live cells without memory of their own, and views of such cells; the caller holds `lock`."""
+    # A copy: creating the pairs may trigger the garbage collector, whose finalizers remove entries.
     for key, ref in _pending.copy().items():
-        one = ref()
-        if one is None:
-            # Its place may be another one's by now; `_forget` emptied it.
+        tensor = ref()
+        if tensor is None:
+            # Not removed here: the id may be another tensor's by now, and the weak reference's
+            # callback has removed this entry.
             continue
-        if one.cell.is_given_away or one.cell.is_realized:
+        if tensor.cell.is_donated or tensor.cell.is_realized:
             _pending.pop(key, None)
         else:
-            yield one
+            yield tensor
 
 
 def iter_pending_cells() -> Iterator[Cell]:
     """The cells among `iter_pending`; the caller holds `lock`."""
-    return (one.cell for one in iter_pending() if one.cell is one)
+    return (tensor.cell for tensor in iter_pending() if tensor.cell is tensor)
 
 
 def _iter(table: Mapping[int, weakref.ref[Live]]) -> Iterator[Live]:
     for ref in list(table.values()):
-        one = ref()
-        if one is not None and not one.cell.is_given_away:
-            yield one
+        tensor = ref()
+        if tensor is not None and not tensor.cell.is_donated:
+            yield tensor
 
 
 def start_capture(capture: Capture) -> None:
-    """Let what this thread makes from now on be in a table of its own; the caller holds `lock`.
+    """Record tensors that this thread creates from now on in a table of their own; the caller holds
+    `lock`.
 
-    No other thread captures anything: `wait_for_capture` came before. What this one is inside of
-    goes on afterwards."""
+    The caller has waited until no other thread captures (`wait_for_capture`). An outer capture of
+    this thread resumes afterwards."""
     thread = get_ident()
     capture.outer = _captures.get(thread)
     _captures[thread] = capture
-    tables.captured.setdefault(thread, []).append(cast("tables.Table", capture.made))
+    tables.captured.setdefault(thread, []).append(cast("tables.Table", capture.created))
 
 
 def find_capture() -> Capture | None:
-    """The capture that this thread is running, or None."""
+    """The running capture of this thread, or None."""
     return _captures.get(get_ident()) if _captures else None
 
 
-def note_read(content: Live) -> None:
-    """Let a function that this thread captures know that it reads a tensor."""
-    capture, cell = find_capture(), content.cell
+def record_read_of(tensor: Live) -> None:
+    """Record the read of a tensor in the running capture, if it existed before the capture."""
+    capture, cell = find_capture(), tensor.cell
     if capture is None:
         return
-    while capture.is_known(cell):
+    while capture.existed_before(cell):
         if capture.outer is None:
             capture.record_read(cell)
             return
@@ -189,8 +189,8 @@ def check_not_capturing(action: str) -> None:
     """Raise if this thread is running a capture, during which `action` is impossible.
 
     Raises:
-        CaptureError: if it is.
-        TraceError: if what it runs is the body of a loop.
+        CaptureError: if the capture is of a function.
+        TraceError: if the capture is of the body of a loop.
     """
     capture = find_capture()
     if capture is not None:
@@ -198,9 +198,7 @@ def check_not_capturing(action: str) -> None:
 
 
 def end_capture() -> None:
-    """Let what is left of what the captured function made be live as everything else, and those
-    continue that waited.
-    """
+    """Register the capture's surviving tensors as live and wake the waiting threads."""
     with lock:
         thread = get_ident()
         ended = _captures.pop(thread)
@@ -209,16 +207,16 @@ def end_capture() -> None:
             del tables.captured[thread]
         else:
             _captures[thread] = ended.outer
-        for one in _iter(ended.made):
-            if id(one) not in ended.spent:
-                tables.add(one)
+        for tensor in _iter(ended.created):
+            if id(tensor) not in ended.dead:
+                tables.add(tensor)
         if ended.outer is None:
             _ended.notify_all()
 
 
 def wait_for_capture() -> bool:
-    """Wait while another thread captures a function; the caller holds `lock`, and looks again at
-    what it knew if this is true.
+    """Wait while another thread captures a function; the caller holds `lock`, and must read all
+    state again if this returns True.
     """
     thread = get_ident()
     waited = False
@@ -231,37 +229,37 @@ def wait_for_capture() -> bool:
 def _wait(thread: int) -> None:
     _waiting.append(thread)
     try:
-        # An interrupt may lose a computation without a word.
+        # With a timeout: if an interrupt drops a computation's last reference, no thread notifies.
         _ended.wait(timeout=1)
     finally:
         _waiting.remove(thread)
 
 
 def add_plan(plan: ExecutionPlan) -> None:
-    """Let `plan` be told when memory that it uses is given away."""
+    """Register `plan` to be notified when memory that it uses is donated."""
     key = id(plan)
     _plans[key] = weakref.ref(plan, lambda _: _plans.pop(key, None))
 
 
 def iter_plans() -> Iterator[ExecutionPlan]:
-    """The plans that are kept by somebody, as they were when the iteration began."""
+    """The live plans at the start of the iteration."""
     return (plan for ref in list(_plans.values()) if (plan := ref()) is not None)
 
 
 def replace_computed(node: UOp, cell: Cell) -> None:
-    """Let what was built on `node`, which `cell` was until it was computed, read its memory; the
-    caller holds `lock`.
+    """Rebind graphs that were built on `node`, the former value of `cell`, to the cell's memory;
+    the caller holds `lock`.
     """
     _pending.pop(id(cell), None)
-    # A bare constant is cheaper to write again than to read. The cell gets a node only if somebody
-    # may read it.
+    # A bare constant is cheaper to recompute than to read. `cell.node` is made only if another
+    # pending graph may read it.
     if node.src and next(iter_pending(), None) is not None:
         replace_nodes({node: cell.node})
 
 
 def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
-    """Put each value in the place of its key in the graphs of all live cells, in one walk over
-    them; views follow.
+    """Substitute nodes in the graphs of all live cells, in one walk over them, and refresh the
+    views.
     """
     if not replacements:
         return
@@ -269,84 +267,83 @@ def replace_nodes(replacements: Mapping[UOp, UOp]) -> None:
         pending = list(iter_pending())
         if not pending:
             return
-        cells = [one.cell for one in pending if one.cell is one]
+        cells = [tensor.cell for tensor in pending if tensor.cell is tensor]
         new_of = _substitute(list(dict.fromkeys(cell.node for cell in cells)), replacements)
         for cell in cells:
             node = cell.node
-            # A finalizer may have given it another node just now.
+            # A finalizer may have set another node since the list was made.
             new = new_of[node] if node in new_of else node.substitute(replacements)
             if new is not node:
                 cell.set_node(new)
         for computation in _list_running():
             for key, node in list(computation.nodes.items()):
                 computation.nodes[key] = new_of.get(node, node)
-        for one in pending:
-            followed = one.follow(new_of)
-            if followed is not None:
-                before, now = followed
+        for tensor in pending:
+            change = tensor.follow(new_of)
+            if change is not None:
+                before, now = change
                 for computation in _list_running():
-                    if computation.nodes.get(id(one)) is before:
-                        computation.nodes[id(one)] = now
+                    if computation.nodes.get(id(tensor)) is before:
+                        computation.nodes[id(tensor)] = now
 
 
 def _substitute(roots: Sequence[UOp], replacements: Mapping[UOp, UOp]) -> dict[UOp, UOp]:
     return dict(zip(roots, UOp.sink(*roots).substitute(replacements).src, strict=True))
 
 
-def retire(versions: Mapping[UOp, UOp], successors: Mapping[UOp, UOp]) -> None:
-    """Let BUFFERs stand for nothing any more, of which `versions` has others for the same memory
-    with its new content.
+def invalidate(new_buffers: Mapping[UOp, UOp], successors: Mapping[UOp, UOp]) -> None:
+    """Detach the storage of BUFFERs; `new_buffers` has another BUFFER on the same memory, now a new
+    version, for each.
 
-    Graphs that still read one of them were built on the old content: `successors` has what that is
-    now, for these BUFFERs or nodes over them, as far as anybody kept it. The caller holds `lock`.
-    """
-    # However often memory is written, a former name of it leads to the last one.
-    for former, memory in list(_versions.items()):
-        if memory in versions:
-            _versions[former] = versions[memory]
-    for memory in versions:
+    Graphs that still read an invalidated BUFFER were built on the old version: `successors` has
+    equivalent nodes for these BUFFERs or nodes over them, as far as the old elements were kept. The
+    caller holds `lock`."""
+    # Keep chains flat: every old BUFFER of a memory maps to its latest one.
+    for former, memory in list(_latest_of.items()):
+        if memory in new_buffers:
+            _latest_of[former] = new_buffers[memory]
+    for memory in new_buffers:
         memory.attached = None
-    _versions.update(versions)
+    _latest_of.update(new_buffers)
     _successors.update(successors)
 
 
-def get_version(memory: UOp) -> UOp:
-    """The BUFFER that stands now for what `memory` was made for."""
-    return _versions.get(memory, memory)
+def get_latest_version(memory: UOp) -> UOp:
+    """The BUFFER of the latest version of the memory that `memory` was made for."""
+    return _latest_of.get(memory, memory)
 
 
 def get_successors() -> dict[UOp, UOp]:
-    """What became of the nodes that are retired and still somewhere."""
-    return {**dict(_versions), **dict(_successors)}
+    """Replacements of all invalidated nodes that are still referenced."""
+    return {**dict(_latest_of), **dict(_successors)}
 
 
 def start_computation(
     touched: Collection[int], written: Collection[int], nodes: dict[int, UOp]
 ) -> Computation | None:
-    """Enter a computation, which ends with `end_computation` or when nobody refers to it; the
-    caller holds `lock`.
+    """Register a computation, which ends with `end_computation` or when its last reference is
+    dropped; the caller holds `lock`.
 
-    Nothing is in the way of a computation inside another one of the same thread, which would wait
-    for itself.
+    A nested computation of the same thread is never refused: it would wait for
+    itself.
 
     Returns:
-        None if the computation of another thread is in the way: what the caller looked at before
-            may have changed after
-        `wait_if_refused`.
+        None if it conflicts with the computation of another thread. The caller then calls
+            `wait_if_refused` and reads all state again.
     """
-    made = Computation(touched, written, nodes)
-    others = _list_running()
-    is_inner = any(other.thread == made.thread for other in others)
-    if not is_inner and any(made.is_in_the_way_of(other) for other in others):
-        _refused.add(made.thread)
+    computation = Computation(touched, written, nodes)
+    running = _list_running()
+    is_inner = any(c.thread == computation.thread for c in running)
+    if not is_inner and any(computation.conflicts_with(c) for c in running):
+        _refused.add(computation.thread)
         return None
-    _add_running(made)
-    return made
+    _add_running(computation)
+    return computation
 
 
 def wait_if_refused() -> None:
-    """Wait for the end of a computation if the last one that this thread wanted to start was
-    refused; the caller holds `lock`.
+    """Wait for the end of a computation if this thread's last `start_computation` was refused; the
+    caller holds `lock`.
     """
     thread = get_ident()
     if thread in _refused:
@@ -355,18 +352,18 @@ def wait_if_refused() -> None:
 
 
 def is_computing() -> bool:
-    """Whether some thread computes now; the caller holds `lock`."""
+    """Whether any thread is computing; the caller holds `lock`."""
     return bool(_running)
 
 
 def is_computing_here() -> bool:
-    """Whether this thread is inside a computation, as a function of Python in a plan is."""
+    """Whether this thread is inside a computation, such as a host function in a plan."""
     thread = get_ident()
     return any(computation.thread == thread for computation in _list_running())
 
 
 def end_computation(computation: Computation) -> None:
-    """Let those continue that waited for a computation."""
+    """Unregister a computation and wake the waiting threads."""
     with lock:
         _running.pop(id(computation), None)
         if _waiting:
@@ -380,37 +377,37 @@ def _add_running(computation: Computation) -> None:
 
 def _list_running() -> list[Computation]:
     return (
-        [found for ref in list(_running.values()) if (found := ref()) is not None]
+        [computation for ref in list(_running.values()) if (computation := ref()) is not None]
         if _running
         else []
     )
 
 
 def count_waiting() -> int:
-    """How many threads wait for the computation of another one."""
+    """Number of threads that wait for another thread's computation or capture."""
     return len(_waiting)
 
 
-def _forget_others() -> None:
+def _drop_other_threads() -> None:
     thread = get_ident()
     for computation in _list_running():
         if computation.thread != thread:
             _running.pop(id(computation), None)
-    for other in set(_captures) - {thread}:
-        del _captures[other], tables.captured[other]
+    for stale in set(_captures) - {thread}:
+        del _captures[stale], tables.captured[stale]
     _waiting.clear()
     _refused.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_others)
+    os.register_at_fork(after_in_child=_drop_other_threads)
 
 
 def clear() -> None:
-    """Forget every tensor and plan, for tests."""
+    """Remove every tensor and plan from the tables, for tests."""
     with lock:
         _live.clear()
         _pending.clear()
         _plans.clear()
-        passed.clear()
+        computed_inside_others.clear()
         _running.clear()

@@ -1,7 +1,7 @@
-"""Which cells and views are alive, and the lock on what they hold.
+"""Tables of live cells and views, and the lock that guards their nodes.
 
-Entries are weak: what nobody refers to leaves its table. A new cell is entered without the lock;
-see `registry`."""
+Entries are weak: a tensor without references leaves its table. A new cell is entered without the
+lock; see `registry`."""
 
 from __future__ import annotations
 
@@ -16,93 +16,93 @@ from typing import Any, Final
 from svod_ir.forks import hold_across_fork
 
 __all__ = [
-    "LOOK_INTERVAL",
+    "CHECK_INTERVAL",
     "Table",
     "add",
-    "add_settled",
+    "add_realized",
     "captured",
+    "check_growth",
     "count_new",
-    "get_last_number",
+    "get_last_write_id",
     "is_locked_here",
     "live",
     "lock",
-    "look",
-    "next_look",
-    "note_new_node",
+    "mark_pending",
+    "next_check",
     "pending",
     "remove",
-    "set_look",
-    "set_next_look",
-    "take_number",
+    "set_growth_check",
+    "set_next_check",
+    "take_write_id",
 ]
 
 Table = dict[int, "weakref.ref[Hashable]"]
-"""By id: who is looked up is alive, so that its id is nobody else's."""
+"""Weak references by id. Looked-up tensors are alive, so that no other object has their id."""
 
 lock: Final = hold_across_fork(threading.RLock())
-"""Held while a tensor's node is replaced, and while it is decided what to compute."""
+"""Held while the node of a tensor is replaced, and while a thread decides what to compute."""
 
 live: Final[Table] = {}
 
 pending: Final[Table] = {}
-"""Those that need computing or share memory, and new ones that nobody looked at: a process has
-thousands that need none.
+"""Tensors that must be computed or share memory, and new tensors not yet inspected. Kept apart from
+`live`, since a process has thousands of tensors that need nothing.
 """
 
 _ALL: Final = (live, pending)
 
 captured: Final[dict[int, list[Table]]] = {}
-"""By the thread that captures functions, what each of them makes: the innermost is the last."""
+"""For each capturing thread, the tables of tensors that its captures create, the innermost capture
+last.
+"""
 
 
-LOOK_INTERVAL: Final = 127
-"""New cells between two looks at how far graphs have grown: a prime, so that a loop is seen at
-another line each time.
+CHECK_INTERVAL: Final = 127
+"""Number of new cells between two checks of how far graphs have grown. A prime, so that in a loop
+the checks fall on a different line of its body each time.
 """
 
 count_new: Final = itertools.count(1).__next__
-next_look = LOOK_INTERVAL
-"""The number of new cells after which the newest is looked at; see `growth`."""
+next_check = CHECK_INTERVAL
+"""Count of new cells at which `check_growth` is called next; see `growth`."""
 
 
-def _pass(_cell: object) -> None:
-    """Do nothing: until something was computed, no graph has outgrown one program."""
+def _do_nothing(_cell: object) -> None:
+    """Do nothing: initial `check_growth`, before `svod_tensor._realize` is imported."""
 
 
-look: Callable[[Any], None] = _pass
-"""The function that looks at a new cell."""
+check_growth: Callable[[Any], None] = _do_nothing
+"""Function that is called with every n-th new cell."""
 
 
-def set_look(function: Callable[[Any], None]) -> None:
-    """Register the function that looks at a new cell, which stands above this module."""
-    global look
-    look = function
+def set_growth_check(function: Callable[[Any], None]) -> None:
+    """Register the function that checks the graphs of new cells; its module imports this one."""
+    global check_growth
+    check_growth = function
 
 
-def set_next_look(after: int) -> None:
-    """Look at a new cell when at least `after` more were built."""
-    global next_look
-    next_look = count_new() + max(after, LOOK_INTERVAL)
+def set_next_check(after: int) -> None:
+    """Schedule the next growth check after at least `after` new cells."""
+    global next_check
+    next_check = count_new() + max(after, CHECK_INTERVAL)
 
 
-_numbers: Final = itertools.count(1)
-_last_number = 0
+_write_ids: Final = itertools.count(1)
+_last_write_id = 0
 
 
-def take_number() -> int:
-    """A number that was never taken before, for an assignment to memory, or as a cell goes to other
-    memory.
+def take_write_id() -> int:
+    """Return a new unique id, for a write to memory or the move of a cell to other memory."""
+    global _last_write_id
+    _last_write_id = next(_write_ids)
+    return _last_write_id
+
+
+def get_last_write_id() -> int:
+    """The last id that was taken. While it is unchanged, no memory was assigned to and no cell has
+    left its memory.
     """
-    global _last_number
-    _last_number = next(_numbers)
-    return _last_number
-
-
-def get_last_number() -> int:
-    """The number that was taken last: as long as it is the same, no memory was assigned to, and no
-    cell has left its memory.
-    """
-    return _last_number
+    return _last_write_id
 
 
 def is_locked_here() -> bool:
@@ -110,41 +110,41 @@ def is_locked_here() -> bool:
     return lock._is_owned()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
 
 
-def add(one: Hashable) -> None:
-    """Let a cell or a view see later realizations of nodes in its graph."""
-    key = id(one)
-    if captured and (found := captured.get(get_ident())) is not None:
-        table = found[-1]
-        table[key] = weakref.ref(one, partial(_leave, (table,), key))
+def add(tensor: Hashable) -> None:
+    """Enter a new cell or view, so that its node follows replacements."""
+    key = id(tensor)
+    if captured and (stack := captured.get(get_ident())) is not None:
+        table = stack[-1]
+        table[key] = weakref.ref(tensor, partial(_remove_from, (table,), key))
     else:
-        live[key] = pending[key] = weakref.ref(one, partial(_leave, _ALL, key))
+        live[key] = pending[key] = weakref.ref(tensor, partial(_remove_from, _ALL, key))
 
 
-def add_settled(one: Hashable) -> None:
-    """`add` for a cell in memory of its own, which was there before any function that is captured
-    now.
-    """
-    key = id(one)
-    live[key] = weakref.ref(one, partial(_leave, _ALL, key))
+def add_realized(tensor: Hashable) -> None:
+    """Enter a cell in memory of its own that existed before any running capture."""
+    key = id(tensor)
+    live[key] = weakref.ref(tensor, partial(_remove_from, _ALL, key))
 
 
-def _leave(tables: tuple[Table, ...], key: int, _: object = None) -> None:
-    # Told which tables: when Python ends, tensors may outlive the names of this module.
+def _remove_from(tables: tuple[Table, ...], key: int, _: object = None) -> None:
+    # The tables are arguments: at interpreter exit, tensors may outlive the globals of this module.
     for table in tables:
         table.pop(key, None)
 
 
-def remove(one: Hashable) -> None:
-    """Let `one` be none of the live ones any more."""
-    _leave(_ALL, id(one))
+def remove(tensor: Hashable) -> None:
+    """Remove a cell or view from the tables."""
+    _remove_from(_ALL, id(tensor))
 
 
-def note_new_node(one: Hashable) -> None:
-    """Look at `one` again, which stands for another node now; the caller holds `lock`."""
-    key = id(one)
+def mark_pending(tensor: Hashable) -> None:
+    """Enter a tensor whose node was replaced in the table of pending tensors; the caller holds
+    `lock`.
+    """
+    key = id(tensor)
     ref = live.get(key)
     if ref is not None:
         pending[key] = ref
-    elif not any(key in table for found in captured.values() for table in found):
-        # Tests forget what is alive.
-        add(one)
+    elif not any(key in table for stack in captured.values() for table in stack):
+        # Only after a test has cleared the tables.
+        add(tensor)

@@ -1,10 +1,9 @@
-"""What leads from the content of a cell to a tensor that is a part of it, or has it in another
-order: steps of a path.
+"""Paths: movement steps from a cell to a view of it.
 
     x[2:, ::-1].T        Shrink, Flip, Permute
 
-A step is applied to a node to read through it, and backwards to put a value where it comes from.
-All steps are basic indexing, and movements for which numpy gives a view too."""
+A step is applied to a node to read through it, and inverted to write a value through it. All steps
+are basic indexing or movements for which numpy returns a view too."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from svod_ir import (
 )
 from svod_ir.sizes import divide_size, normalize_size, product
 from svod_tensor._shapes import Shape, broadcast_node, item_count
-from svod_tensor._shards import parts_of, place_like
+from svod_tensor._shards import place_like, shards_of
 from svod_tensor.engine.bindings import resolve_size
 
 if TYPE_CHECKING:
@@ -47,6 +46,7 @@ __all__ = [
     "Shrink",
     "Step",
     "apply_path",
+    "as_real_target",
     "is_reshape_a_view",
     "is_shard",
     "is_symbolic",
@@ -56,7 +56,6 @@ __all__ = [
     "put",
     "read_array",
     "substitute_path",
-    "view_parts",
 ]
 
 
@@ -80,7 +79,7 @@ class Reshape(NamedTuple):
 
 
 class Permute(NamedTuple):
-    """Axis i is axis `axes[i]` of what was before."""
+    """Axis i is axis `axes[i]` of the source."""
 
     axes: tuple[int, ...]
 
@@ -98,7 +97,7 @@ class Permute(NamedTuple):
 
 
 class Shrink(NamedTuple):
-    """The part from `begin` up to `end` of each axis."""
+    """The elements from `begin` up to `end` of each axis."""
 
     before: Shape
     bounds: tuple[tuple[SInt, SInt], ...]
@@ -113,7 +112,7 @@ class Shrink(NamedTuple):
         return make_pad(node, padding)
 
     def read(self, array: Array) -> Array:
-        # Without the dots, what has no axes would come as a number.
+        # Without the ellipsis, numpy would return a scalar for a 0-d array.
         return array[(..., *(slice(resolve_size(b), resolve_size(e)) for b, e in self.bounds))]
 
     def find_strides(self, strides: Shape) -> Shape | None:
@@ -136,12 +135,12 @@ class Flip(NamedTuple):
 
     def find_strides(self, strides: Shape) -> Shape | None:
         return tuple(
-            _times(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True)
+            _multiply(s, -1) if flag else s for s, flag in zip(strides, self.flags, strict=True)
         )
 
 
 class Every(NamedTuple):
-    """Every `step`-th element of an axis, from the first on."""
+    """Every `step`-th element of an axis, starting with the first."""
 
     before: Shape
     axis: int
@@ -172,7 +171,9 @@ class Every(NamedTuple):
         return array[(*(slice(None),) * self.axis, slice(None, None, self.step))]
 
     def find_strides(self, strides: Shape) -> Shape | None:
-        return tuple(_times(s, self.step) if a == self.axis else s for a, s in enumerate(strides))
+        return tuple(
+            _multiply(s, self.step) if a == self.axis else s for a, s in enumerate(strides)
+        )
 
     def _split(self, count: SInt) -> Shape:
         return (*self.before[: self.axis], count, self.step, *self.before[self.axis + 1 :])
@@ -191,7 +192,7 @@ class Expand(NamedTuple):
         return make_expand(node, self.shape)
 
     def put(self, node: UOp) -> UOp:
-        raise AssertionError("an element that stands in several places is not written")
+        raise AssertionError("a repeated element cannot be written")
 
     def read(self, array: Array) -> Array:
         import numpy as np
@@ -205,16 +206,16 @@ class Expand(NamedTuple):
 
 
 class Shard(NamedTuple):
-    """The part on one of several devices."""
+    """The shard on one of several devices."""
 
     position: int
     shape: Shape
 
     def apply(self, node: UOp) -> UOp:
-        return parts_of(node)[self.position]
+        return shards_of(node)[self.position]
 
     def put(self, node: UOp) -> UOp:
-        raise AssertionError("a shard is not written by itself")
+        raise AssertionError("a shard cannot be written separately")
 
     def read(self, array: Array) -> Array:
         raise AssertionError("an array has no shards")
@@ -224,7 +225,7 @@ class Shard(NamedTuple):
 
 
 class Detach(NamedTuple):
-    """The same elements, as a constant where gradients are computed."""
+    """The same elements, as constants for differentiation."""
 
     def apply(self, node: UOp) -> UOp:
         return UOp(Op.DETACH, node.dtype, (node,))
@@ -244,24 +245,24 @@ Path: TypeAlias = tuple[Step, ...]
 
 
 def apply_path(path: Iterable[Step], node: UOp) -> UOp:
-    """What is seen of `node` along `path`."""
+    """The view of `node` along `path`."""
     for step in path:
         node = step.apply(node)
     return node
 
 
 def make_target(path: Path, node: UOp) -> UOp:
-    """`apply_path` as something to write to."""
+    """The view of `node` along `path`, as the target of a write."""
     return apply_path([step for step in path if step.__class__ is not Detach], node)
 
 
-def view_parts(target: UOp) -> UOp:
-    """The parts of complex numbers that are a view of memory, along a last axis, as something to
-    write to.
+def as_real_target(target: UOp) -> UOp:
+    """The real and imaginary parts of complex memory along a new last axis, as the target of a
+    write.
     """
     if target.op is Op.AS_COMPLEX:
         return target.source
-    source = view_parts(target.source)
+    source = as_real_target(target.source)
     match target.op:
         case Op.RESHAPE:
             return make_reshape(source, (*target.shape, 2))
@@ -276,14 +277,14 @@ def view_parts(target: UOp) -> UOp:
 
 
 def read_array(path: Iterable[Step], array: Array) -> Array:
-    """What is seen of an array along `path`, where it is."""
+    """The view of a numpy array along `path`, without a copy."""
     for step in path:
         array = step.read(array)
     return array
 
 
 def put(path: Path, node: UOp, value: UOp) -> UOp:
-    """`node` with `value` where `path` leads to."""
+    """`node` with `value` in the elements that `path` selects."""
     is_part = any(step.__class__ in (Shrink, Every) for step in path)
     inside = broadcast_node(UOp.const(bool_, True), value.shape) if is_part else None
     for step in reversed(path):
@@ -291,42 +292,42 @@ def put(path: Path, node: UOp, value: UOp) -> UOp:
         inside = None if inside is None else step.put(inside)
     if inside is not None:
         return make_alu(Op.WHERE, inside, value, node)
-    # A constant is on no device; what it is written to stays where it is.
+    # A constant has no device: the result stays on the device of `node`.
     return (
         place_like(value, node) if value.placement is None and node.placement is not None else value
     )
 
 
 def is_writable(path: Path) -> bool:
-    """Whether each element along `path` has a place of its own."""
+    """True if no two elements along `path` share memory."""
     return not any(step.__class__ is Expand for step in path)
 
 
 def is_shard(path: Path) -> bool:
-    """Whether `path` leads to one of several devices."""
+    """True if `path` leads to one of several devices."""
     return any(step.__class__ is Shard for step in path)
 
 
 def list_sizes(path: Path) -> list[UOp]:
-    """The nodes that steps depend on."""
-    found: list[UOp] = []
+    """The nodes that the bounds and shapes of steps depend on."""
+    nodes: list[UOp] = []
     stack: list[object] = list(path)
     while stack:
         field = stack.pop()
         if isinstance(field, UOp):
-            found.append(field)
+            nodes.append(field)
         elif isinstance(field, tuple):
             stack.extend(cast("tuple[object, ...]", field))
-    return found
+    return nodes
 
 
 def substitute_path(path: Path, replacements: Mapping[UOp, UOp]) -> Path:
-    """`path` with other sizes where steps depend on nodes."""
-    made = [
+    """`path` with nodes replaced in the bounds and shapes of its steps."""
+    steps = [
         step.__class__(*cast("Any", [_substitute(field, replacements) for field in step]))
         for step in path
     ]
-    return tuple(made)
+    return tuple(steps)
 
 
 def _substitute(field: object, replacements: Mapping[UOp, UOp]) -> object:
@@ -334,26 +335,26 @@ def _substitute(field: object, replacements: Mapping[UOp, UOp]) -> object:
         return field.substitute(replacements)
     if isinstance(field, tuple):
         return tuple(
-            [_substitute(part, replacements) for part in cast("tuple[object, ...]", field)]
+            [_substitute(item, replacements) for item in cast("tuple[object, ...]", field)]
         )
     return field
 
 
 def is_symbolic(path: Path) -> bool:
-    """Whether a step depends on variables."""
+    """True if a step depends on variables."""
     return bool(list_sizes(path))
 
 
-def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> bool:
-    """Whether the elements along `path` of contiguous `content`, which have `shape`, can be seen as
-    `new` where they are.
+def is_reshape_a_view(path: Path, base: Shape, shape: Shape, new: Shape) -> bool:
+    """True if the elements along `path` of a contiguous tensor of shape `base`, which have `shape`,
+    can be reshaped to `new` without a copy.
     """
-    # Axes of size 1 come and go anywhere.
-    if [s for s in shape if not _is(s, 1)] == [s for s in new if not _is(s, 1)]:
+    # Axes of size 1 can be added and removed anywhere.
+    if [s for s in shape if not _is_size(s, 1)] == [s for s in new if not _is_size(s, 1)]:
         return True
     if all(step.__class__ in (Reshape, Detach) for step in path):
         return True
-    strides: Shape | None = _contiguous_strides(content)
+    strides: Shape | None = _contiguous_strides(base)
     for step in path:
         strides = step.find_strides(strides)
         if strides is None:
@@ -362,73 +363,75 @@ def is_reshape_a_view(path: Path, content: Shape, shape: Shape, new: Shape) -> b
 
 
 def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
-    """The strides of `new` over elements that `old` has with `strides`; None if no strides reach
-    them in that order.
+    """The strides of shape `new` over elements that have shape `old` and `strides`; None if no
+    strides reach them in that order.
     """
     if any(isinstance(s, int) and s == 0 for s in old):
         return _contiguous_strides(new)
-    axes = [(size, stride) for size, stride in zip(old, strides, strict=True) if not _is(size, 1)]
-    found: list[SInt] = []
+    axes = [
+        (size, stride) for size, stride in zip(old, strides, strict=True) if not _is_size(size, 1)
+    ]
+    result: list[SInt] = []
     sizes = list(new)
     while sizes or axes:
-        if sizes and _is(sizes[0], 1):
-            found.append(0)
+        if sizes and _is_size(sizes[0], 1):
+            result.append(0)
             sizes.pop(0)
             continue
         group = _take_group(axes, sizes)
         if group is None:
             return None
         merged, n_new = group
-        if any(merged[i][1] != _times(*merged[i + 1]) for i in range(len(merged) - 1)):
+        if any(merged[i][1] != _multiply(*merged[i + 1]) for i in range(len(merged) - 1)):
             return None
         stride = merged[-1][1]
         inner: list[SInt] = []
         for size in reversed(sizes[:n_new]):
             inner.append(stride)
-            stride = _times(stride, size)
-        found += reversed(inner)
+            stride = _multiply(stride, size)
+        result += reversed(inner)
         del sizes[:n_new], axes[: len(merged)]
-    return tuple(found)
+    return tuple(result)
 
 
 def _take_group(
     axes: Sequence[tuple[SInt, SInt]], sizes: Sequence[SInt]
 ) -> tuple[list[tuple[SInt, SInt]], int] | None:
-    """The fewest axes, and how many of `sizes`, that have the same number of elements."""
+    """The fewest axes, and the number of `sizes`, with the same number of elements."""
     if not axes or not sizes:
         return None
     n_old, n_new = 1, 1
     left, right = axes[0][0], sizes[0]
     while left != right:
-        # Whichever is the smaller gets another axis.
+        # Extend the smaller side by an axis.
         if _is_smaller(right, left):
             if n_new == len(sizes):
                 return None
-            right, n_new = _times(right, sizes[n_new]), n_new + 1
+            right, n_new = _multiply(right, sizes[n_new]), n_new + 1
         else:
             if n_old == len(axes):
                 return None
-            left, n_old = _times(left, axes[n_old][0]), n_old + 1
+            left, n_old = _multiply(left, axes[n_old][0]), n_old + 1
     return list(axes[:n_old]), n_new
 
 
-def _is_smaller(one: SInt, other: SInt) -> bool:
-    if isinstance(one, int) and isinstance(other, int):
-        return one < other
-    return divide_size(other, one) is not None
+def _is_smaller(left: SInt, right: SInt) -> bool:
+    if isinstance(left, int) and isinstance(right, int):
+        return left < right
+    return divide_size(right, left) is not None
 
 
 def _contiguous_strides(shape: Shape) -> Shape:
     return tuple(product(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
-def _times(one: SInt, other: SInt) -> SInt:
+def _multiply(left: SInt, right: SInt) -> SInt:
     return (
-        one * other
-        if isinstance(one, int) and isinstance(other, int)
-        else normalize_size(one * other)
+        left * right
+        if isinstance(left, int) and isinstance(right, int)
+        else normalize_size(left * right)
     )
 
 
-def _is(size: SInt, value: int) -> bool:
+def _is_size(size: SInt, value: int) -> bool:
     return isinstance(size, int) and size == value

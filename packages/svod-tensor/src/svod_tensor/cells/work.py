@@ -1,8 +1,7 @@
-"""What a thread computes: which tensors, from which nodes, beside what other threads compute, and
-what becomes of them.
+"""Work of one `realize`: the tensors that a thread computes, arbitration with other threads, and
+adoption of the results.
 
-`registry` says what several threads may rely on.
-"""
+`registry` lists the guarantees for threads."""
 
 from __future__ import annotations
 
@@ -13,11 +12,11 @@ from svod_ir import Op, Sharding, UOp
 from svod_ir.ops import MOVEMENT
 from svod_tensor._checks import build_checked
 from svod_tensor._memory_views import view_prefix
-from svod_tensor._shards import join_parts, parts_of
+from svod_tensor._shards import join_shards, shards_of
 from svod_tensor.cells import overwriting, registry
-from svod_tensor.cells.derivatives import keep_origin
-from svod_tensor.engine import memory_nodes, states
-from svod_tensor.engine.bindings import settle_bindings
+from svod_tensor.cells.derivatives import mark_with_origin
+from svod_tensor.engine import memory_nodes, versions
+from svod_tensor.engine.bindings import resolve_bindings
 from svod_tensor.engine.job import Job, get_inputs
 from svod_tensor.engine.memory_nodes import get_buffer, is_there
 from svod_tensor.errors import BatchOutputError, BufferNotFoundError, EmptyScheduleError
@@ -29,62 +28,62 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Live
 
 __all__ = [
-    "Adopted",
-    "Wanted",
+    "Replacements",
+    "Request",
     "Work",
     "adopt_outputs",
     "get_copies",
-    "look_at",
+    "list_results",
     "make_job",
-    "results_of",
+    "make_request",
     "start_plan",
     "start_work",
 ]
 
 
-class Wanted(NamedTuple):
-    """What needs computing.
+class Request(NamedTuple):
+    """A tensor that must be computed.
 
     Attributes:
-        tensor: a tensor, or a cell.
-        node: what it stood for when it was looked at.
-        parts: of the node, one on each device.
-        missing: those of the parts that are no memory yet.
-        is_copy: whether the node is memory of another cell, which the parts are copies of.
+        tensor: a view or a cell.
+        node: its node when the request was made.
+        shards: the shards of the node, one on each device.
+        missing: the shards that are not in memory yet.
+        is_copy: whether the node is memory of another cell, which is copied.
     """
 
     tensor: Live
     node: UOp
-    parts: tuple[UOp, ...]
+    shards: tuple[UOp, ...]
     missing: tuple[UOp, ...]
     is_copy: bool
 
 
 class Work(NamedTuple):
-    """What a thread computes now.
+    """Tensors that a thread computes together.
 
     Attributes:
-        wanted: the tensors to compute.
-        results: their parts.
-        job: the graph, and what it is computed from.
+        requests: the tensors to compute.
+        results: their shards.
+        job: the graph and its inputs.
         computation: the entry in the registry.
-        versions: of memory that is written, the BUFFER for its new content.
+        new_buffers: for each BUFFER that is written, the BUFFER of the new version.
     """
 
-    wanted: list[Wanted]
+    requests: list[Request]
     results: list[UOp]
     job: Job
     computation: registry.Computation
-    versions: Mapping[UOp, UOp]
+    new_buffers: Mapping[UOp, UOp]
 
 
-class Adopted(NamedTuple):
-    """What nodes became.
+class Replacements(NamedTuple):
+    """New nodes of computed nodes.
 
     Attributes:
         values: the memory of nodes that were computed.
-        copies: of memory, or a state of it, a BUFFER that has its content for a cell that only
-            shared it.
+        copies: for memory, or a version of it, the BUFFER with a copy of its elements that a cell
+            got which had only shared the memory.
     """
 
     values: dict[UOp, UOp]
@@ -95,7 +94,8 @@ def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[
     """The job with an output for each of `results`, in order, that may overwrite the BUFFERs in
     `donated`.
 
-    Each value that is computed has memory of its own; what is memory already is the output itself.
+    Each computed value gets memory of its own; a result that is memory already is itself the
+    output.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
@@ -107,157 +107,176 @@ def make_job(results: Sequence[UOp], config: PrepareConfig, donated: Collection[
 
 
 def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
-    """Decide what to compute for `tensors` as soon as nobody is in the way; None if there is
-    nothing.
+    """Register the computation of `tensors` once no running computation conflicts with it; None if
+    no tensor needs computing.
     """
     while True:
         with registry.lock:
-            wanted = _list_wanted(tensors)
-            if not wanted:
+            requests = _list_requests(tensors)
+            if not requests:
                 return None
-            work = _enter(wanted, config)
+            work = _try_start(requests, config)
             if work is not None:
                 return work
             registry.wait_if_refused()
 
 
 def start_plan(tensors: Sequence[Live], config: PrepareConfig) -> tuple[Work, list[int]]:
-    """Decide what a plan for `tensors` computes; also which result each of its outputs is."""
+    """Register the computation of a plan for `tensors`; return also the index of each output among
+    the results.
+    """
     while True:
         with registry.lock:
-            wanted = [look_at(t, is_output=True) for t in {id(t): t for t in tensors}.values()]
-            if not any(one.missing for one in wanted):
+            requests = [
+                make_request(t, is_output=True) for t in {id(t): t for t in tensors}.values()
+            ]
+            if not any(request.missing for request in requests):
                 raise EmptyScheduleError(n_tensors=len(tensors))
-            order = _order_outputs(tensors, wanted)
-            work = _enter(wanted, config, order)
+            order = _order_outputs(tensors, requests)
+            work = _try_start(requests, config, order)
             if work is not None:
                 return work, order
             registry.wait_if_refused()
 
 
-def _enter(
-    wanted: list[Wanted], config: PrepareConfig, order: Sequence[int] | None = None
+def _try_start(
+    requests: list[Request], config: PrepareConfig, order: Sequence[int] | None = None
 ) -> Work | None:
-    """Start to compute tensors; None if the caller must look at them again, after waiting if
-    somebody is in the way.
+    """Register the computation of `requests`; None if the caller must make the requests again,
+    after waiting if another computation conflicts.
 
-    The outputs are the results, with those that are overtaken, unless `order` says which. The
-    caller holds `registry.lock`."""
-    results, computed = results_of(wanted), _missing_of(wanted)
+    The outputs are the results, together with readers of overwritten versions, unless `order` gives
+    their indices. The caller holds `registry.lock`."""
+    results, computed = list_results(requests), _list_missing(requests)
     graph, guard = build_checked(computed, config)
     if graph.written:
         if registry.wait_for_capture():
             return None
-        if overwriting.get_done(graph.written):
-            overwriting.catch_up()
+        if overwriting.get_committed(graph.written):
+            overwriting.resolve_stale_nodes()
             return None
     if graph.written and order is None:
-        known = {one.node for one in wanted}
-        there = {id(one.tensor) for one in wanted}
-        n_wanted = len(wanted)
-        for overtaken in _list_wanted(overwriting.list_overtaken(results)):
-            # Of those with one node, one is enough: the others are given its memory, unless they
-            # are views of what changes.
-            if id(overtaken.tensor) not in there and (
-                overtaken.node not in known or states.find_state(overtaken.node)
+        known = {request.node for request in requests}
+        requested = {id(request.tensor) for request in requests}
+        n_wanted = len(requests)
+        for reader in _list_requests(overwriting.list_readers_of_overwritten(results)):
+            # One reader for each node is enough: the others are rebound to its memory, unless they
+            # are views of the overwritten memory, which need copies of their own.
+            if id(reader.tensor) not in requested and (
+                reader.node not in known or versions.find_version(reader.node)
             ):
-                known.add(overtaken.node)
-                wanted.append(overtaken)
-        if len(wanted) > n_wanted:
-            results, computed = results_of(wanted), _missing_of(wanted)
+                known.add(reader.node)
+                requests.append(reader)
+        if len(requests) > n_wanted:
+            results, computed = list_results(requests), _list_missing(requests)
             graph, guard = build_checked(computed, config)
     try:
         inputs = get_inputs(
             graph, results, computed, range(len(results)) if order is None else order
         )
     except BufferNotFoundError:
-        if not overwriting.catch_up():
+        if not overwriting.resolve_stale_nodes():
             raise
         return None
     computation = registry.start_computation(
         [buffer.storage_id for buffer in inputs.buffers],
         [get_buffer(memory).storage_id for memory in graph.written.values()],
-        {id(one.tensor): one.node for one in wanted},
+        {id(request.tensor): request.node for request in requests},
     )
     if computation is None:
         return None
-    versions = overwriting.renew(graph.written.values()) if graph.written else {}
-    return Work(wanted, results, Job(graph, inputs, guard), computation, versions)
+    new_buffers = overwriting.make_new_buffers(graph.written.values()) if graph.written else {}
+    return Work(requests, results, Job(graph, inputs, guard), computation, new_buffers)
 
 
-def _list_wanted(tensors: Iterable[Live]) -> list[Wanted]:
-    """What needs computing, each cell and each view once."""
-    # Cells of other threads may be given away meanwhile; a tensor that was says so.
-    left = [one for one in tensors if not (one.cell is one and one.cell.is_given_away)]
-    wanted = {id(one): one for one in map(_get_holder, left) if not one.is_realized}
-    return [found for one in wanted.values() if (found := look_at(one)).missing]
+def _list_requests(tensors: Iterable[Live]) -> list[Request]:
+    """Requests for the tensors that must be computed, each cell and each view once."""
+    # Other threads may donate a cell meanwhile. A cell is then skipped; a view of it raises.
+    usable = [
+        tensor for tensor in tensors if not (tensor.cell is tensor and tensor.cell.is_donated)
+    ]
+    requests = {
+        id(tensor): tensor for tensor in map(_get_result_owner, usable) if not tensor.is_realized
+    }
+    return [request for tensor in requests.values() if (request := make_request(tensor)).missing]
 
 
-def _get_holder(one: Live) -> Live:
-    """What gets the memory of a result: a view, or the cell of a tensor that is all of it.
+def _get_result_owner(tensor: Live) -> Live:
+    """The cell or view that gets the memory of a result: a view, or the cell of a tensor that is
+    all of it.
 
-    What was written is computed as a whole: in its own memory, or so that it is not computed again
-    for the next write. What is memory of another cell gets its own."""
-    cell = one.cell
-    return cell if not one.path or cell.is_patched or cell.owns or cell.is_settled else one
+    A written cell is computed as a whole: in its own memory, or so that it is not computed again
+    for the next write. A cell that shares memory of another cell gets its own."""
+    cell = tensor.cell
+    return (
+        cell
+        if not tensor.path or cell.is_partly_written or cell.owns or cell.has_memory
+        else tensor
+    )
 
 
-def look_at(one: Live, *, is_output: bool = False) -> Wanted:
-    """What computing a tensor or a cell takes, as it is now.
+def make_request(tensor: Live, *, is_output: bool = False) -> Request:
+    """The request for a tensor, with its present node.
 
-    An output of a plan has memory of its own, which no other result of the plan is written over. To
-    read values that a derivative is taken by, the memory that is marked will do."""
-    node = one.node
-    # On one device, as nearly always, a node is its only part.
-    parts = parts_of(node) if node.placement.__class__ is Sharding else (node,)
-    is_memory = states.is_memory(node) or (is_output and memory_nodes.is_buffer_identity(node))
-    is_copy = is_memory and not one.cell.owns and not one.is_realized
+    An output of a plan gets memory of its own, which no other result of the plan overwrites. To
+    read values only, traced memory is enough."""
+    node = tensor.node
+    # On a single device, which is nearly always the case, the node is its only part.
+    shards = shards_of(node) if node.placement.__class__ is Sharding else (node,)
+    is_memory = versions.is_memory(node) or (is_output and memory_nodes.is_buffer_identity(node))
+    is_copy = is_memory and not tensor.cell.owns and not tensor.is_realized
     if is_copy:
-        parts = tuple(map(states.copy_of, parts))
-    return Wanted(one, node, parts, tuple([part for part in parts if not is_there(part)]), is_copy)
+        shards = tuple(map(versions.copy_of, shards))
+    return Request(
+        tensor, node, shards, tuple([shard for shard in shards if not is_there(shard)]), is_copy
+    )
 
 
-def _order_outputs(tensors: Iterable[Live], wanted: Iterable[Wanted]) -> list[int]:
-    """For each part of each tensor, which of the results it is."""
-    places: dict[int, range] = {}
+def _order_outputs(tensors: Iterable[Live], requests: Iterable[Request]) -> list[int]:
+    """For each shard of each tensor, the index of its result."""
+    ranges: dict[int, range] = {}
     n_results = 0
-    for one in wanted:
-        places[id(one.tensor)] = range(n_results, n_results + len(one.parts))
-        n_results += len(one.parts)
-    return [position for t in tensors for position in places[id(t)]]
+    for request in requests:
+        ranges[id(request.tensor)] = range(n_results, n_results + len(request.shards))
+        n_results += len(request.shards)
+    return [index for t in tensors for index in ranges[id(t)]]
 
 
-def results_of(wanted: Iterable[Wanted]) -> list[UOp]:
-    return [part for one in wanted for part in one.parts]
+def list_results(requests: Iterable[Request]) -> list[UOp]:
+    return [shard for request in requests for shard in request.shards]
 
 
-def _missing_of(wanted: Iterable[Wanted]) -> list[UOp]:
-    return [part for one in wanted for part in one.missing]
+def _list_missing(requests: Iterable[Request]) -> list[UOp]:
+    return [shard for request in requests for shard in request.missing]
 
 
-def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adopted:
-    """Wire each tensor to its output; return which node of other tensors' graphs stands for which
-    buffer now.
+def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Replacements:
+    """Bind each tensor to its output; return the new nodes for graphs of other tensors.
 
-    A tensor that stands for another value by now keeps that. The caller holds `registry.lock`.
-    """
+    A tensor that has another value by now keeps it. The caller holds `registry.lock`."""
     if plan.num_outputs < len(order):
         raise BatchOutputError(expected=len(order), found=plan.num_outputs)
     buffers = dict(zip(order, plan.output_buffers, strict=False))
-    adopted = Adopted({}, {})
-    position = 0
-    for tensor, node, parts, missing, is_copy in work.wanted:
-        made: list[UOp] = []
-        for part in parts:
-            made.append(
-                _make_realized(part, buffers[position], work.versions) if part in missing else part
+    adopted = Replacements({}, {})
+    index = 0
+    for tensor, node, shards, missing, is_copy in work.requests:
+        realized: list[UOp] = []
+        for shard in shards:
+            realized.append(
+                _make_realized(shard, buffers[index], work.new_buffers)
+                if shard in missing
+                else shard
             )
-            position += 1
+            index += 1
         placement = node.placement
-        new = join_parts(made, placement.axis) if isinstance(placement, Sharding) else made[0]
+        new = (
+            join_shards(realized, placement.axis)
+            if isinstance(placement, Sharding)
+            else realized[0]
+        )
         if new is not node:
-            new = keep_origin(new, node)
-        # What it became by replacements of other threads.
+            new = mark_with_origin(new, node)
+        # The node after replacements by other threads.
         now = work.computation.nodes[id(tensor)]
         if new is not node:
             tensor.adopt(now, new)
@@ -265,43 +284,42 @@ def adopt_outputs(work: Work, plan: ExecutionPlan, order: Sequence[int]) -> Adop
             adopted.copies.update(get_copies(node, new))
             continue
         replaced = {node: new, now: new}
-        if parts[0] is not node:
-            replaced.update(zip(parts, made, strict=True))
+        if shards[0] is not node:
+            replaced.update(zip(shards, realized, strict=True))
         for old, memory in replaced.items():
-            # A bare constant is cheaper to write again than to read; only the tensors above become
-            # buffers. What is a view of memory is read there, and may be what an assignment writes
-            # to.
-            if old is not memory and not _is_constant(old) and states.find_state(old) is None:
+            # A bare constant is cheaper to recompute than to read, so only the tensors above get
+            # its buffer. A view of memory must stay a view: it may be the target of a write.
+            if old is not memory and not _is_constant(old) and versions.find_version(old) is None:
                 adopted.values.setdefault(old, memory)
     return adopted
 
 
 def get_copies(old: UOp, new: UOp) -> dict[UOp, UOp]:
-    """For the memory, or state of it, that each part of `old` is, the BUFFER that the same part of
-    `new` is.
+    """For the memory, or version of it, of each shard of `old`, the BUFFER of the same shard of
+    `new`.
     """
-    found = [
-        (states.find_state(a), memory_nodes.find_base(b))
-        for a, b in zip(parts_of(old), parts_of(new), strict=True)
+    pairs = [
+        (versions.find_version(a), memory_nodes.find_base(b))
+        for a, b in zip(shards_of(old), shards_of(new), strict=True)
     ]
-    return {a: b for a, b in found if a is not None and b is not None and a.shape == b.shape}
+    return {a: b for a, b in pairs if a is not None and b is not None and a.shape == b.shape}
 
 
-def _make_realized(node: UOp, buffer: Buffer, versions: Mapping[UOp, UOp]) -> UOp:
-    state = states.find_whole_state(node)
-    if state is not None:
-        memory = states.memory_of(state)
-        return node.substitute({state: versions.get(memory, memory)})
+def _make_realized(node: UOp, buffer: Buffer, new_buffers: Mapping[UOp, UOp]) -> UOp:
+    version = versions.find_whole_version(node)
+    if version is not None:
+        memory = versions.memory_of(version)
+        return node.substitute({version: new_buffers.get(memory, memory)})
     memory = memory_nodes.make_memory(node.dtype.part, buffer.size, buffer.device, buffer)
     view = view_prefix(memory, node.shape, node.dtype)
-    # Memory under another shape has one operand; a size that depends on variables is one more.
+    # A symbolic size is a second operand. Only then are there bindings to resolve.
     shaped = view.source if view.op is Op.AS_COMPLEX else view
-    return view if len(shaped.src) <= 1 else settle_bindings(view)
+    return view if len(shaped.src) <= 1 else resolve_bindings(view)
 
 
 def _is_constant(node: UOp) -> bool:
     while node.op in MOVEMENT or node.op is Op.COPY:
         node = node.source
     return node.op is Op.CONST or (
-        node.op is Op.COMPLEX and all(part.op is Op.CONST for part in node.src)
+        node.op is Op.COMPLEX and all(shard.op is Op.CONST for shard in node.src)
     )

@@ -1,6 +1,4 @@
-"""Writing to a cell: in its memory if that is its own, once something reads it, else by another
-node.
-"""
+"""Writes to a cell: a pending version if the cell owns memory, another node otherwise."""
 
 from __future__ import annotations
 
@@ -12,11 +10,11 @@ from svod_device import ReadOnlyError
 from svod_dtype import void
 from svod_ir import Op, Sharding, UOp, make_as_real
 from svod_tensor._origins import add_line
-from svod_tensor._shards import parts_of, spread
+from svod_tensor._shards import shards_of, spread
 from svod_tensor.cells import registry
-from svod_tensor.cells.tables import take_number
-from svod_tensor.cells.views import Path, make_target, put, view_parts
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.cells.tables import take_write_id
+from svod_tensor.cells.views import Path, as_real_target, make_target, put
+from svod_tensor.engine import memory_nodes, versions
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
@@ -26,11 +24,11 @@ __all__ = ["make_own", "move", "write"]
 
 
 def write(cell: Cell, path: Path, value: UOp) -> None:
-    """Let `cell` have `value` where `path` leads to: in its memory if it has some, once something
-    reads that.
+    """Write `value` to the elements of `cell` that `path` selects. Memory is changed only when the
+    new version is read.
 
     Raises:
-        ReadOnlyError: if it is a file.
+        ReadOnlyError: if the memory is a file.
     """
     if 0 in value.shape:
         return
@@ -40,20 +38,20 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
         capture = registry.find_capture()
         if capture is not None:
             _check_no_file(cell)
-            capture.prepare_write(cell)
+            capture.before_write(cell)
         shared = cell.node
         in_place = _can_overwrite(cell, path, capture)
         old = cell.node
         if capture is not None and old is not shared:
-            capture.moved.append((weakref.ref(cell), shared))
+            capture.unshared.append((weakref.ref(cell), shared))
         if in_place:
             new = _overwrite(old, path, value)
-            cell.is_rewritten = True
+            cell.is_assigned_in_place = True
         else:
-            if capture is not None and capture.is_known(cell):
-                capture.lacking.append((cell, old))
+            if capture is not None and capture.existed_before(cell):
+                capture.without_memory.append((cell, old))
             new = put(path, old, value)
-            cell.is_patched = bool(path)
+            cell.is_partly_written = bool(path)
         if new is old:
             return
         if capture is not None:
@@ -63,12 +61,11 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
 
 
 def make_own(cell: Cell) -> bool:
-    """Let a cell that is memory have it for itself: what is another's, or belongs to somebody else,
-    is copied.
+    """Make a cell that is memory the owner of writable memory, by a copy if the memory is shared.
 
     Returns:
-        whether it has; another thread may have given it something else while this one waited for
-        who writes the memory.
+        whether it succeeded. While this thread waited for a writer of the memory, another thread may
+            have set another node.
     """
     with registry.lock:
         cell.end_loan()
@@ -78,11 +75,11 @@ def make_own(cell: Cell) -> bool:
 
 
 def move(cell: Cell) -> bool:
-    """Let a cell that is memory have a copy of it for itself.
+    """Move a cell that is memory to a copy of that memory.
 
     Returns:
-        whether it has; another thread may have given it something else while this one waited for
-        who writes the memory.
+        whether it succeeded. While this thread waited for a writer of the memory, another thread may
+            have set another node.
     """
     with registry.lock:
         from svod_device import copy_buffer
@@ -90,7 +87,7 @@ def move(cell: Cell) -> bool:
 
         shared = {
             memory: buffer
-            for memory in states.iter_memories(cell.node)
+            for memory in versions.iter_memories(cell.node)
             if (buffer := memory_nodes.find_buffer(memory))
         }
         computation = registry.start_computation(
@@ -111,82 +108,85 @@ def move(cell: Cell) -> bool:
             registry.end_computation(computation)
         cell.set_node(cell.node.substitute(copies))
         cell.owns = True
-        # Plans that read or write the memory must know.
-        take_number()
+        # Makes plans that read or write the memory check where it is now.
+        take_write_id()
         return True
 
 
 def _can_overwrite(cell: Cell, path: Path, capture: Capture | None) -> bool:
-    """Whether a write changes memory; the cell has it for itself then."""
-    right = None if capture is None else capture.find_right(cell, path)
-    if right is not None:
-        return right
-    if not states.is_memory(cell.node):
+    """True if a write changes memory, which the cell then owns."""
+    permission = None if capture is None else capture.find_permission(cell, path)
+    if permission is not None:
+        return permission
+    if not versions.is_memory(cell.node):
         return False
     _check_no_file(cell)
     if cell.owns and _is_writable(cell):
         return True
     is_plain = memory_nodes.is_buffer_identity(cell.node)
-    # A copy that a captured function makes is a value in its plan.
-    is_kept = capture is None or capture.is_known(cell)
+    # A copy made during a capture becomes a value in the plan, not memory.
+    is_kept = capture is None or capture.existed_before(cell)
     if capture is None and not cell.owns and not path:
-        # All of it is replaced.
+        # Copy on write would be wasted: all elements are replaced.
         return False
     if (
         not is_plain
         or not is_kept
-        or any(_is_file(memory) for memory in states.iter_memories(cell.node))
+        or any(_is_file(memory) for memory in versions.iter_memories(cell.node))
     ):
         return False
     return make_own(cell) or _can_overwrite(cell, path, capture)
 
 
 def _overwrite(node: UOp, path: Path, value: UOp) -> UOp:
-    """`node`, which is memory, after `value` was written where `path` leads to."""
+    """The new version of `node`, which is memory, after `value` is written to the elements that
+    `path` selects.
+    """
     placement = node.placement
     if isinstance(placement, Sharding):
         # Each device writes its own shard.
-        whole = put(path, node, value)
-        if whole is node:
+        updated = put(path, node, value)
+        if updated is node:
             return node
-        shards = parts_of(node)
-        values = spread(whole, placement)
-        # What other shards are assigned may be made from the old state.
-        written = [_assign(s, s, v) for s, v in zip(shards, values, strict=True)]
+        shards = shards_of(node)
+        values = spread(updated, placement)
+        # Each value may read other shards, so all are built on the old versions.
+        written = [_make_version(s, s, v) for s, v in zip(shards, values, strict=True)]
         return node.with_src((node.source.with_src(tuple(written)),))
     target = make_target(path, node)
-    if states.find_target_state(target) is None:
-        # Every n-th element where n does not divide the size is no plain view.
+    if versions.find_target_version(target) is None:
+        # A step that does not divide the size needs padding, so the target is no plain view:
+        # rewrite all.
         target, value = node, put(path, node, value)
-    return node if value is target else _assign(node, target, value)
+    return node if value is target else _make_version(node, target, value)
 
 
-def _assign(node: UOp, target: UOp, value: UOp) -> UOp:
-    """`node` after the assignment to `target`, which is a view of it or it itself."""
-    state = states.find_target_state(node)
-    assert state is not None, node
-    memory = states.memory_of(state)
-    number = UOp(Op.NOOP, void, (), take_number())
-    number.attached = get_ident()
+def _make_version(node: UOp, target: UOp, value: UOp) -> UOp:
+    """The new version of `node` after the write to `target`, which is `node` or a view of it."""
+    version = versions.find_target_version(node)
+    assert version is not None, node
+    memory = versions.memory_of(version)
+    write_id = UOp(Op.NOOP, void, (), take_write_id())
+    write_id.attached = get_ident()
     if target.dtype.is_complex:
-        target, value = view_parts(target), make_as_real(value)
+        target, value = as_real_target(target), make_as_real(value)
     new = UOp(
-        Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), number)
+        Op.AFTER, memory.dtype, (memory, UOp(Op.ASSIGN, target.dtype, (target, value)), write_id)
     )
     add_line(new)
     capture = registry.find_capture()
     if capture is not None:
-        capture.record_state(new, state)
-    return node.substitute({state: new})
+        capture.record_version(new, version)
+    return node.substitute({version: new})
 
 
 def _is_writable(cell: Cell) -> bool:
-    buffers = map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+    buffers = map(memory_nodes.find_buffer, versions.iter_memories(cell.node))
     return all(buffer is None or buffer.is_writable for buffer in buffers)
 
 
 def _check_no_file(cell: Cell) -> None:
-    for memory in states.iter_memories(cell.node):
+    for memory in versions.iter_memories(cell.node):
         if cell.owns and _is_file(memory):
             raise ReadOnlyError(device=memory.arg.device)
 

@@ -1,9 +1,8 @@
-"""Which values the variables of a graph have.
+"""Values of the variables in a graph.
 
 BIND(DEFINE_VAR n, CONST 3)         n is 3
-BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is what a plan was last executed with, in the shapes of its outputs, or what each call of
-                                    a captured function says, while that is captured
-"""
+BIND(DEFINE_VAR n, DEFINE_VAR n@7)  n is the value of a plan's last execution, in the shapes of its outputs; or, while a
+                                    function is captured, the value in each call"""
 
 from __future__ import annotations
 
@@ -26,8 +25,8 @@ __all__ = [
     "collect_bindings",
     "find_size",
     "is_bound",
+    "resolve_bindings",
     "resolve_size",
-    "settle_bindings",
 ]
 
 _numbers = itertools.count(1)
@@ -50,7 +49,7 @@ def collect_bindings(*roots: UOp) -> dict[str, int]:
 
 
 def check_variables(roots: Iterable[UOp]) -> None:
-    """Check that each name in graphs stands for one variable.
+    """Check that each name in graphs belongs to one variable.
 
     Raises:
         BoundsConflictError: if two variables have one name.
@@ -61,20 +60,20 @@ def check_variables(roots: Iterable[UOp]) -> None:
 
 
 def add_variable(known: dict[str, UOp], variable: UOp) -> None:
-    """Enter a DEFINE_VAR under its name.
+    """Add a DEFINE_VAR under its name.
 
     Raises:
         BoundsConflictError: if there is another variable of that name.
     """
     name, *bounds = variable.arg
-    other = known.setdefault(name, variable)
-    if other is not variable:
-        _, low, high = other.arg
+    known_variable = known.setdefault(name, variable)
+    if known_variable is not variable:
+        _, low, high = known_variable.arg
         raise BoundsConflictError(name=name, first=(low, high), second=(bounds[0], bounds[1]))
 
 
 def add_binding(values: dict[str, int], bind: UOp) -> None:
-    """Enter the value that a BIND gives to its variable.
+    """Add the value that a BIND gives to its variable.
 
     Raises:
         VariableConflictError: if the variable has another value already.
@@ -85,14 +84,12 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
 
 
 def is_bound(bind: UOp) -> bool:
-    """Whether a BIND gives a value that is known outside of kernels."""
+    """True if a BIND gives a value that is known outside of kernels."""
     return bind.value.op is Op.CONST or _find_plan_values(bind.value) is not None
 
 
 def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
-    """`root` with its variables bound to what `values`, the changing values of a plan, say at any
-    time.
-    """
+    """`root` with its variables bound to `values`, the values of a plan's last execution."""
     replaced = {
         bind: _bind_to(bind.symbol, values)
         for bind in root.iter_ops(Op.BIND)
@@ -102,30 +99,30 @@ def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
 
 
 def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
-    """For each bound variable in `roots`, what a call binds, one with the same value now that
-    differs from any other.
+    """For each bound variable in `roots`, a BIND for calls: with the same value now, but unequal to
+    any other.
     """
     values = collect_bindings(*roots)
-    made: dict[UOp, UOp] = {}
+    bind_of: dict[UOp, UOp] = {}
     replaced: dict[UOp, UOp] = {}
     for root in roots:
         for bind in root.iter_ops(Op.BIND):
             variable = bind.symbol
-            if variable not in made:
-                made[variable] = _bind_to(variable, values)
-            replaced[bind] = made[variable]
+            if variable not in bind_of:
+                bind_of[variable] = _bind_to(variable, values)
+            replaced[bind] = bind_of[variable]
     return replaced
 
 
 def _bind_to(variable: UOp, values: Mapping[str, int]) -> UOp:
     name, low, high = variable.arg
-    place = UOp.variable(f"{name}@{next(_numbers)}", low, high, variable.dtype)
-    place.attached = values
-    return UOp(Op.BIND, variable.dtype, (variable, place))
+    symbol = UOp.variable(f"{name}@{next(_numbers)}", low, high, variable.dtype)
+    symbol.attached = values
+    return UOp(Op.BIND, variable.dtype, (variable, symbol))
 
 
-def settle_bindings(root: UOp) -> UOp:
-    """`root` with the values that plans have now, as constants."""
+def resolve_bindings(root: UOp) -> UOp:
+    """`root` with the present values of plans as constants."""
     replaced = {
         bind: bind.with_src((bind.symbol, UOp.const(bind.dtype, _value_of(bind))))
         for bind in root.iter_ops(Op.BIND)
@@ -135,15 +132,15 @@ def settle_bindings(root: UOp) -> UOp:
 
 
 def resolve_size(size: SInt) -> int:
-    """The size that the bound variables in it give."""
+    """The value of a size, from the bound variables in it."""
     if isinstance(size, int):
         return size
     return int(evaluate_expression(unbind(size), collect_bindings(size)))
 
 
 def find_size(size: UOp) -> int | None:
-    """The value of an expression of bound variables; None where one of them is not bound, or it is
-    computed.
+    """The value of an expression of bound variables; None if a variable is not bound, or the
+    expression contains more than bound variables.
     """
     binds = list(size.iter_ops(Op.BIND))
     known = {node for bind in binds for node in bind.src}
@@ -164,6 +161,6 @@ def _value_of(bind: UOp) -> int:
     return values[bind.symbol.arg.name]
 
 
-def _find_plan_values(place: UOp) -> Mapping[str, int] | None:
-    """The values that a node stands for one of, or None."""
-    return cast("Mapping[str, int] | None", place.attached)
+def _find_plan_values(symbol: UOp) -> Mapping[str, int] | None:
+    """The plan's values that a symbol refers to, or None."""
+    return cast("Mapping[str, int] | None", symbol.attached)

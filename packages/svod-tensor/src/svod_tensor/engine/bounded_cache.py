@@ -1,4 +1,4 @@
-"""A bounded map in memory that counts its look-ups; the oldest entry leaves first."""
+"""Bounded in-memory cache that counts hits and misses, with first-in-first-out eviction."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ V = TypeVar("V")
 
 
 class BoundedCache(Generic[K, V]):
-    """At most `read_limit()` values by key, the last ones added; every method may be called from
-    several threads.
+    """Map of at most `read_limit()` values; the oldest entry is evicted first. Every method is
+    thread-safe.
     """
 
     def __init__(self, read_limit: Callable[[], int]) -> None:
         self._read_limit = read_limit
-        # In the order of their additions.
+        # Insertion order is eviction order.
         self._entries: dict[K, V] = {}
         self._lock = hold_across_fork(threading.RLock())
         self._counter = HitCounter()
 
     def find(self, key: K, is_usable: Callable[[V], bool] | None = None) -> V | None:
-        """The value of this key if it `is_usable`, or None, which counts as a miss."""
-        # One step of the interpreter: nobody waits for another look-up.
-        found = self._entries.get(key)
-        if found is not None and is_usable is not None and not is_usable(found):
-            found = None
-        self._counter.record(is_hit=found is not None)
-        return found
+        """The value of this key if it `is_usable`; None, which counts as a miss, otherwise."""
+        # A dict look-up is atomic, so no lock is taken.
+        value = self._entries.get(key)
+        if value is not None and is_usable is not None and not is_usable(value):
+            value = None
+        self._counter.record(is_hit=value is not None)
+        return value
 
     def add(self, key: K, value: V) -> V:
-        """Keep a value, and return the one that is kept: the first, if two threads made it
-        at once.
+        """Store a value and return the stored one: the first, if two threads made it at the same
+        time.
         """
         limit = self._read_limit()
         with self._lock:
@@ -48,18 +48,18 @@ class BoundedCache(Generic[K, V]):
         return kept
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """The value of this key, which `make` makes where there is none."""
-        found = self.find(key)
-        return self.add(key, make()) if found is None else found
+        """The value of this key, computed by `make` if missing."""
+        value = self.find(key)
+        return self.add(key, make()) if value is None else value
 
     def counts(self) -> CacheCounts:
-        """How full it is, and what look-ups found."""
+        """Number of entries, hits and misses, and the limit."""
         return CacheCounts(
             len(self._entries), self._counter.hits, self._counter.misses, self._read_limit()
         )
 
     def clear(self) -> None:
-        """Forget every value, and the counts."""
+        """Remove all values and reset the counts."""
         with self._lock:
             self._entries.clear()
         self._counter.reset()

@@ -1,8 +1,9 @@
-"""build: nodes of tensors → `TensorGraph`. Graphs that differ only in their buffers and in the
-values of variables are one.
+"""build: nodes of tensors → `TensorGraph`, equal for graphs that differ only in their buffers and
+in the values of variables.
 
 Each BUFFER becomes a numbered PARAM, each bound variable the variable itself. Nodes are
-hash-consed, so that equal graphs are one object, by which what was made of one is found again."""
+hash-consed, so equal graphs are one object, which is the cache key of everything derived from them.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from svod_tensor.engine.bindings import add_binding, add_variable, is_bound
 from svod_tensor.engine.files import copy_files
 from svod_tensor.engine.kernel_origins import collect_lines
 from svod_tensor.engine.schedule import is_disk
-from svod_tensor.engine.states import effect_of_state, find_whole_state, is_later_state, memory_of
+from svod_tensor.engine.versions import find_whole_version, is_pending_version, memory_of, write_of
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
@@ -45,15 +46,15 @@ _DEFINE_VAR, _GRADIENT, _LOOP, _SWITCH = Op.DEFINE_VAR, Op.GRADIENT, Op.LOOP, Op
 
 
 class TensorGraph(NamedTuple):
-    """A graph without identities, and what it left out.
+    """Normalized graph, without identities of buffers, and the parts that were abstracted away.
 
     Attributes:
         sink: the SINK of the graph.
-        params: the BUFFER that each PARAM stands for, by slot.
-        values: of the variables that are bound in it.
-        devices: those that compute, the first of which is for values that come from no memory.
-        lines: those that built the nodes of `sink`, where they were tracked.
-        written: the pending states that it computes, and the BUFFER that has the content of each
+        params: the BUFFER of each PARAM, by slot.
+        values: of the bound variables.
+        devices: the devices that compute; the first computes values that depend on no memory.
+        lines: the source lines of the nodes of `sink`, if they were recorded.
+        written: the pending versions that it computes, each with the BUFFER that holds it
             afterwards.
         has_files: whether files are among `params`.
     """
@@ -68,7 +69,8 @@ class TensorGraph(NamedTuple):
 
 
 def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
-    """The graph of what `nodes` are, none of which is memory, and at last of `findings` about them.
+    """The graph that computes `nodes`, none of which is memory, and `findings` about them as its
+    last result.
 
     Files are copied to the devices that read them, unless kernels there can read them where they
     are.
@@ -78,21 +80,21 @@ def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
         BoundsConflictError: if two variables have one name.
     """
     graph = normalize_results(nodes) if findings is None else None
-    if graph is not None and not _list_far(graph):
+    if graph is not None and not _list_remote(graph):
         return graph
     results = map(make_result, nodes)
     return build_sink(UOp.sink(*results) if findings is None else UOp.sink(*results, findings))
 
 
 def build_sink(sink: UOp) -> TensorGraph:
-    """`build` of what a SINK holds."""
+    """`build` for the results of a SINK."""
     graph = normalize_graph(sink)
-    far = _list_far(graph)
+    far = _list_remote(graph)
     return normalize_graph(copy_files(sink, far, graph.devices[0])) if far else graph
 
 
-def _list_far(graph: TensorGraph) -> set[str]:
-    """The devices that must be sent what they read of files."""
+def _list_remote(graph: TensorGraph) -> set[str]:
+    """The devices that cannot read files on the host."""
     if not graph.has_files:
         return set()
     return {device for device in graph.devices if not get_allocator(device).is_host_addressable}
@@ -109,35 +111,32 @@ def normalize_graph(sink: UOp) -> TensorGraph:
 
 
 def make_result(node: UOp) -> UOp:
-    """What the SINK holds for `node`: its value in new memory, or an assignment to memory that is
-    there.
-    """
-    state = find_whole_state(node)
-    return make_stored(node) if state is None else effect_of_state(state)
+    """The operand of the SINK for `node`: its value in new memory, or a write to existing memory."""
+    version = find_whole_version(node)
+    return make_stored(node) if version is None else write_of(version)
 
 
 def make_stored(node: UOp) -> UOp:
-    """A value in new memory, which holds the parts of complex numbers."""
+    """A value in new memory, as real and imaginary parts if it is complex."""
     node = make_as_real(node) if node.dtype.is_complex else node
     return UOp(_CONTIGUOUS, node.dtype, (node,))
 
 
 def normalize_results(nodes: Sequence[UOp]) -> TensorGraph:
-    """`normalize_graph` of the SINK that `make_result` gives for `nodes`, which is not made for
-    that.
+    """`normalize_graph` of the SINK of `make_result` for `nodes`, without building that SINK.
 
     Raises:
         VariableConflictError: if a variable is bound to two values.
         BoundsConflictError: if two variables have one name.
     """
-    states = [find_whole_state(node) for node in nodes]
+    versions = [find_whole_version(node) for node in nodes]
     roots = [
-        node if state is None else effect_of_state(state)
-        for node, state in zip(nodes, states, strict=True)
+        node if version is None else write_of(version)
+        for node, version in zip(nodes, versions, strict=True)
     ]
     order = roots[0].toposort() if len(roots) == 1 else UOp.sink(*roots).toposort()[:-1]
-    written = {state: memory_of(state) for state in states if state is not None}
-    return _normalize(roots, order, [state is None for state in states], written)
+    written = {v: memory_of(v) for v in versions if v is not None}
+    return _normalize(roots, order, [version is None for version in versions], written)
 
 
 def _normalize(
@@ -151,21 +150,21 @@ def _normalize(
         {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
     )
     done: dict[UOp, UOp] = {}
-    has_files = has_rules = False
+    has_files = has_gradients = False
     for node in order:
         op, operands = node.op, node.src
         if op is _BUFFER:
-            _, size, place = node.arg
-            done[node] = UOp(_PARAM, node.dtype, (), ParamArg(len(params), size, place))
+            _, size, device = node.arg
+            done[node] = UOp(_PARAM, node.dtype, (), ParamArg(len(params), size, device))
             params.append(node)
         elif op is _BIND and is_bound(node):
             add_binding(values, node)
             done[node] = operands[0]
             continue
         elif op in MARKS:
-            # Derivatives were taken before, and graphs that differ in these alone are one.
+            # Derivatives are taken already, so graphs that differ only in marks are equal.
             done[node] = done[operands[0]]
-            has_rules = has_rules or op is _GRADIENT
+            has_gradients = has_gradients or op is _GRADIENT
             continue
         elif op is _LOOP or op is _SWITCH:
             done[node] = drop_marks(
@@ -181,27 +180,27 @@ def _normalize(
             if op is not _COPY:
                 if op is _DEFINE_VAR:
                     add_variable(variables, node)
-                elif op is _AFTER and is_later_state(node):
+                elif op is _AFTER and is_pending_version(node):
                     written[node] = operands[0]
-                    # Equal assignments are one schedule: the number of this one is left out.
+                    # Leave out the write id, so that equal assignments share a schedule.
                     done[node] = UOp(
                         op, node.dtype, (done[operands[0]], done[operands[1]]), node.arg
                     )
                 continue
-            place = node.arg
-        if place not in devices:
-            if is_disk(place):
+            device = node.arg
+        if device not in devices:
+            if is_disk(device):
                 has_files = True
             else:
-                devices[place] = None
+                devices[device] = None
     sink = UOp.sink(
         *[
             make_stored(done[root]) if stored else done[root]
             for root, stored in zip(roots, is_stored, strict=True)
         ]
     )
-    if has_rules and len(set(sink.iter_ops(_PARAM))) < len(params):
-        # A rule has operands that the values do not depend on, and the plan need not get.
+    if has_gradients and len(set(sink.iter_ops(_PARAM))) < len(params):
+        # Derivative rules have operands that the values do not depend on: drop their parameters.
         needed = sort_nodes(roots, lambda node: node.src[:1] if node.op in MARKS else node.src)
         return _normalize(roots, needed, is_stored, assigned)
     lines = collect_lines(done)

@@ -1,20 +1,20 @@
-"""What svod keeps to be fast again: each cache, what its keys are, how full it is, and how to empty
-it.
+"""Caches of the compiler: their keys, counts, and a function to clear them.
 
-| name | from | to | where |
-|---|---|---|---|
-| `schedule` | a graph, and what compiles for its devices | kernels in order | in the process |
-| `outline` | a graph without its sizes | those that it came with, and a graph with variables for them | in the process |
-| `template` | a schedule, and the form of its memory | a plan without memory | in the process |
-| `known_plan` | the form of a small graph | its plan, which takes the memory of each such graph in turn | in the process |
-| `kernel` | a kernel, its device and its options | a loaded program | in the process |
-| `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
-| `stored_graph` | a graph, the targets of its devices, and the compiler's own source files | its kernels | on disk |
-| `stored_kernel` | a kernel, its device, options and target, and the compiler's own source files | source and object code | on disk |
-| `object` | source code and the compiler's identity | object code | on disk |
-| `search` | a kernel, its device and the search's options | the best opts | on disk |
+| name | from | to | where | |---|---|---|---| | `schedule` | a graph, and what compiles for its
+devices | kernels in order | in the process | | `outline` | a graph without its sizes | the sizes it
+was called with, and a graph with variables for sizes | in the process | | `template` | a schedule,
+and the sharing and ownership of its memory | a plan without memory | in the process | |
+`known_plan` | the structure of a small graph | its plan, which takes the memory of each such graph
+in turn | in the process | | `kernel` | a kernel, its device and its options | a loaded program | in
+the process | | `binary` | source code, the compiler and the kind of the device | object code, which
+all devices of a kind load | in the process | | `stored_graph` | a graph, the targets of its
+devices, and the compiler's own source files | its kernels | on disk | | `stored_kernel` | a kernel,
+its device, options and target, and the compiler's own source files | source and object code | on
+disk | | `object` | source code and the compiler's identity | object code | on disk | | `search` | a
+kernel, its device and the search's options | the best opts | on disk |
 
-Those in the process are bounded by number and forget their oldest entries, those on disk by bytes.
+Caches in the process are bounded by the number of entries and evict the oldest entries first;
+caches on disk are bounded by bytes.
 """
 
 from __future__ import annotations
@@ -60,9 +60,10 @@ MAX_BINARIES: Final = 1024
 
 
 class KernelKey(NamedTuple):
-    """What a compiled kernel depends on; its name is not among it.
+    """Cache key of a compiled kernel. The kernel's name is not part of it.
 
-    `opening` is that of the device: a kernel that was loaded on one opening cannot run on another.
+    `opening` identifies the opening of the device: a kernel that was loaded on one opening cannot
+    run on another.
     """
 
     ast_hash: str
@@ -91,25 +92,23 @@ _IN_PROCESS: Final = {
 
 
 def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
-    """What the kernels of a graph depend on; what they compute is recorded only where somebody asks
-    for lines.
-    """
+    """Cache key of a graph's kernels. Source lines are part of it only if they are recorded."""
     compilers = [choose_device(name, config).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
     return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
 
 
 def make_binary_key(source: ProgramSpec, device: Device) -> BinaryKey:
-    """What the object code of a kernel depends on; its name is in the source."""
+    """Cache key of a kernel's object code. The name is part of the source."""
     return device.base_key, device.compiler.cache_key, source.source
 
 
 def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> TemplateKey:
-    """What a plan of a schedule depends on besides its memory.
+    """Cache key of a plan without memory.
 
-    Kernels depend on the fingerprint, memory on the planner, on what is donated and what is an
-    output, and the order of the kernels on inputs that share memory. Kernels are loaded, and memory
-    is allocated, on one opening of a device."""
+    Kernels depend on the fingerprint; the memory plan on the planner, donated inputs and outputs;
+    and the order of the kernels on inputs that share memory. Kernels are loaded, and memory is
+    allocated, on one opening of a device."""
     graph, inputs = job.graph, job.inputs
     return (
         pre,
@@ -120,7 +119,7 @@ def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> Temp
         inputs.outputs,
         job.guard is not None,
         tuple([get_device(device).opening for device in graph.devices]),
-        # What is only an output may have any form.
+        # Buffers that are only outputs are not described by the graph.
         inputs.outputs
         and tuple([(b.nbytes, b.dtype, b.device) for b in inputs.buffers[len(graph.params) :]]),
     )
@@ -129,34 +128,33 @@ def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> Temp
 def caches() -> dict[str, CacheCounts]:
     """The counts of each cache since the process began, or since `clear_caches`.
 
-    - `schedule`: graphs that were cut into kernels.
-    - `outline`: graphs of which sizes are no part; a hit has come with other sizes before, whose
-      kernels may do for it.
-    - `template`: plans that wait for memory.
-    - `known_plan`: plans of small graphs that were computed before, found without a look at the two
-      above.
+    - `schedule`: graphs lowered to kernels.
+    - `outline`: graphs apart from their sizes; a hit was called with other sizes before, whose kernels
+      may be reusable.
+    - `template`: plans without memory.
+    - `known_plan`: plans of small graphs that were computed before, found without a look-up in the two
+      caches above.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
-    - `stored_graph`: graphs on disk that were cut into kernels, which later processes use.
-    - `stored_kernel`: whole kernels on disk, which later processes use.
-    - `object`: compiled objects on disk, for kernels that another state of svod's code made alike.
-    - `search`: what searches and `svod_tensor.tune` found, on disk.
+    - `stored_graph`: graphs on disk, lowered to kernels, for later processes.
+    - `stored_kernel`: whole kernels on disk, for later processes.
+    - `object`: compiled objects on disk, for kernels with equal source from another version of svod.
+    - `search`: results of searches and of `svod_tensor.tune`, on disk.
 
-    What is on disk is everyone's; the hits and misses are this process's.
+    Caches on disk are shared by all processes; the hits and misses are this process's.
 
     Example:
         >>> from svod_tensor import caches, clear_caches
         >>> clear_caches()
         >>> x = (Tensor([1, 2]) * 3).realize()
         >>> caches()["schedule"].entries
-        1
-    """
+        1"""
     return {name: cache.counts() for name, cache in (_IN_PROCESS | _get_stores()).items()}
 
 
 def clear_caches(*, disk: bool = False) -> None:
-    """Empty the caches of this process, and with `disk` those that processes share; plans stay as
-    they are.
+    """Empty the caches of this process, and with `disk` the caches that processes share; plans stay
+    as they are.
 
     Freed memory that is kept for new tensors goes back to its devices.
 

@@ -1,4 +1,4 @@
-"""Which device, with which backend, a configuration asks for."""
+"""Choice of device and backend by a configuration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["choose_device"]
 
 
 def choose_device(name: str, config: PrepareConfig) -> Device:
-    """The device of this name, with the backend that the configuration asks for.
+    """The device of this name, with the backend that the configuration selects.
 
     Raises:
         UnknownBackendError: if the device has no such backend.

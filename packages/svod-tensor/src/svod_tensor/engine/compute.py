@@ -15,10 +15,10 @@
     plan         builder                          → ExecutionPlan    `svod_runtime/memory/` and `plan/`
     execute      ExecutionPlan                    → results          `svod_runtime/plan/execute.py`
 
-`python -m svod_tensor.explain script.py lower` prints what a word made. An observer (`observe.py`)
-sees every artifact; while there is one, nothing comes from the caches (`caches.py`), which stand
-around the steps here and nowhere else. Nothing below this module knows tensors: they come as nodes
-and leave as memory."""
+`python -m svod_tensor.explain script.py lower` prints the artifact of a word. An observer
+(`observe.py`) sees every artifact; while there is one, nothing comes from the caches (`caches.py`),
+which wrap the steps here and nowhere else. Nothing below this module knows tensors: they
+come as nodes and leave as memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from svod_device import ProgramSpec
     from svod_runtime import CachedKernel, ExecutionPlan, PlanTemplate
     from svod_tensor.engine.job import Job
-    from svod_tensor.engine.schedule import Place, Schedule
+    from svod_tensor.engine.schedule import KernelTarget, Schedule
     from svod_tensor.options import PrepareConfig
 
 __all__ = [
@@ -72,10 +72,9 @@ __all__ = [
 
 
 def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> ExecutionPlan:
-    """The plan of a job: the graph's schedule and the template of its plan are those of an equal
-    job before, if there was one.
+    """The plan of a job. The schedule and the plan template of an earlier equal job are reused.
 
-    A plan that is executed once may have kernels that other sizes of the same graph have, too.
+    A plan that is executed once may use kernels with symbolic sizes, which other sizes share.
     """
     see = get_observer()
     if not (config.disable_schedule_cache or is_observed()):
@@ -96,17 +95,17 @@ def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> 
 
 
 def _find_resized_plan(job: Job, config: PrepareConfig) -> ExecutionPlan | None:
-    """The plan of a job with kernels that take its sizes as variables, or None."""
-    found = find_resized(job, config)
-    if found is None:
+    """The plan of a job with symbolic-size kernels, or None."""
+    resized = find_resized(job, config)
+    if resized is None:
         return None
-    graph = found.job.graph
+    graph = resized.job.graph
     pre = SCHEDULES.get(make_schedule_key(graph, config), lambda: make_pre_schedule(graph, config))
-    template = _get_template(pre, found.job, config)
+    template = _get_template(pre, resized.job, config)
     if template.spare_bytes is None or template.spare_bytes > MAX_SPARE_BYTES:
         return None
     return template.bind(
-        job.inputs.buffers, found.values, job.inputs.ids, output_sizes=found.output_sizes
+        job.inputs.buffers, resized.values, job.inputs.ids, output_sizes=resized.output_sizes
     )
 
 
@@ -119,8 +118,8 @@ def _get_template(pre: PreSchedule, job: Job, config: PrepareConfig) -> PlanTemp
 def make_pre_schedule(
     graph: TensorGraph, config: PrepareConfig, see: Observer = ignore
 ) -> PreSchedule:
-    """From a graph to its kernels in order, which are known where an earlier process cut an equal
-    one.
+    """Build the kernels of a graph in order, or read them from disk if an earlier process built an
+    equal graph.
     """
     context = make_graph_context(graph.devices, config)
     with record_labels(number_nodes(graph.sink)) if graph.lines else nullcontext():
@@ -140,7 +139,7 @@ def make_pre_schedule(
 def make_template(
     pre: PreSchedule, job: Job, config: PrepareConfig, see: Observer = ignore
 ) -> PlanTemplate:
-    """From kernels in order to a plan without memory."""
+    """Make a plan without memory from kernels in order."""
     schedule = instantiate(pre, job)
     see("instantiate", GRAPH, schedule)
     builder = prepare(schedule, make_kernels(schedule, config, see))
@@ -150,35 +149,35 @@ def make_template(
 
 def make_kernels(
     schedule: Schedule, config: PrepareConfig, see: Observer = ignore
-) -> Mapping[Place, CachedKernel]:
-    """The program of each kernel of a schedule: a known one, or one that is made now.
+) -> Mapping[KernelTarget, CachedKernel]:
+    """The program of each kernel of a schedule, from a cache or compiled now.
 
-    The compilation of several overlaps.
-    """
+    Several kernels are compiled concurrently."""
     tasks = make_tasks(schedule, config)
-    known = {place: None if is_observed() else find_kernel(task) for place, task in tasks.items()}
-    kernels = {place: found for place, found in known.items() if found is not None}
-    new = {place: task for place, task in tasks.items() if place not in kernels}
+    known = {target: None if is_observed() else find_kernel(task) for target, task in tasks.items()}
+    kernels = {target: kernel for target, kernel in known.items() if kernel is not None}
+    new = {target: task for target, task in tasks.items() if target not in kernels}
     compiling = [
-        (place, *start_compiling(*make_source(task, see), len(new))) for place, task in new.items()
+        (target, *start_compiling(*make_source(task, see), len(new)))
+        for target, task in new.items()
     ]
-    for place, task, source, finish in compiling:
-        with task.noting():
+    for target, task, source, finish in compiling:
+        with task.noting_origins():
             binary = finish()
             see("compile", task.subject, binary)
-            made = load(source, binary, task.device)
-            see("load", task.subject, made)
-        kernels[place] = made if is_observed() else keep_kernel(task, made, binary)
+            loaded = load(source, binary, task.device)
+            see("load", task.subject, loaded)
+        kernels[target] = loaded if is_observed() else keep_kernel(task, loaded, binary)
     return kernels
 
 
 def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, ProgramSpec]:
-    """From a kernel to its source; the task is another one where the opts that a search found do
-    not fit any more.
+    """Compile a kernel to source. A task with tuned opts that no longer apply is replaced by one
+    without them.
     """
     context = task.context
     try:
-        with task.noting():
+        with task.noting_origins():
             optimized = optimize(task.kernel, context)
             see("optimize", task.subject, optimized)
             lowered = lower(optimized, context)
@@ -193,7 +192,7 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
             see("render", task.subject, source)
             return task, source
     except OptError:
-        # Another state of the compiler found them.
+        # The opts were found by another version of the compiler.
         plain = task.reject_opts()
         if plain is None:
             raise
@@ -203,7 +202,7 @@ def make_source(task: KernelTask, see: Observer = ignore) -> tuple[KernelTask, P
 def plan(
     template: PlanTemplate, pre: PreSchedule, job: Job, config: PrepareConfig
 ) -> ExecutionPlan:
-    """Give a plan its memory."""
+    """Bind a plan template to memory."""
     graph, inputs = job.graph, job.inputs
     origins = get_kernel_origins(pre, graph.sink, graph.lines)
     watched = None if config.check_floats == "off" else config.check_floats
@@ -211,5 +210,5 @@ def plan(
 
 
 def execute(bound: ExecutionPlan) -> None:
-    """Run a plan, whose outputs are filled afterwards."""
+    """Run a plan, which fills its outputs."""
     bound.execute()

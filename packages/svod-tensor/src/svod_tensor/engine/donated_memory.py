@@ -1,12 +1,12 @@
-"""Results in the memory of inputs that the caller gave away.
+"""Reuse of donated inputs: outputs are written in the memory of inputs that the caller donated.
 
-An output takes the place of a donated input of its dtype and size when all that touches the input
-can run before the output is first written, or does so in the same kernel, element by element:
+An output reuses a donated input of its dtype and size when all readers of the input can run before
+the output is first written, or read it in the same kernel, element by element:
 
     kernel(out, x): out[i] = x[i] * 2        kernel(x, x): x[i] = x[i] * 2
 
-The schedule is listed in the order that this needs. What is written by the schedule itself, or seen
-through a view, stays as it is."""
+The schedule is reordered as far as this requires. Inputs that the schedule writes, or that are
+accessed through a view, are not reused."""
 
 from __future__ import annotations
 
@@ -20,40 +20,41 @@ from svod_runtime import get_hazards, is_fresh, list_accesses
 from svod_tensor.engine.arguments import has_partial_store, iter_arguments
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, effect_of
 
-__all__ = ["place_outputs"]
+__all__ = ["reuse_donated_memory"]
 
 
-def place_outputs(schedule: Schedule) -> Schedule:
-    """`schedule` with outputs in donated memory, as far as that can be."""
+def reuse_donated_memory(schedule: Schedule) -> Schedule:
+    """`schedule` with outputs in donated memory where possible."""
     if not schedule.donated_ids:
         return schedule
     uses = _get_uses(schedule.items)
     donated = [
         use
-        for number in schedule.donated_ids
-        if (use := uses.get(number)) and _may_be_overwritten(use, uses)
+        for buffer_id in schedule.donated_ids
+        if (use := uses.get(buffer_id)) and _may_be_overwritten(use, uses)
     ]
     outputs = [
         use
-        for number in dict.fromkeys(schedule.output_ids)
-        if (use := uses.get(number)) and _is_new(use)
+        for buffer_id in dict.fromkeys(schedule.output_ids)
+        if (use := uses.get(buffer_id)) and _is_fresh_output(use)
     ]
     search = _Search(schedule.items)
-    for is_allowed in (search.is_in_place, search.is_over, search.can_wait):
+    # Reordering comes last, since it adds dependencies.
+    for is_allowed in (search.can_run_in_place, search.is_dead_before, search.can_reorder):
         for output in outputs:
-            for given in donated:
-                if _is_alike(output.buffer, given.buffer) and is_allowed(given, output):
-                    search.take(given, output)
-                    donated.remove(given)
+            for input_ in donated:
+                if _has_equal_spec(output.buffer, input_.buffer) and is_allowed(input_, output):
+                    search.take(input_, output)
+                    donated.remove(input_)
                     break
         outputs = [output for output in outputs if output.id not in search.taken]
-    owners = {output: given.id for output, given in search.taken.items()}
+    owners = {output: input_.id for output, input_ in search.taken.items()}
     return replace(schedule, items=search.finish(), owners=owners)
 
 
 @dataclass(slots=True)
 class _Use:
-    """A buffer with the positions of the items that touch it, and of those that write it."""
+    """A buffer with the positions of the items that access it, and of its writers."""
 
     id: int
     buffer: Buffer
@@ -64,39 +65,39 @@ class _Use:
 def _get_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
     uses: dict[int, _Use] = {}
     for position, item in enumerate(items):
-        for _, number, buffer, is_written in iter_arguments(item):
-            use = uses.setdefault(number, _Use(number, buffer, {}, []))
+        for _, buffer_id, buffer, is_written in iter_arguments(item):
+            use = uses.setdefault(buffer_id, _Use(buffer_id, buffer, {}, []))
             use.items[position] = item
             if is_written:
                 use.writers.append(position)
     return uses
 
 
-def _may_be_overwritten(given: _Use, uses: Mapping[int, _Use]) -> bool:
-    """Whether nothing but the reads that are known concerns the memory of an input."""
-    is_only_read = not given.writers and all(
-        i.ast.op in (Op.SINK, Op.COPY) for i in given.items.values()
+def _may_be_overwritten(input_: _Use, uses: Mapping[int, _Use]) -> bool:
+    """True if the memory of an input is accessed only by known reads."""
+    is_only_read = not input_.writers and all(
+        i.ast.op in (Op.SINK, Op.COPY) for i in input_.items.values()
     )
     is_shared = any(
-        u is not given and u.buffer.storage_id == given.buffer.storage_id for u in uses.values()
+        u is not input_ and u.buffer.storage_id == input_.buffer.storage_id for u in uses.values()
     )
-    return is_only_read and not is_shared and given.buffer.is_writable
+    return is_only_read and not is_shared and input_.buffer.is_writable
 
 
-def _is_new(output: _Use) -> bool:
-    """Whether an output is memory that the schedule made, and that kernels fill."""
+def _is_fresh_output(output: _Use) -> bool:
+    """True if an output is memory that the schedule allocates and kernels fill completely."""
     first = next(iter(output.items))
     writers = [output.items[p] for p in output.writers]
     is_filled = all(item.ast.op is Op.SINK and not has_partial_store(item.ast) for item in writers)
     return output.id < 0 and is_fresh(output.buffer) and first in output.writers and is_filled
 
 
-def _is_alike(one: Buffer, other: Buffer) -> bool:
-    return (one.nbytes, one.dtype, one.device) == (other.nbytes, other.dtype, other.device)
+def _has_equal_spec(left: Buffer, right: Buffer) -> bool:
+    return (left.nbytes, left.dtype, left.device) == (right.nbytes, right.dtype, right.device)
 
 
 class _Search:
-    """Which outputs took which inputs, and the order of the items that this needs."""
+    """Assignment of donated inputs to outputs, with the order of items that it requires."""
 
     def __init__(self, items: Sequence[ScheduleItem]) -> None:
         self.taken: dict[int, _Use] = {}
@@ -105,49 +106,49 @@ class _Search:
         self._is_sorted = True
         self._ancestors = _get_ancestors(self._predecessors, range(len(items)))
 
-    def is_in_place(self, given: _Use, output: _Use) -> bool:
-        """Whether the kernel that writes the output is the last that reads the input, and only
-        where it writes.
+    def can_run_in_place(self, input_: _Use, output: _Use) -> bool:
+        """True if the kernel that writes the output is the last reader of the input, and reads it
+        only at the written index.
         """
         writer = next(iter(output.items))
         return (
-            writer in given.items
-            and self._can_precede(given, writer)
-            and self._reads_where_it_writes(given, output)
+            writer in input_.items
+            and self._can_precede(input_, writer)
+            and self._reads_where_it_writes(input_, output)
         )
 
-    def is_over(self, given: _Use, output: _Use) -> bool:
-        """Whether all that touches the input comes before the output as it is."""
+    def is_dead_before(self, input_: _Use, output: _Use) -> bool:
+        """True if all accesses to the input come before the output in the present order."""
         before = self._ancestors[next(iter(output.items))]
-        return all(before >> position & 1 for position in given.items)
+        return all(before >> position & 1 for position in input_.items)
 
-    def can_wait(self, given: _Use, output: _Use) -> bool:
-        """Whether the output can wait for all that touches the input."""
+    def can_reorder(self, input_: _Use, output: _Use) -> bool:
+        """True if the output's writer can be moved after all accesses to the input."""
         writer = next(iter(output.items))
-        return writer not in given.items and self._can_precede(given, writer)
+        return writer not in input_.items and self._can_precede(input_, writer)
 
-    def take(self, given: _Use, output: _Use) -> None:
-        """Let the output be written where the input is."""
-        self.taken[output.id] = given
+    def take(self, input_: _Use, output: _Use) -> None:
+        """Write the output in the memory of the input."""
+        self.taken[output.id] = input_
         writer = next(iter(output.items))
-        new = {p for p in given.items if p != writer and not self._ancestors[writer] >> p & 1}
+        new = {p for p in input_.items if p != writer and not self._ancestors[writer] >> p & 1}
         if new:
             self._predecessors[writer] |= new
             self._is_sorted = False
             self._ancestors = _get_ancestors(
                 self._predecessors, sort_by_dependencies(self._predecessors)
             )
-        if writer in given.items:
+        if writer in input_.items:
             item = self._items[writer]
-            read, written = _slot_of(item, given.id), _slot_of(item, output.id)
+            read, written = _slot_of(item, input_.id), _slot_of(item, output.id)
             parameters = {p.arg.slot: p for p in item.ast.iter_ops(Op.PARAM)}
             self._items[writer] = replace(
                 item, ast=item.ast.substitute({parameters[read]: parameters[written]})
             )
 
     def finish(self) -> list[ScheduleItem]:
-        """The items on their buffers, in an order that all dependencies allow."""
-        buffers = {output: given.buffer for output, given in self.taken.items()}
+        """The items on their buffers, in an order that satisfies all dependencies."""
+        buffers = {output: input_.buffer for output, input_ in self.taken.items()}
         items = [
             replace(
                 item,
@@ -161,23 +162,23 @@ class _Search:
             items if self._is_sorted else _reorder(items, sort_by_dependencies(self._predecessors))
         )
 
-    def _can_precede(self, given: _Use, writer: int) -> bool:
-        return not any(self._ancestors[p] >> writer & 1 for p in given.items if p != writer)
+    def _can_precede(self, input_: _Use, writer: int) -> bool:
+        return not any(self._ancestors[p] >> writer & 1 for p in input_.items if p != writer)
 
-    def _reads_where_it_writes(self, given: _Use, output: _Use) -> bool:
+    def _reads_where_it_writes(self, input_: _Use, output: _Use) -> bool:
         item = output.items[next(iter(output.items))]
-        if item.buffer_ids.count(given.id) != 1 or item.buffer_ids.count(output.id) != 1:
+        if item.buffer_ids.count(input_.id) != 1 or item.buffer_ids.count(output.id) != 1:
             return False
-        return _is_elementwise(item.ast, _slot_of(item, output.id), _slot_of(item, given.id))
+        return _is_elementwise(item.ast, _slot_of(item, output.id), _slot_of(item, input_.id))
 
 
-def _slot_of(item: ScheduleItem, number: int) -> int:
-    return next(argument.slot for argument in iter_arguments(item) if argument.id == number)
+def _slot_of(item: ScheduleItem, buffer_id: int) -> int:
+    return next(argument.slot for argument in iter_arguments(item) if argument.id == buffer_id)
 
 
 def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
-    """Whether each element of one argument depends on no element of the other but that in its
-    place, and nothing needs that later.
+    """True if each element of the written argument depends only on the element of the read argument
+    at the same index, which no later store reads.
     """
     if len(ast.src) != 1:
         return False
@@ -194,12 +195,12 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     own = [position for position, s in enumerate(stores) if s.location.memory.arg.slot == written]
     if len(own) != 1:
         return False
-    _, *place = stores[own[0]].location.src
-    is_computed = any(node.op is Op.INDEX for part in place for node in part.toposort())
+    _, *indices = stores[own[0]].location.src
+    is_computed = any(node.op is Op.INDEX for index in indices for node in index.toposort())
     is_once = set(loops) <= set(stores[own[0]].location.ranges) and not is_computed
-    if not is_once or not all(_is_read_at(s.value, read, tuple(place)) for s in stores):
+    if not is_once or not all(_reads_only_at(s.value, read, tuple(indices)) for s in stores):
         return False
-    # What a later one reads there has been read before the element is written, or is the new one.
+    # A later store may read the index only if an earlier one has loaded the old element already.
     before, after = stores[: own[0] + 1], stores[own[0] + 1 :]
     return any(_reads(s.value, read) for s in before) or not any(
         _reads(s.value, read) for s in after
@@ -210,9 +211,9 @@ def _reads(value: UOp, slot: int) -> bool:
     return any(n.op is Op.PARAM and n.arg.slot == slot for n in value.toposort())
 
 
-def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
-    """Whether all that elementwise operations read of an argument is at one place, and other
-    operations read nothing.
+def _reads_only_at(value: UOp, slot: int, indices: tuple[UOp, ...]) -> bool:
+    """True if elementwise operations read an argument only at `indices`, and other operations do
+    not read it.
     """
     seen: set[UOp] = set()
     stack = [value]
@@ -224,7 +225,7 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
         if node.op in ELEMENTWISE or node.op is Op.LOAD:
             stack.extend(node.src)
         elif node.op is Op.INDEX and node.memory.op is Op.PARAM and node.memory.arg.slot == slot:
-            if node.src[1:] != place:
+            if node.src[1:] != indices:
                 return False
         elif any(n.op is Op.PARAM and n.arg.slot == slot for n in node.toposort()):
             return False
@@ -232,14 +233,14 @@ def _is_read_at(value: UOp, slot: int, place: tuple[UOp, ...]) -> bool:
 
 
 def _get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
-    """For each item the positions of those that must run before: declared, or by what both
-    touch.
+    """For each item, the positions of the items that must run before it: its dependencies, and
+    hazards on shared memory.
     """
     accesses = [
         [
             access
             for argument in iter_arguments(item)
-            # What a custom function writes is not known.
+            # A custom function may write any argument.
             for access in list_accesses(
                 argument.buffer, argument.is_written or effect_of(item.ast).op is Op.CUSTOM_FUNCTION
             )
@@ -247,7 +248,10 @@ def _get_predecessors(items: Sequence[ScheduleItem]) -> list[set[int]]:
         for item in items
     ]
     hazards = get_hazards(accesses, range(len(items)))
-    return [found.union(item.dependencies) for item, found in zip(items, hazards, strict=True)]
+    return [
+        conflicting.union(item.dependencies)
+        for item, conflicting in zip(items, hazards, strict=True)
+    ]
 
 
 def _reorder(items: Sequence[ScheduleItem], order: Sequence[int]) -> list[ScheduleItem]:
@@ -259,7 +263,7 @@ def _reorder(items: Sequence[ScheduleItem], order: Sequence[int]) -> list[Schedu
 
 
 def _get_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> list[int]:
-    """For each position, as bits, all that must run before it."""
+    """For each position, a bit set of all positions that must run before it."""
     ancestors = [0] * len(predecessors)
     for position in order:
         for earlier in predecessors[position]:

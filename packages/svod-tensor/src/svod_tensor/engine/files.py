@@ -1,6 +1,4 @@
-"""Which files must be copied to be read: those that kernels of another memory than the
-host's read.
-"""
+"""Copies of files for kernels that cannot read the host's memory."""
 
 from __future__ import annotations
 
@@ -14,20 +12,21 @@ __all__ = ["copy_files"]
 
 
 def copy_files(sink: UOp, far: Collection[str], default_device: str) -> UOp:
-    """`sink` with a COPY of each file to each of the devices in `far` that computes with it."""
+    """`sink` with a COPY of each file to each of the devices in `far` that reads it."""
     done = make_images()
     files: dict[UOp, frozenset[UOp]] = {}
-    nothing: frozenset[UOp] = frozenset()
+    no_files: frozenset[UOp] = frozenset()
     for node in sink.toposort():
         if node.op is Op.BUFFER and is_file(node.placement):
             files[node] = frozenset({node})
         elif node.placement is None or is_file(node.placement):
-            # What is made from files alone is computed where it is read.
-            files[node] = nothing.union(*(files[s] for s in node.src))
+            # Values computed only from files have no device: they are computed on the device of
+            # their reader.
+            files[node] = no_files.union(*(files[s] for s in node.src))
         else:
-            files[node] = nothing
+            files[node] = no_files
         device = _device_of(node, default_device)
-        # A COPY of a file moves it by itself.
+        # A COPY of a file transfers it already.
         reads = device in far and not (node.op is Op.COPY and is_file(node.source.placement))
         done[node] = node.with_src(
             tuple(

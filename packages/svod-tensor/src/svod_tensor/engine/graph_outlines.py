@@ -1,14 +1,13 @@
-"""What graphs have in common that differ in sizes alone: their outline, and the numbers that it
-leaves open.
+"""Outlines: structures of graphs that differ only in sizes, with the sizes left open.
 
     RESHAPE(PARAM [0, 448], [7, 64])    outline RESHAPE(PARAM [0, _], [_, _]), numbers 448, 7, 64
     RESHAPE(PARAM [0, 704], [11, 64])   the same outline, numbers 704, 11, 64
 
-Sizes of 0 and 1, which decide what is broadcast and what is empty, belong to the outline, as all
-other arguments do. Constants that may come from a size are left open, too: `mean` divides by one.
+Sizes of 0 and 1, which determine broadcasting and emptiness, belong to the outline, as all other
+arguments do. Constants that may come from a size are left open, too: `mean` divides by one.
 
-Graphs have an outline if they are of elementwise operations, movement and reductions on one device.
-Products of matrices have none: their kernels are made for the sizes of their tiles."""
+A graph has an outline if it consists of elementwise operations, movement and reductions on one
+device. Matrix products have none: their kernels are specialized to the tile sizes."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from svod_ir.uop import to_node
 __all__ = ["GraphOutline", "find_outline", "resize"]
 
 MAX_NODES: Final = 512
-"""Longer graphs take longer to look at, and their sizes come back more often."""
+"""Maximum number of nodes. Longer graphs take longer to walk, and their sizes recur more often."""
 
 _SIZED: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PAD, Op.SHRINK})
 _PLAIN: Final = ELEMENTWISE | {Op.PERMUTE, Op.FLIP, Op.CONTIGUOUS, Op.SINK}
@@ -33,56 +32,54 @@ _THROUGH: Final = frozenset({Op.CAST, Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.SHRINK
 
 
 class GraphOutline(NamedTuple):
-    """A graph without its numbers, and these in the order of its nodes."""
+    """A graph without its sizes, and the sizes in topological order."""
 
     key: Hashable
-    numbers: tuple[int, ...]
+    sizes: tuple[int, ...]
 
 
 def find_outline(sink: UOp) -> GraphOutline | None:
-    """The outline of a graph; None if it has none."""
+    """The outline of a graph, or None."""
     nodes = sink.toposort()
     if len(nodes) > MAX_NODES:
         return None
-    place = {node: number for number, node in enumerate(nodes)}
+    index_of = {node: index for index, node in enumerate(nodes)}
     lengths: set[int] | None = None
     key: list[Hashable] = []
-    numbers: list[int] = []
+    sizes: list[int] = []
     for node in nodes:
         if node.op is Op.CONST:
             lengths = _list_lengths(nodes) if lengths is None else lengths
         if not _has_outline(node):
             return None
-        open_numbers = tuple(_iter_numbers(node, lengths or ()))
-        numbers += [number for number in open_numbers if number > 1]
+        open_sizes = tuple(_iter_sizes(node, lengths or ()))
+        sizes += [size for size in open_sizes if size > 1]
         key.append(
             (
                 node.op,
                 node.dtype,
-                tuple([place[s] for s in node.src]),
-                tuple([number if number < 2 else None for number in open_numbers]),
-                _get_rest(node, is_open=bool(open_numbers)),
+                tuple([index_of[s] for s in node.src]),
+                tuple([size if size < 2 else None for size in open_sizes]),
+                _get_fixed_attributes(node, is_open=bool(open_sizes)),
             )
         )
-    return GraphOutline(tuple(key), tuple(numbers))
+    return GraphOutline(tuple(key), tuple(sizes))
 
 
-def resize(sink: UOp, numbers: Sequence[SInt]) -> UOp | None:
-    """A graph with other numbers in the places of its own; None where its shapes do not fit
-    together then.
+def resize(sink: UOp, sizes: Sequence[SInt]) -> UOp | None:
+    """The graph with other sizes; None if its shapes are inconsistent then.
 
-    Memory of a symbolic size is the first part of a PARAM that has room for the largest one.
-    """
+    Memory of a symbolic size is the first part of a PARAM that has room for the largest one."""
     nodes = sink.toposort()
     lengths = _list_lengths(nodes)
-    new = iter(numbers)
+    new = iter(sizes)
     done: dict[UOp, UOp] = {}
     for node in nodes:
-        given = [next(new) if number > 1 else number for number in _iter_numbers(node, lengths)]
-        made = _rebuild(node, [done[s] for s in node.src], given)
-        if made is None:
+        node_sizes = [next(new) if size > 1 else size for size in _iter_sizes(node, lengths)]
+        resized = _rebuild(node, [done[s] for s in node.src], node_sizes)
+        if resized is None:
             return None
-        done[node] = made
+        done[node] = resized
     return done[sink]
 
 
@@ -101,8 +98,8 @@ def _has_outline(node: UOp) -> bool:
 
 
 def _is_contraction(summed: UOp) -> bool:
-    """Whether a reduction adds up products of what is repeated along different axes, as a product
-    of matrices does.
+    """True if a reduction sums products of operands that are repeated along different axes, as a
+    matrix product does.
     """
     while summed.op is Op.CAST:
         summed = summed.source
@@ -115,8 +112,8 @@ def _is_repeated(node: UOp) -> bool:
     return node.op is Op.EXPAND
 
 
-def _iter_numbers(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]:
-    """The sizes that a node names."""
+def _iter_sizes(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]:
+    """The sizes in a node's argument."""
     if node.op in _SIZED:
         yield from node.arg
     elif node.op is Op.PARAM:
@@ -128,28 +125,28 @@ def _iter_numbers(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]
 
 
 def _may_be_length(const: UOp) -> bool:
-    """Whether a constant is a number that a conversion from a size gives exactly."""
+    """True if a constant is a number that a conversion from a size gives exactly."""
     value, dtype = const.arg, const.dtype
     is_exact = not isinstance(value, bool) and 1 < value < 1 << 24 and value == int(value)
     return is_exact and dtype.itemsize >= 4 and (dtype.is_float or dtype.is_int)
 
 
 def _list_lengths(nodes: Sequence[UOp]) -> set[int]:
-    """What a constant may be that comes from a size: how many elements there are along axes, and
+    """Values of constants that may come from a size: the number of elements along reduced axes, and
     one less.
     """
-    found: set[int] = set()
+    lengths: set[int] = set()
     for node in nodes:
         if node.op is Op.REDUCE_AXIS:
             axes: tuple[int, ...] = node.arg.axes
-            found.add(max_size(product([node.source.shape[axis] for axis in axes])))
+            lengths.add(max_size(product([node.source.shape[axis] for axis in axes])))
         elif node.op is Op.IOTA:
-            found.add(node.arg)
-    return found | {length - 1 for length in found}
+            lengths.add(node.arg)
+    return lengths | {length - 1 for length in lengths}
 
 
-def _get_rest(node: UOp, *, is_open: bool) -> Hashable:
-    """What else a node says."""
+def _get_fixed_attributes(node: UOp, *, is_open: bool) -> Hashable:
+    """Attributes of a node apart from sizes."""
     match node.op:
         case Op.PARAM:
             return node.arg.slot, node.arg.device
@@ -163,22 +160,20 @@ def _get_rest(node: UOp, *, is_open: bool) -> Hashable:
             return node.arg
 
 
-def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | None:
+def _rebuild(node: UOp, operands: list[UOp], sizes: Sequence[SInt]) -> UOp | None:
     match node.op:
         case Op.PARAM:
-            return _make_param(node, numbers[0])
+            return _make_param(node, sizes[0])
         case Op.IOTA:
-            return node if isinstance(numbers[0], int) else UOp(Op.IOTA, node.dtype, (numbers[0],))
+            return node if isinstance(sizes[0], int) else UOp(Op.IOTA, node.dtype, (sizes[0],))
         case Op.CONST:
             return (
-                node
-                if not numbers or isinstance(numbers[0], int)
-                else _convert(numbers[0], node.dtype)
+                node if not sizes or isinstance(sizes[0], int) else _convert(sizes[0], node.dtype)
             )
         case Op.RESHAPE | Op.EXPAND | Op.PAD | Op.SHRINK:
             return (
-                with_sizes(node.op, operands[0], numbers)
-                if _fits(node.op, operands[0].shape, numbers)
+                with_sizes(node.op, operands[0], sizes)
+                if _fits(node.op, operands[0].shape, sizes)
                 else None
             )
         case _:
@@ -187,19 +182,19 @@ def _rebuild(node: UOp, operands: list[UOp], numbers: Sequence[SInt]) -> UOp | N
             return UOp(node.op, node.dtype, tuple(operands), node.arg) if is_alike else None
 
 
-def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
+def _fits(op: Op, shape: Sequence[SInt], sizes: Sequence[SInt]) -> bool:
     """Whether it is known, whatever the values of variables, that memory of this shape may be moved
     so.
     """
     match op:
         case Op.RESHAPE:
-            return product(shape) == product(numbers)
+            return product(shape) == product(sizes)
         case Op.EXPAND:
             return all(
-                old in (1, normalize_size(new)) for old, new in zip(shape, numbers, strict=True)
+                old in (1, normalize_size(new)) for old, new in zip(shape, sizes, strict=True)
             )
         case Op.SHRINK:
-            parts = zip(shape, numbers[::2], numbers[1::2], strict=True)
+            parts = zip(shape, sizes[::2], sizes[1::2], strict=True)
             return all(
                 is_known_at_most(begin, end) and is_known_at_most(end, size)
                 for size, begin, end in parts
@@ -211,10 +206,10 @@ def _fits(op: Op, shape: Sequence[SInt], numbers: Sequence[SInt]) -> bool:
 def _make_param(param: UOp, size: SInt) -> UOp:
     if isinstance(size, int):
         return param
-    whole = UOp(
+    param_ = UOp(
         Op.PARAM, param.dtype, (), ParamArg(param.arg.slot, max_size(size), param.arg.device)
     )
-    return with_sizes(Op.SHRINK, whole, (0, size))
+    return with_sizes(Op.SHRINK, param_, (0, size))
 
 
 def _convert(size: UOp, dtype: DType) -> UOp:

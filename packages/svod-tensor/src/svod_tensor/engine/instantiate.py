@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from svod_device import Buffer, get_allocator
 from svod_ir import Op, ParamArg, RepeatArg, UOp
-from svod_tensor.engine.donated_memory import place_outputs
+from svod_tensor.engine.donated_memory import reuse_donated_memory
 from svod_tensor.engine.kernel_origins import get_kernel_origins
 from svod_tensor.engine.preschedule import PreSchedule, PreScheduleItem
 from svod_tensor.engine.schedule import Schedule, ScheduleItem, buffer_id, is_disk
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
 __all__ = ["InputBuffers", "instantiate", "instantiate_schedule", "restore_pre_schedule"]
 
 InputBuffers = Mapping[UOp, Buffer]
-"""The buffer of each BUFFER or PARAM node that has its content before the run."""
+"""Buffer of each BUFFER or PARAM node that has elements before the run."""
 
 
 def instantiate(pre: PreSchedule, job: Job, values: Mapping[str, int] | None = None) -> Schedule:
-    """The runs of a job's kernels on its memory, and on that of what was given away."""
+    """The items of a job on its memory, with donated memory reused."""
     graph = job.graph
     buffers = dict(zip(graph.params, job.inputs.buffers, strict=False))
     origins = get_kernel_origins(pre, graph.sink, graph.lines)
     schedule = instantiate_schedule(
         restore_pre_schedule(pre, graph), buffers, values or {}, origins
     )
-    return place_outputs(_add_outputs(schedule, job))
+    return reuse_donated_memory(_add_outputs(schedule, job))
 
 
 def instantiate_schedule(
@@ -42,13 +42,13 @@ def instantiate_schedule(
     var_vals: Mapping[str, int],
     origins: Mapping[int, tuple[Origin, ...]] | None = None,
 ) -> Schedule:
-    """Attach buffers and variables; intermediates get new ones, whose memory comes when they are
-    used.
+    """Bind buffers and variables. Intermediates get new buffers, whose memory is allocated on first
+    use.
 
     Raises:
-        EmptyScheduleError: if there is nothing to run.
+        EmptyScheduleError: if there are no kernels to run.
         BufferNotFoundError: if an input has no buffer.
-        ScheduleError: if an argument is no memory.
+        ScheduleError: if an argument is not memory.
     """
     allocated: dict[UOp, Buffer] = {}
     buffers = {item.id: _collect_buffers(item, input_buffers, allocated) for item in pre.items}
@@ -59,9 +59,9 @@ def instantiate_schedule(
             pre.items[run.kernel_id], buffers[run.kernel_id], run.fixedvars, var_vals, origins or {}
         )
         item.kernel_id = pre.first + run.kernel_id
-        # Of a kernel in a loop, the latest run is meant.
+        # A kernel in an unrolled loop: depend on its latest run.
         item.dependencies = tuple(
-            latest[number] for number in pre.items[run.kernel_id].dependencies
+            latest[item_id] for item_id in pre.items[run.kernel_id].dependencies
         )
         item.origins = (origins or {}).get(item.kernel_id, ())
         latest[run.kernel_id] = position
@@ -78,8 +78,8 @@ def _make_item(
     var_vals: Mapping[str, int],
     origins: Mapping[int, tuple[Origin, ...]],
 ) -> ScheduleItem:
-    given = {name: value for name, value in var_vals.items() if name in item.variables}
-    # A variable of the compiler's may have the name of a caller's in another kernel.
+    caller_values = {name: value for name, value in var_vals.items() if name in item.variables}
+    # A variable of the compiler may share its name with a caller's variable in another kernel.
     own = {
         **{name: value for name, value in item.constants.items() if var_vals.get(name) != value},
         **loop_values,
@@ -90,7 +90,7 @@ def _make_item(
         item.ast,
         buffers,
         tuple(buffer_id(m) for m in item.memory),
-        {**given, **own},
+        {**caller_values, **own},
         frozenset(own),
         alias_ids=tuple(buffer_id(m) for m in item.aliases),
         body=_make_body(item, buffers, var_vals, origins),
@@ -104,7 +104,7 @@ def _make_body(
     var_vals: Mapping[str, int],
     origins: Mapping[int, tuple[Origin, ...]],
 ) -> Schedule | None:
-    """What a loop runs, on buffers without memory that stand for what each iteration gets."""
+    """Schedule of a loop body, on buffers without memory as parameters of each iteration."""
     if item.body is None:
         return None
     repeat: RepeatArg = item.kernel.arg
@@ -122,7 +122,7 @@ def _make_body(
 def _collect_buffers(
     item: PreScheduleItem, inputs: InputBuffers, allocated: dict[UOp, Buffer]
 ) -> tuple[Buffer, ...]:
-    """The buffers of one CALL: inputs first, then those that exist already, else new ones."""
+    """The buffers of one CALL: inputs first, then existing buffers, else new ones."""
     return tuple(
         inputs.get(node) or allocated.get(node) or _allocate(node, item.memory, inputs, allocated)
         for node in item.memory
@@ -153,9 +153,7 @@ def _allocate(
 def _first_device(
     memory: Sequence[UOp], inputs: InputBuffers, allocated: Mapping[UOp, Buffer]
 ) -> str:
-    """The device of the first argument that has a buffer and is on no disk; CPU if there is
-    none.
-    """
+    """The device of the first argument with a buffer that is not on disk; CPU if there is none."""
     for node in memory:
         buffer = allocated.get(node) or inputs.get(node)
         if buffer is not None and not is_disk(buffer.device):
@@ -183,8 +181,8 @@ def restore_pre_schedule(pre: PreSchedule, graph: TensorGraph) -> PreSchedule:
 
 
 def _add_outputs(schedule: Schedule, job: Job) -> Schedule:
-    """`schedule` with the outputs of a job: some of them are inputs as they are, and what a guard
-    looks at is none.
+    """`schedule` with the outputs of a job: some are inputs, and results for the guard are not
+    among them.
     """
     n_guarded = int(job.guard is not None)
     schedule.n_guarded = n_guarded
@@ -192,10 +190,10 @@ def _add_outputs(schedule: Schedule, job: Job) -> Schedule:
     outputs = job.inputs.outputs
     if outputs is not None:
         ids, computed = job.inputs.ids, schedule.output_ids
-        schedule.kept = {ids[~place]: job.inputs.buffers[~place] for place in outputs if place < 0}
+        schedule.kept = {ids[~index]: job.inputs.buffers[~index] for index in outputs if index < 0}
         guarded = computed[len(computed) - n_guarded :]
         schedule.output_ids = (
-            *(computed[place] if place >= 0 else ids[~place] for place in outputs),
+            *(computed[index] if index >= 0 else ids[~index] for index in outputs),
             *guarded,
         )
     return schedule

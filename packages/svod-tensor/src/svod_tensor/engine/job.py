@@ -1,4 +1,4 @@
-"""What a plan is wanted for: a graph, and the memory that it reads and writes."""
+"""Job: a graph to compute, and the memory that it reads and writes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ __all__ = ["Inputs", "Job", "get_inputs"]
 
 
 class Inputs(NamedTuple):
-    """What a plan is bound to.
+    """Buffers that a plan is bound to.
 
     Attributes:
-        nodes: the BUFFER of each input: those of the graph, and then those that are only outputs.
-        buffers: theirs.
-        outputs: the position of each output among the results that are computed, or ~slot of the
-            input that it is; None if the outputs are what is computed, in order.
+        nodes: the BUFFER of each input: first the inputs of the graph, then further outputs.
+        buffers: their storage.
+        outputs: for each output, its index among the computed results, or ~slot of the input that
+            it is; None if the outputs are the computed results, in order.
     """
 
     nodes: tuple[UOp, ...]
@@ -33,17 +33,17 @@ class Inputs(NamedTuple):
 
     @property
     def ids(self) -> list[int]:
-        """The number of each input's node."""
+        """The id of each input's BUFFER."""
         return [node.arg.id for node in self.nodes]
 
 
 class Job(NamedTuple):
-    """What a plan is wanted for.
+    """Request for a plan.
 
     Attributes:
-        graph: what to compute.
-        inputs: from which memory.
-        guard: who looks at the last result of the graph, which is then no output.
+        graph: the graph to compute.
+        inputs: its memory.
+        guard: checks the last result of the graph, which is then not an output.
         donated: the BUFFERs that the plan may overwrite.
     """
 
@@ -54,7 +54,7 @@ class Job(NamedTuple):
 
     @property
     def donated_slots(self) -> tuple[int, ...]:
-        """The positions among the inputs of what is donated."""
+        """The slots of the donated inputs."""
         if not self.donated:
             return ()
         return tuple(slot for slot, node in enumerate(self.graph.params) if node in self.donated)
@@ -63,8 +63,8 @@ class Job(NamedTuple):
 def get_inputs(
     graph: TensorGraph, results: Sequence[UOp], computed: Sequence[UOp], order: Sequence[int]
 ) -> Inputs:
-    """The inputs of the plan whose outputs are `results` in this order, of which those in
-    `computed` are no memory yet.
+    """The inputs of the plan whose outputs are `results` in this order, of which `computed` are not
+    in memory yet.
 
     Raises:
         BufferNotFoundError: if a BUFFER has no storage.
@@ -74,15 +74,15 @@ def get_inputs(
         return Inputs(params, tuple([get_buffer(node) for node in params]), None)
     missing = set(computed)
     slots = {memory: slot for slot, memory in enumerate(params)}
-    places: list[int] = []
+    indices: list[int] = []
     n_computed = 0
     for node in results:
         if node in missing:
-            places.append(n_computed)
+            indices.append(n_computed)
             n_computed += 1
         else:
-            places.append(~slots.setdefault(find_base(node) or _make_nothing(node), len(slots)))
-    outputs = tuple(places[position] for position in order)
+            indices.append(~slots.setdefault(find_base(node) or _make_empty(node), len(slots)))
+    outputs = tuple(indices[index] for index in order)
     nodes = tuple(slots)
     return Inputs(
         nodes,
@@ -91,7 +91,7 @@ def get_inputs(
     )
 
 
-def _make_nothing(node: UOp) -> UOp:
+def _make_empty(node: UOp) -> UOp:
     """Memory for a node without elements."""
     from svod_device import Buffer, get_allocator
 

@@ -1,8 +1,8 @@
-"""Which lines of a program each kernel comes from.
+"""Origins of kernels: the source lines of the program that each kernel computes.
 
-A compilation labels each node of a normalised graph with its number there, and so learns which
-nodes each kernel computes. That is cached with the schedule, and equal graphs that other lines
-built find their own."""
+A compilation labels each node of a normalized graph with its index, and so learns which nodes each
+kernel computes. This is cached with the schedule; equal graphs from other lines look up their own.
+"""
 
 from __future__ import annotations
 
@@ -24,53 +24,49 @@ _CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
 
 def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
-    """The origins of the keys, by value; nothing at all where no node has any."""
+    """The origins of each key, by value; empty if no node has origins."""
     if not has_origins():
         return {}
     lines: dict[UOp, frozenset[Origin]] = {}
     for node, image in images.items():
-        found = get_origins(node)
-        if found:
-            lines[image] = lines[image] | found if image in lines else found
+        origins = get_origins(node)
+        if origins:
+            lines[image] = lines[image] | origins if image in lines else origins
         for body in get_bodies(node):
-            # Nothing in a body is replaced.
+            # Bodies of loops are not rewritten, so their nodes are their own images.
             lines.update(
-                {inner: found for inner in _list_nodes(body) if (found := get_origins(inner))}
+                {inner: origins for inner in _list_nodes(body) if (origins := get_origins(inner))}
             )
     return lines
 
 
 def number_nodes(graph: UOp) -> Labels:
-    """Labels that say which nodes of `graph` something was made from, for `preschedule`, which
-    notes them.
-    """
-    return {
-        node: frozenset((number,)) for number, node in enumerate(_list_nodes(graph)) if node.src
-    }
+    """Labels with the index of each node of `graph`, which `preschedule` reads from kernels."""
+    return {node: frozenset((index,)) for index, node in enumerate(_list_nodes(graph)) if node.src}
 
 
 def get_kernel_origins(
     pre: PreSchedule, graph: UOp, lines: Mapping[UOp, frozenset[Origin]]
 ) -> dict[int, tuple[Origin, ...]]:
-    """For each item of a schedule the lines that built what it computes, in the order of
-    the graph.
+    """For each item of a schedule, the lines that built the nodes it computes, in topological
+    order.
     """
     if not lines:
         return {}
     nodes = _list_nodes(graph)
     return {
-        number: _get_lines([nodes[computed] for computed in item.computed], lines)
-        for number, item in pre.iter_numbered()
+        item_number: _get_lines([nodes[computed] for computed in item.computed], lines)
+        for item_number, item in pre.iter_numbered()
     }
 
 
 def _list_nodes(graph: UOp) -> list[UOp]:
-    """The nodes of a graph, and then those of the bodies of its loops, each once."""
+    """The nodes of a graph, followed by the nodes of loop bodies, each once."""
     nodes = graph.toposort()
     known = set(nodes)
     for node in nodes:
         for body in get_bodies(node):
-            # The list grows while it is walked: loops may stand in loops.
+            # The list grows while it is walked, since loops may be nested.
             new = [n for n in body.toposort() if n not in known]
             known.update(new)
             nodes.extend(new)
@@ -78,9 +74,7 @@ def _list_nodes(graph: UOp) -> list[UOp]:
 
 
 def _get_lines(nodes: Sequence[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple[Origin, ...]:
-    """The lines of what is computed; those of movement and constants only where there is nothing
-    else.
-    """
+    """The lines of computing nodes; lines of movement and constants only if there are no others."""
     return _join(filter(_is_computed, nodes), lines) or _join(nodes, lines)
 
 
@@ -89,10 +83,9 @@ def _join(nodes: Iterable[UOp], lines: Mapping[UOp, frozenset[Origin]]) -> tuple
 
 
 def _is_computed(node: UOp) -> bool:
-    """Whether a node is more than a view.
+    """True if a node is more than a view.
 
-    A view may be shared by many lines, as the constants are that they write.
-    """
+    A view may be shared by many lines, as the constants in them are."""
     if node.op in _CONVERSIONS:
         while node.op in MOVEMENT or node.op in _CONVERSIONS:
             node = node.source

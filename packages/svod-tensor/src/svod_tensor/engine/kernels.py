@@ -1,6 +1,4 @@
-"""The kernels of a schedule: which opts each gets, what its program depends on, and where earlier
-ones are kept.
-"""
+"""Kernels of a schedule: the choice of opts, cache keys, and loading."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from svod_tensor.engine.arguments import list_slots
 from svod_tensor.engine.caches import BINARIES, KERNELS, KernelKey, make_binary_key
 from svod_tensor.engine.choose_device import choose_device
 from svod_tensor.engine.observe import is_observed
-from svod_tensor.engine.schedule import Place, Schedule, place_of
+from svod_tensor.engine.schedule import KernelTarget, Schedule, kernel_target_of
 from svod_tensor.engine.stored_kernels import find_stored_kernel, reject_stored_kernel, store_kernel
 from svod_tensor.tuning.tuned import find_tuned, reject_tuned
 
@@ -47,8 +45,8 @@ _log = get_logger("tensor")
 
 
 def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context:
-    """What the passes over a graph on `devices` may look at; the first is for values that come from
-    no memory.
+    """Context of the passes over a graph on `devices`; the first device computes values that depend
+    on no memory.
     """
     targets = {device: choose_device(device, config).target for device in devices}
     return Context(
@@ -61,7 +59,7 @@ def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context
 
 
 def make_context(device: Device, config: PrepareConfig) -> Context:
-    """What the passes may look at when they compile for `device`."""
+    """Context of the passes that compile for `device`."""
     return Context(
         target=config.optimizer.restrict(device.target),
         device=device.name,
@@ -78,10 +76,10 @@ class KernelTask:
     Attributes:
         kernel: the body.
         device: where it runs, with the backend that compiles it.
-        config: how it is compiled, with the opts that a search found for it.
-        subject: what observers call it.
-        origins: the lines that it comes from.
-        plain: the configuration without such opts, where there are any.
+        config: how it is compiled, with tuned opts if a search found some.
+        subject: its name for observers.
+        origins: its source lines.
+        plain: the configuration without tuned opts, if there are any.
     """
 
     kernel: UOp
@@ -93,7 +91,7 @@ class KernelTask:
 
     @property
     def key(self) -> KernelKey:
-        """What its program depends on."""
+        """Cache key of the program."""
         device = self.device
         return KernelKey(
             self.kernel.content_hash,
@@ -105,13 +103,11 @@ class KernelTask:
 
     @property
     def context(self) -> Context:
-        """What the passes may look at."""
+        """Context of the passes."""
         return make_context(self.device, self.config)
 
     def reject_opts(self) -> KernelTask | None:
-        """This task without opts that a search found and that do not fit it, and which are
-        forgotten; None if it has none.
-        """
+        """This task without tuned opts, which do not apply and are forgotten; None if it has none."""
         if self.plain is None:
             return None
         from svod_tensor.tuning.records import make_record_key, reject_record
@@ -122,8 +118,8 @@ class KernelTask:
         return replace(self, config=self.plain, plain=None)
 
     @contextmanager
-    def noting(self) -> Generator[None]:
-        """Let errors about this kernel say where it comes from."""
+    def noting_origins(self) -> Generator[None]:
+        """Add a note with the source lines to errors about this kernel."""
         try:
             yield
         except Exception as error:
@@ -134,62 +130,65 @@ class KernelTask:
             raise
 
 
-def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[Place, KernelTask]:
-    """The kernels of a schedule, each once; equal ones come from all of their lines.
+def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[KernelTarget, KernelTask]:
+    """The kernels of a schedule, each once; equal kernels get the lines of all of them.
 
-    Opts are searched now where that is asked for.
-    """
-    tasks: dict[Place, KernelTask] = {}
+    Opts are searched now if the configuration asks for it."""
+    tasks: dict[KernelTarget, KernelTask] = {}
     for item in schedule.iter_kernels():
-        place = place_of(item)
-        task = tasks.get(place)
+        target = kernel_target_of(item)
+        task = tasks.get(target)
         if task is None:
-            device = choose_device(place.device, config)
-            tasks[place] = KernelTask(
+            device = choose_device(target.device, config)
+            tasks[target] = KernelTask(
                 item.ast, device, config, f"kernel {item.kernel_id}", item.origins
             )
         elif item.origins:
-            tasks[place] = replace(task, origins=(*task.origins, *item.origins))
-    found = _choose_opts(schedule, tasks, config)
-    for (place, task), opts in zip(tasks.items(), found, strict=True):
+            tasks[target] = replace(task, origins=(*task.origins, *item.origins))
+    opts_of = _choose_opts(schedule, tasks, config)
+    for (target, task), opts in zip(tasks.items(), opts_of, strict=True):
         if opts is not None:
-            tasks[place] = replace(task, config=replace(config, opts=opts), plain=config)
+            tasks[target] = replace(task, config=replace(config, opts=opts), plain=config)
     return tasks
 
 
 def _choose_opts(
-    schedule: Schedule, tasks: dict[Place, KernelTask], config: PrepareConfig
+    schedule: Schedule, tasks: dict[KernelTarget, KernelTask], config: PrepareConfig
 ) -> Iterable[tuple[Opt, ...] | None]:
-    """The opts that a search found for each kernel, now or earlier."""
+    """The tuned opts of each kernel, searched now or earlier."""
     if config.is_searched:
         from svod_tensor.tuning.choose import search_all
 
         subjects = _make_subjects(schedule, tasks)
-        return search_all([subjects[place] for place in tasks], config.optimizer)
+        return search_all([subjects[target] for target in tasks], config.optimizer)
     if config.is_tuned:
         return [find_tuned(task.kernel.content_hash, task.device) for task in tasks.values()]
     return [None] * len(tasks)
 
 
-def _make_subjects(schedule: Schedule, tasks: dict[Place, KernelTask]) -> dict[Place, Subject]:
+def _make_subjects(
+    schedule: Schedule, tasks: dict[KernelTarget, KernelTask]
+) -> dict[KernelTarget, Subject]:
     from svod_tensor.tuning.choose import Subject
 
-    subjects: dict[Place, Subject] = {}
+    subjects: dict[KernelTarget, Subject] = {}
     for item in schedule.iter_kernels():
-        place = place_of(item)
-        if place in subjects:
-            subjects[place] = replace(subjects[place], n_launches=subjects[place].n_launches + 1)
+        target = kernel_target_of(item)
+        if target in subjects:
+            subjects[target] = replace(subjects[target], n_launches=subjects[target].n_launches + 1)
         else:
             buffers = dict(zip(list_slots(item.kernel), item.buffers, strict=True))
-            subjects[place] = Subject(item.ast, tasks[place].device, tasks[place].context, buffers)
+            subjects[target] = Subject(
+                item.ast, tasks[target].device, tasks[target].context, buffers
+            )
     return subjects
 
 
 def start_compiling(
     task: KernelTask, source: ProgramSpec, n_beside: int
 ) -> tuple[KernelTask, ProgramSpec, Callable[[], CompiledSpec]]:
-    """Begin to compile a kernel in a thread, where there are several; what is called for the result
-    comes with what was given.
+    """Start to compile a kernel, in a thread if there are several; return the arguments with a
+    function that waits for the result.
     """
     if n_beside == 1:
         return task, source, partial(_compile, source, task.device)
@@ -200,7 +199,7 @@ def _compile(source: ProgramSpec, device: Device) -> CompiledSpec:
     compiler = device.compiler
     if is_observed():
         return compiler.compile(source)
-    # Without the graph, which would live as long.
+    # Drop the graph, which the cache would keep alive.
     return BINARIES.get(
         make_binary_key(source, device), lambda: replace(compiler.compile(source), ast=None)
     )
@@ -219,7 +218,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def load(source: ProgramSpec, binary: CompiledSpec, device: Device) -> CachedKernel:
-    """A compiled kernel that can be launched."""
+    """Load a compiled kernel for launching."""
     is_parallel_safe = device.backend.is_host_parallel_safe and device.target.cores > 1
     return CachedKernel(
         device.loader(binary), source, device.launcher, is_host_parallel_safe=is_parallel_safe
@@ -227,27 +226,25 @@ def load(source: ProgramSpec, binary: CompiledSpec, device: Device) -> CachedKer
 
 
 def find_kernel(task: KernelTask) -> CachedKernel | None:
-    """The program of a kernel that this process made, or that another one left on disk."""
+    """The program of a kernel that this process or, on disk, an earlier one compiled."""
     key, device = task.key, task.device
-    found = KERNELS.find(key)
-    if found is not None or task.config.passes is not None:
-        return found
+    kernel = KERNELS.find(key)
+    if kernel is not None or task.config.passes is not None:
+        return kernel
     stored = find_stored_kernel(key, device, IROptions.from_env())
     if stored is None:
         return None
     try:
         return KERNELS.add(key, load(stored.spec, stored.compiled, device))
     except InternalError:
-        # Of another machine, whatever its key says: the kernel is made anew.
+        # The stored kernel does not load here although its key matches: compile it again.
         reject_stored_kernel(key, device)
         return None
 
 
-def keep_kernel(task: KernelTask, made: CachedKernel, compiled: CompiledSpec) -> CachedKernel:
-    """Keep the program of a kernel for this process and later ones, and return the one that is
-    kept.
-    """
-    source = made.spec
+def keep_kernel(task: KernelTask, loaded: CachedKernel, compiled: CompiledSpec) -> CachedKernel:
+    """Store the program of a kernel for this process and later ones, and return the stored one."""
+    source = loaded.spec
     lines = {"origins": [str(o) for o in task.origins]} if task.origins else {}
     _log.info(
         "compile.kernel",
@@ -258,4 +255,4 @@ def keep_kernel(task: KernelTask, made: CachedKernel, compiled: CompiledSpec) ->
     )
     if task.config.passes is None:
         store_kernel(task.key, task.device, source, compiled)
-    return KERNELS.add(task.key, made)
+    return KERNELS.add(task.key, loaded)

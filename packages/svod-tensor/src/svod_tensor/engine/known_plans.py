@@ -1,11 +1,11 @@
-"""Plans of small graphs that were computed before, found by the form of the graph alone.
+"""Known plans: plans of small graphs, found by the structure of the graph.
 
-    ADD(BUFFER 7, BUFFER 9)   and   ADD(BUFFER 12, BUFFER 3), of equal sizes and dtypes on one device, have one form
+    ADD(BUFFER 7, BUFFER 9)   and   ADD(BUFFER 12, BUFFER 3), of equal sizes and dtypes on one device, have one structure
 
-A graph has a form if it consists of elementwise operations, reductions and movement on memory and
-constants: no variables, assignments, copies, loops, checks or marks of derivatives. Its plan is
-executed on the memory of each graph in turn, as that of a captured function is, without a graph
-being made anew, looked up and bound."""
+A graph is eligible if it consists of elementwise operations, reductions and movement on memory and
+constants: no variables, assignments, copies, loops, checks or derivative marks. Its plan is
+executed on the memory of each such graph in turn, as the plan of a captured function is, without
+normalizing, looking up and binding each graph."""
 
 from __future__ import annotations
 
@@ -27,47 +27,56 @@ if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["KNOWN_PLANS", "GraphForm", "KnownPlan", "can_be_known", "find_form", "keep_known_plan"]
+__all__ = [
+    "KNOWN_PLANS",
+    "GraphStructure",
+    "KnownPlan",
+    "can_be_known",
+    "find_structure",
+    "keep_known_plan",
+]
 
 MAX_NODES: Final = 64
-"""Of a graph with a form: what is larger takes long enough to compute."""
+"""Maximum number of nodes of an eligible graph. Larger graphs compute long enough to hide the
+overhead of the general path.
+"""
 
 MAX_KNOWN_PLANS: Final = 512
 
 MAX_BYTES: Final = 1 << 18
-"""What a known plan reads and writes at most, so that it has run before another thread has waited
-long.
+"""Maximum number of bytes that a known plan reads and writes. It runs under the registry's lock,
+which must be free again within microseconds.
 """
 
 _BUFFER: Final = Op.BUFFER
 _LEAVES: Final = frozenset({Op.CONST, Op.IOTA})
 _PLAIN: Final = ELEMENTWISE | MOVEMENT | {Op.REDUCE_AXIS, Op.CONTIGUOUS, Op.GATHER}
 
-FormKey: TypeAlias = tuple[Hashable, ...]
+StructureKey: TypeAlias = tuple[Hashable, ...]
 
 
-class GraphForm(NamedTuple):
-    """What graphs have in common that differ in their memory.
+class GraphStructure(NamedTuple):
+    """Structure of a graph, apart from its memory.
 
     Attributes:
-        key: equal for graphs of one form.
-        memories: the BUFFERs of this one, in the order in which it reads them.
+        key: equal for graphs of one structure.
+        memories: the BUFFERs of this graph, in topological order.
     """
 
-    key: FormKey
+    key: StructureKey
     memories: list[UOp]
 
 
 @dataclass(frozen=True, slots=True)
 class KnownPlan:
-    """The plan of a form.
+    """Plan of a structure.
 
     Attributes:
-        config: what it was prepared with.
-        plan: nobody else has it.
-        lending: where it takes the memory of a graph, and its result's.
-        make: new memory for a result.
-        make_node: what a result is on its memory.
+        config: the options that it was prepared with.
+        plan: owned by this object.
+        lending: the indices of the graph's memory and of the result.
+        make: allocates the memory of a result.
+        make_node: makes the node of a result on its memory.
     """
 
     config: PrepareConfig
@@ -77,65 +86,64 @@ class KnownPlan:
     make_node: Callable[[Buffer], UOp]
 
 
-KNOWN_PLANS: Final = BoundedCache[FormKey, KnownPlan](lambda: MAX_KNOWN_PLANS)
+KNOWN_PLANS: Final = BoundedCache[StructureKey, KnownPlan](lambda: MAX_KNOWN_PLANS)
 
 
 def can_be_known(config: PrepareConfig) -> bool:
-    """Whether plans are looked up by forms now."""
+    """Whether plans may be looked up by structure now."""
     is_plain = not config.disable_schedule_cache and config.check_floats == "off"
     return is_plain and not (is_observed() or has_origins())
 
 
-def find_form(root: UOp) -> GraphForm | None:
-    """The form of a graph, None if it has none."""
+def find_structure(root: UOp) -> GraphStructure | None:
+    """The structure of a graph; None if the graph is not eligible."""
     order = root.toposort()
     if len(order) > MAX_NODES or root.dtype.is_complex:
         return None
-    numbers: dict[UOp, int] = {}
+    index_of: dict[UOp, int] = {}
     memories: list[UOp] = []
     key: list[Hashable] = []
     for node in order:
         op = node.op
         if op in _PLAIN:
-            key.append((op, node.dtype, node.arg, *[numbers[operand] for operand in node.src]))
+            key.append((op, node.dtype, node.arg, *[index_of[operand] for operand in node.src]))
         elif op is _BUFFER:
             _, size, device = node.arg
             key.append((size, device, node.dtype))
             memories.append(node)
         elif op in _LEAVES and not node.src:
-            # A node is equal to itself alone, and so tells 0.0 from -0.0.
+            # The node itself is the key, since it distinguishes 0.0 from -0.0.
             key.append(node)
         else:
             return None
-        numbers[node] = len(numbers)
-    return GraphForm(tuple(key), memories)
+        index_of[node] = len(index_of)
+    return GraphStructure(tuple(key), memories)
 
 
 def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bool:
-    """Let graphs of the form of `root` be computed by `plan`, which computed it and which nobody
-    else has; whether they can be.
+    """Store `plan`, which computed `root` and has no other owner, for graphs of the same structure;
+    return whether it was stored.
 
-    Only the second plan of a form is kept: what is computed once leaves nothing.
-    """
+    Only the second plan of a structure is stored: graphs that are computed once need none."""
     if not (plan.is_reused and can_be_known(config)) or plan.is_special or plan.num_outputs != 1:
         return False
-    form = find_form(root)
-    if form is None or not plan.can_execute_direct:
+    structure = find_structure(root)
+    if structure is None or not plan.can_execute_direct:
         return False
     index_of, (result,) = plan.ast_to_buffer, plan.output_indices
-    places = (*(index_of.get(memory.arg.id) for memory in form.memories), result)
-    lent = frozenset([index for index in places if index is not None])
+    indices = (*(index_of.get(memory.arg.id) for memory in structure.memories), result)
+    lent = frozenset([index for index in indices if index is not None])
     if not _is_small_and_here(plan, lent):
         return False
     plan.lend(lent)
     out, allocator = plan.buffers[result], get_allocator(plan.device)
     make = Buffer.make_factory(allocator, out.dtype, out.size)
-    known = KnownPlan(config, plan, Lending(places), make, _prepare_node(root, out))
-    return KNOWN_PLANS.add(form.key, known) is known
+    known = KnownPlan(config, plan, Lending(indices), make, _prepare_node(root, out))
+    return KNOWN_PLANS.add(structure.key, known) is known
 
 
 def _is_small_and_here(plan: ExecutionPlan, indices: Iterable[int]) -> bool:
-    """Whether these buffers are little memory of the host that cannot be lost."""
+    """True if these buffers are small and in permanent host memory."""
     allocator, buffers = get_allocator(plan.device), [plan.buffers[index] for index in indices]
     if not (
         isinstance(allocator, PermanentAllocator)

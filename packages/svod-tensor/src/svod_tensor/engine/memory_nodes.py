@@ -1,7 +1,7 @@
-"""Memory in graphs: BUFFER nodes, and the buffers behind them.
+"""BUFFER nodes: memory in graphs, with its buffers.
 
-A buffer is attached to its BUFFER node and lives as long as that does, that is, as long as some
-graph mentions it."""
+A buffer is attached to its BUFFER node and lives as long as the node, that is, as long as some
+graph refers to it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ __all__ = [
 ]
 
 ALIASES = frozenset({Op.AFTER, Op.MSTACK, Op.MSELECT, Op.RESHAPE, Op.CONTIGUOUS, Op.DETACH})
-"""What an argument of a CALL is besides memory itself: other names of it."""
+"""Operations that name the same memory as their source, where an argument of a CALL is not a BUFFER
+or PARAM itself.
+"""
 
 _ids = itertools.count(1)
 _RESHAPE, _SHRINK, _BUFFER, _TRACED, _AS_COMPLEX = (
@@ -41,9 +43,7 @@ _RESHAPE, _SHRINK, _BUFFER, _TRACED, _AS_COMPLEX = (
 
 
 def make_memory(dtype: DType, size: int, device: str, buffer: Buffer | None = None) -> UOp:
-    """A new BUFFER of `size` elements, with `buffer` as its storage; without, it only stands for
-    memory.
-    """
+    """Return a new BUFFER of `size` elements with `buffer` as its storage, or without storage."""
     node = UOp(Op.BUFFER, dtype, (), BufferArg(next(_ids), size, device))
     node.attached = buffer
     return node
@@ -67,20 +67,17 @@ def get_buffer(node: UOp) -> Buffer:
 
 
 def remove_buffer(node: UOp) -> None:
-    """Let the BUFFER `node` have no storage any more."""
+    """Detach the storage from the BUFFER `node`."""
     node.attached = None
 
 
 def find_base(node: UOp) -> UOp | None:
-    """The BUFFER whose elements, from the first on, are those of `node` in order; None if there is
-    none.
+    """The BUFFER whose leading elements are the elements of `node` in order; None if there is none.
 
-    That of complex numbers has their parts.
-
-    A tensor with symbolic sizes is the first part of a buffer that has room for the largest ones.
-    """
-    # Members of an enum are looked up once: every argument of every call of a captured function
-    # comes through here.
+    The buffer of complex numbers holds their real and imaginary parts. A tensor with symbolic sizes
+    is the first part of a buffer that has room for the largest ones."""
+    # Enum members are bound to module constants, not looked up: every argument of every call of a
+    # captured function comes through here.
     while node.op is _RESHAPE or node.op is _TRACED or node.op is _AS_COMPLEX:
         node = node.source
     op = node.op
@@ -94,8 +91,8 @@ def find_base(node: UOp) -> UOp | None:
 
 
 def is_buffer_identity(node: UOp) -> bool:
-    """Whether `node` is a whole buffer under another shape, or consists of such shards, so that it
-    needs no computation.
+    """True if `node` is a whole buffer under another shape, or is sharded into such buffers, so
+    that it needs no computation.
     """
     if node.op is Op.MULTI:
         return all(find_base(shard) is not None or 0 in shard.shape for shard in node.source.src)
@@ -103,12 +100,12 @@ def is_buffer_identity(node: UOp) -> bool:
 
 
 def is_there(node: UOp) -> bool:
-    """Whether a node is memory already, or has no elements."""
+    """True if `node` is memory already, or has no elements."""
     return is_buffer_identity(node) or 0 in node.shape
 
 
 def get_memory(source: UOp) -> UOp:
-    """The BUFFER or PARAM whose content an argument of a CALL is.
+    """The BUFFER or PARAM that an argument of a CALL refers to.
 
     Raises:
         ScheduleError: if there is none.
@@ -116,8 +113,8 @@ def get_memory(source: UOp) -> UOp:
     node: UOp = source
     while node.op not in (Op.BUFFER, Op.PARAM, Op.DEFINE_LOCAL):
         if node.op is Op.MSELECT and node.source.op is Op.MSTACK:
-            position: int = node.arg
-            node = node.source.src[position]
+            index: int = node.arg
+            node = node.source.src[index]
         elif node.op in ALIASES:
             node = node.source
         else:

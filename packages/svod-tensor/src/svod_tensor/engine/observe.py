@@ -1,5 +1,5 @@
-"""Who watches what is computed: an observer sees every artifact of every word, and while there is
-one, none comes from a cache.
+"""Observers of the compiler: an observer is called with every artifact of every word, and disables
+the caches.
 
     def show(word, subject, artifact):
         print(word, subject, type(artifact))
@@ -7,8 +7,8 @@ one, none comes from a cache.
     with observing(show):
         (x @ y).realize()
 
-Words and artifacts are those of `svod_tensor.engine.compute`; the subject is "graph", or the kernel
-that the artifact is of.
+Words and artifacts are listed in `svod_tensor.engine.compute`; the subject is "graph", or the name
+of a kernel.
 
 Example:
     >>> from svod_tensor import Tensor
@@ -21,8 +21,7 @@ Example:
     >>> words[:3]
     ['build', 'rangeify', 'kernelize']
     >>> get_observer() is ignore
-    True
-"""
+    True"""
 
 from __future__ import annotations
 
@@ -37,10 +36,10 @@ from svod_ir.rewrite import is_watched
 __all__ = ["GRAPH", "Observer", "describing", "get_observer", "ignore", "is_observed", "observing"]
 
 Observer: TypeAlias = Callable[[str, str, object], None]
-"""Is told the word, the subject and the artifact."""
+"""Function of the word, the subject and the artifact."""
 
 GRAPH = "graph"
-"""The subject of what is not about one kernel."""
+"""Subject of artifacts that do not belong to one kernel."""
 
 _observers: tuple[Observer, ...] = ()
 _lock = make_lock()
@@ -55,8 +54,7 @@ _described = _Described()
 
 @contextmanager
 def describing(graph: str) -> Generator[None]:
-    """Tell observers this subject instead of "graph" about the computations of this thread in the
-    block.
+    """Use this subject instead of "graph" for computations of this thread in the block.
 
     Example:
         >>> from svod_tensor import Tensor
@@ -75,11 +73,11 @@ def describing(graph: str) -> Generator[None]:
 
 
 def ignore(_word: str, _subject: str, _artifact: object) -> None:
-    """The observer where nobody watches."""
+    """Observer that does nothing."""
 
 
 def get_observer() -> Observer:
-    """Who tells all that watch now; `ignore` if nobody does."""
+    """A function that calls all present observers; `ignore` without observers."""
     watching = _observers
     if not watching:
         return ignore
@@ -95,13 +93,13 @@ def get_observer() -> Observer:
 
 
 def is_observed() -> bool:
-    """Whether somebody wants to see everything happen: an observer, or a watcher of rewrites."""
+    """True if there is an observer or a watcher of rewrites, which must see every step."""
     return bool(_observers) or is_watched()
 
 
 @contextmanager
 def observing(observer: Observer) -> Generator[None]:
-    """Let `observer` see what any thread of this process computes inside the block."""
+    """Call `observer` for computations of all threads of this process in the block."""
     global _observers
     with _lock:
         _observers = (*_observers, observer)
@@ -109,4 +107,6 @@ def observing(observer: Observer) -> Generator[None]:
         yield
     finally:
         with _lock:
-            _observers = tuple(other for other in _observers if other is not observer)
+            _observers = tuple(
+                registered for registered in _observers if registered is not observer
+            )

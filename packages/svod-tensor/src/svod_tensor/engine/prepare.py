@@ -1,4 +1,4 @@
-"""prepare: `Schedule` + loaded kernels → what a plan is made of."""
+"""prepare: `Schedule` + loaded kernels → builder of a plan."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from svod_runtime import (
 )
 from svod_tensor.engine.arguments import has_partial_store, iter_arguments, list_slots
 from svod_tensor.engine.schedule import (
-    Place,
+    KernelTarget,
     Schedule,
     ScheduleItem,
     effect_of,
-    find_slot,
+    find_param_slot,
     is_disk,
-    place_of,
+    kernel_target_of,
 )
 from svod_tensor.errors import (
     BufferNotFoundError,
@@ -44,25 +44,28 @@ from svod_tensor.errors import (
 __all__ = ["prepare"]
 
 
-def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel]) -> ExecutionPlanBuilder:
-    """What runs `schedule`: each item as a prepared op, with its arguments in the kernel's order.
+def prepare(
+    schedule: Schedule, kernels: Mapping[KernelTarget, CachedKernel]
+) -> ExecutionPlanBuilder:
+    """Build the plan of `schedule`: each item as a prepared op, with its arguments in the kernel's
+    order.
 
     Raises:
-        ViewBoundsError: if a view leaves its base.
+        ViewBoundsError: if a view exceeds its base.
         ProgramMetadataError: if a compiled kernel contradicts its call.
-        BufferNotFoundError: if nothing fills an output.
-        EmptyScheduleError: if there is nothing to run.
+        BufferNotFoundError: if no item fills an output.
+        EmptyScheduleError: if the schedule is empty.
     """
     if not schedule.items:
         raise EmptyScheduleError(n_tensors=len(schedule.output_ids))
     items = schedule.items
     builder = ExecutionPlanBuilder(_main_device(items))
-    places = _Places(schedule)
-    for number, buffer in zip(places.index_of, places.buffers, strict=True):
-        builder.add_buffer(number, buffer)
+    table = _BufferTable(schedule)
+    for buffer_id, buffer in zip(table.index_of, table.buffers, strict=True):
+        builder.add_buffer(buffer_id, buffer)
     for item in items:
-        builder.add_op(_prepare_op(item, places, kernels), item.dependencies)
-    index_of = places.index_of
+        builder.add_op(_prepare_op(item, table, kernels), item.dependencies)
+    index_of = table.index_of
     missing = next((i for i in schedule.output_ids if i not in index_of), None)
     if missing is not None:
         raise BufferNotFoundError(node=f"output {missing}")
@@ -72,7 +75,7 @@ def prepare(schedule: Schedule, kernels: Mapping[Place, CachedKernel]) -> Execut
     builder.set_guarded_buffers(outputs[n_results:])
     aliases = dict.fromkeys(i for item in items for i in item.alias_ids)
     builder.add_alias_ids(i for i in aliases if i not in index_of)
-    owners = {index_of[output]: index_of[given] for output, given in schedule.owners.items()}
+    owners = {index_of[output]: index_of[donated] for output, donated in schedule.owners.items()}
     builder.set_donated_buffers(
         (index_of[i] for i in schedule.donated_ids if i in index_of), owners
     )
@@ -83,8 +86,8 @@ def _main_device(items: Sequence[ScheduleItem]) -> str:
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
-class _Places:
-    """The buffers of a schedule, views among them, and where each is."""
+class _BufferTable:
+    """The buffers of a schedule, including views, and their indices."""
 
     def __init__(self, schedule: Schedule) -> None:
         memory = {
@@ -93,7 +96,7 @@ class _Places:
             for n, b in zip(item.buffer_ids, item.buffers, strict=True)
         }
         memory |= schedule.kept
-        self.index_of = {number: index for index, number in enumerate(memory)}
+        self.index_of = {buffer_id: index for index, buffer_id in enumerate(memory)}
         self.buffers = list(memory.values())
         views: dict[int, Buffer] = {}
         for item in schedule.items:
@@ -105,13 +108,13 @@ class _Places:
                 )
 
     def list_indices(self, item: ScheduleItem) -> list[int]:
-        return [self.index_of[number] for number in item.buffer_ids]
+        return [self.index_of[buffer_id] for buffer_id in item.buffer_ids]
 
 
 def _prepare_op(
-    item: ScheduleItem, places: _Places, kernels: Mapping[Place, CachedKernel]
+    item: ScheduleItem, table: _BufferTable, kernels: Mapping[KernelTarget, CachedKernel]
 ) -> PreparedOp:
-    indices = places.list_indices(item)
+    indices = table.list_indices(item)
     if item.body is not None:
         return _prepare_loop(item, item.body, indices, kernels)
     effect = effect_of(item.ast)
@@ -133,21 +136,24 @@ def _prepare_op(
                 values=item.fixedvars,
             )
         case _:
-            return _prepare_launch(item, indices, kernels[place_of(item)])
+            return _prepare_launch(item, indices, kernels[kernel_target_of(item)])
 
 
 def _prepare_loop(
-    item: ScheduleItem, body: Schedule, indices: list[int], kernels: Mapping[Place, CachedKernel]
+    item: ScheduleItem,
+    body: Schedule,
+    indices: list[int],
+    kernels: Mapping[KernelTarget, CachedKernel],
 ) -> PreparedLoop:
     repeat: RepeatArg = item.kernel.arg
-    places = _Places(body)
+    table = _BufferTable(body)
     ops: list[PreparedOp] = []
     for inner in body.items:
         needed = tuple(body.items[position].kernel_id for position in inner.dependencies)
-        ops.append(replace(_prepare_op(inner, places, kernels), dependencies=needed))
+        ops.append(replace(_prepare_op(inner, table, kernels), dependencies=needed))
     n_results = repeat.n_carried + repeat.n_stacked
     n_written = n_results + len(repeat.spares)
-    spares = {number: n_results + i for i, number in enumerate(repeat.spares)}
+    spares = {position: n_results + i for i, position in enumerate(repeat.spares)}
     count = item.count
     assert count is not None
     names = [variable.arg.name for variable in count.iter_ops(Op.DEFINE_VAR)]
@@ -156,16 +162,16 @@ def _prepare_loop(
         buffer_indices=tuple(indices),
         output_indices=(
             *range(n_written),
-            *(n_written + slot for slot in _list_changed(repeat, body)),
+            *(n_written + slot for slot in _list_overwritten(repeat, body)),
         ),
         body=LoopBody(
-            tuple(places.buffers),
+            tuple(table.buffers),
             tuple(ops),
-            _list_bindings(repeat, body, places, n_written),
+            _list_bindings(repeat, body, table, n_written),
             tuple(Carried(n_written + k, k, spares.get(k)) for k in range(repeat.n_carried)),
             repeat.counter,
             repeat.is_reversed,
-            places.index_of[body.output_ids[n_results]] if repeat.is_conditional else None,
+            table.index_of[body.output_ids[n_results]] if repeat.is_conditional else None,
         ),
         count=None if repeat.is_count_read else count,
         count_position=len(indices) - 1 if repeat.is_count_read else None,
@@ -176,29 +182,32 @@ def _prepare_loop(
     )
 
 
-def _list_changed(repeat: RepeatArg, body: Schedule) -> list[int]:
-    """The operands that a body writes besides what it carries in place: copies, which nobody else
-    reads.
-    """
+def _list_overwritten(repeat: RepeatArg, body: Schedule) -> list[int]:
+    """Operands that a body writes besides the carries: private copies, which no other item reads."""
     slots = {
-        find_slot(use.id) for item in body.items for use in iter_arguments(item) if use.is_written
+        find_param_slot(use.id)
+        for item in body.items
+        for use in iter_arguments(item)
+        if use.is_written
     }
     in_place = set(range(repeat.n_carried)).difference(repeat.spares)
     return sorted(slot for slot in slots if slot is not None and slot not in in_place)
 
 
 def _list_bindings(
-    repeat: RepeatArg, body: Schedule, places: _Places, first: int
+    repeat: RepeatArg, body: Schedule, table: _BufferTable, first: int
 ) -> tuple[Binding | None, ...]:
-    """What memory each buffer of a body is; `first` is the position of the first operand among the
-    loop's buffers.
+    """The memory that each buffer of a body is bound to; `first` is the position of the first
+    operand among the loop's buffers.
     """
-    bindings: list[Binding | None] = [None] * len(places.buffers)
-    for position, number in enumerate(body.output_ids[: repeat.n_carried + repeat.n_stacked]):
+    bindings: list[Binding | None] = [None] * len(table.buffers)
+    for position, buffer_id in enumerate(body.output_ids[: repeat.n_carried + repeat.n_stacked]):
         is_carried = position < repeat.n_carried
-        bindings[places.index_of[number]] = CarriedOut(position) if is_carried else Slice(position)
-    for number, index in places.index_of.items():
-        slot = find_slot(number)
+        bindings[table.index_of[buffer_id]] = (
+            CarriedOut(position) if is_carried else Slice(position)
+        )
+    for buffer_id, index in table.index_of.items():
+        slot = find_param_slot(buffer_id)
         if slot is None:
             continue
         if slot < repeat.n_carried:
@@ -210,7 +219,7 @@ def _list_bindings(
 
 
 def _make_view(item: ScheduleItem, base: Buffer) -> Buffer:
-    """The part of `base` that a BUFFER_VIEW names."""
+    """The view of `base` that a BUFFER_VIEW selects."""
     effect = effect_of(item.ast)
     offset, nbytes = _view_bytes(effect)
     if offset < 0 or offset + nbytes > base.nbytes:
@@ -231,16 +240,16 @@ def _view_bytes(effect: UOp) -> tuple[int, int]:
 
 def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:
     spec = kernel.spec
-    place = {slot: position for position, slot in enumerate(list_slots(item.kernel))}
-    _check_metadata(item, spec, place)
+    index_of_slot = {slot: position for position, slot in enumerate(list_slots(item.kernel))}
+    _check_metadata(item, spec, index_of_slot)
     position_of = {slot: position for position, slot in enumerate(spec.globals)}
     return PreparedKernel(
         item.kernel_id,
         kernel,
         spec.device,
-        buffer_indices=tuple(indices[place[slot]] for slot in spec.globals),
+        buffer_indices=tuple(indices[index_of_slot[slot]] for slot in spec.globals),
         output_indices=tuple(sorted({position_of[slot] for slot in spec.outs})),
-        values=tuple(item.fixedvars.get(name, _lowest(spec, name)) for name in spec.var_names),
+        values=tuple(item.fixedvars.get(name, _get_minimum(spec, name)) for name in spec.var_names),
         fixedvars=_loop_values(item),
         is_partial=item.ast.op is not Op.SINK or has_partial_store(item.ast),
     )
@@ -250,25 +259,29 @@ def _loop_values(item: ScheduleItem) -> dict[str, int]:
     return {name: item.fixedvars[name] for name in item.loop_var_names}
 
 
-def _lowest(spec: ProgramSpec, name: str) -> int:
-    # A variable that nobody bound: any value within its bounds, until a caller sets one.
+def _get_minimum(spec: ProgramSpec, name: str) -> int:
+    # An unbound variable: any value within its bounds, until a caller sets one.
     return next(v.min for v in spec.variables if v.name == name)
 
 
-def _check_metadata(item: ScheduleItem, spec: ProgramSpec, place: Mapping[int, int]) -> None:
-    """Each inconsistency between a compiled kernel and its call is an error of its own."""
+def _check_metadata(
+    item: ScheduleItem, spec: ProgramSpec, index_of_slot: Mapping[int, int]
+) -> None:
+    """Raise if a compiled kernel contradicts its call."""
     n_buffers = len(item.buffers)
     problem = None
     if n_buffers == 0:
         problem = "its call has no buffers"
     elif not spec.globals:
-        problem = "it takes no buffers"
+        problem = "it has no buffer parameters"
     elif not spec.outs:
         problem = "it writes nothing"
     elif missing := [slot for slot in spec.outs if slot not in spec.globals]:
-        problem = f"it writes slot {missing[0]}, which it does not take"
-    elif beyond := [slot for slot in spec.globals if place.get(slot, n_buffers) >= n_buffers]:
-        problem = f"it takes slot {beyond[0]}, which its call does not have"
+        problem = f"it writes slot {missing[0]}, which is not among its parameters"
+    elif beyond := [
+        slot for slot in spec.globals if index_of_slot.get(slot, n_buffers) >= n_buffers
+    ]:
+        problem = f"it has a parameter for slot {beyond[0]}, which its call does not have"
     if problem is not None:
         raise ProgramMetadataError(
             problem=problem,

@@ -1,12 +1,11 @@
-"""preschedule: `KernelGraph` → `PreSchedule`. Kernels in order, schedule loops unrolled, and no
-buffer yet.
+"""preschedule: `KernelGraph` → `PreSchedule`. Kernels in order, with schedule loops unrolled, and
+without buffers.
 
 A kernel graph holds CALLs under AFTER edges:
 
     SINK(AFTER(BUFFER -2, CALL(body, BUFFER -2, AFTER(BUFFER -1, CALL(...)))))
 
-A PreSchedule depends on nothing of one run: equal graphs share it through the schedule cache.
-"""
+A PreSchedule is independent of a run: equal graphs share it through the schedule cache."""
 
 from __future__ import annotations
 
@@ -32,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class BoundRange:
-    """A kernel variable that counts a schedule loop."""
+    """A kernel variable that is the counter of a schedule loop."""
 
     name: str
     range: UOp
@@ -46,18 +45,17 @@ class PreScheduleItem:
         id: its position in `PreSchedule.items`.
         kernel: the CALL.
         ast: its body.
-        memory: the BUFFER or PARAM behind each argument that is memory, in order.
+        memory: the BUFFER or PARAM of each memory argument, in order.
         aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of
             a stack.
-        body: the kernels that it repeats, on memory of its own numbering; None where it is one
-            itself.
-        count: how many times it repeats them, at most.
+        body: of a loop, the kernels that it repeats, with buffer ids of its own; None for a kernel.
+        count: maximum trip count of a loop.
         dependencies: ids of the items that must run before it.
-        bound_ranges: variables that count schedule loops.
+        bound_ranges: variables that are counters of schedule loops.
         variables: names of all variables that the body reads.
-        constants: values of variables that the kernel graph binds, for those that have no value
-            otherwise.
-        computed: the nodes of the graph that it computes, by number, where that was recorded.
+        constants: values of variables that the kernel graph binds, used if they have no other
+            value.
+        computed: the nodes of the graph that it computes, by index, if they were recorded.
     """
 
     id: int
@@ -84,12 +82,12 @@ class KernelInvocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PreSchedule:
-    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK. It is
-    equal to itself alone.
+    """Kernels, their runs in order, and the memory of the outputs in the order of the SINK.
+    Compared by identity.
 
     Attributes:
-        first: the number of the first item among all, those in loops included: an item has the
-            number `first + id`.
+        first: the number of the first item, counting items in loops: an item has the number
+            `first + id`.
     """
 
     items: tuple[PreScheduleItem, ...]
@@ -98,7 +96,7 @@ class PreSchedule:
     first: int = 0
 
     def iter_numbered(self) -> Iterator[tuple[int, PreScheduleItem]]:
-        """All items with their numbers, those in loops behind the loop."""
+        """All items with their numbers; items of a loop follow the loop."""
         for item in self.items:
             yield self.first + item.id, item
             if item.body is not None:
@@ -106,13 +104,13 @@ class PreSchedule:
 
 
 def preschedule(kernels: KernelGraph, sink: UOp) -> PreSchedule:
-    """The kernels in order, with memory of its own for each result of `sink`, which they were cut
+    """The kernels in order, with separate memory for each result of `sink`, which they were built
     from.
 
     Raises:
         NoKernelsFoundError: if there is no kernel.
         ScheduleError: if the graph breaks a rule of scheduling.
-        DependencyCycleError: if kernels wait for each other.
+        DependencyCycleError: if kernels depend on each other.
     """
     return create_pre_schedule(separate_results(kernels, sink))
 
@@ -123,7 +121,7 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
     Raises:
         NoKernelsFoundError: if there is no CALL.
         ScheduleError: if the graph breaks a rule of scheduling.
-        DependencyCycleError: if kernels wait for each other.
+        DependencyCycleError: if kernels depend on each other.
     """
     nodes = root.toposort(enter_calls=False)
     calls = [node for node in nodes if node.op is Op.CALL]
@@ -133,12 +131,12 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
     dependencies = _get_dependencies(calls, nodes)
     groups = _group_loops(calls, loops)
     order = _sort_groups(calls, dependencies, groups)
-    number = {call: i for i, call in enumerate(order)}
+    id_of = {call: i for i, call in enumerate(order)}
     counts = {node.body: node.loops[0].stop for node in nodes if _is_repeat(node)}
     items: list[PreScheduleItem] = []
     end = first + len(order)
     for i, call in enumerate(order):
-        item = _make_item(i, call, {number[d] for d in dependencies[call]}, loops)
+        item = _make_item(i, call, {id_of[d] for d in dependencies[call]}, loops)
         if call in counts:
             item = replace(item, body=create_pre_schedule(call.body, end), count=counts[call])
             end += sum(1 for _ in item.body.iter_numbered()) if item.body else 0
@@ -148,18 +146,18 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
 
 
 def _get_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
-    """The BUFFERs and PARAMs that stand for arguments besides `memory`, each once."""
-    found: dict[UOp, None] = {}
+    """The BUFFERs and PARAMs that arguments name besides `memory`, each once."""
+    named: dict[UOp, None] = {}
     stack = list(reversed(arguments))
     while stack:
         node = stack.pop()
         if node.op in (Op.BUFFER, Op.PARAM):
-            found[node] = None
+            named[node] = None
         elif node.op is Op.AFTER:
             stack.append(node.source)
         elif node.op in ALIASES:
             stack.extend(reversed(node.src))
-    return tuple(node for node in found if node not in memory)
+    return tuple(node for node in named if node not in memory)
 
 
 def _get_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, set[UOp]]:
@@ -174,8 +172,8 @@ def _get_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, s
             for earlier in order_only:
                 for call in producers:
                     _add_producers(earlier, dependencies[call])
-    for call, found in dependencies.items():
-        found.discard(call)
+    for call, producers_ in dependencies.items():
+        producers_.discard(call)
     return dependencies
 
 
@@ -207,7 +205,7 @@ def _add_producers(source: UOp, found: set[UOp]) -> None:
 
 
 def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
-    """The CALLs that an AFTER waits for, and the AFTERs that come before them."""
+    """The CALLs that an AFTER depends on, and the AFTERs that come before them."""
     calls: list[UOp] = []
     order_only: list[UOp] = []
     for dependency in after.dependencies:
@@ -230,22 +228,22 @@ def _split_after(after: UOp) -> tuple[list[UOp], list[UOp]]:
 def _sort_groups(
     calls: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]], groups: Mapping[UOp, int]
 ) -> list[UOp]:
-    """Producers before consumers (Kahn), otherwise in the order of the graph; the kernels of a loop
+    """Topological order (Kahn's algorithm), stable in the order of the graph; the kernels of a loop
     stay together.
     """
     members: dict[int, list[UOp]] = {}
     for call in calls:
         members.setdefault(groups[call], []).append(call)
-    parts = list(members.values())
+    group_members = list(members.values())
     position_of = {group: position for position, group in enumerate(members)}
     waits = [
-        {position_of[groups[d]] for call in part for d in dependencies[call]} - {position}
-        for position, part in enumerate(parts)
+        {position_of[groups[d]] for call in members_ for d in dependencies[call]} - {position}
+        for position, members_ in enumerate(group_members)
     ]
     order = [
         call
         for position in sort_by_dependencies(waits)
-        for call in _sort_members(parts[position], dependencies)
+        for call in _sort_members(group_members[position], dependencies)
     ]
     if len(order) < len(calls):
         raise DependencyCycleError(kernels=[c for c in calls if c not in set(order)])
@@ -255,16 +253,16 @@ def _sort_groups(
 def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) -> list[UOp]:
     if len(members) == 1:
         return list(members)
-    inside = set(members)
+    group = set(members)
     return _sort_groups(
         members,
-        {c: dependencies[c] & inside for c in members},
+        {c: dependencies[c] & group for c in members},
         {c: i for i, c in enumerate(members)},
     )
 
 
 def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
-    """The schedule loop around each CALL of a kernel that has one: the RANGE of its END."""
+    """The schedule loop around each CALL, if any: the RANGE of its END."""
     loops: dict[UOp, UOp] = {}
     for node in nodes:
         if node.op is not Op.END or node.body.op is not Op.CALL or _is_repeat(node):
@@ -280,20 +278,20 @@ def _get_loops(nodes: Sequence[UOp]) -> dict[UOp, UOp]:
 
 
 def _is_repeat(node: UOp) -> bool:
-    """Whether a node is the END around the call of a kernel graph, which is repeated when the plan
-    runs.
-    """
+    """True if a node is an END around the call of a kernel graph, a loop that the plan runs."""
     return node.op is Op.END and node.body.op is Op.CALL and node.body.arg is not None
 
 
 def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, int]:
-    """A number for each CALL, the same for those in one loop; smaller numbers came first."""
+    """A group number for each CALL, equal for the CALLs of one loop; earlier groups have smaller
+    numbers.
+    """
     first: dict[UOp, int] = {}
     return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
 
 
 def _make_item(
-    number: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]
+    item_id: int, call: UOp, dependencies: set[int], loops: Mapping[UOp, UOp]
 ) -> PreScheduleItem:
     body, *arguments = call.src
     scheduled = set(loops.values())
@@ -304,7 +302,7 @@ def _make_item(
         if loops.get(call) is not counter.range:
             raise ScheduleError(
                 rule=(
-                    f"kernel {number} reads variable {counter.name!r} inside the loop that"
+                    f"kernel {item_id} reads variable {counter.name!r} inside the loop that"
                     " counts it"
                 ),
                 found=f"range {counter.range.arg.id}, which is not active there",
@@ -317,7 +315,7 @@ def _make_item(
         if a.op is Op.BIND and a.value.op is Op.CONST
     }
     return PreScheduleItem(
-        number,
+        item_id,
         call,
         body,
         memory,
@@ -331,16 +329,12 @@ def _make_item(
 
 
 def _list_computed(call: UOp) -> tuple[int, ...]:
-    """The nodes that a CALL computes, by their number in the graph; none where that is not
-    recorded.
-    """
+    """Indices of the nodes that a CALL computes; empty if they are not recorded."""
     return tuple(sorted(label for label in get_labels(call) if isinstance(label, int)))
 
 
 def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
-    """Whether an argument binds a variable to a RANGE that is a schedule loop; a RANGE that is only
-    a value is none.
-    """
+    """True if an argument binds a variable to a RANGE that is a schedule loop."""
     if argument.op is not Op.BIND:
         return False
     if argument.symbol.op is not Op.DEFINE_VAR:
@@ -351,7 +345,7 @@ def _is_loop_counter(argument: UOp, scheduled: set[UOp]) -> bool:
 def _unroll(
     items: Sequence[PreScheduleItem], loops: Mapping[UOp, UOp]
 ) -> Iterator[KernelInvocation]:
-    """Each item, and the items of each loop once for each value of its counter."""
+    """Yield each item, and the items of a loop once for each value of its counter."""
     position = 0
     while position < len(items):
         loop = loops.get(items[position].kernel)

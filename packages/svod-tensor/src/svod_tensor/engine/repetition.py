@@ -1,13 +1,12 @@
-"""Repetition in a graph, and the values to store so that its repeated part is computed by one
-program.
+"""Repetition in a graph, and the cut values that let one program compute each repetition.
 
     z0 -> roll, roll, add, mul -> z1 -> roll, roll, add, mul -> z2 -> ... -> z200        one program, run 200 times
 
-A loop of the host language that reads nothing builds such a graph. In the topological order of the
-graph, one iteration of the loop is one period. A prefix of that order needs nothing after it, so
-that the graph can be cut at any position: the values of the prefix that nodes after it read are
-computed first, and their memory takes their place. A position is chosen where these values are
-smallest: there the iteration has only its state left."""
+A loop of the host language that reads no values builds such a graph. In its topological order, one
+iteration of the loop is one period. A prefix of that order depends on nothing after it, so the
+graph can be cut at any position: the values of the prefix that later nodes read are computed first
+and replaced by their memory. The cut is chosen where these values are smallest: there only the
+loop's carries cross it."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ from svod_ir import Op, UOp
 from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT
 from svod_ir.sizes import max_size
 from svod_tensor.engine.memory_nodes import find_buffer
-from svod_tensor.engine.states import effect_of_state, find_state, is_later_state
+from svod_tensor.engine.versions import find_version, is_pending_version, write_of
 
 __all__ = [
-    "MAX_WHOLE",
+    "MAX_NODES",
     "MIN_PERIODS",
     "Repetition",
     "find_repetition",
@@ -32,42 +31,42 @@ __all__ = [
     "is_computable",
 ]
 
-MAX_WHOLE: Final = 512
-"""Nodes of a graph that is one program, however it was built, besides `NODES_PER_BUFFER` for each
-BUFFER that it reads.
+MAX_NODES: Final = 512
+"""Maximum number of nodes of a graph that is always one program, besides `NODES_PER_BUFFER` for
+each BUFFER that it reads.
 """
 
 NODES_PER_BUFFER: Final = 64
-"""A model has 14 to 25 nodes for each tensor that it reads, forward and with the step of an
-optimizer alike; a loop has no limit.
+"""Nodes allowed for each BUFFER. Models have 14 to 25 nodes for each tensor that they read, both
+forward and with an optimizer step; the ratio of an unrolled loop grows without limit.
 """
 
 MAX_FACTOR: Final = 16
-"""Factor of `MAX_WHOLE` for a graph that does not repeat itself: to cut it makes a program for each
-part.
+"""Factor of `MAX_NODES` for a graph without repetition, which is expensive to cut: each part needs
+a program of its own.
 """
 
 MIN_NODES: Final = 64
-"""Nodes of a segment: shorter iterations are computed several at a time, as starting a program
-costs as much as computing it.
+"""Minimum number of nodes of a segment. Shorter iterations are computed several at a time, as the
+launch of a program costs as much as they do.
 """
 
 MIN_PERIODS: Final = 8
 _N_PROBES: Final = 4
 _N_SHIFTS: Final = 16
-_PROBE: Final = 48
-_BOUND: Final = frozenset({Op.CONST, Op.IOTA, Op.NOOP, Op.BUFFER, Op.DEFINE_VAR})
+_PROBE_LENGTH: Final = 48
+_LEAVES: Final = frozenset({Op.CONST, Op.IOTA, Op.NOOP, Op.BUFFER, Op.DEFINE_VAR})
 _TRANSPARENT: Final = MOVEMENT | MARKS | {Op.MULTI, Op.MSTACK}
-_STORED: Final = ELEMENTWISE | {Op.REDUCE_AXIS, Op.CONTIGUOUS, Op.GATHER, Op.COPY}
+_MATERIALIZED: Final = ELEMENTWISE | {Op.REDUCE_AXIS, Op.CONTIGUOUS, Op.GATHER, Op.COPY}
 
 
 class Repetition(NamedTuple):
-    """The part of a graph that repeats itself, in segments.
+    """The repetitive part of a graph, in segments.
 
     Attributes:
         period: the number of nodes in one repetition.
-        values: for each segment, the nodes to store; what follows reads nothing else of it or of
-            what comes before.
+        values: for each segment, the nodes to store; later nodes read no other node of it or of
+            earlier segments.
     """
 
     period: int
@@ -75,27 +74,25 @@ class Repetition(NamedTuple):
 
 
 def has_outgrown(order: Sequence[UOp], factor: int = 1) -> bool:
-    """Whether a graph has more nodes than one program is made for; `factor` scales the constant
+    """True if a graph has more nodes than one program is made for; `factor` scales the constant
     part of the limit.
     """
-    return len(order) > MAX_WHOLE * factor and len(order) > get_limit(order, factor)
+    return len(order) > MAX_NODES * factor and len(order) > get_limit(order, factor)
 
 
 def get_limit(order: Sequence[UOp], factor: int = 1) -> int:
-    """The number of nodes that one program is made for where it reads the memory that a graph
-    reads.
-    """
-    return MAX_WHOLE * factor + NODES_PER_BUFFER * sum(1 for node in order if node.op is Op.BUFFER)
+    """The number of nodes that one program is made for if it reads the same memory as a graph."""
+    return MAX_NODES * factor + NODES_PER_BUFFER * sum(1 for node in order if node.op is Op.BUFFER)
 
 
 def is_computable(order: Sequence[UOp]) -> bool:
-    """Whether a graph reads only constants and memory that is there: no placeholder of a function,
-    and no bound variable.
+    """True if a graph reads only constants and allocated memory: no placeholder of a function, and
+    no bound variable.
 
-    A plan that is prepared later from what follows may bind the variable to another value.
+    A plan that is prepared later from the rest of the graph may bind the variable to another value.
     """
     return all(
-        node.op is not Op.BIND and (node.src or (node.op in _BOUND and _has_value(node)))
+        node.op is not Op.BIND and (node.src or (node.op in _LEAVES and _has_value(node)))
         for node in order
     )
 
@@ -111,25 +108,24 @@ def find_repetition(
     min_periods: int = MIN_PERIODS,
     min_nodes: int = MIN_NODES,
 ) -> Repetition | None:
-    """The segments of a graph that repeats itself at least so often; None if there is no such
-    repetition.
+    """The segments of a repetitive graph; None if there are too few repetitions.
 
     Args:
-        order: its nodes, operands first.
-        kept: nodes that something else reads, too.
-        min_periods: the least number of repetitions.
-        min_nodes: the least number of nodes in a segment.
+        order: its nodes in topological order.
+        kept: nodes that other graphs read, too.
+        min_periods: the minimum number of repetitions.
+        min_nodes: the minimum number of nodes in a segment.
     """
     inner = [node for node in order if node.src]
-    found = _find_run(inner, min_periods)
-    if found is None:
+    run = _find_run(inner, min_periods)
+    if run is None:
         return None
-    start, end, period = found
+    start, end, period = run
     length = -(-min_nodes // period) * period
-    stored = _list_stored(inner)
+    stored = _list_materializable(inner)
     last_use = _get_last_uses(inner, stored, kept)
-    # One period of positions, that after whole periods among them: the next graph begins where this
-    # one is cut.
+    # One period of positions, which includes a whole number of periods: the next graph of the loop
+    # begins where this one is cut.
     first = start + length - period + 1
     for position in _order_positions(inner, stored, last_use, first, first + period):
         values = list(_iter_values(inner, stored, last_use, range(position, end, length)))
@@ -139,12 +135,12 @@ def find_repetition(
 
 
 def _find_run(inner: Sequence[UOp], min_periods: int) -> tuple[int, int, int] | None:
-    """The beginning, the end and the period of the first repetition that is long enough."""
+    """The start, the end and the period of the first repetition that is long enough."""
     n = len(inner)
     text = _make_text(inner)
-    probe = min(_PROBE, n // 4)
-    for number in range(_N_PROBES):
-        begin = number * (n - probe) // _N_PROBES
+    probe = min(_PROBE_LENGTH, n // 4)
+    for index in range(_N_PROBES):
+        begin = index * (n - probe) // _N_PROBES
         pattern, repeated = text[begin : begin + probe], begin
         for _ in range(_N_SHIFTS):
             repeated = text.find(pattern, repeated + 1)
@@ -159,15 +155,15 @@ def _find_run(inner: Sequence[UOp], min_periods: int) -> tuple[int, int, int] | 
 
 
 def _make_text(inner: Sequence[UOp]) -> str:
-    """A character for each node, equal for those of one operation on equal constants and memory of
-    one size.
+    """A character for each node, equal for nodes with the same operation, constants, and sizes of
+    memory. Repetitions are then found by string search.
     """
     letters: dict[Hashable, int] = {}
     return "".join([chr(letters.setdefault(_describe(node), len(letters))) for node in inner])
 
 
 def _describe(node: UOp) -> Hashable:
-    # Marks of derivatives have numbers, and are left out of what is computed.
+    # Derivative marks carry unique ids, and are erased before compilation.
     arg = None if node.op in MARKS else node.arg
     return node.op, node.dtype, arg, tuple([None if s.src else _describe_leaf(s) for s in node.src])
 
@@ -178,16 +174,14 @@ def _describe_leaf(leaf: UOp) -> Hashable:
             _, size, device = leaf.arg
             return size, device, leaf.dtype
         case Op.NOOP:
-            # The number of an assignment.
+            # A write id, unique by definition.
             return None
         case _:
             return leaf
 
 
 def _extend(text: str, begin: int, period: int) -> tuple[int, int]:
-    """The longest interval around `begin` in which each character is equal to that one period
-    later.
-    """
+    """The longest interval around `begin` in which each character equals the one a period later."""
     left, right, end = begin, begin, len(text) - period
     while left and text[left - 1] == text[left - 1 + period]:
         left -= 1
@@ -197,7 +191,7 @@ def _extend(text: str, begin: int, period: int) -> tuple[int, int]:
 
 
 def _verify(inner: Sequence[UOp], left: int, right: int, period: int) -> tuple[int, int]:
-    """The longest interval in it in which operands, too, are one period later, or the same for all
+    """The longest subinterval in which operands, too, are one period apart, or the same in all
     periods.
     """
     index_of = {node: index for index, node in enumerate(inner)}
@@ -213,9 +207,9 @@ def _verify(inner: Sequence[UOp], left: int, right: int, period: int) -> tuple[i
     return best, best + longest
 
 
-def _list_stored(inner: Sequence[UOp]) -> set[UOp]:
-    """The nodes whose values may be stored: views, and what is computed from no memory, are
-    computed where they are read.
+def _list_materializable(inner: Sequence[UOp]) -> set[UOp]:
+    """The nodes whose values may be stored. Views, and values that read no memory, are recomputed
+    where they are read.
     """
     reading: set[UOp] = set()
     stored: set[UOp] = set()
@@ -228,15 +222,13 @@ def _list_stored(inner: Sequence[UOp]) -> set[UOp]:
 
 
 def _get_last_uses(inner: Sequence[UOp], stored: set[UOp], kept: Collection[UOp]) -> dict[UOp, int]:
-    """The index of the last node that reads each node, or reads it through nodes that are not
-    stored.
-    """
+    """The index of the last reader of each node, directly or through nodes that are not stored."""
     last_use = dict.fromkeys([*kept, inner[-1]], len(inner))
     for index in range(len(inner) - 1, -1, -1):
         node = inner[index]
         use = index if node in stored else last_use.setdefault(node, index)
-        # A state names the memory that it is in, but reads the state that it follows.
-        for operand in node.src[1:] if is_later_state(node) else node.src:
+        # A version names its memory as operand 0, but reads only the previous version.
+        for operand in node.src[1:] if is_pending_version(node) else node.src:
             if last_use.get(operand, -1) < use:
                 last_use[operand] = use
     return last_use
@@ -245,9 +237,7 @@ def _get_last_uses(inner: Sequence[UOp], stored: set[UOp], kept: Collection[UOp]
 def _order_positions(
     inner: Sequence[UOp], stored: set[UOp], last_use: dict[UOp, int], first: int, end: int
 ) -> Iterator[int]:
-    """The positions in an interval, those first where the values that are read later are
-    smallest.
-    """
+    """The positions in an interval, in increasing order of the bytes that cross the cut."""
     end = min(end, len(inner))
     change = [0] * (end + 1)
     for index, node in enumerate(inner[:end]):
@@ -273,7 +263,7 @@ def _get_size(node: UOp) -> int:
 def _iter_values(
     inner: Sequence[UOp], stored: set[UOp], last_use: dict[UOp, int], positions: Iterable[int]
 ) -> Iterator[tuple[UOp, ...]]:
-    """The values before each position that are read from there on, up to a position where the graph
+    """The values before each position that later nodes read, up to a position where the graph
     cannot be cut.
     """
     values: list[UOp] = []
@@ -281,25 +271,26 @@ def _iter_values(
     begin = 0
     for position in positions:
         for node in inner[begin:position]:
-            if is_later_state(node):
-                state = find_state(effect_of_state(node).target)
-                if state is None:
+            if is_pending_version(node):
+                version = find_version(write_of(node).target)
+                if version is None:
                     return
-                overwritten.append(state)
+                overwritten.append(version)
             if node in stored:
                 values.append(node)
         values = [node for node in values if last_use[node] >= position]
-        # What is read afterwards must not be an old state of memory that is written before.
-        if any(last_use.get(state, 0) >= position for state in overwritten) or not all(
-            map(_can_be_stored, values)
+        # Write-after-read hazard: nodes after the cut must not read a version overwritten before
+        # it.
+        if any(last_use.get(version, 0) >= position for version in overwritten) or not all(
+            map(_can_be_materialized, values)
         ):
             return
         begin = position
         yield tuple(values)
 
 
-def _can_be_stored(node: UOp) -> bool:
-    if not (node.op in _STORED or is_later_state(node)) or node.dtype is index_dtype:
+def _can_be_materialized(node: UOp) -> bool:
+    if not (node.op in _MATERIALIZED or is_pending_version(node)) or node.dtype is index_dtype:
         return False
     shape = node.find_shape()
     return shape is not None and all(isinstance(size, int) for size in shape)

@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from svod_ir.origins import Origin
 
 __all__ = [
-    "Place",
+    "KernelTarget",
     "Schedule",
     "ScheduleItem",
     "buffer_id",
     "effect_of",
-    "find_slot",
+    "find_param_slot",
     "is_disk",
-    "place_of",
+    "kernel_target_of",
 ]
 
 
@@ -33,21 +33,21 @@ class ScheduleItem:
     """One run of a kernel, a copy, a view or a custom function.
 
     Attributes:
-        kernel_id: which item of the PreSchedule it is; repeated where a loop was unrolled.
+        kernel_id: id of the PreSchedule's item; repeated if a loop was unrolled.
         kernel: the CALL.
         ast: its body.
-        buffers: of the CALL's arguments that are memory, in order; the first is written.
-        buffer_ids: the number of each buffer's node: positive for buffers of tensors, negative for
+        buffers: of the CALL's memory arguments, in order; the first is written.
+        buffer_ids: the id of each buffer's node: positive for buffers of tensors, negative for
             intermediates.
         fixedvars: values of the variables that the body reads.
-        loop_var_names: those that the schedule gave, which no caller may override.
-        dependencies: positions in the schedule of what must run before.
-        origins: the lines that built what it computes, where they were tracked.
-        alias_ids: the numbers of further memory that its arguments name, such as the other shards
-            of a stack.
-        body: of a loop, what is run in each iteration, on memory of its own numbering; None for
-            what runs once.
-        count: how many times a loop runs, at most.
+        loop_var_names: variables whose values the schedule sets, which no caller may override.
+        dependencies: positions in the schedule of the items that must run before.
+        origins: the source lines that it computes, if they were recorded.
+        alias_ids: ids of further memory that its arguments name, such as the other shards of a
+            stack.
+        body: of a loop, the schedule of an iteration, with buffer ids of its own; None for an item
+            that runs once.
+        count: maximum trip count of a loop.
     """
 
     kernel_id: int
@@ -66,15 +66,15 @@ class ScheduleItem:
 
 @dataclass(slots=True)
 class Schedule:
-    """Runs in dependency order.
+    """Items in dependency order.
 
     Attributes:
-        items: the runs.
+        items: the items.
         output_ids: the buffer id of each output, in order.
-        donated_ids: of inputs whose content nobody needs afterwards.
-        n_guarded: how many of the last outputs are for the guard of the plan.
-        kept: the inputs that are outputs as they are, by their id.
-        owners: the donated input that each output is in the memory of, by their ids.
+        donated_ids: of inputs that the schedule may overwrite.
+        n_guarded: the number of last outputs that are for the plan's guard.
+        kept: inputs that are themselves outputs, by id.
+        owners: for each output in the memory of a donated input, the id of that input.
     """
 
     items: list[ScheduleItem]
@@ -85,7 +85,7 @@ class Schedule:
     owners: Mapping[int, int] = field(default_factory=dict[int, int])
 
     def iter_kernels(self) -> Iterator[ScheduleItem]:
-        """The runs of compiled kernels, those in loops among them."""
+        """The runs of compiled kernels, including kernels in loops."""
         for item in self.items:
             if item.body is not None:
                 yield from item.body.iter_kernels()
@@ -94,12 +94,12 @@ class Schedule:
 
 
 def is_disk(device: str) -> bool:
-    """Whether a device holds data but runs nothing."""
+    """True if a device holds data but runs nothing."""
     return parse_device_name(device).kind == "DISK"
 
 
 def buffer_id(node: UOp) -> int:
-    """The number of a BUFFER; of a PARAM or DEFINE_LOCAL one that no BUFFER has."""
+    """The id of a BUFFER; of a PARAM or DEFINE_LOCAL, an id that no BUFFER has."""
     return (
         node.arg.id
         if node.op is Op.BUFFER
@@ -107,26 +107,28 @@ def buffer_id(node: UOp) -> int:
     )
 
 
-def find_slot(number: int) -> int | None:
-    """The slot of the PARAM with this number; None for that of a BUFFER."""
-    return _FIRST_PARAM - number if number <= _FIRST_PARAM else None
+def find_param_slot(id_: int) -> int | None:
+    """The slot of the PARAM with this id; None for the id of a BUFFER."""
+    return _FIRST_PARAM - id_ if id_ <= _FIRST_PARAM else None
 
 
 def effect_of(ast: UOp) -> UOp:
-    """What a body does, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION, or
-    the body itself.
+    """The effect of a body, under an END that repeats it: its COPY, BUFFER_VIEW or CUSTOM_FUNCTION,
+    or the body itself.
     """
     inner = ast.body if ast.op is Op.END and ast.src else ast
     return inner if inner.op in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION) else ast
 
 
-class Place(NamedTuple):
-    """A kernel on a device."""
+class KernelTarget(NamedTuple):
+    """A kernel and the device that runs it."""
 
     kernel: UOp
     device: str
 
 
-def place_of(item: ScheduleItem) -> Place:
-    """What an item runs where: on the device of its first buffer that is on no disk."""
-    return Place(item.ast, next((b.device for b in item.buffers if not is_disk(b.device)), "CPU"))
+def kernel_target_of(item: ScheduleItem) -> KernelTarget:
+    """The kernel of an item, on the device of its first buffer that is not on disk."""
+    return KernelTarget(
+        item.ast, next((b.device for b in item.buffers if not is_disk(b.device)), "CPU")
+    )

@@ -1,10 +1,10 @@
-"""Results with memory of their own, also where the passes found that several of them are one value.
+"""Separate memory for each result, even if the passes found several results to be one value.
 
     SINK(AFTER(BUFFER -1, CALL), AFTER(BUFFER -1, CALL))
     SINK(AFTER(BUFFER -1, CALL), AFTER(BUFFER -2, CALL(COPY, BUFFER -2, AFTER(BUFFER -1, CALL))))
 
-Every output of a plan is thus either memory that is written for it alone, or memory that was there
-before: what an assignment writes. What is written to one result later never shows in another."""
+Every output of a plan is then either memory that was allocated for it, or existing memory that an
+assignment writes. A later write to one result is never visible in another."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["separate_results"]
 
 
 def separate_results(graph: UOp, sink: UOp) -> UOp:
-    """The kernel graph of `sink` with memory of its own for each result that is a value, and no
+    """The kernel graph of `sink` with separate memory for each result that is a value, not an
     assignment.
     """
     repeated = _list_repeated(graph, sink)
@@ -26,28 +26,26 @@ def separate_results(graph: UOp, sink: UOp) -> UOp:
         (n.arg.id for n in graph.toposort(enter_calls=False) if n.op is Op.BUFFER), default=0
     )
     sources = list(graph.src)
-    for number, position in enumerate(repeated, 1):
-        sources[position] = _copy(sources[position], lowest - number)
+    for index, position in enumerate(repeated, 1):
+        sources[position] = _copy(sources[position], lowest - index)
     return graph.with_src(tuple(sources))
 
 
 def _list_repeated(graph: UOp, sink: UOp) -> list[int]:
-    """The positions of the values that are in memory of something else: of an earlier result, or of
-    an assignment.
-    """
-    found: list[int] = []
+    """The positions of values that share memory with an earlier result or an assignment."""
+    repeated: list[int] = []
     taken: set[UOp] = set()
-    for position, (source, wanted) in enumerate(zip(graph.src, sink.src, strict=True)):
+    for position, (source, result) in enumerate(zip(graph.src, sink.src, strict=True)):
         memory = get_memory(source)
-        if wanted.op is Op.CONTIGUOUS and (memory in taken or memory.op is not Op.BUFFER):
-            found.append(position)
+        if result.op is Op.CONTIGUOUS and (memory in taken or memory.op is not Op.BUFFER):
+            repeated.append(position)
         taken.add(memory)
-    return found
+    return repeated
 
 
-def _copy(source: UOp, number: int) -> UOp:
-    """What `source` holds in a new BUFFER."""
+def _copy(source: UOp, buffer_id: int) -> UOp:
+    """A copy of `source` in a new BUFFER."""
     dtype, (_, size, device) = source.dtype, get_memory(source).arg
-    copied = UOp(Op.BUFFER, dtype, (), BufferArg(number, size, device))
+    copied = UOp(Op.BUFFER, dtype, (), BufferArg(buffer_id, size, device))
     body = UOp(Op.COPY, dtype, (UOp(Op.PARAM, dtype, (), ParamArg(1, size)),), device)
     return copied.after(UOp(Op.CALL, void, (body, copied, source)))

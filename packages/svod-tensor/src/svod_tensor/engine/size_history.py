@@ -1,15 +1,14 @@
-"""Sizes that became variables: kernels of graphs that differ in sizes alone are compiled once for
-all of them.
+"""Symbolic sizes: kernels of graphs that differ only in sizes are compiled once for all of them.
 
-The first two sizes of a graph get kernels of their own, which know them. When a third one comes,
-all graphs of that outline take their kernels from one in which a variable stands for the size:
+The first two sizes of a graph get specialized kernels. When a third one comes, all graphs of that
+outline share the kernels of a graph with a variable for the size:
 
     x [700] + 1, x [900] + 1    two kernels
     x [800] + 1                 a kernel of x [n] + 1, 257 <= n <= 2048
     x [801] + 1                 the same kernel
 
-The bounds of a variable tell the compiler about how much there is to do; sizes far from each other
-get kernels of their own. Sizes that come again and again do so, too."""
+The bounds of a variable tell the compiler the amount of work, so sizes far apart get different
+kernels. Sizes that recur often get specialized kernels, too."""
 
 from __future__ import annotations
 
@@ -42,16 +41,16 @@ MAX_OUTLINES: Final = 1024
 SMALLEST_BOUND: Final = 256
 BOUND_STEP: Final = 8
 MAX_ELEMENTS: Final = 1 << 27
-"""Of the largest tensor in a graph. What is larger takes longer to compute than to compile."""
-
-MAX_SPARE_BYTES: Final = 1 << 26
-"""Of what a plan stores besides its results, for which it has the memory that the largest sizes
-take.
+"""Maximum number of elements of a tensor in a graph. Larger tensors take longer to compute than to
+compile.
 """
 
+MAX_SPARE_BYTES: Final = 1 << 26
+"""Maximum bytes of a plan's intermediates, whose memory has room for the largest sizes."""
+
 MAX_USES: Final = 32
-"""How often sizes may come back, with few others between, before a kernel that knows them is
-compiled.
+"""Number of calls with recurring sizes, with few others in between, after which a specialized
+kernel is compiled.
 """
 
 _MAX_COUNTED: Final = 16
@@ -61,12 +60,12 @@ _MAX_JOBS: Final = 64
 
 
 class ResizedJob(NamedTuple):
-    """A job with variables in the place of sizes, of which another one is a case.
+    """A job with symbolic sizes that covers another job.
 
     Attributes:
-        job: the job, on memory that has room for the largest sizes, and is never allocated.
-        values: what the variables are in that case.
-        output_sizes: how many elements its outputs have.
+        job: the job, on memory for the largest sizes, which is never allocated.
+        values: of the variables for the covered job.
+        output_sizes: the number of elements of its outputs.
     """
 
     job: Job
@@ -75,7 +74,7 @@ class ResizedJob(NamedTuple):
 
 
 class SizeHistory:
-    """The numbers that the graphs of one outline came with, and what was made of them."""
+    """Sizes that graphs of one outline came with, and the patterns and jobs derived from them."""
 
     def __init__(self) -> None:
         self._lock = make_lock()
@@ -85,49 +84,49 @@ class SizeHistory:
         self._uses: dict[Numbers, int] = {}
 
     def find(self, job: Job, numbers: Numbers) -> tuple[Job, Mapping[str, int]] | None:
-        """The job with variables that stands for `job`, and their values there.
+        """The job with symbolic sizes that covers `job`, and the values of its variables.
 
-        None if these sizes are among the first ones, have no pattern, or come often enough for
-        kernels of their own."""
+        None if these sizes are among the first, have no pattern, or recur often enough for
+        specialized kernels."""
         with self._lock:
-            if self._count_use(numbers) > MAX_USES:
+            if self._count_call(numbers) > MAX_USES:
                 return None
-            for place, values in self._iter_fitting(numbers):
-                bounds = tuple(map(_get_bounds, values))
-                key = place, bounds
+            for index, values in self._iter_matching(numbers):
+                bounds = tuple(map(_choose_bounds, values))
+                key = index, bounds
                 if key not in self._jobs and len(self._jobs) < _MAX_JOBS:
-                    self._jobs[key] = _make_job(job, self._patterns[place], bounds)
-                made = self._jobs.get(key)
-                if made is not None:
-                    return made, {_name(number): value for number, value in enumerate(values)}
+                    self._jobs[key] = _make_job(job, self._patterns[index], bounds)
+                resized = self._jobs.get(key)
+                if resized is not None:
+                    return resized, {
+                        _name(variable): value for variable, value in enumerate(values)
+                    }
         return None
 
-    def _count_use(self, numbers: Numbers) -> int:
-        """How often these numbers came, as far as that is remembered: of those that came last."""
+    def _count_call(self, numbers: Numbers) -> int:
+        """The number of recent calls with these sizes; only the most recent sizes are remembered."""
         count = self._uses[numbers] = self._uses.pop(numbers, 0) + 1
         if len(self._uses) > _MAX_COUNTED:
             del self._uses[next(iter(self._uses))]
         return count
 
-    def _iter_fitting(self, numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
-        """The patterns that these numbers fit, those that were found before first, and the values
-        of their variables.
-        """
+    def _iter_matching(self, numbers: Numbers) -> Iterator[tuple[int, Numbers]]:
+        """The patterns that these sizes match, oldest first, with the values of their variables."""
         n_known = len(self._patterns)
-        for place, pattern in enumerate(self._patterns):
+        for index, pattern in enumerate(self._patterns):
             values = pattern.find_values(numbers)
             if values is not None:
-                yield place, values
+                yield index, values
         if n_known == _MAX_PATTERNS or numbers in self._samples:
             return
         pairs = combinations(reversed(self._samples), 2)
-        found = next(
+        pattern_ = next(
             (p for pair in pairs if (p := find_pattern([numbers, *pair])) is not None), None
         )
         self._samples.append(numbers)
-        if found is not None and found not in self._patterns:
-            self._patterns.append(found)
-            values = found.find_values(numbers)
+        if pattern_ is not None and pattern_ not in self._patterns:
+            self._patterns.append(pattern_)
+            values = pattern_.find_values(numbers)
             assert values is not None
             yield n_known, values
 
@@ -136,40 +135,39 @@ OUTLINES: Final = BoundedCache[OutlineKey, SizeHistory](lambda: MAX_OUTLINES)
 
 
 def find_resized(job: Job, config: PrepareConfig) -> ResizedJob | None:
-    """The job with sizes as variables that stands for this one; None where its kernels are to know
-    the sizes.
-    """
-    if not _may_vary(job, config) or choose_device(job.graph.devices[0], config).target.has_local:
-        # A grid wants its sums split over work-items, evenly.
+    """The job with symbolic sizes that covers this one; None if its kernels should be specialized."""
+    if (
+        not _supports_symbolic_sizes(job, config)
+        or choose_device(job.graph.devices[0], config).target.has_local
+    ):
+        # GPU kernels split reductions evenly over work-items, which needs known sizes.
         return None
     outline = find_outline(job.graph.sink)
     if outline is None:
         return None
     history = OUTLINES.get((outline.key, job.graph.devices), SizeHistory)
-    found = history.find(job, outline.numbers)
-    if found is None:
+    resized = history.find(job, outline.sizes)
+    if resized is None:
         return None
     sizes = tuple([max_size(product(output.shape)) for output in job.graph.sink.src])
-    return ResizedJob(*found, sizes)
+    return ResizedJob(*resized, sizes)
 
 
-def _get_bounds(value: int) -> tuple[int, int]:
-    """The bounds of the variable that stands for a size."""
+def _choose_bounds(value: int) -> tuple[int, int]:
+    """The bounds of the variable for a size."""
     low, high = 2, SMALLEST_BOUND
     while high < value:
         low, high = high + 1, high * BOUND_STEP
     return low, high
 
 
-def _may_vary(job: Job, config: PrepareConfig) -> bool:
-    """Whether a job is of the kind that compilation with variables makes no difference to but the
-    rounding of sums.
-    """
+def _supports_symbolic_sizes(job: Job, config: PrepareConfig) -> bool:
+    """True if symbolic sizes would change nothing about a job except the rounding of sums."""
     graph = job.graph
     return (
         config.vary_sizes
         and config.passes is None
-        # What a search or the caller chooses is for one size.
+        # Opts that a search or the caller chooses are for one size.
         and not (config.is_searched or config.fixed_opts)
         and config.check_floats == "off"
         and job.guard is None
@@ -180,15 +178,15 @@ def _may_vary(job: Job, config: PrepareConfig) -> bool:
     )
 
 
-def _name(number: int) -> str:
-    return f"size{number}"
+def _name(index: int) -> str:
+    return f"size{index}"
 
 
 def _make_job(job: Job, pattern: SizePattern, bounds: Sequence[tuple[int, int]]) -> Job | None:
-    """`job` with variables; None where the sizes do not fit together for all their values."""
-    variables = [UOp.variable(_name(number), *ends) for number, ends in enumerate(bounds)]
+    """`job` with symbolic sizes; None if its shapes are inconsistent for some of their values."""
+    variables = [UOp.variable(_name(size), *ends) for size, ends in enumerate(bounds)]
     numbers = pattern.express(variables)
-    if any(bounds_of_size(number)[0] < 1 for number in numbers):
+    if any(bounds_of_size(size)[0] < 1 for size in numbers):
         return None
     sink = resize(job.graph.sink, numbers)
     if sink is None or not all(_is_small(node) for node in sink.toposort()):

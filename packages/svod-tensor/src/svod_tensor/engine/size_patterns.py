@@ -1,12 +1,11 @@
-"""How the numbers of graphs of one outline depend on each other: which are the same in all, and
-which follow from a few.
+"""Patterns of sizes: dependencies among the sizes of graphs of one outline.
 
     448, 7, 64
     704, 11, 64    ->   64*n, n, 64
     128, 2, 64
 
-A pattern is found from three graphs. It says nothing that is not checked: for another graph,
-`find_values` gives the values of the variables only if they give every number of that graph."""
+A pattern is inferred from three graphs and verified for every other one: `find_values` returns
+values of the variables only if they reproduce every size of that graph."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ MAX_VARIABLES: Final = 3
 Numbers = tuple[int, ...]
 
 
-class _Number(NamedTuple):
+class _SizeExpression(NamedTuple):
     """`factor` times the product of the variables at `variables`, plus `offset`."""
 
     factor: int
@@ -44,66 +43,66 @@ class _Number(NamedTuple):
 
 
 class SizePattern(NamedTuple):
-    """The numbers of an outline, in order, each as an expression of variables.
+    """The sizes of an outline, in order, each as an expression of variables.
 
     Attributes:
         numbers: the expressions.
-        places: for each variable, the first number that is just that.
+        positions: for each variable, the position of the first size that equals it.
     """
 
-    numbers: tuple[_Number, ...]
-    places: tuple[int, ...]
+    numbers: tuple[_SizeExpression, ...]
+    positions: tuple[int, ...]
 
     def find_values(self, numbers: Numbers) -> Numbers | None:
-        """The values of the variables that give these numbers, or None."""
-        values = tuple([numbers[place] for place in self.places])
-        for number, given in zip(self.numbers, numbers, strict=True):
-            if number.compute(values) != given:
+        """The values of the variables that reproduce these sizes, or None."""
+        values = tuple([numbers[position] for position in self.positions])
+        for expression, size in zip(self.numbers, numbers, strict=True):
+            if expression.compute(values) != size:
                 return None
         return values
 
     def express(self, variables: Sequence[UOp]) -> list[SInt]:
-        """The numbers with these variables in their places; what follows from none is an int."""
+        """The sizes in terms of these variables; constant sizes are ints."""
         return [
-            number.express(variables) if number.variables else number.offset
-            for number in self.numbers
+            expression.express(variables) if expression.variables else expression.offset
+            for expression in self.numbers
         ]
 
 
 def find_pattern(samples: Sequence[Numbers]) -> SizePattern | None:
-    """The pattern of three graphs in which each variable has three values; None if they have no
+    """The pattern of three graphs in which each variable has three values; None if there is no
     simple one.
     """
     columns = list(zip(*samples, strict=True))
-    known: dict[Numbers, _Number] = {}
+    known: dict[Numbers, _SizeExpression] = {}
     variables: list[Numbers] = []
     for column in sorted({c for c in columns if len(set(c)) > 1}):
         if len(set(column)) < len(samples):
             return None
-        found = _find_number(column, variables)
-        if found is None:
-            found = _Number(1, (len(variables),))
+        expression = _find_number(column, variables)
+        if expression is None:
+            expression = _SizeExpression(1, (len(variables),))
             variables.append(column)
-        known[column] = found
+        known[column] = expression
     if not 0 < len(variables) <= MAX_VARIABLES:
         return None
-    numbers = tuple([known.get(column) or _Number(0, (), column[0]) for column in columns])
+    numbers = tuple([known.get(column) or _SizeExpression(0, (), column[0]) for column in columns])
     return SizePattern(numbers, tuple([columns.index(column) for column in variables]))
 
 
-def _find_number(column: Numbers, variables: Sequence[Numbers]) -> _Number | None:
-    """`column` as a multiple of one variable with an offset, or of the product of two."""
+def _find_number(column: Numbers, variables: Sequence[Numbers]) -> _SizeExpression | None:
+    """`column` as a multiple of one variable plus an offset, or as a multiple of a product of two."""
     choices: Iterable[tuple[int, ...]] = [
         *((v,) for v in range(len(variables))),
         *combinations_with_replacement(range(len(variables)), 2),
     ]
     for chosen in choices:
         products = [math.prod([variables[v][i] for v in chosen]) for i in range(len(column))]
-        factor, rest = divmod(column[1] - column[0], products[1] - products[0] or 1)
+        factor, remainder = divmod(column[1] - column[0], products[1] - products[0] or 1)
         offset = column[0] - factor * products[0]
-        is_simple = not rest and factor > 0 and (not offset or len(chosen) == 1)
+        is_simple = not remainder and factor > 0 and (not offset or len(chosen) == 1)
         if is_simple and all(
             factor * p + offset == c for p, c in zip(products, column, strict=True)
         ):
-            return _Number(factor, chosen, offset)
+            return _SizeExpression(factor, chosen, offset)
     return None

@@ -1,8 +1,6 @@
-"""The disk behind the schedule cache: graphs that an earlier process cut into kernels need no
-passes here.
+"""Disk cache of kernel graphs: a graph that an earlier process lowered to kernels needs no passes.
 
-A kernel graph is kept in its text form, which reads back to the identical nodes.
-"""
+A kernel graph is stored in its text form, which parses back to the identical nodes."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ __all__ = ["find_stored_graph", "store_graph"]
 def find_stored_graph(
     graph: TensorGraph, context: Context, config: PrepareConfig
 ) -> KernelGraph | None:
-    """The kernels of an equal graph that an earlier process stored; None too where someone wants to
+    """The kernels of an equal graph that an earlier process stored; None also if an observer must
     see the passes run.
     """
     if not _is_kept(graph, context, config):
@@ -37,7 +35,7 @@ def find_stored_graph(
     try:
         return KernelGraph(parse_graph(data.decode()))
     except ValueError:
-        # Whole, and yet no graph: some other program wrote it.
+        # The entry is intact but is not a graph: another program wrote it.
         store.reject(key)
         return None
 
@@ -45,30 +43,29 @@ def find_stored_graph(
 def store_graph(
     graph: TensorGraph, context: Context, config: PrepareConfig, kernels: KernelGraph
 ) -> None:
-    """Keep the kernels of a graph for later processes."""
+    """Store the kernels of a graph for later processes."""
     if _is_kept(graph, context, config):
         get_disk_store("graphs").put(_make_key(graph, context), print_graph(kernels).encode())
 
 
 def _is_kept(graph: TensorGraph, context: Context, config: PrepareConfig) -> bool:
-    """Whether the kernels of a graph are the same in every process, and nobody asked to see them
-    made.
+    """True if the kernels of a graph are the same in every process, and no observer must see the
+    passes run.
     """
     return (
         get_kernel_store().store.max_bytes > 0
         and not (config.disable_schedule_cache or context.options.needs_passes or is_observed())
-        # Passes of one's own are code that has no name, and lines are told to nodes while they are
-        # rewritten.
+        # Custom passes have no key, and source lines are attached to nodes by the rewrites.
         and config.passes is None
         and not graph.lines
     )
 
 
 def _make_key(graph: TensorGraph, context: Context) -> str:
-    """All that the passes over a graph may look at."""
+    """Key of everything that passes over a graph may depend on."""
     targets = [
-        part
+        text
         for device in graph.devices
-        for part in (device, describe_target(context.target_of(device)))
+        for text in (device, describe_target(context.target_of(device)))
     ]
     return make_key(graph.sink.content_hash, *targets, fingerprint_code())

@@ -1,6 +1,4 @@
-"""The disk behind the kernel cache: kernels that an earlier process prepared need no passes
-here.
-"""
+"""Disk cache of kernels: a kernel that an earlier process compiled needs no passes."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ __all__ = ["find_stored_kernel", "reject_stored_kernel", "store_kernel"]
 
 
 def find_stored_kernel(key: KernelKey, device: Device, options: IROptions) -> StoredKernel | None:
-    """The kernel that an earlier process stored under `key`; None too where someone wants to see
-    the passes run.
+    """The kernel that an earlier process stored under `key`; None also if an observer must see the
+    passes run.
     """
     if options.needs_passes:
         return None
@@ -32,12 +30,12 @@ def reject_stored_kernel(key: KernelKey, device: Device) -> None:
 
 
 def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: CompiledSpec) -> None:
-    """Keep a compiled kernel for later processes."""
+    """Store a compiled kernel for later processes."""
     get_kernel_store().add(_make_parts(key, device), spec, compiled)
 
 
 def _make_parts(key: KernelKey, device: Device) -> tuple[str, ...]:
-    """All that the kernel depends on: a plugin's renderer is code of the compiler too."""
+    """Everything that a kernel depends on. A plugin's renderer counts as code of the compiler."""
     renderer_package = type(device.renderer).__module__.partition(".")[0]
     return (
         key.ast_hash,

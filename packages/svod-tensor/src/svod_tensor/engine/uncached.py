@@ -1,4 +1,4 @@
-"""Schedules and plans without the caches of `compute.py`, for tests and benchmarks that look at
+"""Schedules and plans without the caches of `compute.py`, for tests and benchmarks that inspect
 them.
 """
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from svod_tensor.engine.build import build_sink
 from svod_tensor.engine.compute import make_kernels, make_pre_schedule
-from svod_tensor.engine.donated_memory import place_outputs
+from svod_tensor.engine.donated_memory import reuse_donated_memory
 from svod_tensor.engine.instantiate import instantiate
 from svod_tensor.engine.job import Inputs, Job
 from svod_tensor.engine.memory_nodes import get_buffer
@@ -31,15 +31,13 @@ def make_schedule(sink: UOp, config: PrepareConfig) -> Schedule:
 
 
 def plan_schedule(schedule: Schedule, config: PrepareConfig) -> ExecutionPlan:
-    """Plan that runs `schedule` on its own buffers: those of tensors, and those that have memory
-    already.
-    """
+    """Plan that runs `schedule` on its own buffers, which are tensors' or already allocated."""
     owned = {
         n: b for item in schedule.items for n, b in zip(item.buffer_ids, item.buffers, strict=True)
     }
-    inputs = [buffer for number, buffer in owned.items() if number > 0 or buffer.is_allocated]
+    inputs = [buffer for buffer_id, buffer in owned.items() if buffer_id > 0 or buffer.is_allocated]
     origins = {item.kernel_id: item.origins for item in schedule.items}
-    placed = place_outputs(schedule)
+    placed = reuse_donated_memory(schedule)
     builder = prepare(placed, make_kernels(placed, config))
     return builder.build_template(inputs, planner=config.memory_planner).bind(
         inputs, origins=origins

@@ -122,5 +122,5 @@ def _count(operation: str, n: int, size: int, device: str | None) -> Tensor:
 def _scale(operation: str, places: Tensor, n: int, d: float, dtype: DTypeLike | None) -> Tensor:
     kind = default_float() if dtype is None else to_dtype(dtype)
     if not kind.is_float:
-        raise OperandError(operation=operation, found=kind, expected="a dtype of floats")
+        raise OperandError(operation=operation, found=kind, expected="a float dtype")
     return places.cast("float64").mul(1.0 / (n * d)).cast(kind)

@@ -11,8 +11,8 @@ from typing import Final, TypeVar, cast
 from svod_ir import Op, UOp
 from svod_ir.derivatives import RECOMPUTED, list_sources, make_gradients, make_traced, sort_nodes
 from svod_tensor._trees import flatten
-from svod_tensor.cells.derivatives import take_derivatives
-from svod_tensor.engine import states
+from svod_tensor.cells.derivatives import differentiating
+from svod_tensor.engine import versions
 from svod_tensor.gradients.arguments import check_unassigned
 from svod_tensor.loops.tracing import list_known
 from svod_tensor.tensor import Tensor
@@ -57,7 +57,7 @@ def checkpoint(f: F) -> F:
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
         given = structure.unflatten([tensors.get(n, leaf) for n, leaf in enumerate(leaves)])
         new_args, new_kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", given)
-        with take_derivatives():
+        with differentiating():
             result = f(*new_args, **new_kwargs)
         check_unassigned(
             "checkpoint", tensors.values(), traced.values(), [structure.paths[n] for n in tensors]
@@ -92,8 +92,8 @@ def _list_operands(values: Sequence[UOp], known: Collection[UOp]) -> Sequence[UO
         is_memory = (
             node.op in _MEMORY
             or node.op is Op.TRACED
-            or states.is_later_state(node)
-            or states.is_memory(node)
+            or versions.is_pending_version(node)
+            or versions.is_memory(node)
         )
         return is_memory or (node in known and node.placement is not None)
 

@@ -16,7 +16,7 @@ from svod_ir.derivatives import (
     sort_nodes,
 )
 from svod_tensor._trees import Structure, flatten
-from svod_tensor.cells.derivatives import take_derivatives
+from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.errors import DerivativeError
 from svod_tensor.gradients.arguments import check_unassigned
 from svod_tensor.loops.tracing import Trace, start_trace
@@ -63,7 +63,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
         }
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
         given = structure.unflatten([tensors.get(n, leaf) for n, leaf in enumerate(leaves)])
-        with take_derivatives():
+        with differentiating():
             value, backward = _split(f(*cast("tuple[object, ...]", given), **kwargs))
         check_unassigned(
             "custom_gradient",

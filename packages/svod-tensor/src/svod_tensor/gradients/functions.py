@@ -9,8 +9,8 @@ from typing import Any, cast
 from svod_ir import UOp
 from svod_ir.derivatives import make_cotangents, make_tangents
 from svod_tensor._trees import Structure, flatten
-from svod_tensor.cells.derivatives import take_derivatives
-from svod_tensor.cells.kept import KeptGraph
+from svod_tensor.cells.derivatives import differentiating
+from svod_tensor.cells.snapshots import GraphSnapshot
 from svod_tensor.errors import DerivativeError
 from svod_tensor.gradients.arguments import (
     BY_PARAMETERS,
@@ -94,7 +94,7 @@ def _value_and_grad(
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         traced = trace_arguments(operation, args, argnums)
-        with take_derivatives():
+        with differentiating():
             result = f(*traced.args, **kwargs)
             value = _take_value(operation, f, result, has_aux)
             traced.check_kept(operation)
@@ -146,8 +146,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
 
     Args:
         f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
-            anything else.
-        primals: the arguments, all of floats.
+            anything else. primals: the arguments, all of floats.
         has_aux: whether the result has what `f` gave besides as its third part.
 
     Returns:
@@ -158,7 +157,7 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         DerivativeError: if something is no float; the function of cotangents, too, if these do not
             fit the result.
         NotDifferentiableError (from that function): if the result depends on an argument through
-        what has no derivative.
+            what has no derivative.
 
     Example:
         >>> from svod_tensor import Tensor, vjp
@@ -168,13 +167,13 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
     """
     check_argnums("vjp", f, 0)
     traced = trace_arguments("vjp", primals, tuple(range(len(primals))))
-    with take_derivatives():
+    with differentiating():
         result = f(*traced.args)
         traced.check_kept("vjp")
     value, *aux = split_aux("vjp", result, has_aux)
     outputs, structure = read_tensors("vjp", value, "result")
     # Until the cotangents are known, results may be computed, and arguments written.
-    kept = KeptGraph([*(t.uop for t in outputs), *traced.nodes])
+    kept = GraphSnapshot([*(t.uop for t in outputs), *traced.nodes])
 
     def pull(cotangent: Any) -> Any:
         given = _read_like("vjp", cotangent, outputs, structure)
@@ -224,7 +223,7 @@ def jvp(
     check_argnums("jvp", f, 0)
     traced = trace_arguments("jvp", primals, tuple(range(len(primals))))
     given = _read_like("jvp", tuple(tangents), traced.tensors, traced.structure)
-    with take_derivatives():
+    with differentiating():
         result = f(*traced.args)
         traced.check_kept("jvp")
         value, *aux = split_aux("jvp", result, has_aux)

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from svod_ir import UOp
 from svod_ir.derivatives import make_cotangents, make_tangents
 from svod_tensor._trees import Structure
-from svod_tensor.cells.derivatives import take_derivatives
+from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.errors import DerivativeError
 from svod_tensor.gradients.arguments import (
     Argnums,
@@ -71,7 +71,7 @@ def jacobian(
     @functools.wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         traced = trace_arguments("jacobian", args, argnums)
-        with take_derivatives():
+        with differentiating():
             result = f(*traced.args, **kwargs)
             traced.check_kept("jacobian")
             value, *aux = split_aux("jacobian", result, has_aux)

@@ -10,7 +10,7 @@ from svod_ir import Sharding, UOp
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import Shape, concrete_shape
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.host_functions.libraries import FUNCTIONS
 from svod_tensor.host_functions.outputs import list_outputs
 
@@ -35,7 +35,7 @@ def call_host(
     numbers = [sum(1 << n for n, dtype in enumerate(dtypes) if dtype.is_complex), *numbers]
     if all(_is_empty(shape) for shape, _ in outputs):
         found = [first.zeros(*shape, dtype=dtype).uop for shape, dtype in outputs]
-        return tuple(first.from_uop(bring_to(node, first.uop)) for node in found)
+        return tuple(first.from_uop(move_like(node, first.uop)) for node in found)
     if any(_is_empty(x.shape) for x in inputs):
         return _call_now(kind, inputs, outputs, numbers)
     whole = [x if x.sharding is None else x.to(x.sharding.devices[0]) for x in inputs]
@@ -45,7 +45,7 @@ def call_host(
         kind, specs, read, [UOp.const(bool_ if isinstance(n, bool) else int64, n) for n in numbers]
     )
     spread = next((x.uop for x in inputs if isinstance(x.uop.placement, Sharding)), None)
-    nodes = [n if spread is None else bring_to(n, spread) for n in list_outputs(node)]
+    nodes = [n if spread is None else move_like(n, spread) for n in list_outputs(node)]
     made = [first.from_uop(n) for n in nodes]
     return tuple(
         x.as_complex() if dtype.is_complex else x
@@ -83,4 +83,4 @@ def _call_now(
         x.as_complex() if dtype.is_complex else x
         for x, (_, dtype) in zip(made, outputs, strict=True)
     ]
-    return tuple(first.from_uop(bring_to(x.uop, first.uop)) for x in results)
+    return tuple(first.from_uop(move_like(x.uop, first.uop)) for x in results)

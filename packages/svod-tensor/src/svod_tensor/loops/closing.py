@@ -26,7 +26,7 @@ from svod_ir.loops import (
 from svod_ir.ops import ELEMENTWISE, MOVEMENT
 from svod_ir.origins import make_images
 from svod_tensor._data import copy_to_device
-from svod_tensor.engine import states
+from svod_tensor.engine import versions
 from svod_tensor.options import DEFAULT_DEVICE
 
 __all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
@@ -183,7 +183,7 @@ def _list_borders(body: Open, inside: set[UOp]) -> list[UOp]:
     for node in UOp.sink(*body.roots).toposort()[:-1]:
         if node in inside:
             # The number of an assignment is no value.
-            operands = node.src[:2] if states.is_later_state(node) else node.src
+            operands = node.src[:2] if versions.is_pending_version(node) else node.src
             borders.update((operand, None) for operand in operands if operand not in inside)
     borders.update((root, None) for root in body.roots if root not in inside)
     return list(borders)
@@ -226,7 +226,12 @@ def _collect(
             stack.extend(reversed(node.src))
         elif node not in shards and node.find_shape() is not None and 0 in node.shape:
             continue
-        elif known is None or node in known or node.op in _MEMORY or states.is_later_state(node):
+        elif (
+            known is None
+            or node in known
+            or node.op in _MEMORY
+            or versions.is_pending_version(node)
+        ):
             constants[node] = None
         else:
             stack.extend(reversed(node.src))
@@ -266,7 +271,7 @@ def _rebuild(
             and 0 in node.shape
         ):
             done[node] = make_empty(node.dtype, node.shape)
-        elif states.is_later_state(node):
+        elif versions.is_pending_version(node):
             # Equal bodies are one: the number of an assignment is left out.
             done[node] = UOp(
                 node.op, node.dtype, (done[node.source], done[node.dependency]), node.arg

@@ -15,8 +15,8 @@ from svod_ir import DeviceMismatchError, Op, Sharding, SInt, UOp, make_empty, ma
 from svod_ir.loops import choose_counter, make_counter, make_loop, replace_variable
 from svod_ir.sizes import product
 from svod_tensor._counters import name_traced_counter
-from svod_tensor._draws import find_n_draws
-from svod_tensor._generator import default_generator, draw_ahead
+from svod_tensor._generator import default_generator, sample_ahead
+from svod_tensor._random_keys import count_samplings
 from svod_tensor.cells import registry
 from svod_tensor.cells.writing import write
 from svod_tensor.engine.bindings import find_size
@@ -385,7 +385,7 @@ def _count_up(
             continue
         dtype, shape = entry.operand.dtype, entry.operand.shape
         cell = None if entry.mask is None else drawn.get(id(entry.mask.cell))
-        n_draws = None if cell is None else find_n_draws(step)
+        n_draws = None if cell is None else count_samplings(step)
         start = entry.operand
         capture = registry.find_capture()
         # Outside of captured functions a variable has its value.
@@ -395,9 +395,9 @@ def _count_up(
         if cell is not None and n_draws is not None and n_iterations is not None:
             if capture is None:
                 # The generator goes on at once: what it draws next does not wait for the loop.
-                start, entry.is_done = draw_ahead(cell, n_draws * max(n_iterations, 0)), True
+                start, entry.is_done = sample_ahead(cell, n_draws * max(n_iterations, 0)), True
             else:
-                capture.record_draw(cell)
+                capture.record_sampling(cell)
         entry.result = start + step * _to_number(count, dtype)
         found[entry.placeholder.memories[0]] = make_reshape(
             start + step * counter.cast(dtype), (product(shape),)

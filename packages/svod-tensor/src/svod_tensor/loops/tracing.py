@@ -22,7 +22,7 @@ from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
 from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import Path
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import TraceError
 from svod_tensor.loops.closing import reads
 from svod_tensor.options import DEFAULT_DEVICE
@@ -63,7 +63,7 @@ class Mask(NamedTuple):
     cell: Cell
     node: UOp
     is_owner: bool
-    is_patched: bool
+    is_partly_written: bool
     placeholder: Placeholder
 
 
@@ -115,22 +115,22 @@ class Trace(Capture):
         self.drawn: dict[int, Cell] = {}
         self._carried: dict[int, tuple[UOp, ...]] = {}
 
-    def prepare_write(self, cell: Cell) -> None:
-        if self.is_known(cell) and id(cell) not in self.masks:
+    def before_write(self, cell: Cell) -> None:
+        if self.existed_before(cell) and id(cell) not in self.masks:
             self.mask(cell)
             self.has_missed = True
 
-    def find_right(self, cell: Cell, path: Path) -> bool | None:
+    def find_permission(self, cell: Cell, path: Path) -> bool | None:
         # What is replaced as a whole is another value; memory that the body makes is made anew by
         # each iteration.
         memories = self._carried.get(id(cell))
         return (
             bool(path and memories)
-            and states.is_memory(cell.node)
-            and tuple(states.iter_memories(cell.node)) == memories
+            and versions.is_memory(cell.node)
+            and tuple(versions.iter_memories(cell.node)) == memories
         )
 
-    def record_draw(self, state: Cell) -> None:
+    def record_sampling(self, state: Cell) -> None:
         self.drawn[id(state)] = state
 
     def make_error(self, action: str) -> UserError:
@@ -149,7 +149,7 @@ class Trace(Capture):
         `registry.lock`.
         """
         placeholder = make_placeholder(cell.node, device=DEFAULT_DEVICE)
-        self.masks[id(cell)] = Mask(cell, cell.node, cell.owns, cell.is_patched, placeholder)
+        self.masks[id(cell)] = Mask(cell, cell.node, cell.owns, cell.is_partly_written, placeholder)
         cell.owns = False
         cell.set_node(placeholder.node)
         self.let_carry(cell, placeholder)
@@ -164,7 +164,7 @@ class Trace(Capture):
     def restore(self) -> None:
         """Let what the body wrote to be as it was; the caller holds `registry.lock`."""
         for mask in self.masks.values():
-            mask.cell.owns, mask.cell.is_patched = mask.is_owner, mask.is_patched
+            mask.cell.owns, mask.cell.is_partly_written = mask.is_owner, mask.is_partly_written
             mask.cell.set_node(mask.node)
         if self.masks and threading.active_count() > 1:
             # Another thread may have read one meanwhile.
@@ -184,7 +184,7 @@ class Trace(Capture):
             [t.content for t in kept], lambda node: reads(node, sources, counters)
         )
         if leaked is None:
-            self.forget(lambda node: reads(node, sources, counters))
+            self.drop_dependents(lambda node: reads(node, sources, counters))
             return
         raise TraceError(
             operation=self.operation,
@@ -203,7 +203,7 @@ def list_known() -> set[UOp]:
         cells = [cell.node for cell in registry.iter_pending_cells()]
         capture = registry.find_capture()
         while capture is not None:
-            cells += [one.node for one in capture.iter_made()]
+            cells += [one.node for one in capture.iter_created()]
             capture = capture.outer
     for node in cells:
         found.add(node.strip(MOVEMENT))

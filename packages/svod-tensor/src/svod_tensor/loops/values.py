@@ -10,7 +10,7 @@ from svod_dtype import DType
 from svod_ir import Sharding, SInt, UOp, format_shape
 from svod_ir.sizes import normalize_size, unbind
 from svod_tensor._data import copy_to_device
-from svod_tensor._shards import join_parts, spread
+from svod_tensor._shards import join_shards, spread
 from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import LoopArgumentError
@@ -118,7 +118,7 @@ def place(node: UOp, placement: str | Sharding | None) -> UOp:
         return node
     if isinstance(placement, str):
         return copy_to_device(node, placement)
-    return join_parts(spread(node, placement), placement.axis)
+    return join_shards(spread(node, placement), placement.axis)
 
 
 def unbind_shape(node: UOp) -> tuple[SInt, ...]:

@@ -1,3 +1,1 @@
-"""Tuning: candidates of a search are compiled, timed and checked here, and what was found is kept
-on disk.
-"""
+"""Tuning: compiles, times and verifies the candidates of a search, and stores the results on disk."""

@@ -1,7 +1,6 @@
-"""Where compiled candidates run: a device, buffers with content, programs by key.
+"""Bench: runs compiled candidates on a device, with filled buffers and programs by key.
 
-It is used in a process of its own, or in this one for devices that no other process can load.
-"""
+It is used in a child process, or in this process for devices that no other process can load."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from svod_device import (
     TimedProgram,
     get_device,
 )
-from svod_tensor.tuning.contents import Content, make_array
+from svod_tensor.tuning.buffer_data import BufferData, make_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,25 +32,25 @@ if TYPE_CHECKING:
 __all__ = ["Bench", "describe_difference", "fit_grid", "make_bench", "middle_values"]
 
 MAX_GROUPS: Final = 65536
-"""A larger grid of workgroups is timed in part."""
+"""Maximum number of workgroups that are timed; a larger grid is timed in part."""
 
 
 def make_bench(
-    device: str, backend: str | None, contents: Sequence[Content], tolerance: float
+    device: str, backend: str | None, buffer_data: Sequence[BufferData], tolerance: float
 ) -> Bench:
-    """A bench with fresh buffers on a device of this process."""
-    return Bench(get_device(device).with_backend(backend), contents, tolerance)
+    """A bench with new buffers on a device of this process."""
+    return Bench(get_device(device).with_backend(backend), buffer_data, tolerance)
 
 
 def middle_values(spec: ProgramSpec) -> dict[str, int]:
-    """The variables of a launch, in its order, in the middle of their bounds."""
+    """The variables of a launch, in order, at the midpoint of their bounds."""
     middle = {v.name: (v.min + v.max) // 2 for v in spec.variables}
     return {name: middle[name] for name in spec.var_names}
 
 
 def fit_grid(dims: LaunchDims) -> tuple[LaunchDims, float]:
-    """A grid of at most 65,536 workgroups, its largest sizes halved, and how many times as large
-    the whole one is.
+    """A grid of at most 65,536 workgroups, made by halving the largest sizes, and the factor by
+    which the full grid is larger.
     """
     if dims.local_size is None:
         return dims, 1.0
@@ -67,9 +66,9 @@ def fit_grid(dims: LaunchDims) -> tuple[LaunchDims, float]:
 class Bench:
     """Runs the candidates of one kernel on `device`."""
 
-    def __init__(self, device: Device, contents: Sequence[Content], tolerance: float) -> None:
+    def __init__(self, device: Device, buffer_data: Sequence[BufferData], tolerance: float) -> None:
         self._device = device
-        self._contents = {content.slot: content for content in contents}
+        self._data_of = {data.slot: data for data in buffer_data}
         self._tolerance = tolerance
         self._buffers: dict[int, Buffer] = {}
         self._programs: dict[str, _Loaded] = {}
@@ -82,30 +81,30 @@ class Bench:
         self._programs[key] = _Loaded(self._device, spec, compiled, buffers)
 
     def drop(self, key: str) -> None:
-        """Forget a kernel."""
+        """Drop a kernel."""
         self._programs.pop(key, None)
 
     def time(self, key: str, n_launches: int) -> float:
-        """The seconds of one launch out of several without a pause; of a whole grid also where a
-        part of it was run.
+        """Seconds of one launch, from a batch; scaled to the full grid if only a part of
+        it is run.
         """
         return self._programs[key].time(n_launches)
 
     def compare(self, key: str, reference: str) -> str:
-        """In what the results of a kernel differ from those of `reference`; nothing where they
-        agree.
+        """Describe how the results of a kernel differ from the results of `reference`; empty if
+        they agree.
         """
         if not self._reference:
             self._reference = self._compute(reference)
-        found = self._compute(key)
-        for slot, right in self._reference.items():
-            difference = describe_difference(right, found[slot], self._tolerance)
+        results = self._compute(key)
+        for slot, expected in self._reference.items():
+            difference = describe_difference(expected, results[slot], self._tolerance)
             if difference:
                 return f"buffer {slot}: {difference}"
         return ""
 
     def _compute(self, key: str) -> dict[int, Array]:
-        """What a kernel writes, all buffers being as at first."""
+        """The outputs of a kernel on buffers with their initial data."""
         loaded = self._programs[key]
         for slot in loaded.spec.globals:
             self._fill(slot)
@@ -114,15 +113,15 @@ class Bench:
 
     def _get_buffer(self, slot: int) -> Buffer:
         if slot not in self._buffers:
-            content = self._contents[slot]
+            data = self._data_of[slot]
             self._buffers[slot] = Buffer(
-                self._device.allocator, content.element_type, content.size
+                self._device.allocator, data.element_type, data.size
             ).ensure_allocated()
             self._fill(slot)
         return self._buffers[slot]
 
     def _fill(self, slot: int) -> None:
-        self._buffers[slot].copyin(make_array(self._contents[slot]).tobytes())
+        self._buffers[slot].copyin(make_array(self._data_of[slot]).tobytes())
 
 
 class _Loaded:
@@ -136,19 +135,20 @@ class _Loaded:
         self._program = device.loader(compiled)
         self._addresses = array("Q", (buffer.address for buffer in buffers))
         self._values = array("q", middle_values(spec).values())
-        self._whole = spec.launch_dims(middle_values(spec))
-        self._part, self._scale = fit_grid(self._whole)
+        self._grid = spec.launch_dims(middle_values(spec))
+        self._timed_grid, self._scale = fit_grid(self._grid)
 
     def run(self) -> None:
-        """Run the whole kernel once."""
-        self._call(self._whole)
+        """Run the full grid once."""
+        self._call(self._grid)
         self._device.allocator.synchronize()
 
     def time(self, n_launches: int) -> float:
-        """The seconds of one launch, by the device's clock where it has one."""
+        """Seconds of one launch, by the device's clock if it has one."""
         if isinstance(self._program, TimedProgram):
             nanoseconds = [
-                self._program.timed_call(*self._arguments(self._part)) for _ in range(n_launches)
+                self._program.timed_call(*self._arguments(self._timed_grid))
+                for _ in range(n_launches)
             ]
             return min(nanoseconds) * 1e-9 * self._scale
         run = self._make_batch(n_launches)
@@ -167,31 +167,31 @@ class _Loaded:
         self._program(*self._arguments(dims))
 
     def _make_batch(self, n_launches: int) -> Callable[[], None]:
-        """Several launches, by the batch launcher as in a plan where there is one."""
+        """Several launches, through the batch launcher as in a plan if the device has one."""
         launcher = self._device.launcher
         if launcher is not None:
             try:
-                launch = self._arguments(self._part)
+                launch = self._arguments(self._timed_grid)
                 table = launcher.make_table(
                     [Launch(self._program, *launch, i) for i in range(n_launches)]
                 )
             except ValueError:
-                pass  # this program can only be called
+                pass  # this program cannot be batched
             else:
                 return lambda: launcher.run(table)
 
         def call() -> None:
             for _ in range(n_launches):
-                self._call(self._part)
+                self._call(self._timed_grid)
 
         return call
 
 
 def describe_difference(right: Array, found: Array, tolerance: float) -> str:
-    """In what `found` is wrong, as text; nothing where it is right.
+    """Describe how `found` differs from `right`; empty if it does not.
 
-    Integers and bools have to be equal. Floats may differ by `tolerance` times themselves and the
-    largest of all; NaNs and infinities stand in the same places."""
+    Integers and bools must be equal. The error of a float may be `tolerance` times its magnitude
+    plus the largest magnitude; NaNs and infinities must match."""
     import numpy as np
 
     if right.dtype.kind in "iub":

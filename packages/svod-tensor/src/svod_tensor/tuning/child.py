@@ -1,11 +1,11 @@
-"""A process that answers requests and may be killed: what it does wrong harms nobody else.
+"""Child process that answers requests and may be killed, so that faults of candidates are isolated.
 
     parent -> child:  length, pickled (function, arguments)
     child -> parent:  length, pickled (is an answer, result or description of an error)
 
-Lengths are 8 bytes, little-endian. The functions are those of `serve.Worker`. The child ends with
-its parent, whose end of the pipe closes: at once, since a thread of its own reads the requests,
-whatever a candidate does. Signals of the terminal are the parent's business."""
+Lengths are 8 bytes, little-endian. The functions are the methods of `serve.Worker`. The child ends
+as soon as its parent's end of the pipe closes, whatever a candidate does, since a separate thread
+reads the requests. Signals of the terminal are left to the parent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _START: Final = (
 
 
 class ChildDiedError(Exception):
-    """The process ended while it was asked something; `detail` says how."""
+    """The process died during a request; `detail` has its exit status."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail
@@ -41,11 +41,11 @@ class ChildDiedError(Exception):
 
 
 class ChildLateError(Exception):
-    """It did not answer in time, and was ended."""
+    """The process did not answer in time, and was killed."""
 
 
 class ChildFailedError(Exception):
-    """What it was asked raised an error there; `detail` is its text, and the process lives on."""
+    """The request raised an error; `detail` is its text, and the process is still usable."""
 
     def __init__(self, detail: str) -> None:
         self.detail = detail
@@ -53,11 +53,11 @@ class ChildFailedError(Exception):
 
 
 class Child:
-    """A process that works for this one, for one thread at a time.
+    """A process that serves this one; not thread-safe except for `kill`.
 
     Args:
-        environment: all variables of the process.
-        max_bytes: how much address space it may have, where the system can limit that; 0 for any.
+        environment: all environment variables of the process.
+        max_bytes: limit of its address space, where the system supports one; 0 for none.
     """
 
     def __init__(self, environment: Mapping[str, str], max_bytes: int = 0) -> None:
@@ -76,10 +76,10 @@ class Child:
         self._to, self._from = self._process.stdin, self._process.stdout
 
     def ask(self, function: str, *arguments: object, limit_s: float | None = None) -> object:
-        """What the function gives in the child.
+        """Call a function in the child and return its result.
 
         Raises:
-            ChildDiedError, ChildLateError: it is gone; make another one.
+            ChildDiedError, ChildLateError: the process is gone; make another one.
             ChildFailedError: the function raised an error.
         """
         timer = None if limit_s is None else threading.Timer(limit_s, self._stop)
@@ -99,7 +99,7 @@ class Child:
                 timer.cancel()
                 timer.join()
         if self._is_late.is_set():
-            self.close()  # it was ended just after it had answered
+            self.close()  # it was killed just after it had answered
             raise ChildLateError
         self.n_answers += 1
         if not is_answer:
@@ -107,7 +107,7 @@ class Child:
         return result
 
     def kill(self) -> None:
-        """End the process; any thread may do so, also while another one waits for an answer."""
+        """End the process. Any thread may call this, even while another one waits for an answer."""
         self._process.kill()
 
     def close(self) -> None:
@@ -117,7 +117,7 @@ class Child:
         self._process.wait()
         for file in (self._from, self._stderr):
             file.close()
-        with contextlib.suppress(OSError):  # what was not sent cannot be flushed any more
+        with contextlib.suppress(OSError):  # unsent data cannot be flushed any more
             self._to.close()
 
     def _stop(self) -> None:
@@ -137,10 +137,9 @@ class Child:
 
 
 def answer(find: Callable[[str], Callable[..., object]]) -> None:
-    """The child's side: do what comes in until the pipe closes.
+    """Main loop of the child: serve requests until the pipe closes.
 
-    Whatever else writes to stdout writes to stderr.
-    """
+    Other writes to stdout are redirected to stderr."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -151,14 +150,12 @@ def answer(find: Callable[[str], Callable[..., object]]) -> None:
             result: tuple[bool, object] = True, find(function)(*arguments)
         except Exception as error:
             result = False, f"{type(error).__name__}: {error}"
-        with contextlib.suppress(
-            OSError
-        ):  # nobody wants the answer any more: the other thread ends the process
+        with contextlib.suppress(OSError):  # the parent is gone: the other thread ends the process
             _send(answers, result)
 
 
 def _read_requests(pipe: IO[bytes], requests: SimpleQueue[bytes]) -> None:
-    """Hand requests over; end the process with the pipe."""
+    """Queue requests; exit the process when the pipe closes."""
     with contextlib.suppress(EOFError, OSError):
         while True:
             requests.put(_read_message(pipe))
@@ -166,9 +163,9 @@ def _read_requests(pipe: IO[bytes], requests: SimpleQueue[bytes]) -> None:
 
 
 def _send(pipe: IO[bytes], message: tuple[object, object]) -> None:
-    content = pickle.dumps(message)
-    pipe.write(len(content).to_bytes(_LENGTH_BYTES, "little"))
-    pipe.write(content)
+    data = pickle.dumps(message)
+    pipe.write(len(data).to_bytes(_LENGTH_BYTES, "little"))
+    pipe.write(data)
     pipe.flush()
 
 
@@ -181,7 +178,7 @@ def _read_message(pipe: IO[bytes]) -> bytes:
 
 
 def _read(pipe: IO[bytes], n_bytes: int) -> bytes:
-    content = pipe.read(n_bytes)
-    if len(content) < n_bytes:
+    data = pipe.read(n_bytes)
+    if len(data) < n_bytes:
         raise EOFError
-    return content
+    return data

@@ -1,9 +1,9 @@
-"""Which opts the kernels of a plan get: those that a search found, earlier or now.
+"""Choice of opts for the kernels of a plan: from earlier searches, or by a search now.
 
-A configuration with the strategy `beam` has each new kernel searched, the most expensive first; the
-time of the plan is divided by those that are left. Within `search_at_end` kernels wait for the end
-of the block, so that those of all plans are compared with each other. Any other configuration uses
-what was found before, if that is not turned off."""
+With the strategy `beam`, each new kernel is searched, the most expensive first; the plan's time is
+divided among the remaining kernels. Within `search_at_end`, kernels wait for the end of the block,
+so that the kernels of all plans are ranked together. Any other configuration uses earlier results,
+unless that is disabled."""
 
 from __future__ import annotations
 
@@ -44,37 +44,37 @@ __all__ = [
 ]
 
 _lock: Final = make_lock()
-"""One search at a time: others would disturb its clock."""
+"""One search at a time: a concurrent one would disturb its timings."""
 
 _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=None)
 
 _limit: Final[ContextVar[TimeBox | None]] = ContextVar("limit", default=None)
-"""What all searches of a context have left together."""
+"""Time left for all searches of a context together."""
 
 _waiting: Final[ContextVar[list[tuple[Subject, OptimizerConfig]] | None]] = ContextVar(
     "waiting", default=None
 )
-"""Kernels that are searched at the end of a block, each with how; None outside of such a block."""
-
-_SEARCHED: Final = 0.6
-"""The part of a kernel's share of a limit in which candidates are tried; the rest is for comparing
-and checking the best ones.
+"""Kernels to search at the end of a block, with their configurations; None outside of such a block.
 """
 
-_ALMOST: Final = 1e-3
+_SEARCH_SHARE: Final = 0.6
+"""Share of a kernel's time for trying candidates, if the total is limited; the remainder is for
+comparing and verifying the best ones.
+"""
 
-_LEAST_SECONDS: Final = 0.5
-"""Less is not worth starting a process."""
+_TIME_EPSILON: Final = 1e-3
 
-_SHOWN: Final = 4
+_MIN_SECONDS: Final = 0.5
+"""Minimum time for which starting a process is worthwhile."""
+
+_MAX_SHOWN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuned:
-    """What the search for a kernel came to; times are None where nothing could be measured.
+    """Result of the search for a kernel; times are None if they could not be measured.
 
-    `was_known` says that an earlier search had found it all.
-    """
+    `was_known` is True if an earlier search had finished."""
 
     name: str
     device: str
@@ -90,29 +90,29 @@ class Tuned:
 
 
 class Observer(Protocol):
-    """Who wants to know how searches go."""
+    """Observer of searches."""
 
     def begin(self, n_kernels: int, seconds: float) -> None:
-        """So many kernels of a plan are searched now, within so many seconds."""
+        """Called before `n_kernels` kernels of a plan are searched, within at most `seconds`."""
         ...
 
     def note(self, event: Event) -> None:
-        """Something was tried."""
+        """Called for each event of a search."""
         ...
 
     def end(self, tuned: Tuned) -> None:
-        """A kernel is done."""
+        """Called when a kernel is done."""
         ...
 
-    def leave(self, n_kernels: int) -> None:
-        """No time is left for so many kernels of a plan."""
+    def skip(self, n_kernels: int) -> None:
+        """Called if no time is left for `n_kernels` kernels of a plan."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kernel to search: the body of its CALL, where it runs, the buffers it runs on by slot, and
-    how often a plan runs it.
+    """A kernel to search: the body of its CALL, its device, its buffers by slot, and the number of
+    its launches in a plan.
     """
 
     ast: UOp
@@ -124,7 +124,7 @@ class Subject:
 
 @contextmanager
 def observe(observer: Observer) -> Generator[None]:
-    """Tell `observer` of all searches of this context."""
+    """Report all searches of this context to `observer`."""
     token = _observer.set(observer)
     try:
         yield
@@ -134,9 +134,7 @@ def observe(observer: Observer) -> Generator[None]:
 
 @contextmanager
 def limit_searches(seconds: float) -> Generator[None]:
-    """Let all searches of this context, whatever plans they are for, take about so many seconds
-    together.
-    """
+    """Limit all searches of this context, for all plans together, to about `seconds`."""
     token = _limit.set(TimeBox(seconds))
     try:
         yield
@@ -146,13 +144,11 @@ def limit_searches(seconds: float) -> Generator[None]:
 
 @contextmanager
 def search_at_end(seconds: float | None) -> Generator[None]:
-    """Let all searches of this context wait for the end of the block, for the most expensive
-    kernels of all plans to come first.
+    """Postpone all searches of this context to the end of the block, so that the most expensive
+    kernels of all plans come first.
 
-    They take about `seconds` then, or as long as the configurations say.
-
-    Until then the heuristics choose. Nothing is searched after an exception, but for the end of a
-    script that was right."""
+    They then take about `seconds`, or as long as the configurations say. Until then the heuristics
+    choose. After an exception nothing is searched, unless it is the exit of a successful script."""
     waiting: list[tuple[Subject, OptimizerConfig]] = []
     token, end = _waiting.set(waiting), None
     try:
@@ -187,8 +183,8 @@ def _merge(subjects: Sequence[Subject]) -> list[Subject]:
 def search_all(
     subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
 ) -> list[tuple[Opt, ...] | None]:
-    """The opts for each kernel of a plan, found before or now within `config.plan_seconds`; None
-    where no time is left.
+    """The opts for each kernel of a plan, from an earlier search or one within
+    `config.plan_seconds`; None if no time is left.
     """
     from svod_tensor.tuning.measure import FINAL_SECONDS
     from svod_tensor.tuning.workers import make_compilers
@@ -199,63 +195,69 @@ def search_all(
             config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()),
             clock,
         )
-        found: dict[int, tuple[Opt, ...]] = {}
+        opts_of: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
-        left: list[tuple[int, Subject, str, Record | None]] = []
+        remaining: list[tuple[int, Subject, str, Record | None]] = []
         unmeasured: dict[str, list[Record]] = {}
         for i, subject in enumerate(subjects):
             key = make_record_key(subject.ast.content_hash, subject.device, config)
             record = find_record(key) if config.use_cache else None
             if record is not None and is_finished(record, config):
-                found[i] = record.result.opts
-                _tell(subject, record, was_known=True)
+                opts_of[i] = record.result.opts
+                _report(subject, record, was_known=True)
             elif waiting is not None:
-                # Memory of plans is not kept until then: contents are drawn.
+                # Do not keep the plan's memory alive until then: the buffers get random data.
                 waiting.append((replace(subject, buffers={}), config))
             else:
-                left.append((i, subject, key, record))
-        left.sort(key=lambda entry: -_estimate(entry[1]))
-        # Of a limit on everything an expensive kernel gets more than others; of that of a plan all
-        # may take what they need.
-        weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in left]
-        if left and box.remaining() >= _LEAST_SECONDS and (observer := _observer.get()) is not None:
-            observer.begin(len(left), box.remaining())
+                remaining.append((i, subject, key, record))
+        remaining.sort(key=lambda entry: -_estimate(entry[1]))
+        # A total limit is shared in proportion to estimated work; a plan's limit evenly.
+        weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in remaining]
+        if (
+            remaining
+            and box.remaining() >= _MIN_SECONDS
+            and (observer := _observer.get()) is not None
+        ):
+            observer.begin(len(remaining), box.remaining())
         n_left_out = 0
-        for n, (i, subject, key, record) in enumerate(left):
-            # What is too little for all that are left is enough for the first ones.
+        for n, (i, subject, key, record) in enumerate(remaining):
+            # If the time is too short for all remaining kernels, the first ones still get the
+            # minimum.
             share = max(
                 box.remaining() * weights[n] / sum(weights[n:]),
-                min(box.remaining(), _LEAST_SECONDS),
+                min(box.remaining(), _MIN_SECONDS),
             )
             seconds = min(_seconds_left(record, config), share)
-            if seconds < _LEAST_SECONDS:
+            if seconds < _MIN_SECONDS:
                 n_left_out += 1
                 continue
             if subject.device not in compilers:
-                made = make_compilers(subject.device, config)
-                compilers[subject.device] = stack.enter_context(closing(made))
+                created = make_compilers(subject.device, config)
+                compilers[subject.device] = stack.enter_context(closing(created))
             final_seconds = (
-                FINAL_SECONDS if limit is None else min(FINAL_SECONDS, (1 - _SEARCHED) * seconds)
+                FINAL_SECONDS
+                if limit is None
+                else min(FINAL_SECONDS, (1 - _SEARCH_SHARE) * seconds)
             )
-            kernel_box = TimeBox(seconds if limit is None else _SEARCHED * seconds, clock)
+            kernel_box = TimeBox(seconds if limit is None else _SEARCH_SHARE * seconds, clock)
             searched = _search(
                 subject, key, record, config, kernel_box, final_seconds, compilers[subject.device]
             )
-            found[i] = searched.result.opts
+            opts_of[i] = searched.result.opts
             if _is_unmeasured(searched):
-                reject_record(key)  # it is no result: the next search tries again
+                reject_record(key)  # nothing was learned: the next search tries again
                 unmeasured.setdefault(subject.device.name, []).append(searched)
         if n_left_out and (observer := _observer.get()) is not None:
-            observer.leave(n_left_out)
+            observer.skip(n_left_out)
         for name, records in unmeasured.items():
             _warn(name, records)
-        return [found.get(i) for i in range(len(subjects))]
+        return [opts_of.get(i) for i in range(len(subjects))]
 
 
 def is_finished(record: Record, config: OptimizerConfig) -> bool:
-    """Whether a search ended by itself, or had all the time that a kernel may have."""
+    """True if a search ended by itself, or has used all the time of a kernel."""
     return record.opts is not None and (
-        record.result.is_complete or _seconds_left(record, config) < _ALMOST
+        record.result.is_complete or _seconds_left(record, config) < _TIME_EPSILON
     )
 
 
@@ -278,7 +280,7 @@ def _search(
     final_seconds: float,
     compilers: Compilers,
 ) -> Record:
-    from svod_tensor.tuning.contents import describe_contents, estimate_tolerance
+    from svod_tensor.tuning.buffer_data import describe_buffers, estimate_tolerance
     from svod_tensor.tuning.measure import Measurer
     from svod_tensor.tuning.search_kernel import KernelSearch
     from svod_tensor.tuning.workers import make_runner
@@ -286,7 +288,7 @@ def _search(
     observer = _observer.get()
     runner = make_runner(
         subject.device,
-        describe_contents(subject.ast, subject.buffers),
+        describe_buffers(subject.ast, subject.buffers),
         estimate_tolerance(subject.ast),
         config,
     )
@@ -298,7 +300,7 @@ def _search(
     finally:
         runner.close()
     put_tuned(subject.ast.content_hash, subject.device, record.result.opts)
-    _tell(subject, record, was_known=False, wrong=wrong)
+    _report(subject, record, was_known=False, wrong=wrong)
     return record
 
 
@@ -319,7 +321,7 @@ def _list_failures(record: Record) -> list[Dropped]:
 
 
 def _is_unmeasured(record: Record) -> bool:
-    """Whether a search learned nothing, since whatever it tried failed."""
+    """True if every candidate of a search failed."""
     from svod_schedule.optimize.candidates import Timed
 
     is_timed = any(isinstance(outcome, Timed) for outcome in record.result.outcomes.values())
@@ -327,17 +329,15 @@ def _is_unmeasured(record: Record) -> bool:
 
 
 def _warn(device: str, records: Sequence[Record]) -> None:
-    """Say plainly that nothing was searched, and why: the heuristics' choice is used, as without a
-    search.
-    """
+    """Warn that no candidate could be measured, with the reasons. The heuristics' choice is used."""
     failures = [failure for record in records for failure in _list_failures(record)]
     reasons = Counter((failure.reason.value, failure.detail) for failure in failures)
     lines = [
         f"{n} x {reason}{f': {detail}' if detail else ''}"
-        for (reason, detail), n in reasons.most_common(_SHOWN)
+        for (reason, detail), n in reasons.most_common(_MAX_SHOWN)
     ]
-    names = ", ".join(record.name for record in records[:_SHOWN]) + (
-        ", ..." if len(records) > _SHOWN else ""
+    names = ", ".join(record.name for record in records[:_MAX_SHOWN]) + (
+        ", ..." if len(records) > _MAX_SHOWN else ""
     )
     warnings.warn(
         f"svod could measure no candidate for {names} on {device}; the opts that the heuristics"
@@ -351,10 +351,10 @@ def _warn(device: str, records: Sequence[Record]) -> None:
 
 
 def _ignore(_event: Event) -> None:
-    """Nobody wants to know."""
+    """Ignore the event: there is no observer."""
 
 
-def _tell(
+def _report(
     subject: Subject, record: Record, *, was_known: bool, wrong: tuple[tuple[Opt, ...], ...] = ()
 ) -> None:
     observer = _observer.get()

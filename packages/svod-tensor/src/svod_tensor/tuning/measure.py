@@ -1,8 +1,8 @@
-"""`Measurer`: how fast candidates are, and whether they compute the right thing.
+"""`Measurer`: times candidates and verifies their results.
 
-A batch is compiled first, all of it, and then timed while nothing else of ours runs: in turn and
-several times, so that whatever slows the machine for a while slows them all. The least time of each
-counts."""
+A batch is first compiled as a whole and then timed while no other work of ours runs: in turn and
+several times, so that a temporary slowdown of the machine affects all candidates alike. The minimum
+time of each candidate counts."""
 
 from __future__ import annotations
 
@@ -21,35 +21,39 @@ if TYPE_CHECKING:
 __all__ = ["Measurer"]
 
 _SAMPLE_SECONDS: Final = 200e-6
-"""Kernels are launched so often without a pause that it takes this long: a clock tells no less."""
+"""Duration of a sample: kernels are launched in batches of this length, below which a clock is too
+coarse.
+"""
 
 _MAX_LAUNCHES: Final = 100
 _MIN_ROUNDS_SECONDS: Final = 2e-3
 _MAX_ROUNDS: Final = 5
-"""Fast kernels are timed more often than the configuration says: up to this factor, and for this
-long.
+"""Fast kernels are timed more often than the configuration says: up to this factor, or until they
+have run for `_MIN_ROUNDS_SECONDS`.
 """
 
-_GIVE_UP: Final = 3.0
-"""What takes longer than the best by this factor is not timed again,"""
+_SLOW_FACTOR: Final = 3.0
+"""A candidate that is slower than the best by this factor is not timed again."""
 
-_GIVE_UP_COLD: Final = 10.0
-"""or by this factor at its first run, while nothing is in the caches."""
+_COLD_SLOW_FACTOR: Final = 10.0
+"""The same for the first run, with cold caches."""
 
 _HANG_SECONDS: Final = 2.0
 _HANG_FACTOR: Final = 20.0
 _FIRST_SECONDS: Final = 60.0
-_FIRST_PART: Final = 0.25
-"""What runs longer than any of this never ends; the last two are for the first candidate, of which
-nothing is known: it gets no more than a part of the search's time, so that others have their
-turn."""
+_FIRST_SHARE: Final = 0.25
+"""A candidate that runs longer than these limits is taken to hang. The last two are for the first
+candidate, whose time is unknown: it may use only a share of the search's time, so that others are
+tried too.
+"""
 
 FINAL_SECONDS: Final = 10.0
 _FINAL_RUNS: Final = 3
-"""So long, and so many times as often, the best are compared at the end."""
+"""The best candidates are compared at the end for `FINAL_SECONDS`, with this factor of repetitions.
+"""
 
 VERIFY_SECONDS: Final = 30.0
-"""So long the results of two kernels may take to compute and to compare."""
+"""Time limit for computing and comparing the results of two kernels."""
 
 
 class Measurer:
@@ -67,8 +71,8 @@ class Measurer:
         self._final_seconds = final_seconds
         self._compiled: dict[str, bytes] = {}
         self._anchor: tuple[str, float] | None = None
-        """The fastest kernel so far, with its time: it is timed again with each batch, and tells
-        how fast the machine is then.
+        """The fastest kernel so far, with its time. It is timed again with each batch, to calibrate
+        the present speed of the machine.
         """
 
     def __call__(
@@ -76,45 +80,47 @@ class Measurer:
     ) -> list[Outcome]:
         dropped = self._compile(candidates)
         kernels = {c.key: self._compiled[c.key] for c in candidates if c.key not in dropped}
-        race = _Race(self._runner, self._config.n_runs, self._box, best_seconds)
+        race = _Batch(self._runner, self._config.n_runs, self._box, best_seconds)
         if not kernels:
-            found: dict[str, Outcome] = {}
+            outcomes: dict[str, Outcome] = {}
         elif self._anchor is None or self._anchor[0] in kernels:
-            found = race.run(kernels)
+            outcomes = race.run(kernels)
         else:
-            found = _scale(
+            outcomes = _scale(
                 race.run({self._anchor[0]: self._compiled[self._anchor[0]], **kernels}),
                 self._anchor,
             )
-        self._move_anchor(found)
-        self._runner.forget(
+        self._move_anchor(outcomes)
+        self._runner.drop(
             [c.key for c in candidates if self._anchor is None or c.key != self._anchor[0]]
         )
-        return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
+        return [dropped[c.key] if c.key in dropped else outcomes[c.key] for c in candidates]
 
     def compare(self, candidates: Sequence[Candidate]) -> list[Outcome]:
-        """The true times of a few candidates side by side, more often than in a search and also
-        when its time is spent.
+        """Accurate times of a few candidates, measured interleaved and more often than in a search,
+        even after its time is used up.
         """
         box = TimeBox(self._final_seconds)
         dropped = self._compile(candidates, box)
-        race = _Race(self._runner, self._config.n_runs * _FINAL_RUNS, box, None, can_give_up=False)
-        found = race.run({c.key: self._compiled[c.key] for c in candidates if c.key not in dropped})
-        return [dropped[c.key] if c.key in dropped else found[c.key] for c in candidates]
+        race = _Batch(self._runner, self._config.n_runs * _FINAL_RUNS, box, None, can_drop=False)
+        outcomes = race.run(
+            {c.key: self._compiled[c.key] for c in candidates if c.key not in dropped}
+        )
+        return [dropped[c.key] if c.key in dropped else outcomes[c.key] for c in candidates]
 
     def verify(self, candidate: Candidate, reference: Candidate) -> Dropped | None:
-        """Why a candidate must not be used: its results are not those of `reference`, or could not
-        be compared; None if it may.
+        """The reason not to use a candidate: its results differ from the results of `reference`, or
+        could not be compared; None if it is correct.
         """
-        # The time of the search is spent by now; this much more is always given.
+        # The search's time is used up by now; verification always gets extra time.
         dropped = self._compile([candidate, reference], TimeBox(VERIFY_SECONDS))
         if dropped:
             return next(iter(dropped.values()))
         kernels = self._compiled[candidate.key], self._compiled[reference.key]
-        found = self._runner.compare(candidate.key, *kernels, VERIFY_SECONDS)
-        if isinstance(found, Dropped):
-            return found
-        return Dropped(DropReason.WRONG, found) if found else None
+        difference = self._runner.compare(candidate.key, *kernels, VERIFY_SECONDS)
+        if isinstance(difference, Dropped):
+            return difference
+        return Dropped(DropReason.WRONG, difference) if difference else None
 
     def _move_anchor(self, found: dict[str, Outcome]) -> None:
         timed = [
@@ -127,11 +133,11 @@ class Measurer:
         self, candidates: Sequence[Candidate], box: TimeBox | None = None
     ) -> dict[str, Dropped]:
         missing = [c for c in candidates if c.key not in self._compiled]
-        made = self._compilers.compile(
+        results = self._compilers.compile(
             [c.kernel for c in missing], self._config.compile_seconds, box or self._box
         )
         dropped: dict[str, Dropped] = {}
-        for candidate, result in zip(missing, made, strict=True):
+        for candidate, result in zip(missing, results, strict=True):
             if isinstance(result, Dropped):
                 dropped[candidate.key] = result
             else:
@@ -140,9 +146,7 @@ class Measurer:
 
 
 def _scale(found: dict[str, Outcome], anchor: tuple[str, float]) -> dict[str, Outcome]:
-    """Times as they would be on the machine as it was when the anchor took the time that is known
-    of it.
-    """
+    """Times scaled to the machine's speed when the anchor was first timed."""
     key, seconds = anchor
     now = found.pop(key)
     if not isinstance(now, Timed):
@@ -151,8 +155,8 @@ def _scale(found: dict[str, Outcome], anchor: tuple[str, float]) -> dict[str, Ou
     return {k: Timed(o.seconds * factor) if isinstance(o, Timed) else o for k, o in found.items()}
 
 
-class _Race:
-    """One batch of candidates against each other and against the best so far."""
+class _Batch:
+    """One batch of candidates, timed in turn with the best so far."""
 
     def __init__(
         self,
@@ -161,14 +165,16 @@ class _Race:
         box: TimeBox,
         best_seconds: float | None,
         *,
-        can_give_up: bool = True,
+        can_drop: bool = True,
     ) -> None:
-        self._runner, self._n_runs, self._box, self._can_give_up = runner, n_runs, box, can_give_up
+        self._runner, self._n_runs, self._box, self._can_drop = runner, n_runs, box, can_drop
         self._best = best_seconds
-        part = max(_FIRST_PART * box.remaining(), _HANG_SECONDS) if can_give_up else _FIRST_SECONDS
-        self._first_seconds = min(part, _FIRST_SECONDS)
+        first_seconds = (
+            max(_FIRST_SHARE * box.remaining(), _HANG_SECONDS) if can_drop else _FIRST_SECONDS
+        )
+        self._first_seconds = min(first_seconds, _FIRST_SECONDS)
         self._kernels: dict[str, bytes] = {}
-        self._least: dict[str, float] = {}
+        self._min_seconds_of: dict[str, float] = {}
         self._n_launches: dict[str, int] = {}
         self._spent: dict[str, float] = {}
         self._outcomes: dict[str, Outcome] = {}
@@ -180,14 +186,14 @@ class _Race:
         for n in range(self._n_runs * _MAX_ROUNDS):
             if n and self._box.is_over():
                 break
-            for key in self._running():
+            for key in self._list_running():
                 if n < self._n_runs or self._spent[key] < _MIN_ROUNDS_SECONDS:
                     self._take_sample(key)
-            if n and self._can_give_up:
-                self._give_up()
-        return {key: self._outcomes.get(key) or Timed(self._least[key]) for key in kernels}
+            if n and self._can_drop:
+                self._drop_slow()
+        return {key: self._outcomes.get(key) or Timed(self._min_seconds_of[key]) for key in kernels}
 
-    def _running(self) -> list[str]:
+    def _list_running(self) -> list[str]:
         return [key for key in self._kernels if key not in self._outcomes]
 
     def _warm_up(self, key: str) -> None:
@@ -198,9 +204,9 @@ class _Race:
         if seconds is None:
             return
         if (
-            self._can_give_up
+            self._can_drop
             and self._best is not None
-            and seconds > _GIVE_UP_COLD * self._best + 1e-3
+            and seconds > _COLD_SLOW_FACTOR * self._best + 1e-3
         ):
             self._outcomes[key] = Dropped(
                 DropReason.SLOW, f"{seconds / self._best:.0f} times as slow at its first run"
@@ -215,7 +221,7 @@ class _Race:
         seconds = self._time(key, n)
         if seconds is not None:
             self._spent[key] = self._spent.get(key, 0.0) + seconds * n
-            self._least[key] = min(seconds, self._least.get(key, seconds))
+            self._min_seconds_of[key] = min(seconds, self._min_seconds_of.get(key, seconds))
             self._best = seconds if self._best is None else min(seconds, self._best)
 
     def _time(self, key: str, n_launches: int) -> float | None:
@@ -224,15 +230,15 @@ class _Race:
             if self._best is None
             else max(_HANG_SECONDS, _HANG_FACTOR * self._best * n_launches)
         )
-        found = self._runner.time(key, self._kernels[key], n_launches, limit)
-        if isinstance(found, Dropped):
-            self._outcomes[key] = found
+        seconds = self._runner.time(key, self._kernels[key], n_launches, limit)
+        if isinstance(seconds, Dropped):
+            self._outcomes[key] = seconds
             return None
-        return found
+        return seconds
 
-    def _give_up(self) -> None:
-        for key in self._running():
-            if self._best is not None and self._least[key] > _GIVE_UP * self._best:
+    def _drop_slow(self) -> None:
+        for key in self._list_running():
+            if self._best is not None and self._min_seconds_of[key] > _SLOW_FACTOR * self._best:
                 self._outcomes[key] = Dropped(
-                    DropReason.SLOW, f"{self._least[key] / self._best:.1f} times as slow"
+                    DropReason.SLOW, f"{self._min_seconds_of[key] / self._best:.1f} times as slow"
                 )

@@ -1,4 +1,4 @@
-"""What a user sees of searches: a bar or lines while they go, and a table at the end."""
+"""Display of searches: a progress bar or lines while they run, and a table at the end."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _COLUMNS: Final = ("kernel", "before", "after", "gain", "tried", "dropped", "opt
 
 
 class Observed(Protocol):
-    """An observer that keeps what it was told, and is entered while there is something to show."""
+    """An observer that collects results, and is entered while there is progress to show."""
 
     tuned: list[Tuned]
 
     def begin(self, n_kernels: int, seconds: float) -> None: ...
     def note(self, event: Event) -> None: ...
     def end(self, tuned: Tuned) -> None: ...
-    def leave(self, n_kernels: int) -> None: ...
+    def skip(self, n_kernels: int) -> None: ...
     def show(self) -> AbstractContextManager[object]: ...
 
 
 class Lines:
-    """A line for each kernel that is done."""
+    """One line for each finished kernel."""
 
     def __init__(self, out: TextIO) -> None:
         self.tuned: list[Tuned] = []
@@ -46,17 +46,17 @@ class Lines:
         return nullcontext()
 
     def begin(self, n_kernels: int, seconds: float) -> None:
-        """Say how much there is to do."""
+        """Write the number of kernels and the time limit."""
         self._n_left = n_kernels
         plural = "" if n_kernels == 1 else "s"
         self._out.write(f"searching {n_kernels} kernel{plural}, for {seconds:.0f} s at most\n")
         self._out.flush()
 
     def note(self, event: Event) -> None:
-        """Single candidates are not shown."""
+        """Ignore single candidates."""
 
     def end(self, tuned: Tuned) -> None:
-        """Say what was found."""
+        """Write the result for a kernel."""
         self.tuned.append(tuned)
         if not tuned.was_known:
             self._n_left -= 1
@@ -66,15 +66,15 @@ class Lines:
             )
             self._out.flush()
 
-    def leave(self, n_kernels: int) -> None:
-        """Say what was not searched."""
-        self._out.write(f"{_say_left_out(n_kernels)}\n")
+    def skip(self, n_kernels: int) -> None:
+        """Write the number of kernels that were not searched."""
+        self._out.write(f"{_format_skipped(n_kernels)}\n")
         self._out.flush()
 
 
-def _say_left_out(n_kernels: int) -> str:
-    what = "1 kernel" if n_kernels == 1 else f"{n_kernels} kernels"
-    return f"no time is left for {what}, which the heuristics chose for: run this again to go on"
+def _format_skipped(n_kernels: int) -> str:
+    noun = "1 kernel" if n_kernels == 1 else f"{n_kernels} kernels"
+    return f"no time is left for {noun}, which use the heuristics' choice: run again to continue"
 
 
 class RichBar:
@@ -97,7 +97,7 @@ class RichBar:
             TimeElapsedColumn(),
         )
         self.tuned: list[Tuned] = []
-        # What the script prints goes above the bar, unless it goes into a file.
+        # Output of the script is printed above the bar, unless stdout is redirected.
         is_shown = sys.stdout.isatty()
         self._progress = Progress(
             *columns, console=Console(stderr=True), transient=True, redirect_stdout=is_shown
@@ -107,14 +107,14 @@ class RichBar:
         self._best: float | None = None
 
     def show(self) -> AbstractContextManager[object]:
-        """The terminal is the bar's meanwhile; what the script prints goes above it."""
+        """Let the bar own the terminal; output of the script is printed above it."""
         return self._progress
 
     def begin(self, n_kernels: int, seconds: float) -> None:
-        """Start the bar again."""
+        """Restart the bar."""
         del seconds
         self._progress.reset(self._task, total=n_kernels, visible=True, description="searching")
-        self._forget()
+        self._reset()
 
     def note(self, event: Event) -> None:
         """Count a candidate."""
@@ -127,22 +127,22 @@ class RichBar:
             self._progress.update(self._task, description=f"{name}: {self._n_tried} tried{best}")
 
     def end(self, tuned: Tuned) -> None:
-        """One kernel less."""
+        """Advance the bar by one kernel."""
         self.tuned.append(tuned)
         if not tuned.was_known:
             self._progress.advance(self._task)
-            self._forget()
+            self._reset()
 
-    def leave(self, n_kernels: int) -> None:
-        """Say above the bar what was not searched."""
-        self._progress.console.print(_say_left_out(n_kernels))
+    def skip(self, n_kernels: int) -> None:
+        """Print above the bar how many kernels were not searched."""
+        self._progress.console.print(_format_skipped(n_kernels))
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         self._n_tried, self._best = 0, None
 
 
 def make_observer(out: TextIO) -> Observed:
-    """A bar where `out` is a terminal and the package rich is there, lines otherwise."""
+    """A progress bar if `out` is a terminal and the package rich is installed, lines otherwise."""
     if out.isatty():
         try:
             return RichBar()
@@ -152,7 +152,7 @@ def make_observer(out: TextIO) -> Observed:
 
 
 def format_seconds(seconds: float) -> str:
-    """A time with three digits."""
+    """A time with three significant digits."""
     for unit, scale in (("s", 1.0), ("ms", 1e3)):
         if seconds * scale >= 1:
             return f"{seconds * scale:.3g} {unit}"
@@ -160,7 +160,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_table(tuned: list[Tuned]) -> str:
-    """A row for each kernel, the slowest first, and their total."""
+    """A table with a row for each kernel, the slowest first, and totals."""
     rows: list[tuple[str, ...]] = [_COLUMNS]
     for t in sorted(tuned, key=lambda t: -(t.heuristic_seconds or 0.0)):
         opts = (

@@ -1,8 +1,8 @@
-"""How far searches came, in the process and on disk: the next search finds a result, or goes on.
+"""Records of searches, in the process and on disk: the next search uses a result, or resumes.
 
-A record belongs to one kernel, target, compiler and configuration, and is written as the search
-goes, so that a process that is killed leaves what it found. Where the disk is turned off, or cannot
-be written, the process still searches each kernel once."""
+A record belongs to one kernel, target, compiler and configuration, and is updated during the
+search, so a killed process leaves its partial results. If the disk is disabled or not writable, the
+process still searches each kernel only once."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ _MAX_KNOWN: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """How far the search for one kernel came.
+    """Progress of the search for one kernel.
 
     Attributes:
-        opts: what to use, which was verified; None while the search goes on.
-        result: what the search found, or a state on its way there.
-        spent_seconds: how long it has been searched, in all processes together.
+        opts: the verified opts to use; None while the search is unfinished.
+        result: the search's result, or an intermediate state.
+        spent_seconds: the total search time, over all processes.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Record:
     opts: tuple[Opt, ...] | None = None
 
     def to_text(self) -> str:
-        """This as JSON."""
+        """JSON text of the record."""
         opts = None if self.opts is None else format_opts(self.opts)
         return json.dumps(
             {
@@ -57,7 +57,7 @@ class Record:
 
     @staticmethod
     def from_text(text: str) -> Record | None:
-        """The record that `to_text` wrote; None where the text is something else."""
+        """The record that `to_text` wrote; None for any other text."""
         try:
             data = cast("dict[str, object]", json.loads(text))
             result = find_result(str(data["result"]))
@@ -70,20 +70,20 @@ class Record:
 
 
 def make_record_key(ast_hash: str, device: Device, config: OptimizerConfig) -> str:
-    """Names the search for a kernel; its name, and the number of the device, are not part of it."""
+    """Key of the search for a kernel. The kernel's name and the device's index are not part of it."""
     return make_key("record", *name_kernel(ast_hash, device), config.fingerprint)
 
 
 class _Records:
-    """The records of this process, over those that processes share on disk."""
+    """Records of this process, backed by the records on disk that all processes share."""
 
     def __init__(self) -> None:
         self._known: FIFOCache[str, Record] = FIFOCache(_MAX_KNOWN)
         self._lock = hold_across_fork(threading.RLock())
 
     def find(self, key: str) -> Record | None:
-        """How far a search came: here or, where it is not finished here, in the process that came
-        furthest.
+        """The record of a search: the finished one, or the one with the longest search time, here
+        or on disk.
         """
         with self._lock:
             known = self._known.get(key)
@@ -99,7 +99,7 @@ class _Records:
         )
 
     def store(self, key: str, record: Record) -> None:
-        """Keep how far a search came."""
+        """Store the progress of a search."""
         with self._lock:
             self._known[key] = record
         get_store().put(key, record.to_text().encode())
@@ -111,15 +111,15 @@ class _Records:
         get_store().remove(key)
 
     def clear(self) -> None:
-        """Forget the records of this process; the disk stays as it is."""
+        """Remove the records of this process, not the disk's."""
         with self._lock:
             self._known.clear()
 
 
 def _read(key: str) -> Record | None:
-    content = get_store().get(key)
-    record = None if content is None else Record.from_text(content.decode(errors="replace"))
-    if content is not None and record is None:
+    data = get_store().get(key)
+    record = None if data is None else Record.from_text(data.decode(errors="replace"))
+    if data is not None and record is None:
         get_store().reject(key)
     return record
 

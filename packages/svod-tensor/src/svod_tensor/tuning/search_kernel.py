@@ -1,4 +1,4 @@
-"""The search for one kernel: from what is known on disk to opts that were verified."""
+"""Search for one kernel: from stored records to verified opts."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ Opts: TypeAlias = tuple[Opt, ...]
 
 
 class KernelSearch:
-    """One search.
+    """Search for the opts of one kernel.
 
     Args:
         kernel: the body of a CALL.
         key: of its record.
-        box: how much time the search has now.
+        box: remaining time of the search.
         report: called with each event of the search.
     """
 
@@ -63,13 +63,13 @@ class KernelSearch:
     ) -> None:
         self._kernel, self._context, self._config, self._key = kernel, context, config, key
         self._measurer, self._box, self._report = measurer, box, report
-        self._made: dict[str, Candidate] = {}
+        self._candidates: dict[str, Candidate] = {}
         self._outcomes: dict[str, Outcome] = {}
         self._spent_before = 0.0
 
     def run(self, earlier: Record | None) -> tuple[Record, tuple[Opts, ...]]:
-        """What was found and stored, and the opts that turned out to be wrong; `earlier` is gone on
-        with.
+        """Run the search, or resume it from `earlier`; return the stored record and the opts that
+        proved to be wrong.
         """
         if earlier is not None:
             self._outcomes.update(earlier.result.outcomes)
@@ -118,13 +118,13 @@ class KernelSearch:
         self._report(event)
 
     def _keep(self, candidate: Candidate, outcome: Outcome) -> None:
-        self._made.setdefault(candidate.key, candidate)
+        self._candidates.setdefault(candidate.key, candidate)
         if not is_stopped(outcome):
             self._outcomes[candidate.key] = outcome
 
     def _store_state(self) -> None:
-        """Write down what is known so far, for the case that nobody comes back."""
-        heuristic = next(iter(self._made.values()))  # the first that is measured
+        """Store the present state, in case the process ends."""
+        heuristic = next(iter(self._candidates.values()))  # the first that is measured
         ranked = self._rank()
         best = ranked[0] if ranked else heuristic
         state = SearchResult(
@@ -140,7 +140,7 @@ class KernelSearch:
         store_record(self._key, Record(heuristic.kernel.arg.name, state, spent))
 
     def _rank(self) -> list[Candidate]:
-        return rank_candidates(self._made.values(), self._outcomes)
+        return rank_candidates(self._candidates.values(), self._outcomes)
 
     def _seconds(self, candidate: Candidate) -> float | None:
         return find_seconds(candidate, self._outcomes)
@@ -150,7 +150,7 @@ class KernelSearch:
         return Candidate(opts, kernel, make_key(kernel))
 
     def _choose(self, result: SearchResult) -> tuple[Opts, tuple[Opts, ...]]:
-        """The fastest opts whose results are right, and those whose results are not."""
+        """The fastest opts with correct results, and the opts with wrong results."""
         unoptimized, heuristic = (
             self._make_candidate(()),
             self._make_candidate(result.heuristic_opts),
@@ -158,7 +158,7 @@ class KernelSearch:
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
         candidates = self._list_faster(heuristic)
-        if not (self._is_lost(heuristic) and self._has_run(unoptimized)):
+        if not (self._was_dropped(heuristic) and self._has_run(unoptimized)):
             candidates.append(heuristic)
         for candidate in candidates:
             if candidate.key == reference.key:
@@ -169,8 +169,7 @@ class KernelSearch:
                 and outcome.reason is DropReason.HANG
                 and reference is unoptimized
             ):
-                # No candidate that was timed takes so long: it is the kernel without opts that
-                # does.
+                # The candidate was timed before, so the kernel without opts must be the slow one.
                 reference = heuristic
                 outcome = (
                     None
@@ -187,13 +186,13 @@ class KernelSearch:
         return () if is_better_without else heuristic.opts, tuple(wrong)
 
     def _list_faster(self, heuristic: Candidate) -> list[Candidate]:
-        """The candidates that gain something over the heuristics' choice, the fastest first; what
-        they gain is no chance.
+        """The candidates that are faster than the heuristics' choice by more than noise, the
+        fastest first.
         """
         finalists = self._rank()[: self._config.width]
         if not [c for c in finalists if c.key != heuristic.key]:
             return []
-        if not self._is_lost(heuristic):
+        if not self._was_dropped(heuristic):
             finalists = list({c.key: c for c in (*finalists, heuristic)}.values())
         for candidate, outcome in zip(finalists, self._measurer.compare(finalists), strict=True):
             self._keep(candidate, outcome)
@@ -205,7 +204,7 @@ class KernelSearch:
             if c in finalists and c.key != heuristic.key and (self._seconds(c) or inf) < limit
         ]
 
-    def _is_lost(self, candidate: Candidate) -> bool:
+    def _was_dropped(self, candidate: Candidate) -> bool:
         return isinstance(self._outcomes.get(candidate.key), Dropped)
 
     def _has_run(self, candidate: Candidate) -> bool:

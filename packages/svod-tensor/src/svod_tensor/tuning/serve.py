@@ -1,4 +1,4 @@
-"""The child's side: compiles candidates, or runs them."""
+"""Child process side: compile candidates, or run them."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
     from svod_device import CompiledSpec, Device, ProgramSpec
     from svod_ir import UOp
-    from svod_tensor.tuning.contents import Content
+    from svod_tensor.tuning.buffer_data import BufferData
 
 __all__ = ["CompileRequest", "Worker", "compile_kernel", "serve"]
 
 
 class CompileRequest(NamedTuple):
-    """A candidate to compile: the text of its optimised kernel, for a backend of a device (None:
-    its default one).
+    """A candidate to compile: the text of its optimized kernel, for a backend of a device (None:
+    its default backend).
     """
 
     kernel: str
@@ -31,20 +31,20 @@ class CompileRequest(NamedTuple):
 
 
 def compile_kernel(kernel: UOp, device: Device, max_uops: int) -> tuple[bytes, str]:
-    """An optimised kernel as `svod_codegen.kernel_store.encode_kernel` writes it; or nothing, and
-    why it is too long.
+    """An optimized kernel in the format of `svod_codegen.kernel_store.encode_kernel`; or empty
+    bytes and the reason why it is too long.
     """
     from svod_codegen.kernel_store import encode_kernel
 
-    made = _render(kernel, device, max_uops)
-    if isinstance(made, str):
-        return b"", made
-    # Not the device's `compile`, which remembers what it makes.
-    return encode_kernel(*_fix_sizes(made, device.compiler.compile(made))), ""
+    source = _render(kernel, device, max_uops)
+    if isinstance(source, str):
+        return b"", source
+    # Not the device's `compile`, which caches its results.
+    return encode_kernel(*_fix_sizes(source, device.compiler.compile(source))), ""
 
 
 def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
-    """An optimised kernel as source; or why it is too long."""
+    """Source of an optimized kernel, or the reason why it is too long."""
     from svod_codegen.steps import linearize, render
     from svod_ir import IROptions
     from svod_schedule.optimize.candidates import check_length
@@ -58,7 +58,7 @@ def _render(kernel: UOp, device: Device, max_uops: int) -> ProgramSpec | str:
 
 
 def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, CompiledSpec]:
-    """Launch sizes as numbers: expressions are not written down."""
+    """Replace launch size expressions by numbers, since expressions are not serialized."""
     dims = spec.launch_dims(middle_values(spec))
     return (
         replace(spec, global_size=dims.global_size, local_size=dims.local_size),
@@ -67,20 +67,20 @@ def _fix_sizes(spec: ProgramSpec, compiled: CompiledSpec) -> tuple[ProgramSpec, 
 
 
 class Worker:
-    """What a child can be asked."""
+    """Functions that the parent may call."""
 
     def __init__(self) -> None:
         self._bench: Bench | None = None
 
     def start(self, device: str, backend: str | None) -> None:
-        """Import what will be needed, so that no time limit counts it."""
+        """Import the modules that will be needed, before any time limit starts."""
         from svod_device import get_device
         from svod_schedule import steps
 
         _ = steps, get_device(device).with_backend(backend).compiler.cache_key
 
     def compile(self, *request: *tuple[str, str, str | None, int]) -> tuple[bytes, str]:
-        """As `compile_kernel`, for a `CompileRequest`."""
+        """`compile_kernel` for a `CompileRequest`."""
         from svod_device import get_device
         from svod_ir import parse_graph
 
@@ -88,30 +88,34 @@ class Worker:
         return compile_kernel(parse_graph(text), get_device(name).with_backend(backend), max_uops)
 
     def open(
-        self, device: str, backend: str | None, contents: Sequence[Content], tolerance: float
+        self, device: str, backend: str | None, buffer_data: Sequence[BufferData], tolerance: float
     ) -> None:
-        """Make a bench for the candidates of a kernel; the last one goes."""
+        """Make a bench for the candidates of a kernel, after dropping the previous one."""
         self._bench = None
-        self._bench = make_bench(device, backend, contents, tolerance)
+        self._bench = make_bench(device, backend, buffer_data, tolerance)
 
     def bench(self, method: str, *arguments: object) -> object:
         """Call a method of the bench."""
         return getattr(self._bench, method)(*arguments)
 
 
-_GIVEN: Final = ("start", "compile", "open", "bench")
+_METHODS: Final = ("start", "compile", "open", "bench")
 
 
 def serve(max_bytes: int) -> None:
-    """The child's main function; it may have so much address space, 0 for any."""
+    """Main function of the child.
+
+    Args:
+        max_bytes: limit of its address space; 0 for none.
+    """
     signal.signal(
         signal.SIGINT, signal.SIG_IGN
-    )  # Ctrl-C is for the parent, which ends its children
+    )  # Ctrl-C is handled by the parent, which ends its children
     _limit_memory(max_bytes)
     worker = Worker()
 
     def find(name: str) -> Callable[..., object]:
-        if name not in _GIVEN:
+        if name not in _METHODS:
             raise LookupError(name)
         return getattr(worker, name)
 
@@ -124,7 +128,9 @@ def _limit_memory(max_bytes: int) -> None:
     except ImportError:
         return  # Windows has no such limit
     _, hard = resource.getrlimit(resource.RLIMIT_CORE)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, hard))  # a crash that was expected leaves no dump
+    resource.setrlimit(
+        resource.RLIMIT_CORE, (0, hard)
+    )  # crashes of candidates are expected: no core dump
     if max_bytes:
         _, hard = resource.getrlimit(resource.RLIMIT_AS)
         limit = max_bytes if hard == resource.RLIM_INFINITY else min(max_bytes, hard)

@@ -1,4 +1,4 @@
-"""How much time is left."""
+"""Time limits."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["TimeBox"]
 
 
 class TimeBox:
-    """So many seconds from now on, by a clock."""
+    """Deadline a number of seconds from now, by a clock."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -17,13 +17,13 @@ class TimeBox:
         self._ends = self._started + seconds
 
     def remaining(self) -> float:
-        """The seconds that are left, 0 or more."""
+        """Seconds until the deadline, at least 0."""
         return max(self._ends - self._clock(), 0.0)
 
     def elapsed(self) -> float:
-        """The seconds that have passed."""
+        """Seconds since the start."""
         return self._clock() - self._started
 
     def is_over(self) -> bool:
-        """Whether none is left."""
+        """True once no time remains."""
         return self.remaining() == 0.0

@@ -1,8 +1,8 @@
-"""The opts that searches found, in the process and on disk: what is used where nothing is searched.
+"""Tuned opts, in the process and on disk: opts that earlier searches found, for use without a
+search.
 
 An entry belongs to a kernel, a target and a compiler, whatever the configuration of the search was.
-Where nothing was ever stored, looking for one costs one look at a directory in each process.
-"""
+If nothing was ever stored, a look-up costs one check of a directory in each process."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
 __all__ = ["clear", "find_tuned", "get_store", "name_kernel", "put_tuned", "reject_tuned"]
 
 _VERSION: Final = "1"
-"""Of the entries and of the meaning of opts: raised when either changes."""
+"""Version of the entries' format and of the meaning of opts; increased when either changes."""
 
 
 def get_store() -> DiskStore:
-    """The process's store of searches: these entries and those of `records`."""
+    """The process's disk store of searches, for these entries and for `records`."""
     return get_disk_store("searches")
 
 
 def name_kernel(ast_hash: str, device: Device) -> tuple[str, ...]:
-    """What the best opts depend on; the name of the kernel and the number of the device are not
-    among it.
+    """Key of everything that the best opts depend on. The kernel's name and the device's index are
+    not part of it.
     """
     return _VERSION, ast_hash, device.base_key, device.compiler.cache_key, _describe(device.target)
 
 
 class _TunedStore:
-    """The opts that any search found for a kernel, remembered in the process too."""
+    """Tuned opts of kernels, cached in the process."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], tuple[Opt, ...] | None] = {}
@@ -47,27 +47,25 @@ class _TunedStore:
         self._lock = hold_across_fork(threading.RLock())
 
     def find(self, ast_hash: str, device: Device) -> tuple[Opt, ...] | None:
-        """The tuned opts of a kernel, None where there are none."""
+        """The tuned opts of a kernel, or None."""
         if self._has_entries is None:
             self._has_entries = os.path.isdir(get_store().directory)
         if not self._has_entries:
             return None
         known = name_kernel(ast_hash, device)
         if known not in self._known:
-            content = get_store().get(self._key(ast_hash, device))
+            data = get_store().get(self._key(ast_hash, device))
             with self._lock:
-                self._known[known] = (
-                    None if content is None else _parse(content.decode(errors="replace"))
-                )
+                self._known[known] = None if data is None else _parse(data.decode(errors="replace"))
         return self._known[known]
 
     def put(self, ast_hash: str, device: Device, opts: tuple[Opt, ...]) -> None:
-        """Keep tuned opts, for this process also where nothing can be written."""
+        """Store tuned opts; they are used in this process even if the disk is not writable."""
         get_store().put(self._key(ast_hash, device), format_opts(opts).encode())
         self._remember(ast_hash, device, opts)
 
     def reject(self, ast_hash: str, device: Device) -> None:
-        """Forget opts that do not apply any more."""
+        """Remove opts that no longer apply."""
         get_store().remove(self._key(ast_hash, device))
         self._remember(ast_hash, device, None)
 
@@ -77,7 +75,7 @@ class _TunedStore:
             self._has_entries = True
 
     def clear(self) -> None:
-        """Forget what is remembered; the disk stays as it is."""
+        """Clear the in-process cache, not the disk."""
         with self._lock:
             self._known.clear()
             self._has_entries = None

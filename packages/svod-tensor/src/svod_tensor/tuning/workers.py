@@ -1,9 +1,9 @@
-"""Who compiles candidates and who runs them: processes that may be lost, or this one.
+"""Workers that compile and run candidates, in child processes or in this process.
 
-What a candidate does wrong ends as a `Dropped` of that candidate. A process that died, or was ended
-because it took too long, is replaced by the next request. Devices whose plugins were registered by
-hand, or that one process alone may open, exist in this process alone: their candidates are compiled
-and run here, where a crash is a crash of the program."""
+A fault of a candidate ends as its `Dropped`. A process that died, or was killed because it took too
+long, is replaced at the next request. Devices whose plugins were registered without being
+installed, or that only one process may open, exist only in this process: their candidates are
+compiled and run here, where a crash is a crash of the program."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from svod_device import Device
     from svod_ir import UOp
     from svod_schedule import OptimizerConfig
-    from svod_tensor.tuning.contents import Content
+    from svod_tensor.tuning.buffer_data import BufferData
     from svod_tensor.tuning.time_box import TimeBox
 
 __all__ = [
@@ -45,21 +45,21 @@ __all__ = [
 T = TypeVar("T")
 
 COMPILER_BYTES: Final = 8 << 30
-"""The address space of a process that compiles, most of which is never touched."""
+"""Address space limit of a compiler process, most of which is never touched."""
 
 STOPPED: Final = Dropped(DropReason.STOPPED)
 
 
 def can_isolate(device: Device) -> bool:
-    """Whether another process finds the device, as all its plugins are installed, and may open it
-    too.
+    """True if another process can find and open the device: all its plugins are installed, and it
+    is not exclusive.
     """
     plugins = [p for p in get_registry().iter_plugins() if p.kind == device.base_key]
     return bool(plugins) and all(p.is_installed for p in plugins) and not device.is_exclusive
 
 
 def make_compilers(device: Device, config: OptimizerConfig) -> Compilers:
-    """Who compiles for a device."""
+    """The compilers for a device."""
     if not can_isolate(device):
         return LocalCompilers(device, config.max_uops)
     n_workers = CodegenOptions.from_env().threads
@@ -69,22 +69,22 @@ def make_compilers(device: Device, config: OptimizerConfig) -> Compilers:
 
 
 def make_runner(
-    device: Device, contents: Sequence[Content], tolerance: float, config: OptimizerConfig
+    device: Device, buffer_data: Sequence[BufferData], tolerance: float, config: OptimizerConfig
 ) -> Runner:
-    """Who runs the candidates of a kernel on a device."""
+    """The runner of a kernel's candidates on a device."""
     if not can_isolate(device):
-        return LocalRunner(device, contents, tolerance)
-    return ProcessRunner(device, contents, tolerance, config.compile_seconds)
+        return LocalRunner(device, buffer_data, tolerance)
+    return ProcessRunner(device, buffer_data, tolerance, config.compile_seconds)
 
 
 class Compilers(Protocol):
-    """Compiles candidates."""
+    """Compilers of candidates."""
 
     def compile(
         self, kernels: Sequence[UOp], seconds: float, box: TimeBox
     ) -> list[bytes | Dropped]:
-        """Each optimised kernel as bytes for a `Runner`, within so many seconds and within the time
-        box.
+        """Compile each optimized kernel to bytes for a `Runner`, within `seconds` each and within
+        the time box.
         """
         ...
 
@@ -92,26 +92,26 @@ class Compilers(Protocol):
 
 
 class Runner(Protocol):
-    """Runs the compiled candidates of one kernel."""
+    """Runner of the compiled candidates of one kernel."""
 
     def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
-        """The seconds of one launch, out of several without a pause."""
+        """Seconds of one launch, from a batch."""
         ...
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
-        """In what the results differ from those of `reference`; nothing where they agree."""
+        """Describe how the results differ from the results of `reference`; empty if they agree."""
         ...
 
-    def forget(self, keys: Sequence[str]) -> None:
-        """These will not be timed again soon."""
+    def drop(self, keys: Sequence[str]) -> None:
+        """Drop candidates that will not be timed again soon."""
         ...
 
     def close(self) -> None: ...
 
 
 class ProcessCompilers:
-    """Compiles in `n_workers` processes, each replaced after `max_tasks` candidates unless that is
-    0.
+    """Compiles in `n_workers` processes, each replaced after `max_tasks` candidates; 0 for no
+    limit.
     """
 
     def __init__(
@@ -157,8 +157,10 @@ class ProcessCompilers:
             return Dropped(DropReason.CRASH, f"no process to compile in: {failure.detail}")
         child: Child | None = started
         try:
-            left = box.remaining()
-            result = self._ask(started, text, min(seconds, left), is_box_short=left < seconds)
+            remaining = box.remaining()
+            result = self._ask(
+                started, text, min(seconds, remaining), is_box_short=remaining < seconds
+            )
             if started.is_closed or (self._max_tasks and started.n_answers > self._max_tasks):
                 self._end(started)
                 child = None
@@ -197,7 +199,7 @@ class ProcessCompilers:
         return Dropped(DropReason.UOPS, too_long) if too_long else kernel
 
     def _start(self) -> Child:
-        # Objects of candidates are not kept on disk: only one of them is ever used.
+        # Disable the object cache: only one of many candidates is ever used.
         limit = COMPILER_BYTES if self._device.allocator.is_host_addressable else 0
         child = Child(make_child_environment(SVOD_OBJECT_CACHE="0"), limit)
         self._children.add(child)
@@ -217,9 +219,13 @@ class ProcessRunner:
     """Runs candidates in a process of their own."""
 
     def __init__(
-        self, device: Device, contents: Sequence[Content], tolerance: float, load_seconds: float
+        self,
+        device: Device,
+        buffer_data: Sequence[BufferData],
+        tolerance: float,
+        load_seconds: float,
     ) -> None:
-        self._device, self._contents, self._tolerance = device, contents, tolerance
+        self._device, self._buffer_data, self._tolerance = device, buffer_data, tolerance
         self._load_seconds = load_seconds
         self._child: Child | None = None
         self._loaded: set[str] = set()
@@ -232,12 +238,14 @@ class ProcessRunner:
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
         def compare() -> str:
-            other = self._load("", reference)
-            return cast("str", self._ask(limit_s, "compare", self._load(key, kernel), other))
+            reference_key = self._load("", reference)
+            return cast(
+                "str", self._ask(limit_s, "compare", self._load(key, kernel), reference_key)
+            )
 
         return self._run(compare, limit_s)
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def drop(self, keys: Sequence[str]) -> None:
         for key in self._loaded.intersection(keys):
             self._loaded.discard(key)
             self._run(
@@ -267,7 +275,7 @@ class ProcessRunner:
             self._child = Child(make_child_environment())
             name, backend = self._device.name, self._device.default_backend
             self._child.ask("start", name, backend)
-            self._child.ask("open", name, backend, self._contents, self._tolerance)
+            self._child.ask("open", name, backend, self._buffer_data, self._tolerance)
         if key not in self._loaded:
             self._ask(self._load_seconds, "load", key, kernel)
             self._loaded.add(key)
@@ -280,7 +288,7 @@ class ProcessRunner:
 
 
 class LocalCompilers:
-    """Compiles in this process, one after the other; no time limit is enforced."""
+    """Compiles in this process, sequentially; no time limit is enforced."""
 
     def __init__(self, device: Device, max_uops: int) -> None:
         self._device, self._max_uops = device, max_uops
@@ -291,7 +299,7 @@ class LocalCompilers:
         return [self._compile_one(kernel, box) for kernel in kernels]
 
     def close(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there are no processes to end."""
 
     def _compile_one(self, kernel: UOp, box: TimeBox) -> bytes | Dropped:
         if box.is_over():
@@ -306,8 +314,8 @@ class LocalCompilers:
 class LocalRunner:
     """Runs candidates in this process."""
 
-    def __init__(self, device: Device, contents: Sequence[Content], tolerance: float) -> None:
-        self._bench = Bench(device, contents, tolerance)
+    def __init__(self, device: Device, buffer_data: Sequence[BufferData], tolerance: float) -> None:
+        self._bench = Bench(device, buffer_data, tolerance)
         self._loaded: set[str] = set()
 
     def time(self, key: str, kernel: bytes, n_launches: int, limit_s: float) -> float | Dropped:
@@ -318,13 +326,13 @@ class LocalRunner:
             lambda: self._bench.compare(self._load(key, kernel), self._load("", reference))
         )
 
-    def forget(self, keys: Sequence[str]) -> None:
+    def drop(self, keys: Sequence[str]) -> None:
         for key in keys:
             self._loaded.discard(key)
             self._bench.drop(key)
 
     def close(self) -> None:
-        """The buffers go with this object."""
+        """Do nothing: the buffers are freed with this object."""
 
     def _run(self, run: Callable[[], T]) -> T | Dropped:
         try:

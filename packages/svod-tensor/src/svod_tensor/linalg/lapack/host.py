@@ -305,7 +305,7 @@ def _get_first(is_found: Array) -> tuple[int, ...]:
 
 
 def _raise(operation: str, problem: str, place: tuple[int, ...]) -> None:
-    raise _get_error_class()(operation=operation, problem=problem, place=place) from None
+    raise _get_error_class()(operation=operation, problem=problem, index=place) from None
 
 
 @cache

@@ -13,7 +13,7 @@ from svod_dtype import float32
 from svod_ir.sizes import max_size
 from svod_tensor._data import make_constant
 from svod_tensor._shapes import broadcast_shapes
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.host_functions.derivatives import adjoint, matrix_rule, with_matrix_rule
 from svod_tensor.host_functions.libraries import LINALG
 from svod_tensor.host_functions.nodes import call_host
@@ -168,7 +168,7 @@ def get_cutoff(x: Tensor, given: float | Tensor | None) -> Tensor:
         given = size * 2.0 ** (-23 if x.dtype.part is float32 else -52)
     if isinstance(given, TensorBase):
         return given.cast(x.dtype.part)
-    return x.from_uop(bring_to(make_constant(float(given), x.dtype.part), x.uop))
+    return x.from_uop(move_like(make_constant(float(given), x.dtype.part), x.uop))
 
 
 def exponential(x: Tensor) -> Tensor:

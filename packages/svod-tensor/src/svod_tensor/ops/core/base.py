@@ -13,8 +13,8 @@ from svod_ir.sizes import max_size, product
 from svod_tensor._origins import add_line
 from svod_tensor._scopes import current_scope
 from svod_tensor._shapes import ElementCount, Shape
-from svod_tensor.cells.cell import Cell, Form, View, find_result_form
-from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.cell import Cell, TensorSpec, View, find_result_spec
+from svod_tensor.cells.registry import record_read_of
 from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Step
 from svod_tensor.engine import memory_nodes
@@ -102,12 +102,12 @@ class TensorBase:
             add_line(node)
 
     @classmethod
-    def from_uop(cls, uop: UOp, form: Form | None = None, *, owns: bool = False) -> Self:
+    def from_uop(cls, uop: UOp, spec: TensorSpec | None = None, *, owns: bool = False) -> Self:
         """The tensor that stands for `uop`, a node of the graph stage with a shape.
 
         Args:
             uop: the node.
-            form: its form, where that is known.
+            spec: its spec, if known already.
             owns: whether it is memory that was made for this tensor, so that writing may change it.
 
         Raises:
@@ -119,8 +119,8 @@ class TensorBase:
             [2.0, 4.0]
         """
         self = object.__new__(cls)
-        set_content(self, Cell(uop, form, owns=owns))
-        if form is None:
+        set_content(self, Cell(uop, spec, owns=owns))
+        if spec is None:
             # A mistake about devices is raised by the call that makes it.
             _ = uop.placement
         if current_scope.get() is not None:
@@ -161,7 +161,7 @@ class TensorBase:
         """
         content = self.content
         if captured:
-            note_read(content)
+            record_read_of(content)
         return self.from_content(content.along(steps))
 
     @classmethod
@@ -203,7 +203,7 @@ class TensorBase:
         """
         content = self.content
         if captured:
-            note_read(content)
+            record_read_of(content)
         return content.node
 
     @property
@@ -214,8 +214,8 @@ class TensorBase:
             >>> Tensor([1.5]).dtype
             float32
         """
-        form = None if captured else find_result_form(self.content)
-        return self.uop.dtype if form is None else form[1]
+        spec = None if captured else find_result_spec(self.content)
+        return self.uop.dtype if spec is None else spec[1]
 
     @property
     def shape(self) -> Shape:
@@ -225,8 +225,8 @@ class TensorBase:
             >>> Tensor([[1, 2, 3]]).shape
             (1, 3)
         """
-        form = None if captured else find_result_form(self.content)
-        return self.uop.shape if form is None else form[0]
+        spec = None if captured else find_result_spec(self.content)
+        return self.uop.shape if spec is None else spec[0]
 
     @property
     def ndim(self) -> int:
@@ -293,15 +293,15 @@ class TensorBase:
         return placement if isinstance(placement, Sharding) else None
 
     @property
-    def form(self) -> Form:
-        """What is known without memory and without the values of variables; equal for tensors that
-        one plan serves.
+    def spec(self) -> TensorSpec:
+        """Shape, dtype and placement, without the values of variables; equal for tensors that one
+        plan serves.
 
         Example:
-            >>> Tensor([1, 2]).form == Tensor([3, 4]).form
+            >>> Tensor([1, 2]).spec == Tensor([3, 4]).spec
             True
         """
-        return self.content.form
+        return self.content.spec
 
     @property
     def is_realized(self) -> bool:

@@ -17,7 +17,7 @@ from svod_dtype import DType, default_float, float64, promote_types, promote_wit
 from svod_ir import Op, OperandError, SInt, UOp, make_alu
 from svod_tensor._data import Scalar, make_constant
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.tensor import Tensor
@@ -74,7 +74,7 @@ def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
         return cast("Tensor", x1)
     if is_scalar(x1) and len(others) == 1 and isinstance(others[0], TensorBase):
         number = make_constant(x1, promote_with_scalar(others[0].dtype, x1))
-        return cast("Tensor", others[0].from_uop(bring_to(number, others[0].uop)))
+        return cast("Tensor", others[0].from_uop(move_like(number, others[0].uop)))
     return to_tensors(x1, *(x for x in others if x is not None and not is_scalar(x)))[0]
 
 
@@ -102,7 +102,7 @@ def as_tensor(value: Operand, like: Tensor) -> Tensor:
     return (
         tensor
         if isinstance(value, (TensorBase, UOp))
-        else like.from_uop(bring_to(tensor.uop, like.uop))
+        else like.from_uop(move_like(tensor.uop, like.uop))
     )
 
 
@@ -112,7 +112,7 @@ def as_value(value: Operand, target: Tensor) -> Tensor:
     """
     if isinstance(value, TensorBase):
         return as_tensor(value, target).cast(target.dtype)
-    return target.from_uop(bring_to(type(target)(value, dtype=target.dtype).uop, target.uop))
+    return target.from_uop(move_like(type(target)(value, dtype=target.dtype).uop, target.uop))
 
 
 def promote(x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Tensor, Tensor]:

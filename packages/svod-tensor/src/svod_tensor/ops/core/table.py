@@ -47,7 +47,7 @@ _METHODS: Final[tuple[Member, ...]] = (
     Member("nbytes", "core.base", "", "test_operations.py::test_sizes_agree_with_numpy"),
     Member("device", "core.base", "device", "test_devices.py::test_what_is_like_a_tensor_is_on_its_device"),
     Member("sharding", "core.base", "", "test_sharding.py::test_one_device_needs_no_shards"),
-    Member("form", "core.base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
+    Member("spec", "core.base", "", "test_operations.py::test_a_tensor_is_made_of_a_node_or_of_the_content_of_another"),
     Member("is_realized", "core.base", "", "test_realize.py::test_realizing_a_realized_tensor_changes_nothing"),
     Member("realize", "tensor", "", "test_realize.py::test_realizing_a_realized_tensor_changes_nothing"),
     Member("realize_with", "tensor", "", "test_realize.py::test_a_configuration_reaches_the_optimizer"),

@@ -39,9 +39,9 @@ from svod_tensor._shapes import (
     item_count,
     normalize_axis,
 )
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.cells.cell import Element, View
-from svod_tensor.cells.registry import note_read
+from svod_tensor.cells.registry import record_read_of
 from svod_tensor.cells.tables import captured
 from svod_tensor.cells.views import Every, Flip, Reshape, Shrink, Step
 from svod_tensor.errors import IndexKindError
@@ -147,7 +147,7 @@ def _element(x: Tensor, *steps: Step) -> Tensor:
     """The one element that `steps` lead to, as a value."""
     content = x.content
     if captured:
-        note_read(content)
+        record_read_of(content)
     return x.from_content(Element(content, steps))
 
 
@@ -501,7 +501,7 @@ def _to_array(
                 found="a mask", problem=f"it has size {item.size} where the tensor has {size}"
             )
         item = item.positions
-    return _Array(bring_to(check_positions(item, size, axis), x.uop), True), ()
+    return _Array(move_like(check_positions(item, size, axis), x.uop), True), ()
 
 
 def look_up(source: UOp, positions: UOp, axis: int) -> UOp:

@@ -17,7 +17,7 @@ from svod_ir import ShapeError, SInt, format_shape, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import check_within, normalize_axis
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.host_functions.sort_rows import SORT
 from svod_tensor.ops.core.operands import as_tensor, is_scalar, make_result, promote, slice_axis
 from svod_tensor.ops.core.operation import operation
@@ -285,4 +285,4 @@ def _sort_rows(x: Tensor, n: SInt) -> Tensor:
     node = make_custom_function(
         SORT, [ArraySpec(int64, (*x.shape[:-1], n))], [whole.contiguous().uop], []
     )
-    return x.from_uop(node if x.sharding is None else bring_to(node, x.uop))
+    return x.from_uop(node if x.sharding is None else move_like(node, x.uop))

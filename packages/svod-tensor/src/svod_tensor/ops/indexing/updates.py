@@ -36,7 +36,7 @@ from svod_tensor._shapes import (
     concrete_shape,
     normalize_axis,
 )
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.cells.views import put
 from svod_tensor.host_functions.scatter import INVERT, invert_places
 from svod_tensor.ops.core.base import TensorBase
@@ -167,7 +167,7 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
         return x.clone()
     lookup = np.empty(everything.size, np.int64)
     invert_places(lookup, places.reshape(-1))
-    node = bring_to(make_array_node(lookup.reshape(everything.shape), may_share=True), x.uop)
+    node = move_like(make_array_node(lookup.reshape(everything.shape), may_share=True), x.uop)
     return _with_lookup(x, x.from_uop(node), places.shape, value)
 
 
@@ -487,7 +487,7 @@ def _number_selected(
 def _number_elements(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     """1, 2, ... in the shape of `x`, where it is, so that a lookup beyond it finds a 0."""
     return x.from_uop(
-        bring_to(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop)
+        move_like(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop)
     )
 
 
@@ -501,7 +501,7 @@ def _with_places(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tenso
     shape = concrete_shape("assignment", x.shape)
     read = _gathered(places.reshape(math.prod(flat)))
     node = make_custom_function(INVERT, [ArraySpec(int64, (math.prod(shape[:n_axes]),))], [read])
-    lookup = x.from_uop(node if places.sharding is None else bring_to(node, x.uop))
+    lookup = x.from_uop(node if places.sharding is None else move_like(node, x.uop))
     return _with_lookup(x, lookup.reshape(shape[:n_axes]), flat, value)
 
 

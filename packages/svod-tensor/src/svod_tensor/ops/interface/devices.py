@@ -9,7 +9,7 @@ from svod_ir import OperandError, Sharding
 from svod_ir.placement import split_evenly
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import concrete_shape, normalize_axis
-from svod_tensor._shards import join_parts, parts_of, spread
+from svod_tensor._shards import join_shards, shards_of, spread
 from svod_tensor.cells.views import Shard
 from svod_tensor.errors import ShardError
 from svod_tensor.ops.core.operation import operation
@@ -125,7 +125,7 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
     return (
         x.clone()
         if sharding == x.sharding
-        else x.from_uop(join_parts(spread(x.uop, sharding), axis))
+        else x.from_uop(join_shards(spread(x.uop, sharding), axis))
     )
 
 
@@ -141,5 +141,5 @@ def shards(x: Tensor, /) -> tuple[Tensor, ...]:
     """
     if x.sharding is None:
         return (x,)
-    parts = parts_of(x.uop)
+    parts = shards_of(x.uop)
     return tuple(x.along(Shard(position, part.shape)) for position, part in enumerate(parts))

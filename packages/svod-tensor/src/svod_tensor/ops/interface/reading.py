@@ -10,11 +10,11 @@ from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell, Element
-from svod_tensor.cells.derivatives import is_taking_derivatives
+from svod_tensor.cells.derivatives import is_differentiating
 from svod_tensor.cells.lending import lend
 from svod_tensor.cells.registry import check_not_capturing
 from svod_tensor.cells.views import is_shard, is_symbolic, is_writable, read_array
-from svod_tensor.engine import memory_nodes, states
+from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.engine.bindings import resolve_size
 from svod_tensor.errors import (
     AmbiguousTruthError,
@@ -117,7 +117,7 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
         >>> (Tensor([1.0, 2.0]) * 2).numpy()
         array([2., 4.], dtype=float32)
     """
-    if is_taking_derivatives() and _is_differentiated(x.uop):
+    if is_differentiating() and _is_differentiated(x.uop):
         raise DerivativeError(
             operation="numpy",
             problem="the values depend on an argument of the function whose derivative is taken",
@@ -147,13 +147,13 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     if owner.base is None:
         return array
     cell = x.content.cell
-    if cell.is_rewritten or cell.is_lent:
+    if cell.is_assigned_in_place or cell.is_lent:
         return array.copy()
     memory = cell.find_memory()
     found = (
         (memory,)
         if memory is not None
-        else map(memory_nodes.find_buffer, states.iter_memories(cell.node))
+        else map(memory_nodes.find_buffer, versions.iter_memories(cell.node))
     )
     for buffer in found:
         if buffer is not None:
@@ -252,7 +252,7 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
     if (element := _read_element(x, computes=False)) is not None:
         return element
     sharding, is_large = x.sharding, x.nbytes > _MOST_COPIED
-    if sharding is None and x.content.cell.is_settled and not x.is_realized and not is_large:
+    if sharding is None and x.content.cell.has_memory and not x.is_realized and not is_large:
         # Memory that is shared with another tensor, which nobody writes without the lock before
         # that has its own.
         with registry.lock:
@@ -285,7 +285,7 @@ def _read_element(x: Tensor, *, computes: bool) -> NDArray[np.generic] | None:
             if source is None:
                 return None
             cell, path = source
-            if cell.is_settled:
+            if cell.has_memory:
                 whole = _find_elements(cell.node, tuple(map(resolve_size, cell.node.shape)))
                 return None if whole is None else read_array(path, whole).copy()
         if not computes or not cell.owns:
@@ -349,14 +349,14 @@ def _share_memory(x: Tensor) -> NDArray[np.generic] | None:
     is_special = path and (not is_writable(path) or is_shard(path) or is_symbolic(path))
     if (
         is_special
-        or is_taking_derivatives()
+        or is_differentiating()
         or registry.find_capture() is not None
         or registry.is_computing_here()
     ):
         return None
     elements = cell.find_array()
     # The node is not asked for: what nobody has a node of is lent without looking for readers.
-    shape, dtype, device = cell.form
+    shape, dtype, device = cell.spec
     if 0 in shape:
         return x.numpy(copy=True)
     if elements is None:
@@ -516,7 +516,7 @@ def _find_whole(cell: Cell) -> NDArray[np.generic] | None:
     memory = cell.find_memory()
     if memory is None or not memory.is_host_addressable:
         return None
-    shape, dtype, _ = cell.form
+    shape, dtype, _ = cell.spec
     known = find_shape(shape)
     return None if known is None else _view_elements(memory, dtype, known)
 

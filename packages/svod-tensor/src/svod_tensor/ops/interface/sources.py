@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from svod_device import Buffer
     from svod_ir import UOp
-    from svod_tensor.cells.cell import Form
+    from svod_tensor.cells.cell import TensorSpec
     from svod_tensor.ops.core.base import DTypeLike
 
 __all__ = ["asarray", "from_dlpack", "from_file", "from_numpy"]
@@ -72,19 +72,19 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
         return _on_array(array, may_share=may_share)
     made = make_array_node(array, may_share=may_share)
     node = place_by_default(made)
-    form = (array.shape, made.dtype, HOST_DEVICE) if node is made else None
-    return Tensor.from_uop(node, form, owns=memory_nodes.is_buffer_identity(node))
+    spec = (array.shape, made.dtype, HOST_DEVICE) if node is made else None
+    return Tensor.from_uop(node, spec, owns=memory_nodes.is_buffer_identity(node))
 
 
 def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
     """A tensor without a node, as long as nobody asks for it: arguments of captured functions need
     none.
     """
-    form, make_node, is_plain = _describe(array.dtype, array.shape)
-    buffer = storage.find_shared(array, form[1]) if may_share and is_plain else None
+    spec, make_node, is_plain = _describe(array.dtype, array.shape)
+    buffer = storage.find_shared(array, spec[1]) if may_share and is_plain else None
     if buffer is None:
-        buffer = storage.make_host_buffer(array, form[1], may_share=may_share)
-    return Tensor.from_content(Cell.on(buffer, make_node, form))
+        buffer = storage.make_host_buffer(array, spec[1], may_share=may_share)
+    return Tensor.from_content(Cell.on(buffer, make_node, spec))
 
 
 @static_operation(test="test_creation.py::test_an_empty_file_is_an_empty_tensor", is_function=False)
@@ -236,7 +236,7 @@ def _read_array(array: object, *, copy: bool) -> Tensor:
 @lru_cache(maxsize=256)
 def _describe(
     numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]
-) -> tuple[Form, Callable[[Buffer], UOp], bool]:
+) -> tuple[TensorSpec, Callable[[Buffer], UOp], bool]:
     """The form of tensors of arrays with this dtype and shape, what makes their nodes, and whether
     the dtype is plain.
 

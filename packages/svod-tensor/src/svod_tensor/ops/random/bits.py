@@ -27,7 +27,7 @@ from svod_ir import (
 from svod_ir.sizes import product
 from svod_tensor._data import copy_to_device, default_int_dtype, place_by_default
 from svod_tensor._shapes import Shape, to_shape
-from svod_tensor._shards import bring_to
+from svod_tensor._shards import move_like
 from svod_tensor.errors import IntegerOverflowError
 from svod_tensor.ops.core.base import DTypeLike
 from svod_tensor.ops.core.operation import operation, static_operation
@@ -270,7 +270,7 @@ def draw_like(
     """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
     from svod_tensor._generator import get_key
 
-    key = bring_to(get_key(operation, seed, generator), x.uop)
+    key = move_like(get_key(operation, seed, generator), x.uop)
     return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))
 
 

@@ -1,4 +1,4 @@
-"""A graph that is kept for later, while the memory that it reads may be written."""
+"""Graphs that are kept for later use while the memory that they read may be overwritten."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Sequence
 
 from svod_ir import Op, UOp
 from svod_tensor.cells.cell import Cell
-from svod_tensor.engine import states
+from svod_tensor.engine import versions
 
-__all__ = ["KeptGraph"]
+__all__ = ["GraphSnapshot"]
 
 
-class KeptGraph:
-    """Nodes whose values stay what they are now.
+class GraphSnapshot:
+    """Nodes that keep their present values.
 
-    A cell shares each memory that they read, so that a write leaves the old content to that cell.
-    """
+    A cell shares each memory that the nodes read, so that a write leaves the old version to that
+    cell (copy on write)."""
 
     def __init__(self, nodes: Sequence[UOp]) -> None:
         self._sink = UOp.sink(*nodes)
         self._cells = {
             node: Cell(node)
             for node in self._sink.toposort()
-            if node.op is Op.BUFFER or states.is_later_state(node)
+            if node.op is Op.BUFFER or versions.is_pending_version(node)
         }
 
     def get_nodes(self) -> tuple[UOp, ...]:
-        """The nodes, of memory as it is now."""
+        """The nodes, rebuilt on the memory that has the old versions now."""
         moved = {node: cell.node for node, cell in self._cells.items() if cell.node is not node}
         return self._sink.substitute(moved).src
