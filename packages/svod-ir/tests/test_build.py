@@ -224,7 +224,7 @@ def test_shrink_is_within_bounds() -> None:
     for bounds in ([(0, 3), (0, 3)], [(-1, 2), (0, 3)], [(2, 1), (0, 3)]):
         with pytest.raises(ShapeError, match=r"slice -?\d:\d is out of bounds for shape \(2, 3\)"):
             make_shrink(x, bounds)
-    with pytest.raises(ShapeError, match="needs 2 pairs"):
+    with pytest.raises(ShapeError, match="expected 2 pairs"):
         make_shrink(x, [(0, 2)])
 
 

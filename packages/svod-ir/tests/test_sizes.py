@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from svod_dtype import index
 from svod_ir._size_text import format_shape, format_size
-from svod_ir.errors import BroadcastError, OperandError, ShapeError, UndecidedError
+from svod_ir.errors import BroadcastError, OperandError, UndecidedError
 from svod_ir.ops import Op
 from svod_ir.sizes import (
     bounds_of_size,
@@ -152,9 +152,7 @@ def test_errors_show_sizes_as_they_are_written() -> None:
     assert str(error).startswith(
         "operands could not be broadcast together with shapes (n, 3) and (m, 3): axis -2 has sizes n and m"
     )
-    assert "shape (m*n,)" in str(
-        ShapeError(operation="reshape", shape=(N * M,), problem="is wrong")
-    )
+    assert format_shape((N * M,)) == "(m*n,)"
 
 
 def test_a_size_of_bound_variables_shows_itself_and_its_value():

@@ -237,5 +237,5 @@ def test_mistakes_are_named(rng) -> None:
         lstm(x, weights, (Tensor.zeros(2, 2, 4), Tensor.zeros(2, 2, 4)), num_layers=2)
     with pytest.raises(ShapeError, match="expected an input of shape \\(steps, batch, inputs\\)"):
         gru(x[0, 0], [])
-    with pytest.raises(OperandError, match="at least one layer, not 0"):
+    with pytest.raises(OperandError, match="at least one layer, got 0"):
         gru(x, [], num_layers=0)
