@@ -131,5 +131,5 @@ def test_what_are_no_places_says_so():
         x.grid_sample(grid.cast("int32"))
     with pytest.raises(ShapeError, match="input must not have empty axes"):
         Tensor.zeros(1, 1, 0, 2).grid_sample(grid)
-    with pytest.raises(ShapeError, match=r"is no \(batch, axes, axes \+ 1\)"):
+    with pytest.raises(ShapeError, match=r"does not match size"):
         Tensor.zeros(1, 2, 2).affine_grid((1, 1, 2, 2))
