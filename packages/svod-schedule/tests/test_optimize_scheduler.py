@@ -532,7 +532,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6, 16),
         (Opt(OptOp.SWAP, 1, 1),),
         CPU,
-        "it names one axis twice",
+        "both axes are the same",
     ),
     "swap of loops of two kinds": (
         make_sum(6, 16),
@@ -580,19 +580,19 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_sum(6, 16),
         (Opt(OptOp.PACK, 1),),
         GPU,
-        "no work-items of a workgroup take results",
+        "no work-items of a workgroup compute results",
     ),
     "pack of a reduced axis of which each work-item reads its own row": (
         make_sum(6, 16),
         (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)),
         GPU,
-        "no two work-items read the same",
+        "no two work-items read the same elements",
     ),
     "pack of a reduction by work-items": (
         make_sum(6, 64),
         (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)),
         GPU,
-        "no work-items of a workgroup take results",
+        "no work-items of a workgroup compute results",
     ),
     "a second pack of a reduced axis": (
         make_product(8, 8, 16),
@@ -609,7 +609,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
             Opt(OptOp.LOCAL, 1, 4),
         ),
         GPU,
-        "PACK has shared out the tiles already",
+        "PACK has distributed the tiles already",
     ),
     "upcast of a shared tile": (
         make_product(8, 8, 16),
@@ -673,7 +673,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_product(6, 8, 16),
         (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)),
         CPU,
-        "the thread's own memory holds one row at a time",
+        "private memory holds one row at a time",
     ),
     "nolocals after a workgroup": (
         make_copy(64),
@@ -728,7 +728,7 @@ def test_a_reduction_around_another_is_not_grouped() -> None:
     row = reduce_over(x.index(outer * 8 + inner), inner)
     total = reduce_over(row * row, outer)
     sink = UOp.sink(out.index(UOp.const(index, 0)).store(total), arg=KernelInfo())
-    with pytest.raises(OptError, match="the reduction holds another one"):
+    with pytest.raises(OptError, match="the reduction contains another one"):
         applied(sink, Opt(OptOp.GROUP, 0, 4), target=GPU)
 
 

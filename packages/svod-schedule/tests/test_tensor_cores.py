@@ -328,23 +328,23 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     "no such way": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, 4, 0),
-        "there are 1 ways to lay the product over the core",
+        "the product has 1 layouts on the core",
     ),
     "no way given": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, None, 0),
-        "there are 1 ways to lay the product over the core",
+        "the product has 1 layouts on the core",
     ),
-    "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel adds up nothing"),
+    "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel has no reduction"),
     "a sum of no products": (
         lambda: reduce(tensor(1, 4, 8), 1),
         Opt(OptOp.TC, 0, 0),
-        "the kernel adds up no products of two loads",
+        "the kernel has no sum of products of two loads",
     ),
     "a maximum": (
         lambda: reduce(tensor(1, 4, 8) * tensor(2, 4, 8), 1, Op.MAX),
         Opt(OptOp.TC, 0, 0),
-        "the kernel adds up no products of two loads",
+        "the kernel has no sum of products of two loads",
     ),
     "another sum": (
         lambda: make_square(uint8, int8, int64),
@@ -354,26 +354,26 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     "operands that do not fit": (
         lambda: make_square(uint8, uint8, int32),
         Opt(OptOp.TC, 0, 0),
-        "the operands are uint8 and uint8, where the core takes uint8 and int8",
+        "the operands are uint8 and uint8, but the core takes uint8 and int8",
     ),
     "integers that may be too large": (
         lambda: matmul(
             tensor(1, 8, 8, dtype=uint8).cast(int32) - 3, tensor(2, 8, 8, dtype=int8).cast(int32)
         ),
         Opt(OptOp.TC, 0, 0),
-        "the operands are int32 and int8, where the core takes uint8 and int8",
+        "the operands are int32 and int8, but the core takes uint8 and int8",
     ),
     "a vector times itself": (
         lambda: reduce(
             tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1
         ),
         Opt(OptOp.TC, 0, 0),
-        "no axis of the results belongs to one operand alone",
+        "no axis of the results belongs to a single operand",
     ),
     "one row where the core has several": (
         lambda: multiply(tensor(1, 1, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32),
         Opt(OptOp.TC, 0, 3),
-        "no axis of the results belongs to one operand alone",
+        "no axis of the results belongs to a single operand",
     ),
 }
 
