@@ -127,7 +127,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "symbolic.reductions",
         "_find_interval",
         "count_by_counter",
-        "found.sign == 1 -> found.sign != 1",
+        "solution.sign == 1 -> solution.sign != 1",
     ),
     (
         "symbolic.floats",
