@@ -134,7 +134,7 @@ def test_rejected_source_is_an_error_with_command_place_and_words(store: DiskSto
     error = caught.value
     assert error.line == 2 and "y" in error.message and error.message in error.stderr
     assert "    2 |   int x = y;" in str(error)
-    assert error.hint == "the compiler says more when it runs again: " + " ".join(error.command)
+    assert error.hint == "for the full output, run: " + " ".join(error.command)
     path = Path(error.command[-1])
     assert path.read_text() == source
     assert subprocess.run(error.command, capture_output=True, check=False).returncode != 0

@@ -160,7 +160,7 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: 
         tried.append(arguments)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("svod_codegen.disk_store._write_whole", refuse)
+    monkeypatch.setattr("svod_codegen.disk_store._write_atomically", refuse)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         cache.put(make_key("new"), b"x")
     with warnings.catch_warnings():
