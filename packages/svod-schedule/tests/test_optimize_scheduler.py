@@ -258,7 +258,7 @@ def test_an_opt_makes_the_axes_that_it_should(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in EFFECTS if EFFECTS[c][2] is CPU])
-def test_an_opt_keeps_what_the_kernel_computes(case: str) -> None:
+def test_an_opt_preserves_the_results(case: str) -> None:
     sink, opts, target, _ = EFFECTS[case]
     assert_same(sink, applied(sink, *opts, target=target).finish())
     assert_same(sink, compiled(sink, opts, target))
@@ -303,7 +303,7 @@ def test_the_opts_of_a_kernel_make_the_same_kernel_again(case: str) -> None:
     assert apply_opts(sink, target, finished.arg.applied_opts) is finished
 
 
-def test_a_copy_of_a_scheduler_goes_its_own_way() -> None:
+def test_a_copy_of_a_scheduler_is_independent() -> None:
     scheduler = applied(make_copy(64), Opt(OptOp.NOLOCALS), target=GPU)
     other = scheduler.copy()
     other.apply_opt(Opt(OptOp.UPCAST, 0, 4))
@@ -685,7 +685,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_an_opt_that_does_not_apply_says_why_and_changes_nothing(case: str) -> None:
+def test_a_refused_opt_has_a_reason_and_leaves_the_kernel_unchanged(case: str) -> None:
     sink, (*earlier, last), target, reason = REFUSED[case]
     scheduler = applied(sink, *earlier, target=target)
     before = scheduler.sink
@@ -749,9 +749,7 @@ OPTS = st.one_of(
 
 @settings(max_examples=count_examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
-def test_any_opts_keep_what_a_kernel_computes(
-    kernel: UOp, wishes: list[Opt], target: Target
-) -> None:
+def test_any_opts_preserve_the_results(kernel: UOp, wishes: list[Opt], target: Target) -> None:
     scheduler = Scheduler(kernel, target)
     for opt in wishes:
         scheduler.try_opt(opt)
@@ -788,7 +786,7 @@ GPU_OPTS = st.builds(
 
 @settings(max_examples=count_examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
-def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
+def test_any_opts_of_workgroups_preserve_the_results(kernel: UOp, wishes: list[Opt]) -> None:
     scheduler = Scheduler(kernel, GPU)
     for opt in wishes:
         scheduler.try_opt(opt)
@@ -797,7 +795,7 @@ def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes:
 
 @settings(max_examples=count_examples(6), deadline=None)
 @given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
-def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
+def test_any_opts_preserve_the_results_of_symbolic_sizes(wishes: list[Opt], n: int) -> None:
     for sink in (make_copy(5, N), make_copy(N, 8), make_sum(5, N)):
         scheduler = Scheduler(sink, CPU)
         for opt in wishes:
@@ -810,7 +808,7 @@ def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt
 
 
 @pytest.mark.parametrize("n", [4, 7, 8, 31, 40])
-def test_a_varying_axis_is_taken_like_one_of_known_size(n: int) -> None:
+def test_a_symbolic_axis_is_tiled_like_a_constant_one(n: int) -> None:
     padded = (Opt(OptOp.PADTO, 0, 8), Opt(OptOp.UPCAST, 0, 4))
     for sink, opts in (
         (make_sum(5, N), (Opt(OptOp.UNROLL, 0, 8),)),

@@ -54,8 +54,8 @@ _ATTEMPTS: Final = 3  # in case another process removes directories meanwhile
 def make_key(*parts: str | bytes) -> str:
     """Make a key of a sequence of `parts`; different sequences have different keys."""
     digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+    for item in parts:
+        data = item.encode() if isinstance(item, str) else item
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
