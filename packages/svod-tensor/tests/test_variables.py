@@ -50,7 +50,7 @@ def test_bounds_and_values_are_integers() -> None:
         OperandError, match=r"Variable: expected integers of 64 bits as bounds, got 1\.5"
     ):
         Variable("n", 1.5, 8)
-    with pytest.raises(OperandError, match="bind: expected an integer, got 2.5"):
+    with pytest.raises(OperandError, match="bind: expected an integer"):
         n.bind(2.5)
     with pytest.raises(
         OperandError,
