@@ -132,7 +132,7 @@ def test_the_namespace_says_what_it_has():
         info.dtypes(device="NOWHERE")
 
 
-def test_what_is_a_tensor_already_is_given_back():
+def test_asarray_returns_a_tensor_unchanged():
     x = Tensor([1.0, 2.0])
     assert sv.asarray(x) is x
     assert sv.asarray(x, dtype="float32", device="CPU", copy=False) is x

@@ -12,7 +12,7 @@ from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import make_result, to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
-from svod_tensor.ops.indexing.gathering import look_up
+from svod_tensor.ops.indexing.gathering import gather_along_axis
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -114,7 +114,7 @@ def grid_sample(
     n_around = product(positions.shape[2:])
     flat = positions.reshape(batch, 1, count * n_around).expand(batch, channels, count * n_around)
     found = make_result(
-        look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid
+        gather_along_axis(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid
     )
     result = found.reshape(batch, channels, *grid.shape[1:-1], n_around)
     if weights is None:
