@@ -50,7 +50,7 @@ def test_ragged_lists_are_an_error(data):
         Tensor(data)
 
 
-def test_what_is_no_data_is_an_error_that_says_what_to_pass():
+def test_invalid_data_is_an_error_with_a_hint():
     for data in ("text", object(), {"a": 1}, [None]):
         with pytest.raises(DataError):
             Tensor(data)
@@ -269,7 +269,7 @@ class _Exporter:
 @pytest.mark.parametrize(
     "view", [lambda a: a, lambda a: a.T, lambda a: a[:, 1:2], lambda a: a[::2]]
 )
-def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
+def test_dlpack_imports_floats_that_numpy_lacks(code, words, dtype, view):
     bits = np.array([[0x3F80, 0x4000], [0xC040, 0x0000], [0x4100, 0x3F00]]).astype(np.uint16)
     stored = np.ascontiguousarray(bits if words is np.uint16 else bits >> 8).astype(words)
     y = Tensor.from_dlpack(_Exporter(view(stored), code))
@@ -278,7 +278,7 @@ def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
     assert y.cast("float32").tolist() == expected.cast("float32").tolist()
 
 
-def test_dlpack_says_what_it_does_not_take():
+def test_dlpack_errors_name_the_unsupported_property():
     words = np.zeros(4, np.uint16)
     with pytest.raises(
         OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"
@@ -381,7 +381,7 @@ def test_scalars_of_numpy_become_numbers_of_python() -> None:
         np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)
 
 
-def test_arrays_of_one_shape_are_not_taken_for_each_other():
+def test_arrays_of_one_shape_are_not_confused():
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     unaligned = np.frombuffer(bytearray(28), np.float32, offset=4)[:6].reshape(2, 3)
     unaligned[:] = values

@@ -132,7 +132,7 @@ def test_an_unknown_index_out_of_range_reads_zero(a):
     assert x.take(Tensor([2**63], dtype="uint64"), 0).abs().sum().item() == 0
 
 
-def test_objects_that_are_no_index_are_an_error(a):
+def test_objects_that_are_not_indices_are_errors(a):
     x = Tensor(a)
     for index, reason in (
         (1.5, "is no index"),
@@ -153,7 +153,7 @@ def test_objects_that_are_no_index_are_an_error(a):
         Tensor(1.0)[0]
 
 
-def test_take_and_lookups_along_an_axis_agree_with_numpy(a):
+def test_take_and_gather_agree_with_numpy(a):
     check(Tensor(a).take([1, -1], 1), np.take(a, [1, -1], 1))
     check(Tensor(a).take(np.array([[3], [100]])), np.take(a, [[3], [100]]))
     order = np.argsort(a, 1)
@@ -178,7 +178,7 @@ def test_one_hot_and_embedding(rng):
     assert Tensor([300]).one_hot(4).sum().item() == 0
 
 
-def test_a_lookup_costs_what_it_reads_not_what_there_is(rng):
+def test_a_gather_costs_what_it_reads(rng):
     table = Tensor(make_array(rng, (1000, 8), "float32")).realize()
     plan = table[Tensor([1, 2, 3])].prepare()
     assert len(plan.kernels()) == 1
@@ -208,7 +208,7 @@ def test_a_negative_number_of_classes_is_an_error():
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
-def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
+def test_out_of_range_indices_are_wrapped_or_clipped(rng, mode):
     a = make_array(rng, (3, 4), "float32")
     for places in (np.array([5, -1, 0]), np.array([[-9, 300]]), np.array([7, 200], np.uint8)):
         for axis in (None, 0, 1):
@@ -222,7 +222,7 @@ def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
-def test_an_element_by_its_position_is_a_value(shape: tuple[int, ...]) -> None:
+def test_an_element_by_integer_indices_is_a_copy(shape: tuple[int, ...]) -> None:
     array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
     for x in (
         Tensor(array),

@@ -68,7 +68,7 @@ def test_axes_are_checked(a):
         Tensor(a).flip(1.5)
 
 
-def test_axes_of_size_one_come_and_go(a):
+def test_axes_of_size_one_are_added_and_removed(a):
     x = Tensor(a)
     check(x.unsqueeze(0).unsqueeze(-1), a[None, ..., None])
     check(x.unsqueeze(2).squeeze(2), a)
@@ -100,7 +100,7 @@ def test_padding_takes_any_value(a, value):
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
 
 
-def test_padding_crops_where_it_is_negative_and_fills_what_is_empty(a):
+def test_negative_padding_crops_and_empty_tensors_are_filled(a):
     check(Tensor(a[0, 0]).pad((-1, 2), None), np.pad(a[0, 0][1:], ((0, 2), (0, 0))))
     check(Tensor.zeros(0, 2).pad((1, 1), (0, 1), constant_values=7), np.full((2, 3), 7, np.float32))
     check(Tensor([True]).pad((1, 1)), np.array([False, True, False]))
@@ -109,7 +109,7 @@ def test_padding_crops_where_it_is_negative_and_fills_what_is_empty(a):
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
-def test_joining_agrees_with_numpy(rng, axis):
+def test_concat_and_stack_agree_with_numpy(rng, axis):
     parts = [make_array(rng, (4, 4), "float32") for _ in range(3)]
     parts[1][:2] = -0.0
     tensors = [Tensor(p) for p in parts]
@@ -125,7 +125,7 @@ def test_joining_agrees_with_numpy(rng, axis):
     )
 
 
-def test_joining_promotes_keeps_nan_and_skips_what_is_empty():
+def test_concat_promotes_keeps_nan_and_skips_empty_tensors():
     check(Tensor.concat([Tensor([1, 2]), Tensor([np.nan])]), np.array([1, 2, np.nan], np.float32))
     check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
     check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
@@ -196,7 +196,7 @@ def test_symbolic_sizes_flow_through_movement():
         part.split(1)
 
 
-def test_what_is_put_together_by_reshaping_is_written_in_one_kernel_of_simple_loops(rng):
+def test_interleaving_by_reshape_is_one_kernel_of_simple_loops(rng):
     a = make_array(rng, (4, 6), "float32")
     tiled = Tensor(a).tile((3, 2))
     assert len(tiled.prepare().kernels()) == 1
@@ -255,7 +255,7 @@ def test_padding_is_spelled_as_in_numpy():
 @pytest.mark.parametrize(
     "widths", [(1, 2), (((1, 2, 3), (1, 1)),), ("ab",), ((1.5, 2),), ((1, 2), 3), (None, 3)]
 )
-def test_what_says_no_padding_is_an_error(widths):
+def test_invalid_padding_is_an_error(widths):
     with pytest.raises(OperandError, match="pad"):
         Tensor.zeros(2, 3).pad(*widths)
 
@@ -294,7 +294,7 @@ def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
 
 
 @pytest.mark.parametrize("name", ["concat", "cat", "stack"])
-def test_what_cannot_be_joined_is_an_error(name):
+def test_incompatible_shapes_cannot_be_concatenated(name):
     x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
     with pytest.raises(ShapeError, match="no tensors"):
         join([])
@@ -305,7 +305,7 @@ def test_what_cannot_be_joined_is_an_error(name):
         join(x, x[0])
 
 
-def test_tensors_get_the_shape_that_they_broadcast_to():
+def test_broadcast_arrays_agrees_with_numpy():
     x, y = Tensor.broadcast_arrays(Tensor.zeros(3, 1), Tensor.zeros(4))
     assert x.shape == y.shape == (3, 4)
 
@@ -334,7 +334,7 @@ def test_diagonals_become_matrices(rng, k):
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
-def test_padding_repeats_what_is_there(rng, mode):
+def test_padding_modes_repeat_elements(rng, mode):
     for pads in (((1, 2), (0, 1)), ((7, 0), (2, 9)), ((-1, 2), (0, 0))):
         a = make_array(rng, (3, 4), "int32")
         crop = a[max(-pads[0][0], 0) :]

@@ -54,7 +54,7 @@ def test_histograms_of_nothing_of_one_value_and_of_nan():
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_bins_are_found_among_rising_and_falling_edges(rng, right):
+def test_digitize_handles_increasing_and_decreasing_edges(rng, right):
     edges = np.array([-1, 0, 0.5, 2])
     a = np.concatenate([rng.normal(size=50), edges])
     check(Tensor(a).digitize(edges, right), np.digitize(a, edges, right))
@@ -74,7 +74,7 @@ def test_convolutions_of_every_length_agree_with_numpy(rng, mode):
     check(Tensor(large).convolve(large[::-1].copy(), mode), np.convolve(large, large[::-1], mode))
 
 
-def test_convolutions_take_lines_alone():
+def test_convolve_requires_1d_tensors():
     with pytest.raises(ShapeError, match="one axis with elements"):
         Tensor.zeros(2, 2).convolve([1.0])
     with pytest.raises(OperandError, match="'all' as mode"):

@@ -33,7 +33,7 @@ def reduce_at(a, indices, values, reduction, include_self):
 
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduction", ["sum", "prod", "mean", "amax", "amin"])
-def test_what_comes_to_a_place_is_reduced_as_by_numpy(rng, reduction, include_self):
+def test_scatter_reduce_agrees_with_numpy(rng, reduction, include_self):
     indices = rng.integers(0, 5, (2, 7))
     for dtype in ("float64", "float32", "int32", "uint8", "int64"):
         a, b = make_array(rng, (3, 5), dtype), make_array(rng, (2, 7), dtype)

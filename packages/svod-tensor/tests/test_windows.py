@@ -157,7 +157,7 @@ def test_a_convolution_is_one_kernel_after_its_image_was_padded():
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_windows_that_overlap_look_into_a_padded_image_in_memory(rng, stride):
+def test_overlapping_windows_read_a_padded_image_in_memory(rng, stride):
     x, w = make_array(rng, (1, 8, 14, 14), "float32"), make_array(rng, (8, 1, 3, 3), "float32")
     found = Tensor(x).conv2d(Tensor(w), stride=stride, padding=1, groups=8)
     check(found, conv(x, w, stride=stride, padding=1, groups=8), rtol=1e-5)
@@ -166,7 +166,7 @@ def test_windows_that_overlap_look_into_a_padded_image_in_memory(rng, stride):
     assert (found.prepare().num_kernels, pooled.prepare().num_kernels) == (2, 2)
 
 
-def test_windows_that_stand_side_by_side_need_no_copy(rng):
+def test_disjoint_windows_need_no_copy(rng):
     x = Tensor(make_array(rng, (1, 8, 14, 14), "float32"))
     assert x.max_pool2d(2, padding=1).prepare().num_kernels == 1
     assert x.conv2d(Tensor(make_array(rng, (4, 8, 1, 1), "float32"))).prepare().num_kernels == 1
@@ -240,7 +240,7 @@ def list_columns(a, kernel, stride, pads, dilation):
         ((1, 2, 4, 3, 5), (2, 2, 3), (1, 1, 2), ((0, 0), (1, 1), (0, 1)), (1, 2, 1)),
     ],
 )
-def test_windows_are_columns_and_add_up_again(rng, shape, kernel, stride, pads, dilation):
+def test_unfold_and_fold_agree_with_their_definition(rng, shape, kernel, stride, pads, dilation):
     a, options = (
         make_array(rng, shape, "float64"),
         {"stride": stride, "padding": pads, "dilation": dilation},
@@ -269,7 +269,7 @@ def test_windows_as_columns_of_a_batch_whose_size_is_not_known(rng):
         check(y, Tensor(a[:size] * 2).unfold(2).fold((5, 4), 2).numpy())
 
 
-def test_what_are_no_windows_says_so():
+def test_invalid_windows_are_errors():
     with pytest.raises(ShapeError, match="no channels and 2 spatial axes"):
         Tensor.zeros(4, 4).unfold((2, 2))
     with pytest.raises(ShapeError, match=r"is not \(..., channels \* 4, 3 \* 3\)"):

@@ -38,7 +38,7 @@ __all__ = [
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     is_property=True,
 )
@@ -54,7 +54,7 @@ def real(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     is_property=True,
 )
@@ -70,7 +70,7 @@ def imag(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     aliases=("conjugate",),
 )
@@ -87,7 +87,7 @@ def conj(x: Tensor, /) -> Tensor:
     return x.from_uop(make_complex(make_real(x.uop), make_alu(Op.NEG, make_imag(x.uop))))
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def angle(x: Tensor, /) -> Tensor:
     """Angle (argument) of each element in radians, in [-pi, pi]. Integers become float32.
 
@@ -100,7 +100,10 @@ def angle(x: Tensor, /) -> Tensor:
     return x.imag.atan2(x.real)
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", is_function=False)
+@operation(
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
+    is_function=False,
+)
 def complex(x: Tensor, /, imag: Operand) -> Tensor:
     """Construct complex numbers with this tensor as real part. Shapes broadcast, dtypes promote, and
     all dtypes except float64 become float32.
@@ -125,7 +128,7 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
     return make_result(make_complex(*[broadcast_node(node, shape) for node in nodes]), x, y)
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_real(x: Tensor, /) -> Tensor:
     """Convert complex numbers to pairs (real, imaginary) along a new last axis of size 2, as a copy.
 
@@ -142,7 +145,7 @@ def as_real(x: Tensor, /) -> Tensor:
     return x.from_uop(make_as_real(x.uop))
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_complex(x: Tensor, /) -> Tensor:
     """Convert pairs (real, imaginary) along the last axis, of size 2, to complex numbers, as a copy.
 

@@ -49,9 +49,7 @@ def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     return x.from_uop(x.uop.cast(to_dtype(dtype)))
 
 
-@operation(
-    test="test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for", standard=True
-)
+@operation(test="test_conversion.py::test_astype_copies_and_transfers_on_request", standard=True)
 def astype(
     x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
 ) -> Tensor:

@@ -64,9 +64,7 @@ class UniqueInverseResult(NamedTuple):
     inverse_indices: Tensor
 
 
-@operation(
-    test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy", standard=True
-)
+@operation(test="test_selecting.py::test_nonzero_agrees_with_numpy", standard=True)
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """Return the indices (int64) of the nonzero elements, in row-major order: a tensor per axis.
 
@@ -92,7 +90,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     return tuple(as_tensor(axis_indices.astype(np.int64), x) for axis_indices in nonzero_indices)
 
 
-@operation(test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy")
+@operation(test="test_selecting.py::test_nonzero_agrees_with_numpy")
 def argwhere(x: Tensor, /) -> Tensor:
     """Return the indices (int64) of the nonzero elements, in row-major order: shape (n, ndim).
 
@@ -139,7 +137,7 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
     return x.take(np.nonzero(known)[0].astype(np.int64), axis)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_all(x: Tensor, /) -> UniqueAllResult:
     """Find the sorted unique elements, the index of their first occurrences, the inverse indices,
     and their counts.
@@ -175,7 +173,7 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
     )
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     """Find the sorted unique elements and their counts (int64).
 
@@ -192,7 +190,7 @@ def unique_counts(x: Tensor, /) -> UniqueCountsResult:
     return UniqueCountsResult(result.values, result.counts)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     """Find the sorted unique elements and the inverse indices (int64), in the shape of `x`.
 
@@ -209,7 +207,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
     return UniqueInverseResult(result.values, result.inverse_indices)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_values(x: Tensor, /) -> Tensor:
     """Find the sorted unique elements. NaNs are distinct from each other, and come last.
 

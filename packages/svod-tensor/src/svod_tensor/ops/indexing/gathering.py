@@ -168,9 +168,7 @@ def _select(x: Tensor, index: Index) -> Tensor:
     return _apply_arrays(view, arrays) if arrays else view
 
 
-@operation(
-    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
-)
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
 def take(
     x: Tensor,
     /,
@@ -211,9 +209,7 @@ def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
     return make_result(make_gather(x.uop, array.indices, axis), x, *operand)
 
 
-@operation(
-    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
-)
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
 def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
     """Take the elements at `indices` along `axis`, as numpy and the array API standard do. Other
     axes broadcast.
@@ -256,7 +252,7 @@ def _gather_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> 
     return gathered
 
 
-@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy")
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy")
 def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
     """Gather the elements at `indices` along `axis`, as PyTorch does. Other axes may be shorter than
     those of `x`.

@@ -90,7 +90,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
     return _take_order(x, x.argsort(axis, descending=descending, stable=stable), axis)
 
 
-@operation(test="test_sorting.py::test_a_few_elements_of_long_rows_are_found_in_stable_order")
+@operation(test="test_sorting.py::test_topk_of_long_rows_is_stable")
 def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Return the `k` largest elements along an axis, sorted, and their indices (int64); the sort is
     stable.
@@ -162,7 +162,7 @@ def _take_order(x: Tensor, order: Tensor, axis: int) -> Tensor:
     )
 
 
-@operation(test="test_sorting.py::test_places_in_a_sorted_tensor", standard=True)
+@operation(test="test_sorting.py::test_searchsorted_agrees_with_numpy", standard=True)
 def searchsorted(
     x1: Tensor,
     x2: Operand,

@@ -206,7 +206,7 @@ def _get_index(x: Tensor, item: IndexItem, axis: int) -> Tensor:
 
 
 @operation(
-    test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken", is_function=False
+    test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy", is_function=False
 )
 def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int) -> Tensor:
     """Return a copy with `values` at the elements that `take_along_axis(indices, axis)` reads; for
@@ -244,7 +244,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
     )
 
 
-@operation(test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken")
+@operation(test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy")
 def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
     """Write `value` to a copy of `x` at the elements that `gather(axis, indices)` reads; for repeated
     indices, the last value is kept.
@@ -270,7 +270,7 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
     )
 
 
-@operation(test="test_update.py::test_every_value_of_a_place_is_added", is_function=False)
+@operation(test="test_update.py::test_add_at_accumulates_repeated_indices", is_function=False)
 def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     """Add `value` to the elements at `index` of a copy of this tensor; repeated indices accumulate, as
     in `np.add.at`.
@@ -299,7 +299,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     return _with_scatter_add(x, flat_indices, new, n_axes)
 
 
-@operation(test="test_update.py::test_values_are_added_along_an_axis_and_by_slices")
+@operation(test="test_update.py::test_index_add_and_scatter_add")
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
     """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
 
@@ -319,7 +319,7 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
     return x.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
 
 
-@operation(test="test_update.py::test_values_are_added_along_an_axis_and_by_slices")
+@operation(test="test_update.py::test_index_add_and_scatter_add")
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
     """Add `value` to the elements that `gather(axis, indices)` reads, as torch's `scatter_add` does.
 
@@ -339,7 +339,7 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
     )
 
 
-@operation(test="test_scatter_reduce.py::test_what_comes_to_a_place_is_reduced_as_by_numpy")
+@operation(test="test_scatter_reduce.py::test_scatter_reduce_agrees_with_numpy")
 @rounds_once
 def scatter_reduce(
     x: Tensor,
@@ -391,7 +391,7 @@ def scatter_reduce(
     return reduced.reshape(x.shape)
 
 
-@operation(test="test_update.py::test_bins_count_what_falls_into_them")
+@operation(test="test_update.py::test_bincount_agrees_with_numpy")
 def bincount(
     x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None
 ) -> Tensor:

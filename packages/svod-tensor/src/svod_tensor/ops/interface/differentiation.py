@@ -10,7 +10,7 @@ __all__ = ["gradient"]
 
 
 @operation(
-    test="test_derivatives.py::test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources",
+    test="test_derivatives.py::test_a_graph_gradient_is_with_respect_to_the_elements_of_its_sources",
     is_function=False,
 )
 def gradient(x: Tensor, /, *sources: Tensor, cotangent: Tensor | None = None) -> tuple[Tensor, ...]:

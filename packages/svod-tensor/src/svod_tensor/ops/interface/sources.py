@@ -117,7 +117,7 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
 
 
 @static_operation(
-    test="test_creation.py::test_dlpack_brings_floats_that_numpy_lacks", standard=True
+    test="test_creation.py::test_dlpack_imports_floats_that_numpy_lacks", standard=True
 )
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
     """Create a tensor from another library's array, sharing its memory where kernels can read it.

@@ -43,7 +43,7 @@ __all__ = [
 
 
 @static_operation(
-    test="test_movement.py::test_joining_agrees_with_numpy",
+    test="test_movement.py::test_concat_and_stack_agree_with_numpy",
     standard=True,
     methods=("cat",),
     binds=True,
@@ -75,7 +75,7 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
 
 
 @static_operation(
-    test="test_movement.py::test_joining_agrees_with_numpy", standard=True, binds=True
+    test="test_movement.py::test_concat_and_stack_agree_with_numpy", standard=True, binds=True
 )
 def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
     """Stack arrays of equal shape along a new axis, in their promoted dtype.

@@ -122,7 +122,7 @@ def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
     return x.reshape(*x.shape[:axis], *inner, *x.shape[axis + 1 :])
 
 
-@operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True)
+@operation(test="test_movement.py::test_axes_of_size_one_are_added_and_removed", standard=True)
 def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """Remove axes of size 1, as a view. `axis` is one axis, several, or None for all of size 1.
 
@@ -149,7 +149,7 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
 
 
 @operation(
-    test="test_movement.py::test_axes_of_size_one_come_and_go",
+    test="test_movement.py::test_axes_of_size_one_are_added_and_removed",
     standard=True,
     methods=("unsqueeze",),
 )
@@ -414,9 +414,7 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     return _expand(x, sizes)
 
 
-@static_operation(
-    test="test_movement.py::test_tensors_get_the_shape_that_they_broadcast_to", standard=True
-)
+@static_operation(test="test_movement.py::test_broadcast_arrays_agrees_with_numpy", standard=True)
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
     """Broadcast arrays against each other, as views.
 

@@ -69,7 +69,7 @@ _PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = 
 }
 
 
-@operation(test="test_operations.py::test_a_part_of_each_axis_is_that_of_numpy", is_function=False)
+@operation(test="test_operations.py::test_shrink_agrees_with_slices_of_numpy", is_function=False)
 def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
     """Slice each axis to [begin, end), as a view.
 

@@ -32,7 +32,7 @@ SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
 """Padding modes for coordinates outside of the image."""
 
 
-@operation(test="test_sampling.py::test_what_lies_between_elements_agrees_with_its_formula")
+@operation(test="test_sampling.py::test_grid_sample_agrees_with_its_formula")
 @rounds_once
 def grid_sample(
     x: Tensor,
@@ -127,7 +127,7 @@ def grid_sample(
     return result.cast(dtype).mul(shares.cast(dtype.part)).sum(-1)
 
 
-@operation(test="test_sampling.py::test_places_of_images_are_moved_by_matrices")
+@operation(test="test_sampling.py::test_affine_grid_agrees_with_its_formula")
 @rounds_once
 def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
     """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch, *sizes, axes).

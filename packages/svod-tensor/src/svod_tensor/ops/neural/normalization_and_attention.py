@@ -66,7 +66,7 @@ def _rms_norm_gradient(
     return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def layernorm(
     x: Tensor,
@@ -96,7 +96,7 @@ def layernorm(
     return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def rms_norm(
     x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
@@ -125,7 +125,7 @@ def rms_norm(
     )
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def group_norm(
     x: Tensor,
@@ -182,7 +182,7 @@ def group_norm(
     return _affine(normal, *aligned)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def batchnorm(
     x: Tensor,

@@ -119,7 +119,7 @@ def max_pool2d(
 
 
 @operation(
-    test="test_pooling.py::test_the_largest_elements_go_back_to_where_they_were", is_function=False
+    test="test_pooling.py::test_max_unpool_scatters_maxima_to_their_indices", is_function=False
 )
 def max_unpool2d(
     x: Tensor,

@@ -35,7 +35,7 @@ _ALIASES: Final[Mapping[str, tuple[str, int]]] = {
 """PyTorch's names of modes -> the mode along each axis, and the number of axes."""
 
 
-@operation(test="test_resizing.py::test_straight_lines_between_neighbours_agree_with_their_formula")
+@operation(test="test_resizing.py::test_linear_interpolation_agrees_with_its_formula")
 @rounds_once
 def interpolate(
     x: Tensor,

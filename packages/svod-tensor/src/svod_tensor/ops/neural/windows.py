@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@operation(test="test_operations.py::test_windows_agree_with_those_of_numpy", is_function=False)
+@operation(test="test_operations.py::test_windows_agree_with_numpy", is_function=False)
 def windows(
     x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Tensor:
@@ -245,7 +245,7 @@ def conv_transpose2d(
     return shifted.cast(kind)
 
 
-@operation(test="test_windows.py::test_windows_are_columns_and_add_up_again")
+@operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
 def unfold(
     x: Tensor,
     /,
@@ -297,7 +297,7 @@ def unfold(
     return columns.reshape(*x.shape[:lead], rows, product(view.shape[lead + 1 : -n]))
 
 
-@operation(test="test_windows.py::test_windows_are_columns_and_add_up_again")
+@operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
 @rounds_once
 def fold(
     x: Tensor,

@@ -289,7 +289,7 @@ def categorical(
 
 
 @operation(
-    test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left",
+    test="test_distributions.py::test_without_replacement_samples_are_distinct",
     is_function=False,
 )
 def multinomial(
@@ -342,7 +342,7 @@ def multinomial(
     return largest.eq(-math.inf).where(_size_of(x), indices)
 
 
-@static_operation(test="test_distributions.py::test_every_order_is_as_likely", is_function=False)
+@static_operation(test="test_distributions.py::test_permutations_are_uniform", is_function=False)
 def permutation(
     n: SInt,
     *,
@@ -368,7 +368,7 @@ def permutation(
 
 
 @operation(
-    test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False
+    test="test_distributions.py::test_shuffle_permutes_slices_along_an_axis", is_function=False
 )
 def shuffle(
     x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None

@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative sum along an axis, in the shape of `x`.
 
@@ -46,7 +46,7 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
     return _scan(x, "cumsum", Op.ADD, axis, dtype)
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative product along an axis, in the shape of `x`.
 
@@ -62,7 +62,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
     return _scan(x, "cumprod", Op.MUL, axis, dtype)
 
 
-@operation(test="test_operations.py::test_the_running_maximum_agrees_with_numpy")
+@operation(test="test_operations.py::test_the_cumulative_maximum_agrees_with_numpy")
 def cummax(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative maximum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
@@ -74,7 +74,7 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
     return _scan(x, "cummax", Op.MAX, axis, x.dtype)
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cummin(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative minimum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
@@ -86,9 +86,7 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
     return _scan(x, "cummin", Op.MIN, axis, x.dtype)
 
 
-@operation(
-    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
-)
+@operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative maximum along `axis`: its first occurrence, or the first NaN.
 
@@ -100,9 +98,7 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
 
 
-@operation(
-    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
-)
+@operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative minimum along `axis`: its first occurrence, or the first NaN.
 
@@ -146,7 +142,7 @@ def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike 
 
 
 @operation(
-    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+    test="test_cumulative.py::test_cumulative_sums_may_include_the_initial_element", standard=True
 )
 def cumulative_sum(
     x: Tensor,
@@ -177,7 +173,7 @@ def cumulative_sum(
 
 
 @operation(
-    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+    test="test_cumulative.py::test_cumulative_sums_may_include_the_initial_element", standard=True
 )
 def cumulative_prod(
     x: Tensor,
@@ -228,7 +224,7 @@ def _with_initial(
     )
 
 
-@operation(test="test_cumulative.py::test_differences_of_neighbours", standard=True)
+@operation(test="test_cumulative.py::test_diff_agrees_with_numpy", standard=True)
 @rounds_once
 def diff(
     x: Tensor,

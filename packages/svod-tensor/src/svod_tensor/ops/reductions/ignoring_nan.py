@@ -82,7 +82,7 @@ def nanstd(
     return take_root(x.nanvar(axis, correction=correction, keepdims=keepdims))
 
 
-@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+@operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
 def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first maximum along an axis, ignoring NaN; 0 for all-NaN slices.
 
@@ -98,7 +98,7 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
     return _get_extremum(x, axis, -math.inf, keepdims=keepdims)
 
 
-@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+@operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
 def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first minimum along an axis, ignoring NaN; 0 for all-NaN slices.
 
@@ -114,7 +114,7 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
     return _get_extremum(x, axis, math.inf, keepdims=keepdims)
 
 
-@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+@operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
 def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative sum, treating NaN as 0.
 
@@ -130,7 +130,7 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
     return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
 
 
-@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+@operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
 def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative product, treating NaN as 1.
 
@@ -146,7 +146,7 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
     return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
 
 
-@operation(test="test_missing.py::test_numbers_take_the_place_of_what_is_none")
+@operation(test="test_missing.py::test_nan_to_num_replaces_nan_and_infinities")
 def nan_to_num(
     x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

@@ -190,9 +190,7 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
     return x.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
 
 
-@operation(
-    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
-)
+@operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
 def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first maximum along an axis; NaN is treated as the maximum.
 
@@ -212,9 +210,7 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
     return _arg_extremum(x, "argmax", Op.MAX, axis, keepdims)
 
 
-@operation(
-    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
-)
+@operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
 def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first minimum along an axis; NaN is treated as the minimum.
 

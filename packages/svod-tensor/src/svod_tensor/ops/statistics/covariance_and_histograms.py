@@ -174,7 +174,7 @@ def histogram(
     )
 
 
-@operation(test="test_samples.py::test_bins_are_found_among_rising_and_falling_edges")
+@operation(test="test_samples.py::test_digitize_handles_increasing_and_decreasing_edges")
 def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
     """Return the indices (int64) of the bins of the elements: `i` where `bins[i - 1] <= x <
     bins[i]`.
