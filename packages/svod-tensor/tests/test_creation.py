@@ -133,7 +133,7 @@ def test_constants_take_no_memory_until_they_are_realized():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ShapeError, match="negative size"):
+    with pytest.raises(ShapeError, match=r"zeros: negative dimensions are not allowed: \(2, -1\)"):
         Tensor.zeros(2, -1)
     with pytest.raises(OperandError, match="integer sizes"):
         Tensor.zeros(2.5)
@@ -156,7 +156,7 @@ def test_arange_picks_a_dtype_that_holds_its_numbers():
     check(Tensor.arange(-128, 128, dtype="int8"), np.arange(-128, 128).astype(np.int8))
     with pytest.raises(OverflowError):
         Tensor.arange(300, dtype="uint8")
-    with pytest.raises(ShapeError, match="step of 0"):
+    with pytest.raises(ShapeError, match="arange: step must not be zero"):
         Tensor.arange(0, 5, 0)
 
 
@@ -281,7 +281,7 @@ def test_dlpack_imports_floats_that_numpy_lacks(code, words, dtype, view):
 def test_dlpack_errors_name_the_unsupported_property():
     words = np.zeros(4, np.uint16)
     with pytest.raises(
-        OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"
+        OperandError, match="from_dlpack: expected a dtype of svod, got elements of"
     ):
         Tensor.from_dlpack(_Exporter(words, 9))
     with pytest.raises(
@@ -326,7 +326,7 @@ def test_ranges_that_their_dtype_does_not_hold_are_an_error(arguments, dtype):
     "arguments", [(math.inf,), (math.nan,), (0.0, 1.0, math.nan), (-math.inf, 0.0)]
 )
 def test_ranges_without_an_end_are_an_error(arguments):
-    with pytest.raises(ShapeError, match="how many"):
+    with pytest.raises(ShapeError, match=r"arange: cannot compute the length of arange\("):
         Tensor.arange(*arguments)
 
 

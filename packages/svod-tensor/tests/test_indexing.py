@@ -135,8 +135,8 @@ def test_an_unknown_index_out_of_range_reads_zero(a):
 def test_objects_that_are_not_indices_are_errors(a):
     x = Tensor(a)
     for index, reason in (
-        (1.5, "is no index"),
-        ("a", "is no index"),
+        (1.5, r"indexing: cannot index with 1\.5: float is not a valid index"),
+        ("a", r"indexing: cannot index with 1\.5: float is not a valid index"),
         ([1.5], "no integers"),
         ((True, 0), "a bool"),
         (slice(0, 1, 0), "step is 0"),
@@ -162,7 +162,9 @@ def test_take_and_gather_agree_with_numpy(a):
         Tensor(a).gather(-1, Tensor(order[:2, :3, :2])),
         np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1),
     )
-    with pytest.raises(ShapeError, match="larger than"):
+    with pytest.raises(
+        ShapeError, match=r"gather: indices \(5, 1, 1\) exceed the operand \(4, 5, 6\) along"
+    ):
         Tensor(a).gather(1, Tensor(np.zeros((5, 1, 1), int)))
     with pytest.raises(ShapeError):
         Tensor(a).take_along_axis(Tensor([0]), 1)
@@ -202,7 +204,7 @@ def test_bound_variables_index_and_slice():
 
 
 def test_a_negative_number_of_classes_is_an_error():
-    with pytest.raises(ShapeError, match="one_hot: shape"):
+    with pytest.raises(ShapeError, match="one_hot: n_classes must not be negative: -1"):
         Tensor([0, 1]).one_hot(-1)
     assert Tensor([0, 1]).one_hot(0).shape == (2, 0)
 
@@ -215,7 +217,9 @@ def test_out_of_range_indices_are_wrapped_or_clipped(rng, mode):
             expected = np.take(a, places, axis, mode=mode)
             check(Tensor(a).take(places, axis, mode=mode), expected)
             check(Tensor(a).take(Tensor(places), axis, mode=mode), expected)
-    with pytest.raises(OperandError, match="'fold' as mode"):
+    with pytest.raises(
+        OperandError, match='take: expected mode "raise", "wrap" or "clip", got mode=\'fold\''
+    ):
         Tensor(a).take([0], mode="fold")
     with pytest.raises(ShapeError, match="nothing to take on axis 0"):
         Tensor.zeros(0).take([0], mode=mode)

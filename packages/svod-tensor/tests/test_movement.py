@@ -26,7 +26,9 @@ def test_reshape_keeps_row_major_order(a):
 
 
 def test_a_wrong_reshape_is_an_error_with_both_sizes(a):
-    with pytest.raises(ShapeError, match="120 elements"):
+    with pytest.raises(
+        ShapeError, match=r"reshape: cannot reshape tensor of size 120 into shape \(7,"
+    ):
         Tensor(a).reshape(7, 17)
     with pytest.raises(ShapeError, match="does not divide"):
         Tensor(a).reshape(7, -1)
@@ -60,9 +62,11 @@ def test_axes_are_checked(a):
             wrong()
     with pytest.raises(IndexError):
         Tensor(a).unsqueeze(6)
-    with pytest.raises(ShapeError, match="no permutation"):
+    with pytest.raises(
+        ShapeError, match=r"permute_dims: axes \(0, 0, 1, 2\) are not a permutation of the"
+    ):
         Tensor(a).permute(0, 0, 1, 2)
-    with pytest.raises(ShapeError, match="names an axis twice"):
+    with pytest.raises(ShapeError, match=r"expand_dims: repeated axis in \(0, -4\)"):
         Tensor(a).flip((1, 1))
     with pytest.raises(OperandError, match="integer axes"):
         Tensor(a).flip(1.5)
@@ -73,7 +77,9 @@ def test_axes_of_size_one_are_added_and_removed(a):
     check(x.unsqueeze(0).unsqueeze(-1), a[None, ..., None])
     check(x.unsqueeze(2).squeeze(2), a)
     check(Tensor(a[:1, :, :1]).squeeze(), a[:1, :, :1].squeeze())
-    with pytest.raises(ShapeError, match="not 1"):
+    with pytest.raises(
+        ShapeError, match=r"squeeze: cannot squeeze axis 1 of size 3: \(2, 3, 4, 5\)"
+    ):
         x.squeeze(1)
 
 
@@ -86,7 +92,9 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
         Tensor([1.0, 2.0]).broadcast_to(3, 1, 2),
         np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)),
     )
-    with pytest.raises(ShapeError, match="size 3 on axis 1"):
+    with pytest.raises(
+        ShapeError, match="expand: the expanded size 6 must match the existing size 3 at"
+    ):
         Tensor(a).expand(2, 6, 4, 5)
     with pytest.raises(ShapeError):
         Tensor(a).broadcast_to(3, 4, 5)
@@ -130,9 +138,11 @@ def test_concat_promotes_keeps_nan_and_skips_empty_tensors():
     check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
     check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
     check(Tensor.concat([Tensor([[1]]), Tensor([2, 3])], axis=None), np.array([1, 2, 3], np.int32))
-    with pytest.raises(ShapeError, match="differs from"):
+    with pytest.raises(
+        ShapeError, match=r"concat: sizes must match except along axis 0: \(2, 3\) and \(2,"
+    ):
         Tensor.concat([Tensor.zeros(2, 3), Tensor.zeros(2, 4)])
-    with pytest.raises(ShapeError, match="no tensors"):
+    with pytest.raises(ShapeError, match="expected at least one tensor"):
         Tensor.concat([])
 
 
@@ -144,7 +154,7 @@ def test_splitting_agrees_with_numpy(a):
         check(found, expected)
     assert [p.shape[3] for p in x.chunk(3, 3)] == [2, 2, 1]
     check(x.unbind(1)[2], a[:, 2])
-    with pytest.raises(ShapeError, match="add up to 4"):
+    with pytest.raises(ShapeError, match=r"split: sizes \[2, 2\] sum to 4, but axis 3 has size 5"):
         x.split([2, 2], 3)
     with pytest.raises(ShapeError):
         x.chunk(0)
@@ -262,7 +272,9 @@ def test_invalid_padding_is_an_error(widths):
 
 def test_padding_of_another_number_of_axes_is_an_error():
     for widths in ((), (((1, 1), (1, 1), (1, 1)),), ((1, 1), (1, 1), (1, 1))):
-        with pytest.raises(ShapeError, match="needs 2 pairs"):
+        with pytest.raises(
+            ShapeError, match="pad: expected 2 pairs of widths, one per axis, got 0"
+        ):
             Tensor.zeros(2, 3).pad(*widths)
 
 
@@ -296,12 +308,14 @@ def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
 @pytest.mark.parametrize("name", ["concat", "cat", "stack"])
 def test_incompatible_shapes_cannot_be_concatenated(name):
     x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
-    with pytest.raises(ShapeError, match="no tensors"):
+    with pytest.raises(ShapeError, match="expected at least one tensor"):
         join([])
     for other in ("a", 1.5, [x, 1.5]):
         with pytest.raises(OperandError, match="tensors, one by one or as a sequence"):
             join(x, other)
-    with pytest.raises(ShapeError, match="differs from"):
+    with pytest.raises(
+        ShapeError, match=r"concat: sizes must match except along axis 0: \(2, 3\) and \(2,"
+    ):
         join(x, x[0])
 
 
@@ -316,7 +330,9 @@ def test_transposing_reverses_or_reorders_or_swaps():
     assert Tensor(a).transpose((2, 0, 1)).shape == a.transpose((2, 0, 1)).shape
     assert Tensor(a).transpose(0, 2).shape == a.swapaxes(0, 2).shape
     assert Tensor([1, 2]).transpose().tolist() == [1, 2]
-    with pytest.raises(ShapeError, match="name two"):
+    with pytest.raises(
+        ShapeError, match="transpose: expected two axes, or all axes in their new order"
+    ):
         Tensor(a).transpose(1)
 
 
@@ -329,7 +345,7 @@ def test_diagonals_become_matrices(rng, k):
         a = np.ones(3, dtype)
         assert Tensor(a).diag(k).dtype is Tensor(a).dtype
         np.testing.assert_array_equal(Tensor(a).diag(k).numpy(), np.diag(a, k))
-    with pytest.raises(ShapeError, match="is no diagonal and no matrix"):
+    with pytest.raises(ShapeError, match=r"diag: input must be 1- or 2-d: \(\)"):
         Tensor(1.0).diag()
 
 
@@ -344,7 +360,9 @@ def test_padding_modes_repeat_elements(rng, mode):
 
 
 def test_padding_of_an_unknown_mode_or_of_nothing_says_so():
-    with pytest.raises(OperandError, match="'mirror' as mode"):
+    with pytest.raises(
+        OperandError, match="pad: expected one of the modes constant, edge, replicate,"
+    ):
         Tensor([1]).pad((1, 1), mode="mirror")
     with pytest.raises(ShapeError, match="has nothing to repeat on axis 0"):
         Tensor.zeros(0).pad((1, 1), mode="edge")
@@ -354,7 +372,7 @@ def test_several_axes_are_added_at_once(rng):
     a = make_array(rng, (3, 4), "int32")
     for axes in ((0, 2), (-1, 0), [1], (), (4, 0, 2)):
         check(Tensor(a).expand_dims(axes), np.expand_dims(a, tuple(axes)))
-    with pytest.raises(ShapeError, match="names an axis twice"):
+    with pytest.raises(ShapeError, match=r"expand_dims: repeated axis in \(0, -4\)"):
         Tensor(a).expand_dims((0, -4))
     with pytest.raises(AxisError, match="axis 5 is out of range"):
         Tensor(a).expand_dims((0, 5))

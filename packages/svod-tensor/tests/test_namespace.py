@@ -63,7 +63,7 @@ def test_limits_of_integers_are_those_of_numpy(dtype: DType):
 
 
 def test_limits_of_another_kind_are_errors():
-    with pytest.raises(OperandError, match="finfo takes a dtype of floats, not int8"):
+    with pytest.raises(OperandError, match="finfo: expected a dtype of floats, got int8"):
         sv.finfo(sv.int8)
     with pytest.raises(OperandError, match="iinfo takes a dtype of integers, not float32"):
         sv.iinfo("float32")
@@ -140,7 +140,9 @@ def test_asarray_returns_a_tensor_unchanged():
     x.assign(0.0)
     assert copied.tolist() == [1.0, 2.0]
     assert sv.asarray(x, dtype=sv.int8).dtype is sv.int8
-    with pytest.raises(CopyRequiredError, match="asked for as int8"):
+    with pytest.raises(
+        CopyRequiredError, match=r"asarray\(copy=False\): cannot convert float32 on CPU to int8"
+    ):
         sv.asarray(x, dtype=sv.int8, copy=False)
     with pytest.raises(CopyRequiredError, match="on CPU"):
         sv.asarray(x, device="CPU:1", copy=False)
@@ -234,7 +236,9 @@ def test_reshape_says_whether_it_copies():
     x.assign(0)
     assert copied.tolist() == [1, 2, 3, 4]
     assert view.tolist() == [0, 0, 0, 0]
-    with pytest.raises(ShapeError, match=r"has no view of shape \(4,\)"):
+    with pytest.raises(
+        ShapeError, match=r"reshape: shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
+    ):
         sv.reshape(x.T, (4,), copy=False)
     assert sv.reshape(Tensor([[1, 2], [3, 4]]).T, (4,)).tolist() == [1, 3, 2, 4]
 
@@ -252,9 +256,13 @@ def test_several_axes_move():
             sv.moveaxis(Tensor(a), source, destination).shape
             == np.moveaxis(a, source, destination).shape
         )
-    with pytest.raises(ShapeError, match="name each once"):
+    with pytest.raises(
+        ShapeError, match=r"moveaxis: source \(0, 1\) and destination \(2,\) must name"
+    ):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
-    with pytest.raises(ShapeError, match="name each once"):
+    with pytest.raises(
+        ShapeError, match=r"moveaxis: source \(0, 1\) and destination \(2,\) must name"
+    ):
         sv.moveaxis(Tensor(a), (0, 0), (1, 2))
 
 

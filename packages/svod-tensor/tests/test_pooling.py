@@ -125,7 +125,9 @@ def test_max_unpool_scatters_maxima_to_their_indices(rng):
     check(values.max_unpool2d(places, size=(7, 9)), expected.reshape(a.shape))
     assert values.max_unpool2d(places).shape == (2, 3, 6, 8)
     assert Tensor([[[5.0, 6.0]]]).max_unpool2d(Tensor([[[-1, 7]]]), 2).tolist() == [[[0.0] * 4]]
-    with pytest.raises(OperandError, match="integers of the shape"):
+    with pytest.raises(
+        OperandError, match=r"max_unpool2d: expected integer indices of shape \(2, 3, 3, 4\),"
+    ):
         values.max_unpool2d(places.cast("float32"))
     with pytest.raises(ShapeError, match="no size of 2 spatial axes"):
         values.max_unpool2d(places, size=(7,))
@@ -149,7 +151,9 @@ def test_one_plan_with_ceil_mode_serves_all_lengths(rng):
 
 def test_windows_that_do_not_fit_say_so():
     x = Tensor.zeros(1, 1, 4)
-    with pytest.raises(ShapeError, match="smaller than a window of 6"):
+    with pytest.raises(
+        ShapeError, match="max_pool2d: window of size 6 is larger than the padded axis"
+    ):
         x.max_pool2d(6, stride=1, ceil_mode=True)
     for padding in (-1, [(1, -1)], [(1, 2, 3)], [1, 1]):
         with pytest.raises(OperandError, match="1 numbers of at least 0"):
@@ -169,6 +173,8 @@ def test_windows_that_end_before_the_padding_count_their_elements() -> None:
 def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation):
     x = Tensor(np.ones((1, 1, 12, 12), np.float32))
     for pool in (x.max_pool2d, x.avg_pool2d):
-        with pytest.raises(OperandError, match="half of a window"):
+        with pytest.raises(
+            OperandError, match="max_pool2d: expected padding of at most half of the window"
+        ):
             pool(kernel, padding=padding, dilation=dilation)
     assert x.max_pool2d(2, padding=[(2, 2), (0, 0)]).shape == (1, 1, 8, 6)

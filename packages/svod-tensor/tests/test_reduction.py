@@ -132,7 +132,7 @@ def test_axes_are_checked():
     ):
         with pytest.raises(AxisError):
             wrong()
-    with pytest.raises(ShapeError, match="twice"):
+    with pytest.raises(ShapeError, match=r"sum: repeated axis in \(0, -2\)"):
         Tensor.zeros(2, 2).sum((0, -2))
 
 
@@ -242,7 +242,9 @@ def test_unknown_norms_are_errors():
         with pytest.raises(OperandError, match="matrix_norm"):
             x.matrix_norm(ord=ord)
     for tensor, ord in ((x, "nuc"), (x[0], "fro")):
-        with pytest.raises(OperandError, match="norm takes a number as ord"):
+        with pytest.raises(
+            OperandError, match='norm: expected a number as ord, or "fro" for two axes, got'
+        ):
             tensor.norm(ord=ord)
     with pytest.raises(AxisError, match="matrix_norm"):
         x[0].matrix_norm()

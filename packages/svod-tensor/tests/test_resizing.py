@@ -101,7 +101,9 @@ def test_invalid_resizing_is_an_error():
         {"size": 3, "antialias": True},
         {"size": (3, 3)},
     ):
-        with pytest.raises(OperandError, match="interpolate takes"):
+        with pytest.raises(
+            OperandError, match="interpolate: expected one of size and scale_factor, and a"
+        ):
             x.interpolate(**options)
     with pytest.raises(ShapeError, match="leaves nothing"):
         x.interpolate(scale_factor=0.1)

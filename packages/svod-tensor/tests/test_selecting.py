@@ -57,7 +57,9 @@ def test_slices_are_selected_by_a_condition(rng):
     check(Tensor(a).compress([True, False, True], 0), a.compress([True, False, True], 0))
     check(Tensor(a).compress(Tensor([False, True]), 1), a.compress([False, True], 1))
     check(Tensor(a).compress(Tensor(a).flatten() > 0), a.compress(a.ravel() > 0))
-    with pytest.raises(ShapeError, match="no condition of one axis for 3 slices"):
+    with pytest.raises(
+        ShapeError, match=r"compress: condition must be 1-d with at most 3 elements: \(4,\)"
+    ):
         Tensor(a).compress([True] * 4, 0)
 
 
@@ -69,7 +71,9 @@ def test_masks_that_are_tensors_select(rng):
     check(x[:, x[0, :, 0] > 0], a[:, a[0, :, 0] > 0])
     check(x.masked_select(x > 0), a[a > 0])
     check(x[x > 100], a[a > 100])
-    with pytest.raises(IndexKindError, match="it has no axes, beside other indices"):
+    with pytest.raises(
+        IndexKindError, match="indexing: cannot index with 'a mask': a 0-d mask cannot be"
+    ):
         x[Tensor(True), 0]
 
 
@@ -127,7 +131,7 @@ def test_elements_are_repeated_as_often_as_each_says(rng, axis):
 
 def test_invalid_repeats_are_errors():
     x = Tensor([1, 2, 3])
-    with pytest.raises(ShapeError, match="no number of repetitions for each of 3"):
+    with pytest.raises(ShapeError, match="repeat: repeats must be one or 3 non-negative counts"):
         x.repeat([1, 2])
     with pytest.raises(ShapeError, match="no number of repetitions"):
         x.repeat([1, 2, -1])

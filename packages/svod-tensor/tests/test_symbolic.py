@@ -476,7 +476,7 @@ def test_what_needs_known_sizes_says_so_with_the_size() -> None:
         ):
             call()
     with pytest.raises(
-        ShapeError, match=r"reshape: shape \(n, 3\) holds 3\*n elements, but \(n, 4\) holds 4\*n"
+        ShapeError, match=r"reshape: cannot reshape tensor of size 3\*n into shape \(n, 4\),"
     ):
         x.reshape(x.shape[0], 4)
     with pytest.raises(ShapeError, match=r"holds 3\*n elements, which \(-1, 2\) does not divide"):
@@ -515,7 +515,9 @@ def test_the_tensor_of_a_plan_has_the_length_of_the_last_execution() -> None:
     next_plan.execute_with_vars({"n": 1})
     assert second.tolist() == [[0.0, 180.0, 360.0]]
     assert (y.sum() + y.sum(0)[0]).item() == 108.0
-    with pytest.raises(BroadcastError, match="sizes n and n, which are bound apart"):
+    with pytest.raises(
+        BroadcastError, match=r"add: operands could not be broadcast together with shapes \(3,"
+    ):
         y + x[:, : N.bind(1)]
 
 

@@ -236,7 +236,7 @@ def full_like(
 def zeros_like(
     x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return a tensor filled with zeros, with the shape and by default the dtype and device of `x`.
+    """Return zeros with the shape of `x`; `dtype` and `device` are by default those of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -248,7 +248,7 @@ def zeros_like(
 
 @operation(test="test_devices.py::test_like_functions_keep_the_device", standard=True)
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return a tensor filled with ones, with the shape and by default the dtype and device of `x`.
+    """Return ones with the shape of `x`; `dtype` and `device` are by default those of `x`.
 
     Example:
         >>> import svod_tensor as sv

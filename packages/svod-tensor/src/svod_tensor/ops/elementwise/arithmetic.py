@@ -63,7 +63,7 @@ _MOST_MULTIPLIED: Final = 100
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True
 )
 def add(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Add element-wise; the logical or for booleans. Shapes broadcast and dtypes promote.
+    """Add element-wise: `x1 + x2`, the logical or for booleans. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -98,7 +98,7 @@ def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("mul",),
 )
 def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Multiply element-wise; the logical and for booleans. Shapes broadcast and dtypes promote.
+    """Multiply element-wise: `x1 * x2`, the logical and for booleans. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,7 +115,7 @@ def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("div",),
 )
 def divide(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Divide element-wise; integers are divided as float32. Shapes broadcast and dtypes promote.
+    """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -131,7 +131,7 @@ def divide(x1: Tensor, x2: Operand, /) -> Tensor:
     standard=True,
 )
 def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Divide element-wise and round toward negative infinity. Shapes broadcast and dtypes promote.
+    """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     An integer divided by zero gives 0, or an error in a plan that checks its operands.
 
@@ -213,8 +213,8 @@ def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Remainder of truncating division, as C's `fmod`, with the sign of `x1`. Shapes broadcast and
-    dtypes promote.
+    """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`. Shapes broadcast
+    and dtypes promote.
 
     The remainder of an integer division by zero is 0, or an error in a plan that checks operands.
 

@@ -25,7 +25,7 @@ __all__ = [
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Bitwise AND, element-wise. Shapes broadcast and dtypes promote.
+    """Bitwise AND of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
         OperandError: if an operand is floating-point.
@@ -40,7 +40,7 @@ def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Bitwise OR, element-wise. Shapes broadcast and dtypes promote.
+    """Bitwise OR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
         OperandError: if an operand is floating-point.
@@ -55,7 +55,7 @@ def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Bitwise XOR, element-wise. Shapes broadcast and dtypes promote.
+    """Bitwise XOR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
         OperandError: if an operand is floating-point.

@@ -240,7 +240,7 @@ def _all_equal_to(x: Tensor, answer: bool) -> Tensor:
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
 )
 def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise maximum; NaN if either is NaN. Shapes broadcast and dtypes promote.
+    """Element-wise maximum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -254,7 +254,7 @@ def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
 )
 def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise minimum; NaN if either is NaN. Shapes broadcast and dtypes promote.
+    """Element-wise minimum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -266,7 +266,7 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise maximum, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -279,7 +279,7 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise minimum, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -294,8 +294,8 @@ def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_operations.py::test_limits_agree_with_numpy", standard=True, methods=("clamp",)
 )
 def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """Clip the elements to [min, max]; either bound may be None, and NaN stays NaN. Shapes broadcast
-    and dtypes promote.
+    """Clip the elements to the range from `min` to `max`; either may be None, and NaN stays NaN.
+    Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv

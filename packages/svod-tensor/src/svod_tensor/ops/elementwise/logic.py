@@ -34,7 +34,7 @@ __all__ = [
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical AND of truth values, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -46,7 +46,7 @@ def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical OR of truth values, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -58,7 +58,7 @@ def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical XOR of truth values, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv

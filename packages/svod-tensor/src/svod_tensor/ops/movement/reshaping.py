@@ -229,7 +229,7 @@ def transpose(
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy")
 def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
-    """Swap two axes, as a view.
+    """Swap `axis1` and `axis2`, as a view.
 
     Raises:
         AxisError: if an axis is out of bounds.

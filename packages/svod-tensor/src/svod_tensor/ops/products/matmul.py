@@ -88,7 +88,7 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard="linalg.outer")
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """Outer product of two vectors, flattened first: shape (n, m). Dtypes promote.
+    """Outer product of `x1` and `x2`, flattened first: shape (n, m). Dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
