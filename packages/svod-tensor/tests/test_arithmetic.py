@@ -225,9 +225,7 @@ def test_a_0d_integer_tensor_is_a_number():
     assert [10, 20, 30][Tensor(2)] == 30
     assert Tensor.arange(5)[: Tensor(3)].shape == (3,)
     for wrong in (Tensor(2.0), Tensor([2]), Tensor(True)):
-        with pytest.raises(
-            OperandError, match=r"index: expected a 0-d integer tensor, got float32 of shape \(\)"
-        ):
+        with pytest.raises(OperandError, match="index: expected a 0-d integer tensor, got"):
             _ = [10, 20, 30][wrong]
 
 

@@ -305,7 +305,9 @@ def test_empty_and_single_shapes() -> None:
         assert draw().shape == ()
         assert draw(0, 3).shape == draw((0, 3)).numpy().shape == (0, 3)
         assert draw((2, 1)).numpy().shape == (2, 1)
-        with pytest.raises(ShapeError, match=f"{draw.__name__}: shape .* negative"):
+        with pytest.raises(
+            ShapeError, match=f"{draw.__name__}: negative dimensions are not allowed"
+        ):
             draw(-1, 2)
         with pytest.raises(OperandError, match="floating-point"):
             draw(2, dtype="int32")

@@ -128,13 +128,15 @@ def test_mistakes_are_named_where_they_are_made() -> None:
     x = Tensor.ones(2, 3)
     for name in (*ONE, *SEVERAL):
         with pytest.raises(
-            OperandError, match=rf'{name} takes "backward", "ortho" or "forward" as norm'
+            OperandError, match=rf'{name}: expected "backward", "ortho" or "forward" as norm'
         ):
             getattr(sv.fft, name)(x, norm="none")
     for name in ONE:
         with pytest.raises(AxisError, match=name):
             getattr(sv.fft, name)(x, axis=2)
-        with pytest.raises(ShapeError, match="points to transform"):
+        with pytest.raises(
+            ShapeError, match=r"fft: invalid number of data points \(0\) along axis 1"
+        ):
             getattr(sv.fft, name)(x, n=0)
     for name in REAL:
         with pytest.raises(OperandError, match=f"{name} takes real numbers"):

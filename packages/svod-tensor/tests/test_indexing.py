@@ -135,11 +135,11 @@ def test_an_unknown_index_out_of_range_reads_zero(a):
 def test_objects_that_are_not_indices_are_errors(a):
     x = Tensor(a)
     for index, reason in (
-        (1.5, r"indexing: cannot index with 1\.5: float is not a valid index"),
-        ("a", r"indexing: cannot index with 1\.5: float is not a valid index"),
-        ([1.5], "no integers"),
+        (1.5, "indexing: cannot index with"),
+        ("a", "indexing: cannot index with"),
+        ([1.5], "indexing: cannot index with 'a list or array': arrays used as"),
         ((True, 0), "a bool"),
-        (slice(0, 1, 0), "step is 0"),
+        (slice(0, 1, 0), r"indexing: cannot index with slice\(0, 1, 0\): slice step cannot"),
     ):
         with pytest.raises(IndexKindError, match=reason):
             x[index]
@@ -221,7 +221,7 @@ def test_out_of_range_indices_are_wrapped_or_clipped(rng, mode):
         OperandError, match='take: expected mode "raise", "wrap" or "clip", got mode=\'fold\''
     ):
         Tensor(a).take([0], mode="fold")
-    with pytest.raises(ShapeError, match="nothing to take on axis 0"):
+    with pytest.raises(ShapeError, match="take: cannot take from the empty axis 0"):
         Tensor.zeros(0).take([0], mode=mode)
 
 

@@ -129,7 +129,9 @@ def test_max_unpool_scatters_maxima_to_their_indices(rng):
         OperandError, match=r"max_unpool2d: expected integer indices of shape \(2, 3, 3, 4\),"
     ):
         values.max_unpool2d(places.cast("float32"))
-    with pytest.raises(ShapeError, match="no size of 2 spatial axes"):
+    with pytest.raises(
+        ShapeError, match=r"max_unpool2d: expected 2 positive output sizes, got \(7,\)"
+    ):
         values.max_unpool2d(places, size=(7,))
 
 
@@ -156,7 +158,7 @@ def test_windows_that_do_not_fit_say_so():
     ):
         x.max_pool2d(6, stride=1, ceil_mode=True)
     for padding in (-1, [(1, -1)], [(1, 2, 3)], [1, 1]):
-        with pytest.raises(OperandError, match="1 numbers of at least 0"):
+        with pytest.raises(OperandError, match="avg_pool2d: expected 1"):
             x.avg_pool2d(2, padding=padding)
 
 
@@ -174,7 +176,7 @@ def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation
     x = Tensor(np.ones((1, 1, 12, 12), np.float32))
     for pool in (x.max_pool2d, x.avg_pool2d):
         with pytest.raises(
-            OperandError, match="max_pool2d: expected padding of at most half of the window"
+            OperandError, match="_pool2d: expected padding of at most half of the window"
         ):
             pool(kernel, padding=padding, dilation=dilation)
     assert x.max_pool2d(2, padding=[(2, 2), (0, 0)]).shape == (1, 1, 8, 6)

@@ -53,10 +53,13 @@ def test_matmul_checks_its_operands():
     with pytest.raises(ShapeError, match=r"matmul: inner dimensions differ: \(2, 3\) @ \(4, 2\)"):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 2)
     with pytest.raises(
-        ShapeError, match=r"needs 4, its size on axis 0\n  hint: the last axes .* write x @ y.mT"
+        ShapeError,
+        match=r"matmul: inner dimensions differ: \(2, 3\) @ \(4, 3\)\n  hint: the last axes .* write x @ y.mT",
     ):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 3)
-    with pytest.raises(ShapeError, match="has no axes"):
+    with pytest.raises(
+        ShapeError, match=r"matmul: operands must have at least 1 dimension: \(\) @ \(2,\)"
+    ):
         Tensor(1.0) @ Tensor.zeros(2)
     with pytest.raises(BroadcastError):
         Tensor.zeros(2, 3, 4) @ Tensor.zeros(3, 4, 5)
@@ -153,7 +156,9 @@ def test_sums_of_products_that_do_not_fit_are_an_error():
         ShapeError, match=r"tensordot: sizes along axes \(\(1,\), \(0,\)\) differ: \(3, 4\) and"
     ):
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 1)
-    with pytest.raises(ShapeError, match="no 3 axes"):
+    with pytest.raises(
+        ShapeError, match=r"tensordot: axes=3 is out of range for shapes \(3, 4\) and \(5, 4\)"
+    ):
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 3)
 
 

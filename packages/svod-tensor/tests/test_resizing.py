@@ -101,11 +101,9 @@ def test_invalid_resizing_is_an_error():
         {"size": 3, "antialias": True},
         {"size": (3, 3)},
     ):
-        with pytest.raises(
-            OperandError, match="interpolate: expected one of size and scale_factor, and a"
-        ):
+        with pytest.raises(OperandError, match="interpolate: expected"):
             x.interpolate(**options)
-    with pytest.raises(ShapeError, match="leaves nothing"):
+    with pytest.raises(ShapeError, match=r"interpolate: output sizes must be positive: \(0,\)"):
         x.interpolate(scale_factor=0.1)
     with pytest.raises(ShapeError, match="no spatial axes"):
         Tensor.zeros(1, 4).interpolate(2)

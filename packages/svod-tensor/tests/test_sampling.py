@@ -119,9 +119,7 @@ def test_affine_grid_agrees_with_its_formula(rng, align_corners):
 def test_invalid_grids_are_errors():
     x, grid = Tensor.zeros(1, 1, 2, 2), Tensor.zeros(1, 3, 3, 2)
     for other in (Tensor.zeros(2, 3, 3, 2), Tensor.zeros(1, 3, 2), Tensor.zeros(1, 3, 3, 3)):
-        with pytest.raises(
-            ShapeError, match=r"grid_sample: grid \(2, 3, 3, 2\) does not match input \(1, 1, 2,"
-        ):
+        with pytest.raises(ShapeError, match=r"\) does not match input \(1, 1, 2"):
             x.grid_sample(other)
     for options in ({"mode": "linear"}, {"padding_mode": "wrap"}):
         with pytest.raises(OperandError, match="grid_sample takes"):

@@ -479,11 +479,13 @@ def test_what_needs_known_sizes_says_so_with_the_size() -> None:
         ShapeError, match=r"reshape: cannot reshape tensor of size 3\*n into shape \(n, 4\),"
     ):
         x.reshape(x.shape[0], 4)
-    with pytest.raises(ShapeError, match=r"holds 3\*n elements, which \(-1, 2\) does not divide"):
+    with pytest.raises(
+        ShapeError, match=r"reshape: cannot reshape tensor of size 3\*n into shape \(-1, 2\)"
+    ):
         x.reshape(-1, 2)
     with pytest.raises(
         BroadcastError,
-        match=r"shapes \(n, 3\) and \(5, 3\) do not broadcast: axis -2 has sizes n and 5",
+        match=r"add: operands could not be broadcast together with shapes \(n,",
     ):
         x + Tensor(np.zeros((5, 3), np.float32))
 
