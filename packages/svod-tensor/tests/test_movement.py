@@ -68,7 +68,7 @@ def test_axes_are_checked(a):
         ShapeError, match=r"permute_dims: axes \(0, 0, 1, 2\) are not a permutation of the"
     ):
         Tensor(a).permute(0, 0, 1, 2)
-    with pytest.raises(ShapeError, match=r"expand_dims: repeated axis in \(0, -4\)"):
+    with pytest.raises(ShapeError, match="repeated axis in"):
         Tensor(a).flip((1, 1))
     with pytest.raises(OperandError, match="integer axes"):
         Tensor(a).flip(1.5)
@@ -370,7 +370,7 @@ def test_several_axes_are_added_at_once(rng):
     a = make_array(rng, (3, 4), "int32")
     for axes in ((0, 2), (-1, 0), [1], (), (4, 0, 2)):
         check(Tensor(a).expand_dims(axes), np.expand_dims(a, tuple(axes)))
-    with pytest.raises(ShapeError, match=r"expand_dims: repeated axis in \(0, -4\)"):
+    with pytest.raises(ShapeError, match="repeated axis in"):
         Tensor(a).expand_dims((0, -4))
     with pytest.raises(AxisError, match="expand_dims: axis 5 is out of bounds for a tensor of"):
         Tensor(a).expand_dims((0, 5))

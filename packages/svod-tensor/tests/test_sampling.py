@@ -122,11 +122,13 @@ def test_invalid_grids_are_errors():
         with pytest.raises(ShapeError, match=r"\) does not match input \(1, 1, 2"):
             x.grid_sample(other)
     for options in ({"mode": "linear"}, {"padding_mode": "wrap"}):
-        with pytest.raises(OperandError, match="grid_sample takes"):
+        with pytest.raises(OperandError, match="grid_sample: expected mode in"):
             x.grid_sample(grid, **options)
-    with pytest.raises(OperandError, match="places of int32"):
+    with pytest.raises(OperandError, match="a grid of int32"):
         x.grid_sample(grid.cast("int32"))
-    with pytest.raises(ShapeError, match="has an empty axis"):
+    with pytest.raises(ShapeError, match="input must not have empty axes"):
         Tensor.zeros(1, 1, 0, 2).grid_sample(grid)
-    with pytest.raises(ShapeError, match=r"is no \(batch, axes, axes \+ 1\)"):
+    with pytest.raises(
+        ShapeError, match=r"affine_grid: theta \(1, 2, 2\) does not match size \(1, 1, 2,"
+    ):
         Tensor.zeros(1, 2, 2).affine_grid((1, 1, 2, 2))

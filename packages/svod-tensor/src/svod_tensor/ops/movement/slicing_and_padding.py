@@ -353,9 +353,9 @@ def _explain_numbers(widths: Sequence[object]) -> str | None:
         return None
     each = ", ".join(f"({p}, {p})" for p in widths)
     every = (
-        f"write x.pad({tuple(widths)}) to pad every axis by (before, after), "
+        f"write x.pad({tuple(widths)}) to pad every axis by (before, after), or "
         if len(widths) == 2
-        else ""
+        else "write "
     )
     return f"{every}x.pad({each}) to pad each axis on both sides"
 
