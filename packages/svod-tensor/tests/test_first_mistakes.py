@@ -69,8 +69,8 @@ class _Foreign:
             OperandError,
             "pad: expected a pair (before, after) for each axis, got (1, 2)",
             (
-                "x.pad((1, 2)) adds so much before and after every axis, x.pad((1, 1), (2, 2)) so"
-                " much on both sides of each"
+                "write x.pad((1, 2)) to pad every axis by (before, after), or x.pad((1, 1), (2, 2))"
+                " to pad each axis on both sides"
             ),
         ),
         (
