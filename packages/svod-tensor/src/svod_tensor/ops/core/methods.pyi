@@ -40,8 +40,8 @@ class Methods(TensorBase):
     def arccosh(self) -> Self:
         """Inverse hyperbolic cosine, non-negative; NaN below 1. Integers become float32."""
     def add(self, x2: Operand, /) -> Self:
-        """Add element-wise; the logical or for booleans. Shapes broadcast and dtypes
-        promote."""
+        """Add element-wise: `x1 + x2`, the logical or for booleans. Shapes broadcast and
+        dtypes promote."""
     def add_at(self, index: Index, value: Operand) -> Self:
         """Add `value` to the elements at `index` of a copy of this tensor; repeated indices
         accumulate, as in `np.add.at`."""
@@ -128,7 +128,8 @@ class Methods(TensorBase):
         """Reinterpret the bits as `dtype`; the last axis is scaled if the item size
         differs."""
     def bitwise_and(self, x2: Operand, /) -> Self:
-        """Bitwise AND, element-wise. Shapes broadcast and dtypes promote."""
+        """Bitwise AND of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
+        promote."""
     def bitwise_count(self) -> Self:
         """Count the bits set in the absolute value of each element (uint8)."""
     def bitwise_invert(self) -> Self:
@@ -147,7 +148,8 @@ class Methods(TensorBase):
         """Shift bits to the left by `x2`; 0 for a shift outside of [0, bits - 1]. Shapes
         broadcast and dtypes promote."""
     def bitwise_or(self, x2: Operand, /) -> Self:
-        """Bitwise OR, element-wise. Shapes broadcast and dtypes promote."""
+        """Bitwise OR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
+        promote."""
     def bitwise_right_shift(self, x2: Operand, /) -> Self:
         """Arithmetic shift of bits to the right by `x2`. Shapes broadcast and dtypes
         promote."""
@@ -158,7 +160,8 @@ class Methods(TensorBase):
         """Arithmetic shift of bits to the right by `x2`. Shapes broadcast and dtypes
         promote."""
     def bitwise_xor(self, x2: Operand, /) -> Self:
-        """Bitwise XOR, element-wise. Shapes broadcast and dtypes promote."""
+        """Bitwise XOR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
+        promote."""
     @staticmethod
     def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
         """Broadcast arrays against each other, as views."""
@@ -184,11 +187,11 @@ class Methods(TensorBase):
         """Split a tensor along `axis` into at most `n_parts` views of equal size, the last
         possibly smaller."""
     def clip(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Clip the elements to [min, max]; either bound may be None, and NaN stays NaN.
-        Shapes broadcast and dtypes promote."""
+        """Clip the elements to the range from `min` to `max`; either may be None, and NaN
+        stays NaN. Shapes broadcast and dtypes promote."""
     def clamp(self, min: Operand | None = None, max: Operand | None = None) -> Self:
-        """Clip the elements to [min, max]; either bound may be None, and NaN stays NaN.
-        Shapes broadcast and dtypes promote."""
+        """Clip the elements to the range from `min` to `max`; either may be None, and NaN
+        stays NaN. Shapes broadcast and dtypes promote."""
     def complex(self, imag: Operand) -> Self:
         """Construct complex numbers with this tensor as real part. Shapes broadcast, dtypes
         promote, and all dtypes except float64 become float32."""
@@ -276,14 +279,14 @@ class Methods(TensorBase):
         """Return the indices (int64) of the bins of the elements: `i` where `bins[i - 1] <=
         x < bins[i]`."""
     def divide(self, x2: Operand, /) -> Self:
-        """Divide element-wise; integers are divided as float32. Shapes broadcast and dtypes
-        promote."""
+        """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and
+        dtypes promote."""
     def true_divide(self, x2: Operand, /) -> Self:
-        """Divide element-wise; integers are divided as float32. Shapes broadcast and dtypes
-        promote."""
+        """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and
+        dtypes promote."""
     def div(self, x2: Operand, /) -> Self:
-        """Divide element-wise; integers are divided as float32. Shapes broadcast and dtypes
-        promote."""
+        """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and
+        dtypes promote."""
     def dropout(self, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None) -> Self:
         """Zero each element with probability `p`, and scale the others by 1 / (1 - p) to
         keep the mean."""
@@ -350,15 +353,17 @@ class Methods(TensorBase):
     def floor(self) -> Self:
         """Round toward negative infinity, in the dtype of `x`."""
     def floor_divide(self, x2: Operand, /) -> Self:
-        """Divide element-wise and round toward negative infinity. Shapes broadcast and
-        dtypes promote."""
+        """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
+        promote."""
     def fmax(self, x2: Operand, /) -> Self:
-        """Element-wise maximum, ignoring NaN. Shapes broadcast and dtypes promote."""
+        """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
+        promote."""
     def fmin(self, x2: Operand, /) -> Self:
-        """Element-wise minimum, ignoring NaN. Shapes broadcast and dtypes promote."""
+        """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
+        promote."""
     def fmod(self, x2: Operand, /) -> Self:
-        """Remainder of truncating division, as C's `fmod`, with the sign of `x1`. Shapes
-        broadcast and dtypes promote."""
+        """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`.
+        Shapes broadcast and dtypes promote."""
     def fold(self, size: int | Sequence[int], kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
         """Sum sliding windows (col2im), the transpose of `unfold` with the same options:
         shape (batch, channels, *size)."""
@@ -525,15 +530,15 @@ class Methods(TensorBase):
         """Logarithm of the sum of exponentials, `log(exp(x1) + exp(x2))`, without overflow.
         Shapes broadcast and dtypes promote; integers become float32."""
     def logical_and(self, x2: Operand, /) -> Self:
-        """Logical AND of truth values, element-wise; nonzero values are True. Shapes
+        """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes
         broadcast."""
     def logical_not(self) -> Self:
         """Logical NOT, element-wise; True for zeros."""
     def logical_or(self, x2: Operand, /) -> Self:
-        """Logical OR of truth values, element-wise; nonzero values are True. Shapes
+        """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
         broadcast."""
     def logical_xor(self, x2: Operand, /) -> Self:
-        """Logical XOR of truth values, element-wise; nonzero values are True. Shapes
+        """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
         broadcast."""
     def logit(self) -> Self:
         """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN
@@ -579,8 +584,8 @@ class Methods(TensorBase):
         """Partial inverse of `max_pool2d`: scatter the maxima to their indices, with 0
         elsewhere. For repeated indices, the last value is kept."""
     def maximum(self, x2: Operand, /) -> Self:
-        """Element-wise maximum; NaN if either is NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise maximum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast,
+        dtypes promote."""
     def mean(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Arithmetic mean over axes; NaN for no elements. Integers accumulate in float64
         and give float32."""
@@ -596,8 +601,8 @@ class Methods(TensorBase):
     def amin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Minimum over axes, in the dtype of `x`; NaN propagates."""
     def minimum(self, x2: Operand, /) -> Self:
-        """Element-wise minimum; NaN if either is NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise minimum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast,
+        dtypes promote."""
     def mish(self) -> Self:
         """Mish `x * tanh(softplus(x))`. Integers become float32."""
     def moveaxis(self, source: int | Sequence[int], destination: int | Sequence[int]) -> Self:
@@ -606,11 +611,11 @@ class Methods(TensorBase):
         """Sample `n` indices for each row of weights along the last axis, with
         probabilities proportional to the weights."""
     def multiply(self, x2: Operand, /) -> Self:
-        """Multiply element-wise; the logical and for booleans. Shapes broadcast and dtypes
-        promote."""
+        """Multiply element-wise: `x1 * x2`, the logical and for booleans. Shapes broadcast,
+        dtypes promote."""
     def mul(self, x2: Operand, /) -> Self:
-        """Multiply element-wise; the logical and for booleans. Shapes broadcast and dtypes
-        promote."""
+        """Multiply element-wise: `x1 * x2`, the logical and for booleans. Shapes broadcast,
+        dtypes promote."""
     def nan_to_num(self, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Self:
         """Replace NaN and infinities by finite numbers, in the dtype of `x`."""
     def nanargmax(self, axis: int | None = None, *, keepdims: bool = False) -> Self:
@@ -682,10 +687,10 @@ class Methods(TensorBase):
     def ones(*shape: SInt | Sequence[SInt], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """Return a new tensor filled with ones; it takes no memory until it is realized."""
     def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """Return a tensor filled with ones, with the shape and by default the dtype and
-        device of `x`."""
+        """Return ones with the shape of `x`; `dtype` and `device` are by default those of
+        `x`."""
     def outer(self, x2: Self, /) -> Self:
-        """Outer product of two vectors, flattened first: shape (n, m). Dtypes promote."""
+        """Outer product of `x1` and `x2`, flattened first: shape (n, m). Dtypes promote."""
     def pad(self, *padding: Amounts | Sequence[Amounts], mode: PadMode = 'constant', constant_values: complex = 0) -> Self:
         """Pad each axis with `constant_values` or elements of the tensor; negative widths
         crop."""
@@ -859,7 +864,7 @@ class Methods(TensorBase):
         """Sum over axes; 0 for an empty axis. Narrow floats accumulate in float32 and are
         rounded once."""
     def swapaxes(self, axis1: int, axis2: int) -> Self:
-        """Swap two axes, as a view."""
+        """Swap `axis1` and `axis2`, as a view."""
     def take(self, indices: IndexItem, axis: int | None = None, *, mode: Literal["raise", "wrap", "clip"] = 'raise') -> Self:
         """Take elements from a tensor along an axis; the axes of `indices` replace
         `axis`."""
@@ -951,8 +956,8 @@ class Methods(TensorBase):
         """Return a new tensor filled with zeros; it takes no memory until it is
         realized."""
     def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """Return a tensor filled with zeros, with the shape and by default the dtype and
-        device of `x`."""
+        """Return zeros with the shape of `x`; `dtype` and `device` are by default those of
+        `x`."""
     def zeta(self, q: Operand = 1) -> Self:
         """Hurwitz zeta function, the sum of `(k + q) ** -x` over k >= 0: infinite at 1, NaN
         below. Integers become float32."""
