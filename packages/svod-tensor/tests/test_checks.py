@@ -39,7 +39,7 @@ LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("operation", LOOKUPS)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 @pytest.mark.parametrize("wrong", [4, -5, 100])
-def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_size(
+def test_an_out_of_range_index_is_an_error_with_its_position_value_and_size(
     operation, dtype, wrong
 ):
     found = LOOKUPS[operation](table(), positions(0, -4, wrong, 3, dtype=dtype))

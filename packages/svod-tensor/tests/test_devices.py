@@ -103,7 +103,7 @@ def test_a_constant_placed_on_a_device_is_written_there_and_not_copied():
     assert (len(plan.prepared_ops), devices_of(plan)) == (1, [FAR])
 
 
-def test_what_is_like_a_tensor_is_on_its_device():
+def test_like_functions_keep_the_device():
     x = Tensor([1.0, 2.0], device=FAR)
     for made in (x.zeros_like(), x.ones_like(), x.full_like(3)):
         assert made.device == FAR

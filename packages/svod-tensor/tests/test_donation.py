@@ -129,7 +129,7 @@ def test_what_was_donated_cannot_be_used_any_more() -> None:
                 DonatedTensorError, match=r"<lambda> took its memory as state\['x'\]"
             ):
                 use(gone)
-        assert "given away to <lambda>" in repr(gone)
+        assert "donated to <lambda>" in repr(gone)
         assert not hasattr(gone, "no_such_thing")
     check(later, array(4, 3) + 1)
 

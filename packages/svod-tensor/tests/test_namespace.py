@@ -63,9 +63,9 @@ def test_limits_of_integers_are_those_of_numpy(dtype: DType):
 
 
 def test_limits_of_another_kind_are_errors():
-    with pytest.raises(OperandError, match="finfo: expected a float dtype, got int8"):
+    with pytest.raises(OperandError, match="finfo: expected a dtype of floats, got int8"):
         sv.finfo(sv.int8)
-    with pytest.raises(OperandError, match="iinfo: expected an integer dtype, got float32"):
+    with pytest.raises(OperandError, match="iinfo: expected a dtype of integers, got float32"):
         sv.iinfo("float32")
     assert sv.finfo("bfloat16").smallest_normal == 2.0**-126
     assert sv.finfo(sv.float8_e4m3).max == 448
@@ -132,7 +132,7 @@ def test_the_namespace_says_what_it_has():
         info.dtypes(device="NOWHERE")
 
 
-def test_what_is_a_tensor_already_is_given_back():
+def test_asarray_returns_a_tensor_unchanged():
     x = Tensor([1.0, 2.0])
     assert sv.asarray(x) is x
     assert sv.asarray(x, dtype="float32", device="CPU", copy=False) is x
@@ -140,7 +140,9 @@ def test_what_is_a_tensor_already_is_given_back():
     x.assign(0.0)
     assert copied.tolist() == [1.0, 2.0]
     assert sv.asarray(x, dtype=sv.int8).dtype is sv.int8
-    with pytest.raises(CopyRequiredError, match="asked for as int8"):
+    with pytest.raises(
+        CopyRequiredError, match=r"asarray\(copy=False\): cannot convert float32 on CPU to int8"
+    ):
         sv.asarray(x, dtype=sv.int8, copy=False)
     with pytest.raises(CopyRequiredError, match="on CPU"):
         sv.asarray(x, device="CPU:1", copy=False)
@@ -235,7 +237,7 @@ def test_reshape_says_whether_it_copies():
     assert copied.tolist() == [1, 2, 3, 4]
     assert view.tolist() == [0, 0, 0, 0]
     with pytest.raises(
-        ShapeError, match=r"shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
+        ShapeError, match=r"reshape: shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
     ):
         sv.reshape(x.T, (4,), copy=False)
     assert sv.reshape(Tensor([[1, 2], [3, 4]]).T, (4,)).tolist() == [1, 3, 2, 4]
@@ -254,9 +256,9 @@ def test_several_axes_move():
             sv.moveaxis(Tensor(a), source, destination).shape
             == np.moveaxis(a, source, destination).shape
         )
-    with pytest.raises(ShapeError, match=r"must name distinct axes"):
+    with pytest.raises(ShapeError, match=r"moveaxis: source \(0"):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
-    with pytest.raises(ShapeError, match=r"must name distinct axes"):
+    with pytest.raises(ShapeError, match=r"moveaxis: source \(0"):
         sv.moveaxis(Tensor(a), (0, 0), (1, 2))
 
 
