@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from svod_device import Buffer
     from svod_ir import UOp
+    from svod_tensor.cells.cell import TensorSpec
     from svod_tensor.ops.core.base import DTypeLike
 
 __all__ = ["asarray", "from_dlpack", "from_file", "from_numpy"]
