@@ -15,7 +15,7 @@ import math
 from typing import TYPE_CHECKING, Literal
 
 from svod_dtype import DType, bool_, int32, int64, to_dtype, uint32
-from svod_ir import Op, UOp, make_alu, make_broadcasted_iota, make_reduce_axis
+from svod_ir import Op, UOp, make_alu, make_broadcasted_iota, make_reduce_axis, make_reshape
 from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_axis
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.core.base import DTypeLike
@@ -149,7 +149,8 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         >>> sv.any(Tensor([[0, 1], [0, 0]]), axis=1).tolist()
         [True, False]
     """
-    return _reduce(x.cast(bool_), "any", Op.MAX, axis, keepdims, empty=False)
+    axes = normalize_axes("any", axis, x.ndim)
+    return x.from_uop(_reduce(x.uop.cast(bool_), Op.MAX, axes, keepdims, empty=False))
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
@@ -168,7 +169,8 @@ def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         >>> sv.all(Tensor([[2, 1], [0, 1]]), axis=1).tolist()
         [True, False]
     """
-    return _reduce(x.cast(bool_), "all", Op.MIN, axis, keepdims, empty=True)
+    axes = normalize_axes("all", axis, x.ndim)
+    return x.from_uop(_reduce(x.uop.cast(bool_), Op.MIN, axes, keepdims, empty=True))
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
@@ -321,27 +323,33 @@ def _accumulate(
     x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, dtype: DTypeLike | None
 ) -> Tensor:
     result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
-    wide = x.cast(accumulation_dtype(result))
+    axes = normalize_axes(operation, axis, x.ndim)
     if result.is_complex and op is Op.MUL:
-        return multiply_all(wide, normalize_axes(operation, axis, x.ndim), keepdims)
-    return _reduce(wide, operation, op, axis, keepdims, empty=int(op is Op.MUL)).cast(result)
+        return multiply_all(x.cast(result), axes, keepdims)
+    wide = x.uop.cast(accumulation_dtype(result))
+    return x.from_uop(_reduce(wide, op, axes, keepdims, empty=int(op is Op.MUL)).cast(result))
 
 
 def _extremum(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool) -> Tensor:
-    for a in normalize_axes(operation, axis, x.ndim):
+    axes = normalize_axes(operation, axis, x.ndim)
+    for a in axes:
         if x.shape[a] == 0:
             raise EmptyReductionError(operation=operation, shape=x.shape, axis=a)
-    return _reduce(x, operation, op, axis, keepdims, empty=0)
+    return x.from_uop(_reduce(x.uop, op, axes, keepdims, empty=0))
 
 
-def _reduce(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool, *, empty: int) -> Tensor:
-    axes = normalize_axes(operation, axis, x.ndim)
-    kept = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
-    if builtins.any(isinstance(s, int) and s == 0 for s in x.shape):
-        reduced = x.from_uop(broadcast_node(UOp.const(x.dtype, empty), kept))
+def _reduce(x: UOp, op: Op, axes: tuple[int, ...], keepdims: bool, *, empty: int) -> UOp:
+    """Build a reduction; `empty` is the result if `x` has no elements."""
+    # One node for all steps: a tensor for each of them would triple the cost of a call.
+    shape = x.shape
+    if builtins.any(isinstance(s, int) and s == 0 for s in shape):
+        kept = tuple(1 if a in axes else s for a, s in enumerate(shape))
+        reduced = broadcast_node(UOp.const(x.dtype, empty), kept)
     else:
-        reduced = x.from_uop(make_reduce_axis(x.uop, op, axes))
-    return reduced if keepdims else reduced.squeeze(axis)
+        reduced = make_reduce_axis(x, op, axes)
+    if keepdims:
+        return reduced
+    return make_reshape(reduced, tuple(s for a, s in enumerate(shape) if a not in axes))
 
 
 def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims: bool) -> Tensor:
