@@ -75,20 +75,20 @@ EXAMPLES = {
     "LoopArgumentError": (
         {
             "operation": "scan",
-            "problem": "there is nothing to slice, and no length",
+            "problem": "xs has no tensor to slice, and length is None",
             "hint": "name the length",
         },
-        "scan: there is nothing to slice, and no length",
+        "scan: xs has no tensor to slice, and length is None",
         ValueError,
     ),
     "TraceError": (
         {
             "operation": "scan",
             "function": "step",
-            "problem": "it returns None, no pair",
+            "problem": "it returns None, not a pair",
             "hint": "return a pair",
         },
-        "scan cannot run step: it returns None, no pair",
+        "scan cannot run step: it returns None, not a pair",
         RuntimeError,
     ),
     "CalledPropertyError": (

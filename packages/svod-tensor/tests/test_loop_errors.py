@@ -70,7 +70,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (
         lambda: scan(lambda c, x: (c, x), 0),
         LoopArgumentError,
-        "there is nothing to slice, and no length",
+        "xs has no tensor to slice, and length is None",
     ),
     (
         lambda: scan(lambda c, x: (c, x), 0, [X, X[1:]]),
@@ -86,17 +86,17 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (
         lambda: scan(lambda c, x: (c, x), 0, None, -1),
         LoopArgumentError,
-        "length is -1, no number of iterations",
+        "length is -1, not a number of iterations",
     ),
     (
         lambda: scan(lambda c, x: (c, x), "a", X),
         LoopArgumentError,
-        "init is str, which is no tensor",
+        "init is str, which is not a tensor",
     ),
     (
         lambda: scan(lambda c, x: (c, {"k": "a"}), 0, X),
         LoopArgumentError,
-        "y['k'] is str, which is no tensor",
+        "y['k'] is str, which is not a tensor",
     ),
     (lambda: fori_loop(0, 2.5, lambda i, x: x, X), OperandError, "upper=2.5"),
     (lambda: fori_loop(X, 3, lambda i, x: x, X), OperandError, "lower of float32"),
@@ -106,9 +106,9 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (lambda: switch(0.5, [lambda: 1]), OperandError, "index 0.5"),
     (lambda: switch(True, [lambda: 1]), OperandError, "index True"),
     (lambda: switch(0, []), LoopArgumentError, "there is no branch"),
-    (lambda: scan(lambda c, x: c, X, X), TraceError, "it returns Tensor, no pair"),
-    (lambda: scan(lambda c, x: None, X, X), TraceError, "it returns NoneType, no pair"),
-    (lambda: scan(lambda c, x: (c, c, c), X, X), TraceError, "it returns a tuple of 3, no pair"),
+    (lambda: scan(lambda c, x: c, X, X), TraceError, "it returns Tensor, not a pair"),
+    (lambda: scan(lambda c, x: None, X, X), TraceError, "it returns NoneType, not a pair"),
+    (lambda: scan(lambda c, x: (c, c, c), X, X), TraceError, "it returns a tuple of 3, not a pair"),
     (
         lambda: while_loop(lambda x: x, lambda x: x, X),
         TraceError,

@@ -131,7 +131,7 @@ def test_the_nonlinearity_of_a_plain_layer_may_be_another(rng) -> None:
     x, weights = rng.standard_normal((4, 2, 3)).astype("float32"), make_weights(rng, "rnn", 3, 5)
     wanted = compute("relu", x, weights, [np.zeros((1, 2, 5))])
     compare("rnn", rnn(Tensor(x), to_tensors(weights), nonlinearity="relu"), wanted)
-    with pytest.raises(OperandError, match="'tanh' or 'relu', not 'gelu'"):
+    with pytest.raises(OperandError, match="'tanh' or 'relu', got 'gelu'"):
         rnn(Tensor(x), to_tensors(weights), nonlinearity="gelu")  # pyright: ignore[reportArgumentType]
 
 

@@ -14,7 +14,7 @@ from svod_tensor._trees import flatten
 from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.engine import versions
 from svod_tensor.gradients.arguments import check_unassigned
-from svod_tensor.loops.tracing import list_known
+from svod_tensor.loops.tracing import list_live_nodes
 from svod_tensor.tensor import Tensor
 
 __all__ = ["checkpoint"]
@@ -50,7 +50,7 @@ def checkpoint(f: F) -> F:
     @functools.wraps(f)
     def checkpointed(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten((args, kwargs))
-        known = list_known()
+        known = list_live_nodes()
         traced = {
             n: make_traced(leaf.uop) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)
         }

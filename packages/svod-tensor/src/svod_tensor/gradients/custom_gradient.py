@@ -157,7 +157,7 @@ def _run(
     trace = _BackwardTrace("custom_gradient", getattr(f, "__name__", "f"), None)
     with start_trace(trace, {}):
         parts = backward(cotangents)
-        if trace.masks:
+        if trace.redirections:
             raise trace.make_error("assigns to a tensor, or draws random numbers")
     return parts
 
