@@ -115,10 +115,10 @@ EXAMPLES = {
     "DerivativeError": (
         {
             "operation": "grad",
-            "problem": "the function gives shape (2,), not one number",
+            "problem": "the function returns shape (2,), not a scalar",
             "hint": "reduce it",
         },
-        "grad: the function gives shape (2,), not one number",
+        "grad: the function returns shape (2,), not a scalar",
         ValueError,
     ),
     "DonatedTensorError": (

@@ -216,7 +216,7 @@ def test_a_stream_goes_on_where_it_ended(rng) -> None:
 def test_mistakes_are_named(rng) -> None:
     x, weights = Tensor.zeros(4, 2, 3), to_tensors(make_weights(rng, "lstm", 3, 5, layers=2))
     with pytest.raises(
-        OperandError, match="not weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"
+        OperandError, match="got weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"
     ):
         lstm(x, weights)
     with pytest.raises(OperandError, match="not weights without weight_ih_l0_reverse"):

@@ -216,7 +216,7 @@ def _svd_gradient(
         )
         inner = term if inner is None else inner.add(term)
         if x.dtype.is_complex:
-            # The phase of a pair of vectors is arbitrary; this term follows a rotation of it.
+            # Relative rotation of the phases of a pair of complex vectors.
             phases = is_diagonal(rotated).where(_make_skew(rotated).mul(0.5), 0)
             inner = inner.add(scale_columns(phases, values.reciprocal()))
         if rows != n:
