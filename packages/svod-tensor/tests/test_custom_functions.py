@@ -191,9 +191,11 @@ def test_mistakes_in_a_call() -> None:
     x = Tensor([1.0, 2.0])
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
-    with pytest.raises(ShapeError, match=r"custom function 'f': shape \(0, 2\) has no elements"):
+    with pytest.raises(
+        ShapeError, match=r"custom function 'f': zero-size operands and results .*: \(0, 2\)"
+    ):
         custom_function("f", x, outputs=((0, 2), float32))
-    with pytest.raises(OperandError, match=r"custom function 'f' takes tensors on one device"):
+    with pytest.raises(OperandError, match=r"custom function 'f': expected tensors on one device"):
         custom_function("f", x.shard(("CPU", "CPU:1"), axis=0), outputs=((2,), float32))
 
 
@@ -227,7 +229,7 @@ def test_elements_are_read_as_others_of_another_size() -> None:
     assert Tensor(np.zeros((0, 4), np.float32)).bitcast(uint8).shape == (0, 16)
     for wrong, to in ((Tensor(array(3)), float64), (Tensor(1.0), uint8), (Tensor([True]), uint8)):
         with pytest.raises(
-            OperandError, match="bitcast takes elements whose bytes make whole elements of"
+            OperandError, match="bitcast: expected elements whose bytes make whole elements of"
         ):
             wrong.bitcast(to)
 

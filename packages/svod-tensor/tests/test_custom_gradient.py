@@ -134,7 +134,10 @@ def test_a_function_of_the_host_declares_its_derivative() -> None:
     ("f", "problem"),
     [
         (lambda x: x * 2, "not a pair"),
-        (lambda x: (x * 2, lambda c: (c, c)), r"expected a cotangent \* of argument.*, got \(\*, \*\)"),
+        (
+            lambda x: (x * 2, lambda c: (c, c)),
+            r"expected a cotangent \* of argument.*, got \(\*, \*\)",
+        ),
         (lambda x: (x * 2, lambda c: c.sum()), "shape"),
         (lambda x: (x * 2, lambda c: c.cast("float32")), "float32"),
         (lambda x: (x * 2, lambda c: [c]), "nest it"),

@@ -219,18 +219,20 @@ def test_mistakes_are_named(rng) -> None:
         OperandError, match="got weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"
     ):
         lstm(x, weights)
-    with pytest.raises(OperandError, match="not weights without weight_ih_l0_reverse"):
+    with pytest.raises(OperandError, match="got weights without weight_ih_l0_reverse"):
         lstm(x, weights, bidirectional=True)
     with pytest.raises(
         OperandError,
-        match="the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, not 3 weights",
+        match="the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, got 3 weights",
     ):
         lstm(x, list(weights.values())[:3])
-    with pytest.raises(ShapeError, match=r"shape \(20, 3\) of weight_ih_l0 is not \(20, 2\)"):
+    with pytest.raises(
+        ShapeError, match=r"expected weight_ih_l0 of shape \(20, 2\), got \(20, 3\)"
+    ):
         lstm(x[:, :, :2], weights, num_layers=2)
-    with pytest.raises(ShapeError, match=r"shape \(2, 2, 4\) of hx is not \(2, 2, 5\)"):
+    with pytest.raises(ShapeError, match=r"expected hx of shape \(2, 2, 5\), got \(2, 2, 4\)"):
         lstm(x, weights, (Tensor.zeros(2, 2, 4), Tensor.zeros(2, 2, 4)), num_layers=2)
-    with pytest.raises(ShapeError, match="is not \\(steps, batch, inputs\\)"):
+    with pytest.raises(ShapeError, match="expected an input of shape \\(steps, batch, inputs\\)"):
         gru(x[0, 0], [])
-    with pytest.raises(OperandError, match="at least one layer, not 0"):
+    with pytest.raises(OperandError, match="at least one layer, got 0"):
         gru(x, [], num_layers=0)
