@@ -221,7 +221,7 @@ def test_a_number_that_an_integer_tensor_is_divided_by_need_not_fit_it():
     check(Tensor(x).hypot(-1000), np.hypot(x.astype(np.float32), np.float32(1000)), rtol=1e-6)
 
 
-def test_an_integer_of_no_axes_stands_for_a_number():
+def test_a_0d_integer_array_is_a_scalar():
     assert [10, 20, 30][Tensor(2)] == 30
     assert Tensor.arange(5)[: Tensor(3)].shape == (3,)
     for wrong in (Tensor(2.0), Tensor([2]), Tensor(True)):

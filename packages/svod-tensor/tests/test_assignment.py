@@ -52,7 +52,7 @@ def test_a_tensor_assigned_to_itself_stays_as_it_is() -> None:
     assert x.uop is node
 
 
-def test_views_of_a_buffer_see_what_is_assigned_and_graphs_keep_what_they_read() -> None:
+def test_views_of_a_buffer_see_assignments_and_graphs_keep_old_values() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)
     row, column, flat, turned, flipped = x[1], x[:, 2], x.reshape(12), x.T, x[::-1]
@@ -104,7 +104,7 @@ def test_values_are_computed_before_the_memory_that_they_read_changes(
     )
 
 
-def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_built() -> None:
+def test_each_graph_between_two_assignments_reads_the_version_of_its_construction() -> None:
     x = Tensor([1.0, 2.0, 3.0, 4.0])
     before = x * 10
     x[0] = 5
@@ -120,7 +120,7 @@ def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_bui
     assert x.tolist() == [5.0, 5.0, 2.0, 4.0]
 
 
-def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_it() -> None:
+def test_a_reader_of_an_old_version_is_right_as_operand_of_a_later_assignment() -> None:
     x = Tensor([1.0, 2.0])
     old = x + 0
     x.assign(x * 10)
@@ -131,7 +131,7 @@ def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_i
     assert x.tolist() == [11.0, 22.0]
 
 
-def test_old_and_new_content_can_be_mixed() -> None:
+def test_old_and_new_versions_can_be_mixed() -> None:
     x = Tensor([1.0, 2.0, 3.0])
     old, turned, last = x * 10, x[::-1], x[2] + 0
     turned = turned + 0
@@ -152,7 +152,7 @@ def test_two_buffers_can_be_swapped() -> None:
     assert (x.tolist(), y.tolist()) == ([3.0, 4.0], [1.0, 2.0])
 
 
-def test_places_that_are_no_view_are_assigned_in_place_too() -> None:
+def test_elements_that_are_not_a_view_are_assigned_in_place_too() -> None:
     a = np.arange(10, dtype=np.float32)
     x = Tensor(a)
     view = x[2:5]
@@ -167,7 +167,7 @@ def test_places_that_are_no_view_are_assigned_in_place_too() -> None:
     check(view, b[2:5])
 
 
-def test_a_tensor_without_memory_stands_for_the_new_values() -> None:
+def test_assignment_rebinds_a_tensor_without_memory() -> None:
     x = Tensor([1.0, 2.0]) + 1
     x.assign(x * 2)
     assert x.tolist() == [4.0, 6.0]
@@ -275,7 +275,7 @@ def test_memory_of_an_array_is_never_written() -> None:
     assert graph.tolist() == [1.0] * 8
 
 
-def test_preparing_computes_what_reads_the_old_elements_and_is_not_in_the_plan() -> None:
+def test_preparing_computes_readers_of_the_old_version_outside_of_the_plan() -> None:
     x = Tensor([1.0, 2.0])
     old = x * 10
     x.assign(x + 1)
@@ -286,7 +286,7 @@ def test_preparing_computes_what_reads_the_old_elements_and_is_not_in_the_plan()
     assert (x.tolist(), old.tolist()) == ([3.0, 4.0], [10.0, 20.0])
 
 
-def test_nothing_pends_after_a_realization() -> None:
+def test_no_assignment_is_pending_after_a_realization() -> None:
     x = Tensor([1.0, 2.0])
     x.assign(x + 1)
     y = x * 2

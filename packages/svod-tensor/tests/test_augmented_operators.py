@@ -86,7 +86,7 @@ def test_matmul_writes_too() -> None:
         v @= v
 
 
-def test_names_in_loops_and_functions_write_to_what_they_name() -> None:
+def test_augmented_assignment_in_loops_and_functions_writes_to_the_bound_tensor() -> None:
     x = Tensor([[1.0, 3.0], [2.0, 2.0]])
     for row in x:
         row /= row.sum()
@@ -103,7 +103,7 @@ def test_names_in_loops_and_functions_write_to_what_they_name() -> None:
     assert x.tolist() == [[-0.75, -0.25], [-0.5, -0.5]]
 
 
-def test_operands_that_are_what_is_written_are_read_before() -> None:
+def test_operands_that_alias_the_target_are_read_before_the_write() -> None:
     a = np.arange(6, dtype=np.int32)
     x = Tensor(a)
     x += x
@@ -284,7 +284,7 @@ def test_captured_functions_write_their_arguments() -> None:
         check(x, a)
 
 
-def test_derivatives_pass_through_what_is_written() -> None:
+def test_derivatives_pass_through_in_place_writes() -> None:
     def write(x: Tensor) -> Tensor:
         y = x * x
         y += x
@@ -303,7 +303,7 @@ def test_derivatives_pass_through_what_is_written() -> None:
         sv.grad(change)(x)
 
 
-def test_loops_carry_what_their_bodies_write() -> None:
+def test_loops_carry_tensors_that_their_bodies_write() -> None:
     def step(i: Any, carry: Tensor) -> Tensor:
         carry += i
         carry[0] += 1

@@ -7,7 +7,7 @@ from svod_tensor import Tensor
 from svod_tensor.engine.build import make_result, normalize_graph, normalize_results
 
 
-def test_normalising_forgets_buffers_and_values_and_nothing_else():
+def test_normalizing_drops_only_buffers_and_values():
     def graph(a, b, n):
         bound = bind(UOp.variable("n", 0, 9), n)
         return UOp.sink(a + b + bound.cast(float32))

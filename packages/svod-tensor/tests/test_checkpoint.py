@@ -51,7 +51,7 @@ def test_the_derivatives_are_the_same_and_need_less_memory() -> None:
     assert needed < kept * 0.7
 
 
-def test_what_a_function_uses_without_getting_it_is_kept_as_its_arguments_are() -> None:
+def test_captured_tensors_are_saved_like_arguments() -> None:
     def by_closure(h: Tensor, w: Tensor) -> Tensor:
         return checkpoint(lambda h: _layer(h, w))(h)
 
@@ -61,7 +61,7 @@ def test_what_a_function_uses_without_getting_it_is_kept_as_its_arguments_are() 
     assert needed < kept * 0.7
 
 
-def test_what_was_computed_before_is_not_computed_again() -> None:
+def test_values_computed_before_are_not_recomputed() -> None:
     w = Tensor(_WEIGHTS[0]).realize()
 
     def loss(x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def test_values_that_are_read_in_the_function_change_no_derivative() -> None:
     _check_equal(found, expected)
 
 
-def test_random_numbers_are_drawn_once() -> None:
+def test_random_numbers_are_sampled_once() -> None:
     generator = Generator(3)
 
     def noisy(x: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def test_checkpoints_nest_and_have_derivatives_of_any_order() -> None:
     assert along.item() == pytest.approx(2 * grad(grad(plain))(x).item())
 
 
-def test_nested_arguments_and_results_keep_their_form() -> None:
+def test_nested_arguments_and_results_keep_their_structure() -> None:
     @checkpoint
     def f(
         parts: dict[str, Any], scale: float, *, shift: Tensor

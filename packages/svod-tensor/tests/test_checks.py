@@ -39,7 +39,7 @@ LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("operation", LOOKUPS)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 @pytest.mark.parametrize("wrong", [4, -5, 100])
-def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_size(
+def test_an_index_out_of_bounds_is_an_error_with_its_position_value_and_axis_size(
     operation, dtype, wrong
 ):
     found = LOOKUPS[operation](table(), positions(0, -4, wrong, 3, dtype=dtype))
@@ -60,7 +60,7 @@ def test_a_position_out_of_range_is_an_error_with_its_place_its_value_and_the_si
 
 
 @pytest.mark.parametrize("operation", LOOKUPS)
-def test_positions_in_range_give_what_they_give_unchecked(operation):
+def test_indices_within_bounds_give_the_unchecked_result(operation):
     indices = positions(0, -4, 3, -1)
     checked = LOOKUPS[operation](table(), indices).realize_with(CHECKED)
     np.testing.assert_array_equal(checked.numpy(), LOOKUPS[operation](table(), indices).numpy())
@@ -74,7 +74,7 @@ def test_without_checks_a_position_out_of_range_reads_as_0_and_no_kernel_is_adde
     np.testing.assert_array_equal(found.numpy(), [[3, 4, 5], [0, 0, 0]])
 
 
-def test_positions_that_cannot_be_out_of_range_are_not_looked_at():
+def test_indices_that_are_provably_within_bounds_are_not_checked():
     small = positions(0, 3, dtype="uint8").bitwise_and(3)
     for known in (
         table().take(small, 0),
@@ -90,7 +90,7 @@ def test_the_largest_unsigned_positions_are_named_as_they_are():
         table().take(positions(2**64 - 1, dtype="uint64"), 0).realize_with(CHECKED)
 
 
-def test_a_single_position_has_no_place():
+def test_a_scalar_index_has_no_position():
     with pytest.raises(
         PositionError, match=r"^take: the index is 7, out of bounds for axis 1 with size 3"
     ):
@@ -225,14 +225,14 @@ def test_nans_that_were_there_blame_no_kernel():
     np.testing.assert_array_equal(result.numpy(), [np.nan, 4.0])
 
 
-def test_infinities_are_fine_where_only_nans_are_looked_for():
+def test_infinities_pass_a_check_for_nans():
     assert (
         Tensor([0.0]).realize().reciprocal().realize_with(PrepareConfig(check_floats="nan")).item()
         == np.inf
     )
 
 
-def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
+def test_a_kernel_with_partial_writes_is_not_blamed_for_old_elements():
     x = Tensor([1.0, 2.0, 3.0]).realize()
     x[:1] = Tensor([float("nan")]).realize()
     x.realize()
@@ -247,7 +247,7 @@ def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "float8_e5m2"])
-def test_every_float_is_looked_at(dtype):
+def test_every_float_dtype_is_checked(dtype):
     x = Tensor([1.0, -1.0], dtype=dtype).realize()
     with pytest.raises(NonFiniteError):
         x.sqrt().realize_with(PrepareConfig(check_floats="nan"))

@@ -145,7 +145,7 @@ def test_memory_is_shared_with_numpy():
     check(Tensor(A.view(np.float32)).bitcast("complex64"), A)
 
 
-def test_movement_and_places_are_those_of_numpy():
+def test_movement_and_indexing_match_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [
         x.T[1:, ::-1],
@@ -231,7 +231,7 @@ def test_sums_and_products_are_those_of_numpy():
         check(found, wanted, rtol=1e-5)
 
 
-def test_a_product_of_matrices_is_made_of_real_ones():
+def test_a_complex_matmul_is_computed_by_real_products():
     x = Tensor(draw((8, 8)))
     reductions = [n for n in (x @ x).uop.toposort() if n.op is Op.REDUCE_AXIS]
     assert [n.dtype for n in reductions] == [sv.complex64]
@@ -251,7 +251,7 @@ def test_a_quotient_does_not_overflow_on_the_way():
             )
 
 
-def test_what_is_not_finite_is_as_in_numpy():
+def test_nonfinite_values_match_numpy():
     parts = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan])
     a = np.empty(49, np.complex128)
     a.real, a.imag = np.repeat(parts, 7), np.tile(parts, 7)
@@ -320,7 +320,7 @@ def test_a_captured_function_takes_and_gives_complex_tensors():
     check(x, np.concatenate([A[:1], B[1:]]))
 
 
-def test_what_has_no_meaning_for_complex_numbers_is_an_error():
+def test_operations_undefined_for_complex_numbers_are_errors():
     x = Tensor(A)
     calls = [
         lambda: x < x,
@@ -414,7 +414,7 @@ def compute_all(array: np.ndarray) -> dict[str, tuple[np.ndarray, np.ndarray]]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_functions_are_exact_to_some_last_places(kind):
+def test_functions_are_accurate_to_a_few_ulps(kind):
     rng = np.random.default_rng(5)
     sizes = 10.0 ** rng.uniform(-6, 1.5, (2, 300)) * rng.choice([-1, 1], (2, 300))
     array = sizes[0] + 1j * sizes[1]
@@ -666,7 +666,7 @@ def test_random_programs_agree_with_numpy(data):
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_complex_numbers_are_drawn_and_counted():
+def test_complex_numbers_are_sampled_and_counted():
     drawn = Tensor.randn(2000, seed=3, dtype="complex64")
     array = drawn.numpy()
     assert array.dtype == np.complex64

@@ -109,7 +109,7 @@ def draw_formulas(draw: st.DrawFn) -> tuple[str, list[np.ndarray]]:
 
 @settings(deadline=None, max_examples=count_examples(100))
 @given(draw_formulas())
-def test_drawn_formulas_agree_with_numpy(drawn: tuple[str, list[np.ndarray]]) -> None:
+def test_random_formulas_agree_with_numpy(drawn: tuple[str, list[np.ndarray]]) -> None:
     formula, arrays = drawn
     terms = formula.partition("->")[0].split(",")
     sizes = dict.fromkeys(LETTERS, 1)

@@ -50,7 +50,7 @@ def test_ragged_lists_are_an_error(data):
         Tensor(data)
 
 
-def test_what_is_no_data_is_an_error_that_says_what_to_pass():
+def test_invalid_data_is_an_error_that_names_valid_types():
     for data in ("text", object(), {"a": 1}, [None]):
         with pytest.raises(DataError):
             Tensor(data)
@@ -278,7 +278,7 @@ def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
     assert y.cast("float32").tolist() == expected.cast("float32").tolist()
 
 
-def test_dlpack_says_what_it_does_not_take():
+def test_dlpack_errors_name_unsupported_inputs():
     words = np.zeros(4, np.uint16)
     with pytest.raises(
         OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"
@@ -360,7 +360,7 @@ class _Versioned:
     "dtype", ["bfloat16", "float8_e4m3", "float8_e5m2", "float16", "int8", "bool"]
 )
 @pytest.mark.parametrize("wrap", [lambda x: x, _Versioned])
-def test_dlpack_gives_every_dtype_to_others(dtype, wrap):
+def test_dlpack_exports_every_dtype(dtype, wrap):
     x = Tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 2.0]], dtype=dtype)
     for source in (x, x.T, x[0, 0], x[1:] | True if dtype == "bool" else x * 2):
         y = Tensor.from_dlpack(wrap(source))
@@ -381,7 +381,7 @@ def test_scalars_of_numpy_become_numbers_of_python() -> None:
         np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)
 
 
-def test_arrays_of_one_shape_are_not_taken_for_each_other():
+def test_arrays_of_equal_shape_are_distinct():
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     unaligned = np.frombuffer(bytearray(28), np.float32, offset=4)[:6].reshape(2, 3)
     unaligned[:] = values

@@ -32,7 +32,7 @@ def test_running_sums_may_begin_with_their_neutral_element(rng):
 
 @pytest.mark.parametrize("dtype", ["float32", "int32", "bool", "uint8"])
 @pytest.mark.parametrize("shape", [(7, 5), (1, 3), (3, 1), (0, 2), (40,)])
-def test_places_of_running_extrema_are_those_of_argmax_of_each_beginning(rng, shape, dtype):
+def test_indices_of_cumulative_extrema_are_argmax_of_each_prefix(rng, shape, dtype):
     a = make_array(rng, shape, dtype)
     if dtype == "float32" and a.size > 9:
         a.flat[rng.integers(0, a.size, 3)] = np.nan, np.inf, -np.inf

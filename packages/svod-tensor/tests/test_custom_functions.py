@@ -44,7 +44,7 @@ def array(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def test_a_custom_function_stands_between_kernels() -> None:
+def test_a_custom_function_runs_between_kernels() -> None:
     a = array(3, 8)
     register_custom_function(
         "spectrum", lambda out, x, scale: np.copyto(out, np.abs(np.fft.fft(x)) * scale)
@@ -148,7 +148,7 @@ def test_a_jitted_function_calls_it_each_time() -> None:
 
 
 @pytest.mark.parametrize("planner", ["arena", "remap", "disabled"])
-def test_every_way_to_plan_memory_keeps_what_a_custom_function_reads(planner: Any) -> None:
+def test_every_memory_planner_preserves_inputs_of_custom_functions(planner: Any) -> None:
     def both(a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         a[...], b[...] = x + y, x - y
 
@@ -214,7 +214,7 @@ def test_bytes_of_a_file_are_read_where_they_are(tmp_path: Path) -> None:
     np.testing.assert_array_equal(odd.numpy(), np.frombuffer(path.read_bytes()[9:17], np.uint32))
 
 
-def test_elements_are_read_as_others_of_another_size() -> None:
+def test_bitcast_to_a_dtype_of_another_size() -> None:
     a = array(3, 4)
     x = Tensor(a)
     np.testing.assert_array_equal(x.bitcast(uint8).numpy(), a.view(np.uint8))
@@ -234,7 +234,7 @@ def test_elements_are_read_as_others_of_another_size() -> None:
             wrong.bitcast(to)
 
 
-def test_a_view_of_bytes_keeps_the_content_that_it_was_made_of() -> None:
+def test_a_bitcast_view_keeps_the_version_that_it_was_built_from() -> None:
     x = Tensor([1.0, 2.0]).realize()
     late, early = x.bitcast(uint32) + 0, x.bitcast(uint8)
     early.realize()

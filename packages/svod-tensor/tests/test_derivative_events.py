@@ -130,7 +130,7 @@ def test_values_that_are_read_in_a_function_change_no_gradient(
 
 @given(_STEPS, st.sampled_from(("x", "w", "both")), st.booleans(), st.booleans())
 @settings(max_examples=count_examples(4), deadline=None)
-def test_what_happens_between_a_function_and_its_derivative_is_not_seen(
+def test_events_between_a_function_and_its_derivative_have_no_effect(
     steps: list[Step], written: str, is_realized: bool, is_read: bool
 ) -> None:
     x, w = _make()

@@ -132,9 +132,7 @@ def test_running_log_sums_of_equal_elements_have_their_shares(dtype: str) -> Non
 
 @pytest.mark.parametrize("kind", ["added", "bool"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_query_that_may_look_at_nothing_is_zero_and_so_is_its_derivative(
-    kind: str, dtype: str
-) -> None:
+def test_a_fully_masked_query_gives_zeros_and_a_zero_derivative(kind: str, dtype: str) -> None:
     allowed = np.array([[True, False], [False, False]])
     mask = (
         Tensor(allowed)

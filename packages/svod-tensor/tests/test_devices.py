@@ -79,7 +79,7 @@ def test_a_plan_on_two_devices_reads_new_inputs_each_time():
         assert y.item() == 8 * value
 
 
-def test_a_constant_takes_the_device_of_what_it_meets():
+def test_a_constant_takes_the_device_of_the_other_operand():
     far = Tensor([1.0, 2.0], device=FAR)
     y = Tensor.arange(2).cast("float32") + far * Tensor(2.0)
     assert y.device == FAR
@@ -103,7 +103,7 @@ def test_a_constant_placed_on_a_device_is_written_there_and_not_copied():
     assert (len(plan.prepared_ops), devices_of(plan)) == (1, [FAR])
 
 
-def test_what_is_like_a_tensor_is_on_its_device():
+def test_like_functions_keep_the_device():
     x = Tensor([1.0, 2.0], device=FAR)
     for made in (x.zeros_like(), x.ones_like(), x.full_like(3)):
         assert made.device == FAR
@@ -197,7 +197,7 @@ def test_a_tensor_of_symbolic_size_moves():
         )
 
 
-def test_a_copy_holds_what_the_source_held_before_it_was_assigned():
+def test_a_copy_holds_the_version_of_the_source_before_its_assignment():
     x = Tensor([1.0, 2.0]).clone().realize()
     far = x.to(FAR)
     x.assign(x * 10)

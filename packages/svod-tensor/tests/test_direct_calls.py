@@ -63,7 +63,7 @@ def test_arrays_that_are_given_and_results_that_are_read_get_no_nodes() -> None:
     assert given[0].numpy()[0, 0] == 3
 
 
-def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
+def test_a_result_passed_only_to_the_next_call_gets_no_nodes() -> None:
     step = jit(double_and_subtract)
     x, y = step(*[make(seed)[0] for seed in range(2)])
     x, y = step(x, y)
@@ -83,7 +83,7 @@ def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
     assert x.is_realized
 
 
-def test_results_are_tensors_as_all_others_are() -> None:
+def test_results_are_ordinary_tensors() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
 
     def new() -> Tensor:
@@ -170,7 +170,7 @@ def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> No
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-def test_what_is_given_away_is_given_once(is_known: bool) -> None:
+def test_an_argument_is_donated_once(is_known: bool) -> None:
     step, (x, _), (y, b) = jit(add_both, donate="x"), make(1), make(2)
     made = jit(add_both)(x, y)
     if is_known:
@@ -195,7 +195,7 @@ def test_one_of_several_threads_gives_a_result_away() -> None:
         assert [z.numpy().tolist() for z in found] == [(a + b + b).tolist()]
 
 
-def test_no_function_keeps_what_it_returned() -> None:
+def test_a_function_holds_no_reference_to_its_results() -> None:
     step = jit(lambda x: x + 1)
     x = Tensor(np.zeros(1 << 18, np.float32)).clone().realize()
     gc.collect()

@@ -77,7 +77,7 @@ def test_narrow_numbers_are_wide_numbers_rounded_once(name: str, dtype: str) -> 
 
 
 @pytest.mark.parametrize(("draw", "expected"), CONTINUOUS.values(), ids=CONTINUOUS)
-def test_draws_do_not_depend_on_each_other(
+def test_samples_are_independent(
     draw: Callable[..., Tensor], expected: stats.rv_continuous
 ) -> None:
     generator = Generator(1)
@@ -188,7 +188,7 @@ def test_far_and_narrow_intervals_have_their_distribution(low: float, high: floa
         {"mean": math.inf},
     ],
 )
-def test_intervals_that_hold_nothing_are_named(bounds: dict[str, float]) -> None:
+def test_empty_intervals_are_errors(bounds: dict[str, float]) -> None:
     with pytest.raises(OperandError, match="truncated_normal"):
         Tensor.truncated_normal(3, **bounds)
 

@@ -33,7 +33,7 @@ def test_common_divisors_and_multiples_agree_with_numpy(rng, dtype):
         check(Tensor(a).lcm(b), np.lcm(a, b))
 
 
-def test_divisors_broadcast_and_take_integers_alone():
+def test_divisors_broadcast_and_take_only_integers():
     a, b = np.arange(-6, 6).reshape(3, 4), np.arange(1, 4, dtype=np.int8).reshape(3, 1) * 4
     check(Tensor(a).gcd(Tensor(b)), np.gcd(a, b))
     check(np.lcm(Tensor(a), b), np.lcm(a, b))

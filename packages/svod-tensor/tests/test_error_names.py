@@ -281,7 +281,7 @@ def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(fun
         (lambda: ROWS[7], UserError, "indexing: index 7 is out of bounds for axis 0 with size 3"),
     ],
 )
-def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):
+def test_errors_name_the_called_operation_and_not_its_parts(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).startswith(message)

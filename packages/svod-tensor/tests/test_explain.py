@@ -11,7 +11,7 @@ from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.explain import WORDS, explain, main
 
 
-def test_every_word_has_an_artifact_in_order():
+def test_every_step_has_an_artifact_in_order():
     x = Tensor([[1.0, 2.0], [3.0, 4.0]])
     artifacts = list(explain([x @ x + 1]))
     assert [a.word for a in artifacts] == list(WORDS)
@@ -21,7 +21,7 @@ def test_every_word_has_an_artifact_in_order():
     assert "CALL" in artifacts[2].text
 
 
-def test_explaining_computes_nothing_for_the_tensors():
+def test_explaining_leaves_tensors_unrealized():
     x = Tensor([1.0, 2.0]) * 3
     list(explain([x]))
     assert not x.is_realized

@@ -158,7 +158,7 @@ def test_functions_of_the_host_have_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", sv.fft.__all__)
-def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(name: str) -> None:
+def test_docstrings_have_tested_examples_and_describe_every_argument(name: str) -> None:
     function = getattr(sv.fft, name)
     text = inspect.getdoc(function) or ""
     found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)

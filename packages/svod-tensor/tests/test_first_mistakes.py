@@ -130,7 +130,7 @@ class _Foreign:
         ),
     ],
 )
-def test_a_first_mistake_is_told_what_to_write(call, error, headline, hint):
+def test_errors_of_beginners_have_a_hint(call, error, headline, hint):
     with pytest.raises(error) as caught:
         call()
     assert caught.value.headline.startswith(headline)

@@ -53,7 +53,7 @@ def _ulps(found, exact, dtype):
 
 @pytest.mark.parametrize(("name", "reference", "low", "high"), FUNCTIONS)
 @pytest.mark.parametrize(("dtype", "limit"), [("float32", 1.0), ("float64", 3.0)])
-def test_functions_are_accurate_to_the_last_place(rng, name, reference, low, high, dtype, limit):
+def test_functions_are_accurate_to_one_ulp(rng, name, reference, low, high, dtype, limit):
     a = _inputs(rng, low, high, dtype)
     exact = getattr(np, reference)(a.astype(np.longdouble))
     found = getattr(Tensor(a), name)().numpy()
@@ -151,7 +151,7 @@ def test_trigonometric_functions_of_narrow_floats_also_without_opts(name, dtype)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
-def test_cube_roots_are_within_two_units_in_the_last_place(rng, dtype):
+def test_cube_roots_are_within_two_ulps(rng, dtype):
     info = np.finfo(dtype)
     sizes = 2.0 ** rng.uniform(
         np.log2(float(info.smallest_subnormal)), np.log2(float(info.max)), 2000

@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_importing_brings_in_nothing_heavy():
+def test_importing_loads_no_heavy_module():
     heavy = (
         "numpy",
         "llvmlite",

@@ -178,7 +178,7 @@ def test_one_hot_and_embedding(rng):
     assert Tensor([300]).one_hot(4).sum().item() == 0
 
 
-def test_a_lookup_costs_what_it_reads_not_what_there_is(rng):
+def test_a_gather_costs_its_output_not_its_input(rng):
     table = Tensor(make_array(rng, (1000, 8), "float32")).realize()
     plan = table[Tensor([1, 2, 3])].prepare()
     assert len(plan.kernels()) == 1
@@ -265,7 +265,7 @@ def test_elements_are_swapped_as_in_numpy(is_realized: bool) -> None:
     assert (value.item(), view.item()) == (5, 6)
 
 
-def test_reading_an_element_compiles_nothing() -> None:
+def test_reading_an_element_compiles_no_kernel() -> None:
     x = Tensor(np.arange(6)).realize()
     x[1] = 5
     x.realize()
@@ -292,7 +292,7 @@ def test_numbers_that_are_not_plain_ints_are_other_indices() -> None:
         ((2, 0), (1, 0), 1),
     ],
 )
-def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape, axis):
+def test_take_along_axis_broadcasts_the_other_axes(rng, shape, index_shape, axis):
     a = make_array(rng, shape, "float32")
     indices = rng.integers(-max(shape[axis], 1), max(shape[axis], 1), index_shape)
     expected = np.take_along_axis(a, indices, axis)
@@ -303,7 +303,7 @@ def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape,
     )
 
 
-def test_a_gather_reads_the_first_slices_and_broadcasts_nothing():
+def test_gather_reads_the_first_slices_without_broadcasting():
     x = Tensor([[1, 2], [3, 4]])
     assert x.gather(1, Tensor([[1]])).tolist() == [[2]]
     assert x.take_along_axis(Tensor([[1]]), 1).tolist() == [[2], [4]]

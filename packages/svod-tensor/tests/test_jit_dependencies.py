@@ -43,7 +43,7 @@ def test_a_global_number_may_change(monkeypatch) -> None:
     assert "the global `FACTOR` is 0.0 instead of -0.0" in scale.explain()
 
 
-def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -> None:
+def test_a_replaced_object_is_seen_and_the_old_one_is_released() -> None:
     weight = Tensor([1.0])
 
     @jit
@@ -59,7 +59,7 @@ def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -
     assert scale.n_captures == 1
 
 
-def test_what_a_function_changes_itself_is_no_reason_to_capture_it_again() -> None:
+def test_a_function_s_own_changes_do_not_invalidate_its_capture() -> None:
     n_runs = 0
 
     @jit
@@ -122,9 +122,7 @@ def test_a_function_that_is_captured_again_and_again_says_so() -> None:
 
 @pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
 @pytest.mark.parametrize("part", [False, True], ids=["all", "part"])
-def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds(
-    writes: bool, part: bool
-) -> None:
+def test_a_pending_assignment_is_visible_in_captured_tensors(writes: bool, part: bool) -> None:
     weight = Tensor([2.0, 2.0])
 
     @jit

@@ -227,7 +227,7 @@ def _initial_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("read", READS)
-def test_a_captured_function_gives_what_the_function_gives_after_each_change(read: str) -> None:
+def test_a_captured_function_agrees_with_the_plain_function_after_each_change(read: str) -> None:
     model, function = Model(), READS[read]
     captured = jit(lambda x: function(model, x))
     assert captured(X).tolist() == function(model, X).tolist()
@@ -321,7 +321,7 @@ def test_reads_that_no_path_shows_are_seen(
     assert captured(X).tolist() == read(derived, X).tolist() != before
 
 
-def test_what_a_function_does_not_read_makes_no_new_capture() -> None:
+def test_changes_of_unread_values_cause_no_new_capture() -> None:
     model = Model()
     captured = jit(lambda x: model.layers[0](x) * model.config.inner.rate)
     captured(X)
@@ -448,7 +448,7 @@ def test_a_plan_keeps_no_object_that_was_replaced_after_the_next_call() -> None:
     assert old() is None
 
 
-def test_explain_names_the_path_of_what_changed() -> None:
+def test_explain_names_the_path_of_the_changed_value() -> None:
     model = Model()
     captured = jit(lambda x: x * model.config.inner.rate + model.named["b"])
     captured(X)
@@ -460,7 +460,7 @@ def test_explain_names_the_path_of_what_changed() -> None:
     assert "`model.named['b']` is 2.0 instead of 5.0" in captured.explain()
 
 
-def test_modules_of_the_standard_library_are_not_looked_into() -> None:
+def test_modules_of_the_standard_library_are_not_guarded() -> None:
     captured = jit(lambda x: x * sys.maxsize.bit_length())
     assert captured(Tensor([1.0])).item() == 63
 

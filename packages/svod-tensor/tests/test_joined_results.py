@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=count_examples(120), deadline=None)
-def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
+def test_programs_that_assign_and_store_agree_with_numpy(steps):
     states = [make(seed) for seed in range(3)]
     arrays = [s.numpy().copy() for s in states]
     results, expected = [], []
@@ -95,7 +95,7 @@ def test_an_optimizer_s_step_goes_through_each_parameter_once():
     assert len({k.kernel for k in plan.kernels()}) == 4  # the count, and one for each shape
 
 
-def test_all_results_are_written_where_what_they_replace_was_given_away():
+def test_all_results_are_written_in_the_memory_of_donated_arguments():
     @jit
     def step(p, m, v, g):
         m, v = m * 0.5 + g, v + g * g
@@ -183,7 +183,7 @@ JOINING = st.lists(
 
 @given(JOINING)
 @settings(max_examples=count_examples(60), deadline=None)
-def test_programs_that_join_parts_compute_what_numpy_does(steps):
+def test_programs_that_concatenate_agree_with_numpy(steps):
     tensors = [make(seed, 2048).reshape(4, 512) for seed in range(2)]
     arrays = [x.numpy() for x in tensors]
     for step, i, j, axis in steps:

@@ -348,7 +348,7 @@ def test_mistakes_are_named_where_they_are_made() -> None:
         sv.linalg.multi_dot([x])
 
 
-def test_they_stand_in_captured_functions_and_loops() -> None:
+def test_linalg_in_captured_functions_and_loops() -> None:
     x, b = positive(3, 3), array(5, 3)
 
     @jit
@@ -399,7 +399,7 @@ def test_shards_are_brought_together() -> None:
     )
 
 
-def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors() -> None:
+def test_factorizations_are_lazy_and_one_call_computes_all_factors() -> None:
     x = Tensor(array(5, 3)).realize()
     u, s, vh = sv.linalg.svd(x, full_matrices=False)
     assert not s.is_realized
@@ -417,7 +417,7 @@ def test_functions_of_the_host_have_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in sv.linalg.__all__ if n[0].islower()])
-def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(name: str) -> None:
+def test_docstrings_have_tested_examples_and_describe_every_argument(name: str) -> None:
     function = getattr(sv.linalg, name)
     text = inspect.getdoc(function) or ""
     found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)
@@ -430,7 +430,7 @@ def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(na
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
-def test_norms_of_nothing_are_zero(shape: tuple[int, ...]) -> None:
+def test_norms_of_empty_tensors_are_zero(shape: tuple[int, ...]) -> None:
     x = Tensor.zeros(*shape)
     for order in ("fro", "nuc", 1, 2, np.inf):
         for keepdims in (False, True):

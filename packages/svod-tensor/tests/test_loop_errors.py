@@ -146,9 +146,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
 @pytest.mark.parametrize(
     ("make", "kind", "message"), ARGUMENTS, ids=[message for *_, message in ARGUMENTS]
 )
-def test_an_error_says_what_is_wrong_with_the_arguments(
-    make: Callable[[], Any], kind: type, message: str
-):
+def test_errors_describe_invalid_arguments(make: Callable[[], Any], kind: type, message: str):
     with pytest.raises(kind) as raised:
         make()
     assert message in str(raised.value)
@@ -194,7 +192,7 @@ def test_a_body_cannot_keep_a_tensor():
     held.clear()
 
 
-def test_an_error_in_a_body_leaves_what_it_wrote_to_as_it_was():
+def test_an_error_in_a_body_restores_the_tensors_that_it_wrote():
     x = Tensor([1.0, 2.0])
 
     def body(i: Tensor, v: Tensor) -> Tensor:
@@ -227,7 +225,7 @@ def test_a_file_is_not_written_by_a_body(tmp_path: Any):
         fori_loop(0, 3, body, 1.0)
 
 
-def test_what_a_body_leaves_to_the_collector_is_not_held():
+def test_garbage_of_a_body_is_not_a_leak():
     def body(i: Tensor, x: Tensor) -> Tensor:
         ring: list[Any] = [x * 2]
         ring.append(ring)

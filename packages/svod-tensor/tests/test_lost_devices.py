@@ -95,7 +95,7 @@ def lose() -> None:
     Far.live = -1
 
 
-def test_whatever_reads_a_lost_device_raises_the_same_error():
+def test_every_read_of_a_lost_device_raises_the_same_error():
     x = Tensor(VALUES, device="FAR").realize()
     pending = (x * 2).sum()
     plan = (x + 1).prepare()

@@ -27,7 +27,7 @@ def test_moments_without_nans_agree_with_numpy(rng, axis):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 2])
-def test_places_of_extrema_without_nans(holes, axis):
+def test_nanargmax_and_nanargmin(holes, axis):
     check(Tensor(holes).nanargmax(axis), np.nanargmax(holes, axis))
     check(Tensor(holes).nanargmin(axis), np.nanargmin(holes, axis))
     assert Tensor([np.nan, -np.inf]).nanargmax().item() == 1
@@ -44,14 +44,14 @@ def test_running_sums_without_nans_agree_with_numpy(rng, axis):
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
-def test_numbers_take_the_place_of_what_is_none(dtype):
+def test_nan_to_num_replaces_nonfinite_values(dtype):
     a = np.array([np.nan, np.inf, -np.inf, 1.5], dtype)
     check(Tensor(a).nan_to_num(), np.nan_to_num(a))
     check(Tensor(a).nan_to_num(1.0, 2.0, 3.0), np.nan_to_num(a, True, 1.0, 2.0, 3.0))
     assert Tensor([1, 2]).nan_to_num().tolist() == [1, 2]
 
 
-def test_complex_numbers_lose_their_nans_in_each_part_or_say_what_to_take():
+def test_nan_functions_of_complex_numbers():
     a = np.array([1 + 2j, complex(np.nan, 1), complex(np.inf, np.nan)])
     np.testing.assert_array_equal(Tensor(a).nan_to_num().numpy(), np.nan_to_num(a))
     np.testing.assert_array_equal(Tensor(a[:2]).nancumsum().numpy(), np.nancumsum(a[:2]))

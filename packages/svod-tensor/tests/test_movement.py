@@ -100,7 +100,7 @@ def test_padding_takes_any_value(a, value):
     np.testing.assert_array_equal(np.signbit(found.numpy()), np.signbit(expected))
 
 
-def test_padding_crops_where_it_is_negative_and_fills_what_is_empty(a):
+def test_negative_padding_crops_and_empty_tensors_are_filled(a):
     check(Tensor(a[0, 0]).pad((-1, 2), None), np.pad(a[0, 0][1:], ((0, 2), (0, 0))))
     check(Tensor.zeros(0, 2).pad((1, 1), (0, 1), constant_values=7), np.full((2, 3), 7, np.float32))
     check(Tensor([True]).pad((1, 1)), np.array([False, True, False]))
@@ -125,7 +125,7 @@ def test_joining_agrees_with_numpy(rng, axis):
     )
 
 
-def test_joining_promotes_keeps_nan_and_skips_what_is_empty():
+def test_concatenation_promotes_keeps_nan_and_skips_empty_tensors():
     check(Tensor.concat([Tensor([1, 2]), Tensor([np.nan])]), np.array([1, 2, np.nan], np.float32))
     check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
     check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
@@ -196,7 +196,7 @@ def test_symbolic_sizes_flow_through_movement():
         part.split(1)
 
 
-def test_what_is_put_together_by_reshaping_is_written_in_one_kernel_of_simple_loops(rng):
+def test_interleaving_by_stack_and_reshape_is_one_kernel_of_simple_loops(rng):
     a = make_array(rng, (4, 6), "float32")
     tiled = Tensor(a).tile((3, 2))
     assert len(tiled.prepare().kernels()) == 1
@@ -255,7 +255,7 @@ def test_padding_is_spelled_as_in_numpy():
 @pytest.mark.parametrize(
     "widths", [(1, 2), (((1, 2, 3), (1, 1)),), ("ab",), ((1.5, 2),), ((1, 2), 3), (None, 3)]
 )
-def test_what_says_no_padding_is_an_error(widths):
+def test_invalid_padding_is_an_error(widths):
     with pytest.raises(OperandError, match="pad"):
         Tensor.zeros(2, 3).pad(*widths)
 
@@ -294,7 +294,7 @@ def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
 
 
 @pytest.mark.parametrize("name", ["concat", "cat", "stack"])
-def test_what_cannot_be_joined_is_an_error(name):
+def test_invalid_concatenations_are_errors(name):
     x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
     with pytest.raises(ShapeError, match="no tensors"):
         join([])
@@ -334,7 +334,7 @@ def test_diagonals_become_matrices(rng, k):
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap"])
-def test_padding_repeats_what_is_there(rng, mode):
+def test_padding_modes_repeat_elements(rng, mode):
     for pads in (((1, 2), (0, 1)), ((7, 0), (2, 9)), ((-1, 2), (0, 0))):
         a = make_array(rng, (3, 4), "int32")
         crop = a[max(-pads[0][0], 0) :]
@@ -343,7 +343,7 @@ def test_padding_repeats_what_is_there(rng, mode):
         check(Tensor(a).pad((1, 2), mode=name), np.pad(a, (1, 2), mode))
 
 
-def test_padding_of_an_unknown_mode_or_of_nothing_says_so():
+def test_padding_of_an_unknown_mode_or_an_empty_axis_is_an_error():
     with pytest.raises(OperandError, match="'mirror' as mode"):
         Tensor([1]).pad((1, 1), mode="mirror")
     with pytest.raises(ShapeError, match="has nothing to repeat on axis 0"):

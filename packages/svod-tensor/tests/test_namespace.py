@@ -73,7 +73,7 @@ def test_limits_of_another_kind_are_errors():
 
 @pytest.mark.parametrize("source", NUMPY, ids=name_of)
 @pytest.mark.parametrize("target", NUMPY, ids=name_of)
-def test_what_can_be_cast_is_what_numpy_casts_safely(source: DType, target: DType):
+def test_can_cast_matches_numpy_safe_casts(source: DType, target: DType):
     # numpy has no promotion of integers that keeps every value of 8 bits in float16 and in nothing
     # less.
     assert sv.can_cast(source, target) == np.can_cast(source.numpy, target.numpy)
@@ -101,7 +101,7 @@ def test_the_dtype_of_several():
         sv.result_type()
 
 
-def test_the_namespace_says_what_it_has():
+def test_the_namespace_describes_its_capabilities():
     info = sv.__array_namespace_info__()
     assert info.capabilities() == {
         "boolean indexing": True,
@@ -132,7 +132,7 @@ def test_the_namespace_says_what_it_has():
         info.dtypes(device="NOWHERE")
 
 
-def test_what_is_a_tensor_already_is_given_back():
+def test_asarray_returns_a_tensor_itself():
     x = Tensor([1.0, 2.0])
     assert sv.asarray(x) is x
     assert sv.asarray(x, dtype="float32", device="CPU", copy=False) is x
@@ -188,7 +188,7 @@ def test_dlpack_copies_and_moves_where_that_is_asked_for():
         sv.from_dlpack(np.arange(64.0)[::-1], copy=False)
 
 
-def test_the_consumer_of_a_capsule_names_what_it_wants():
+def test_the_consumer_of_a_capsule_passes_options():
     x = Tensor([1.0, 2.0]).realize()
     own = np.from_dlpack(x, copy=True)
     own[:] = 0
@@ -265,7 +265,7 @@ def test_diagonals_beside_the_main_one(offset: int):
     check(Tensor(a).trace(offset), np.trace(a, offset, -2, -1))
 
 
-def test_what_is_sought_may_be_sorted_by_positions():
+def test_searchsorted_takes_a_sorter():
     a, sought = np.float32([5, 1, 4, 2, 2]), np.float32([2, 3, 9])
     for side in ("left", "right"):
         found = sv.searchsorted(Tensor(a), Tensor(sought), side=side, sorter=sv.argsort(Tensor(a)))
@@ -284,7 +284,7 @@ def test_shapes_broadcast_without_tensors():
     [sv.asarray, sv.Tensor, lambda a: sv.zeros(a.size) + a, lambda a: sv.zeros(a.size).assign(a)],
 )
 @pytest.mark.parametrize("begin", [0, 1])
-def test_what_is_made_from_an_array_keeps_its_elements(make, begin):
+def test_a_tensor_made_from_an_array_keeps_its_elements(make, begin):
     array = np.zeros(65, np.float32)[begin:]
     results = []
     for i in range(3):

@@ -143,7 +143,7 @@ def test_methods_of_functions_agree_with_numpy():
         check(found, expected)
 
 
-def test_what_has_no_counterpart_gives_arrays():
+def test_functions_without_a_counterpart_return_arrays():
     t, mask = Tensor(A), A > 0
     for call in (
         np.spacing,
@@ -191,7 +191,7 @@ def test_functions_at_repeated_indices_write_to_tensors_and_arrays(function):
     np.testing.assert_array_equal(view.numpy(), expected[0])
 
 
-def test_functions_of_other_arrays_are_theirs():
+def test_functions_of_foreign_arrays_are_dispatched_to_them():
     t = Tensor(A)
 
     class Other:

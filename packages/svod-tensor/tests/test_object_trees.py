@@ -239,7 +239,7 @@ def test_a_function_that_sets_attributes_of_an_argument_is_refused(
         jit(run)(Plain(Tensor([1.0]), Tensor([2.0])))
 
 
-def test_one_tensor_in_two_places_is_one_input() -> None:
+def test_one_tensor_in_two_trees_is_one_input() -> None:
     @jit
     def step(tree: Plain, other: dict[str, Any]) -> None:
         tree.low.assign(tree.low + other["x"])

@@ -111,7 +111,7 @@ def test_sizes_agree_with_numpy():
     assert found == (NUMBERS.shape, NUMBERS.ndim, NUMBERS.size, NUMBERS.itemsize, NUMBERS.nbytes)
 
 
-def test_a_tensor_is_made_of_a_node_or_of_the_content_of_another():
+def test_a_tensor_is_built_from_a_node_or_another_tensor():
     x = Tensor(NUMBERS)
     assert Tensor.from_uop(x.uop).uop is x.uop
     assert Tensor.from_content(x.content).content is x.content

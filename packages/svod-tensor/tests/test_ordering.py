@@ -200,7 +200,7 @@ def test_derivatives_of_short_rows_along_any_axis(rng):
     check(grad(lambda x: (x.sort(0) * weights).sum())(Tensor(a)), expected)
 
 
-def test_captured_functions_order_what_they_are_given(rng):
+def test_captured_functions_sort_their_arguments(rng):
     step = jit(lambda x: (x.sort(), x.argsort(0, descending=True), x.topk(20, 0)[1]))
     for _ in range(3):
         a = make_array(rng, (3001, 4), "float32")

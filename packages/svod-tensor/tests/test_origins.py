@@ -114,7 +114,7 @@ def test_equal_graphs_of_different_lines_share_a_schedule_and_keep_their_lines()
     assert places(second) == [(begin + 3, "exp"), (begin + 3, "add")]
 
 
-def test_what_was_scheduled_without_lines_gets_them_when_they_are_asked_for():
+def test_a_cached_schedule_without_origins_gets_them_on_demand():
     (before,) = profiles_of(random(3, 5).exp() * 7)
     with scope("late"):
         (after,) = profiles_of(random(3, 5).exp() * 7)
@@ -124,7 +124,7 @@ def test_what_was_scheduled_without_lines_gets_them_when_they_are_asked_for():
     assert before.origins == again.origins == ()
 
 
-def test_nothing_is_tracked_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+def test_origins_are_not_tracked_by_default(monkeypatch: pytest.MonkeyPatch):
     walked: list[object] = []
     find = origins._find_origin  # pyright: ignore[reportPrivateUsage]
 
@@ -148,7 +148,7 @@ def test_nothing_is_tracked_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPat
     assert walked and has_origins()
 
 
-def test_what_was_built_before_has_no_line():
+def test_nodes_built_before_tracking_have_no_origin():
     older = random(16).exp()
     with scope("later"):
         y = older * 3
@@ -156,7 +156,7 @@ def test_what_was_built_before_has_no_line():
     assert [o.operation for o in kernel.origins] == ["mul"]
 
 
-def test_lines_outlive_the_realization_of_what_they_read():
+def test_origins_outlive_the_realization_of_operands():
     x = random(6, 6)
     begin = line()
     with track_origins():
@@ -179,7 +179,7 @@ def test_constants_do_not_bring_the_line_that_wrote_them_first():
     assert [o.scope for k in profiles_of(a) for o in k.origins] == ["first"]
 
 
-def test_what_only_moves_or_fills_has_lines_too():
+def test_movement_and_fill_kernels_have_origins_too():
     with track_origins():
         begin = line()
         moved = random(3, 5).transpose(0, 1).contiguous()

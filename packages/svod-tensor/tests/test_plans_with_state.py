@@ -185,7 +185,7 @@ def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> N
         np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_steps_over_the_rows_of_a_tensor_are_one_kernel_with_a_place_that_no_caller_sets():
+def test_steps_over_the_rows_of_a_tensor_are_one_kernel_with_an_internal_variable():
     rows = np.arange(60, dtype=np.float32).reshape(10, 6)
     x, total, expected = Tensor(rows), Tensor(np.ones(6, np.float32)), np.ones(6, np.float32)
     for step in range(10):

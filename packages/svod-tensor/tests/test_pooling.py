@@ -63,7 +63,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize("options", OPTIONS)
-def test_windows_may_end_behind_an_axis_and_say_where_the_largest_elements_are(rng, options):
+def test_windows_may_exceed_an_axis_and_return_indices_of_maxima(rng, options):
     a = make_array(rng, (9, 7), "float64")
     (shape, *windows) = iter_windows(a, *options)
     inside = {at: [p for p in places if 0 <= p[0] < 9 and 0 <= p[1] < 7] for at, places in windows}
@@ -131,7 +131,7 @@ def test_the_largest_elements_go_back_to_where_they_were(rng):
         values.max_unpool2d(places, size=(7,))
 
 
-def test_one_plan_of_windows_that_end_behind_an_axis_serves_all_lengths(rng):
+def test_one_plan_of_windows_that_exceed_an_axis_serves_all_lengths(rng):
     n, a = Variable("n", 3, 9), make_array(rng, (1, 2, 9), "float64")
     options = {"stride": 2, "padding": [(1, 0)], "ceil_mode": True}
     x = Tensor(a)[:, :, : n.bind(4)]
@@ -156,7 +156,7 @@ def test_windows_that_do_not_fit_say_so():
             x.avg_pool2d(2, padding=padding)
 
 
-def test_windows_that_end_before_the_padding_does_count_what_they_have() -> None:
+def test_windows_in_partial_padding_count_their_elements() -> None:
     x = Tensor([[[0.0, 1.0, 2.0, 3.0]]])
     assert x.avg_pool2d(2, stride=2, padding=[(0, 1)], ceil_mode=True).tolist() == [[[0.5, 2.5]]]
     found = x.avg_pool2d(3, stride=2, padding=[(1, 2)], ceil_mode=True, count_include_pad=False)

@@ -75,7 +75,7 @@ def test_a_tensor_says_which_quantile_while_a_captured_function_runs(rng):
     assert np.isnan(Tensor(a).quantile(Tensor([1.5])).item())
 
 
-def test_what_no_quantile_is_found_of_says_so():
+def test_invalid_arguments_of_quantile_are_errors():
     with pytest.raises(OperandError, match="numbers from 0 to 1"):
         Tensor([1.0]).quantile([0.5, 1.2])
     with pytest.raises(OperandError, match="'middle' as method"):

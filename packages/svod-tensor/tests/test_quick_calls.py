@@ -107,7 +107,7 @@ def test_writing_to_a_result_or_an_argument_changes_no_other_result() -> None:
     assert first.numpy()[0].tolist() == [100] * 4
 
 
-def test_constants_are_part_of_what_a_call_is_like() -> None:
+def test_constants_are_part_of_the_key_of_a_call() -> None:
     step, (x, a) = jit(scale), make(1)
     for by, name in (
         (2.0, "ab"),
@@ -137,7 +137,7 @@ def test_equal_constants_of_two_types_are_different_signatures(values: tuple[obj
     assert step.n_captures == 2
 
 
-def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
+def test_keyword_arguments_and_other_arities_take_the_slow_path() -> None:
     step, (x, a), (y, b) = jit(lambda x, y=None: x + 1 if y is None else x + y), make(1), make(2)
     for _ in range(2):
         assert step(x).numpy().tolist() == (a + 1).tolist()
@@ -146,7 +146,7 @@ def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
         assert step(y=x, x=y).numpy().tolist() == (a + b).tolist()
 
 
-def test_an_argument_without_use_or_elements_needs_nothing() -> None:
+def test_an_unused_or_empty_argument_needs_no_buffer() -> None:
     unused, (x, a), (y, _), empty = (
         jit(lambda x, y, z: z * 2),
         make(1),
@@ -198,7 +198,7 @@ def test_calls_inside_of_captures_and_derivatives_are_part_of_these() -> None:
     assert is_quick(inner, x, y)
 
 
-def test_what_was_given_away_is_refused() -> None:
+def test_donated_arguments_are_rejected() -> None:
     step, take, (x, _), (y, _) = jit(add), jit(lambda v: v + 1, donate=0), make(1), make(2)
     made = step(x, y)
     step(made, y)

@@ -47,7 +47,7 @@ def test_tensors_leave_with_their_last_reference():
     assert len(list(registry.iter_live())) == before
 
 
-def test_what_is_written_after_all_was_forgotten_is_live_again():
+def test_a_write_after_clearing_makes_a_tensor_live_again():
     x = Tensor([1.0, 2.0]).clone().realize()
     registry.clear()
     x.assign(x + 1)
@@ -75,7 +75,7 @@ def test_the_base_of_a_tensor_is_its_whole_buffer():
     assert not memory_nodes.is_buffer_identity(UOp.const(float32, 1.0))
 
 
-def test_a_realize_looks_at_no_tensor_that_needs_no_computing(monkeypatch):
+def test_realize_visits_no_computed_tensor(monkeypatch):
     looked: list[Cell] = []
 
     class Watched(Cell):

@@ -29,7 +29,7 @@ def test_straight_lines_between_neighbours_agree_with_their_formula(rng, align_c
     ]
 
 
-def test_the_nearest_element_is_the_one_that_a_place_falls_into(rng):
+def test_the_nearest_element_contains_the_coordinate(rng):
     a = rng.integers(0, 9, (1, 2, 4, 3)).astype(np.int32)
     check(Tensor(a).interpolate(scale_factor=2), a.repeat(2, 2).repeat(2, 3))
     check(Tensor(a).interpolate((2, 3)), a[:, :, ::2])
@@ -37,7 +37,7 @@ def test_the_nearest_element_is_the_one_that_a_place_falls_into(rng):
 
 
 @pytest.mark.parametrize("mode", ["nearest", "nearest-exact"])
-def test_elements_that_are_repeated_equally_often_are_not_looked_up(rng, mode):
+def test_integer_factors_repeat_elements_without_a_gather(rng, mode):
     a = rng.normal(size=(2, 3, 5, 7)).astype(np.float32)
     for times in (2, 3, 5):
         found = Tensor(a).interpolate(scale_factor=times, mode=mode)
@@ -71,7 +71,7 @@ def test_polynomials_through_four_elements_agree_with_their_formula(rng, align_c
 
 
 @pytest.mark.parametrize(("mode", "reach"), [("linear", 1), ("cubic", 2)])
-def test_a_shorter_axis_adds_up_what_it_loses(rng, mode, reach):
+def test_antialiased_interpolation_widens_the_filter(rng, mode, reach):
     a = rng.normal(size=(1, 2, 11))
     for size in (4, 3, 11, 15):
         step = 11 / size
@@ -91,7 +91,7 @@ def test_means_and_middles(rng):
     check(Tensor(a).interpolate(2), a[..., [0, 2]])
 
 
-def test_what_cannot_be_resized_says_so():
+def test_invalid_interpolations_are_errors():
     x = Tensor.zeros(1, 1, 4)
     for options in (
         {},

@@ -60,7 +60,7 @@ def look(a, at, mode, padding_mode, align_corners):
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_what_lies_between_elements_agrees_with_its_formula(rng, mode, padding_mode, align_corners):
+def test_interpolated_samples_agree_with_the_formula(rng, mode, padding_mode, align_corners):
     for sizes in ((5, 4), (3, 1, 4), (6,)):
         a = make_array(rng, (2, 2, *sizes), "float64")
         grid = rng.uniform(-1.9, 1.9, (2, 6, *(2,) * (len(sizes) - 1), len(sizes)))
@@ -77,7 +77,7 @@ def test_what_lies_between_elements_agrees_with_its_formula(rng, mode, padding_m
         check(found, expected, rtol=1e-9)
 
 
-def test_places_that_are_none_stay_inside():
+def test_nonfinite_coordinates_stay_within_bounds():
     x = Tensor([[[1.0, 2.0, 3.0]]])
     grid = Tensor([[[float("nan")], [float("inf")], [float("-inf")], [1e30]]])
     for mode in ("bilinear", "nearest", "bicubic"):
@@ -88,7 +88,7 @@ def test_places_that_are_none_stay_inside():
         assert np.isfinite(x.grid_sample(grid, mode=mode, padding_mode="reflection").numpy()).all()
 
 
-def test_integers_keep_their_dtype_where_nothing_is_computed():
+def test_integers_keep_their_dtype_with_nearest_sampling():
     x = Tensor(np.array([[[[1, 2], [3, 4]]]], np.int16))
     grid = Tensor([[[[0.6, -0.6], [-0.6, 0.6]]]])
     check(x.grid_sample(grid, mode="nearest"), np.array([[[[2, 3]]]], np.int16))
@@ -97,7 +97,7 @@ def test_integers_keep_their_dtype_where_nothing_is_computed():
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_places_of_images_are_moved_by_matrices(rng, align_corners):
+def test_affine_grid_transforms_coordinates_by_matrices(rng, align_corners):
     for sizes in ((3, 4), (2, 1, 3)):
         n = len(sizes)
         matrices = rng.normal(size=(2, n, n + 1))
@@ -116,7 +116,7 @@ def test_places_of_images_are_moved_by_matrices(rng, align_corners):
     check(Tensor(x).grid_sample(same, align_corners=align_corners), x)
 
 
-def test_what_are_no_places_says_so():
+def test_invalid_grids_are_errors():
     x, grid = Tensor.zeros(1, 1, 2, 2), Tensor.zeros(1, 3, 3, 2)
     for other in (Tensor.zeros(2, 3, 3, 2), Tensor.zeros(1, 3, 2), Tensor.zeros(1, 3, 3, 3)):
         with pytest.raises(ShapeError, match=r"is no \(batch, \*places, axes\)"):

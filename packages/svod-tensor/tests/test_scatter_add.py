@@ -76,7 +76,7 @@ def test_sums_of_every_shape_are_numpys(
     )
 
 
-def test_an_axis_of_no_places_has_no_elements() -> None:
+def test_scatter_add_with_an_empty_axis() -> None:
     assert scatter(Tensor(np.ones((3, 2), np.float32)), Tensor([0, 1, 2]), 0, 0).shape == (0, 2)
 
 
@@ -110,7 +110,7 @@ def test_sizes_may_be_variables(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize("is_split", [True, False])
-def test_shards_add_up_what_they_have(
+def test_scatter_add_on_shards_sums_partial_results(
     rng: np.random.Generator, axis: int | None, is_split: bool
 ) -> None:
     values, places = rng.integers(-9, 9, (6, 4)), rng.integers(-1, 5, 6)
@@ -149,7 +149,7 @@ def test_a_captured_function_adds_to_zeros_at_each_call(rng: np.random.Generator
         check(count(Tensor(x).realize()), np.bincount(x[x < 6], minlength=6) + 1)
 
 
-def test_no_function_of_the_host_stands_between_the_kernels() -> None:
+def test_no_host_function_runs_between_the_kernels() -> None:
     places, rows = Tensor([0, 2, 2]).realize(), Tensor(np.ones((3, 4), np.float32)).realize()
     x = Tensor(np.zeros((3, 4), np.float32)).realize()
     for made in (x.add_at(places, rows), x.index_add(0, places, rows), places.bincount(n_bins=4)):

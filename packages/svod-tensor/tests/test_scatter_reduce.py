@@ -33,7 +33,7 @@ def reduce_at(a, indices, values, reduction, include_self):
 
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduction", ["sum", "prod", "mean", "amax", "amin"])
-def test_what_comes_to_a_place_is_reduced_as_by_numpy(rng, reduction, include_self):
+def test_values_scattered_to_an_index_are_reduced_as_in_numpy(rng, reduction, include_self):
     indices = rng.integers(0, 5, (2, 7))
     for dtype in ("float64", "float32", "int32", "uint8", "int64"):
         a, b = make_array(rng, (3, 5), dtype), make_array(rng, (2, 7), dtype)
@@ -70,7 +70,7 @@ def test_nans_win_and_complex_numbers_have_no_extremes():
         x.scatter_reduce(0, Tensor([[0]]), 1.0, "sum")
 
 
-def test_bools_numbers_and_nothing_at_all():
+def test_bools_numbers_and_empty_values():
     x = Tensor([True, False, True])
     assert x.scatter_reduce(0, Tensor([0, 1]), Tensor([False, True]), "amin").tolist() == [
         False,

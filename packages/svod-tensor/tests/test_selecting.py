@@ -16,7 +16,7 @@ DTYPES = ["bool", "int8", "uint64", "int64", "float16", "float32", "float64"]
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(5,), (3, 4), (2, 0, 3), (1,)])
-def test_positions_of_what_is_not_zero_agree_with_numpy(rng, dtype, shape):
+def test_nonzero_agrees_with_numpy(rng, dtype, shape):
     a = rng.integers(0, 2, shape).astype(dtype)
     found, expected = Tensor(a).nonzero(), np.nonzero(a)
     assert len(found) == len(expected)
@@ -75,7 +75,7 @@ def test_masks_that_are_tensors_select(rng):
 
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
-def test_a_mask_without_axes_selects_all_or_nothing(rng, shape, value):
+def test_a_0d_mask_selects_all_or_no_elements(rng, shape, value):
     a = make_array(rng, shape, "float32")
     for mask in (value, Tensor(value), np.bool_(value), np.array(value), (Tensor(value),)):
         x, b = Tensor(a).clone(), a.copy()
@@ -154,12 +154,12 @@ def test_in_a_captured_function_they_are_errors_that_show_the_way(call):
         sv.fori_loop(0, 3, lambda i, x: call(x), Tensor([1.0, 2.0]))
 
 
-def test_what_a_mask_selects_has_a_derivative():
+def test_selection_by_a_mask_has_a_derivative():
     x = Tensor([1.0, -2.0, 3.0])
     assert grad(lambda x: x[x > 0].square().sum())(x).tolist() == [2.0, 0.0, 6.0]
 
 
-def test_what_is_selected_stays_on_its_device():
+def test_selected_elements_stay_on_their_device():
     x = Tensor([[1.0, -2.0], [3.0, 4.0]], device="CPU:1")
     for found in (
         *x.nonzero(),

@@ -243,7 +243,7 @@ def test_a_plan_reads_new_shards_each_time():
         np.testing.assert_array_equal(y.numpy(), np.full(3, 4 * (value + 1)))
 
 
-def test_what_shares_a_sharded_node_reads_its_shards():
+def test_tensors_of_one_sharded_node_read_its_shards():
     x = Tensor(random(6, 4)).shard(TWO, 0)
     middle = (x * 3).contiguous()
     end = middle.sum(1)
@@ -276,7 +276,7 @@ def test_each_device_writes_its_own_shard(axis):
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_a_shard_shares_no_memory_with_what_was_spread():
+def test_a_shard_shares_no_memory_with_its_source():
     x = Tensor(random(3)).clone().realize()
     whole = x.shard(TWO).realize()
     x.assign(x * 0)

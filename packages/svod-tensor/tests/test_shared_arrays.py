@@ -57,7 +57,7 @@ def test_every_dtype_and_shape_is_shared(dtype: str, shape: tuple[int, ...]) -> 
     np.testing.assert_array_equal(x.numpy(), np.ones(shape, x.dtype.numpy))
 
 
-def test_what_was_built_before_a_write_keeps_the_old_elements() -> None:
+def test_graphs_built_before_a_write_keep_the_old_version() -> None:
     x = make(1, 2, 3)
     before, copied, element = x + 1, x * 1, x[0]
     array = np.asarray(x)
@@ -79,7 +79,7 @@ def test_a_loop_of_writes_is_seen_step_by_step() -> None:
     assert [s.item() for s in sums] == [0, 1, 3, 6, 10]
 
 
-def test_a_view_and_its_base_show_what_is_written_to_either() -> None:
+def test_a_view_and_its_base_show_writes_to_either() -> None:
     x = Tensor(np.arange(12).reshape(3, 4)).realize()
     view, turned = x[1:, ::2], x.T
     array, whole = np.asarray(view), np.asarray(x)
@@ -101,7 +101,7 @@ def test_tensors_of_one_memory_do_not_share_an_array() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_memory_that_nobody_else_reads_is_not_copied() -> None:
+def test_memory_without_readers_is_not_copied() -> None:
     x = make(1, 2)
     buffer = x.buffer()
     array = np.asarray(x)
@@ -188,7 +188,7 @@ READ_ONLY: dict[str, Callable[[], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", READ_ONLY)
-def test_what_cannot_be_written_is_read_only(name: str) -> None:
+def test_arrays_of_tensors_that_cannot_be_written_are_read_only(name: str) -> None:
     x = READ_ONLY[name]()
     array = np.asarray(x)
     assert not array.flags.writeable
@@ -255,7 +255,7 @@ RESULTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("is_lent_at_capture", [True, False])
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
+def test_a_captured_function_sees_writes_to_a_captured_tensor(
     name: str, is_lent_at_capture: bool
 ) -> None:
     function, held, y = RESULTS[name], make(1, 2), make(10, 20)
@@ -340,7 +340,7 @@ def test_memory_that_moves_is_read_by_a_captured_function() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_plans_read_what_is_written() -> None:
+def test_plans_read_written_arrays() -> None:
     x = make(1, 2)
     y = x * 2
     plan = y.prepare()
@@ -421,7 +421,7 @@ def test_memory_of_other_devices_of_the_host_is_shared() -> None:
     assert x.tolist() == [3, 3]
 
 
-def test_what_shows_an_array_keeps_the_loan() -> None:
+def test_views_of_an_array_keep_the_loan() -> None:
     x = make(1, 2)
     shown = memoryview(np.asarray(x)[1:])
     gc.collect()

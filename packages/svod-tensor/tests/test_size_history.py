@@ -53,7 +53,7 @@ def test_the_third_size_is_the_last_that_is_compiled() -> None:
     assert caches()["outline"][:3] == (1, 5, 1)
 
 
-def test_sizes_far_from_each_other_have_kernels_of_their_own() -> None:
+def test_very_different_sizes_have_separate_kernels() -> None:
     for n in (300, 500, 400, 30, 31, 5000, 5001):
         check(lambda x: x * 2, numbers(n))
     assert count_kernels() == 5
@@ -100,7 +100,7 @@ def test_thousands_of_lengths_take_a_handful_of_kernels_and_little_of_the_caches
     ],
 )
 @pytest.mark.parametrize("shape", ["rows", "columns", "squares", "both"])
-def test_what_varies_may_be_any_axis(compute: Compute, shape: str) -> None:
+def test_any_axis_may_vary(compute: Compute, shape: str) -> None:
     for n in (12, 23, 16, 17, 100, 2):
         rows, columns = {
             "rows": (n, 6),
@@ -147,7 +147,7 @@ def test_sizes_that_take_turns_do_not() -> None:
     assert count_kernels() == 3
 
 
-def test_results_have_memory_of_their_size_alone() -> None:
+def test_results_have_memory_of_their_own_size() -> None:
     for n in (300, 500, 400, 321):
         x = (Tensor(numbers(n)) * 2).realize()
         assert x.nbytes == 4 * n
@@ -156,7 +156,7 @@ def test_results_have_memory_of_their_size_alone() -> None:
     np.testing.assert_array_equal(x.numpy(), numbers(321) * 2 + 1)
 
 
-def test_what_is_written_and_what_is_seen_through_views_is_right() -> None:
+def test_writes_and_views_of_varying_sizes_are_right() -> None:
     for n in (12, 23, 16, 17, 100, 2):
         a, b = numbers(n, 4), numbers(n, 4)
         x, y = Tensor(a.copy()).realize(), Tensor(b).realize()
@@ -170,7 +170,7 @@ def test_what_is_written_and_what_is_seen_through_views_is_right() -> None:
         np.testing.assert_array_equal((x[1:] + x[:-1]).realize().numpy(), a[1:] + a[:-1])
 
 
-def test_several_results_and_what_they_share() -> None:
+def test_several_results_with_shared_nodes() -> None:
     for n in (12, 23, 16, 17, 100):
         a = numbers(n)
         x = Tensor(a)

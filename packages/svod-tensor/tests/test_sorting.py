@@ -78,7 +78,7 @@ def test_empty_and_single_axes_are_sorted_already():
         Tensor(1.0).sort()
 
 
-def test_keys_are_made_in_one_kernel_and_taken_apart_in_another(rng):
+def test_sort_keys_are_packed_in_one_kernel_and_unpacked_in_another(rng):
     plan = Tensor(make_array(rng, (1000,), "float32")).argsort().prepare()
     assert len(plan.kernels()) == 2
     assert plan.num_calls == 3
@@ -153,14 +153,14 @@ def test_sorting_needs_no_registration_and_cannot_be_forgotten(rng):
 @pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "int64", "uint64", "float64"])
 @pytest.mark.parametrize("size", [0, 1, 2, 7, 8, 100])
 @pytest.mark.parametrize("side", ["left", "right"])
-def test_places_in_a_sorted_tensor(rng, dtype, size, side):
+def test_searchsorted_agrees_with_numpy(rng, dtype, size, side):
     a = np.sort(make_array(rng, (size,), dtype))
     a[size // 2 : size // 2 + 3] = a[size // 2] if size else 0
     values = np.concatenate([make_array(rng, (20,), dtype), a]).reshape(-1, 1)
     check(Tensor(a).searchsorted(Tensor(values), side), np.searchsorted(a, values, side))
 
 
-def test_places_of_nans_zeros_and_symbolic_sizes():
+def test_searchsorted_of_nans_zeros_and_symbolic_sizes():
     a = np.array([-np.inf, -1, 0, 2, np.inf, np.nan], np.float32)
     values = np.array([np.nan, -0.0, 0.0, np.inf, -np.inf, 1], np.float32)
     for side in ("left", "right"):

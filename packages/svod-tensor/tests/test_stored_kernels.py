@@ -69,7 +69,7 @@ def cache(full_cache: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(full_cache, tmp_path / "cache"))
 
 
-def test_the_second_process_renders_nothing(cache: Path):
+def test_the_second_process_renders_no_kernel(cache: Path):
     assert count_rendered(cache) == 0
 
 
@@ -125,7 +125,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("own_store")
-def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(
+def test_a_stored_kernel_is_used_until_rejected_except_under_observation(
     monkeypatch: pytest.MonkeyPatch,
 ):
     key, device = KernelKey("hash", "CPU", "compiler", "config"), get_device("CPU")

@@ -463,7 +463,7 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
         assert isinstance(caught.value, IndexError)
 
 
-def test_what_needs_known_sizes_says_so_with_the_size() -> None:
+def test_operations_that_need_known_sizes_are_errors_with_the_size() -> None:
     x = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     for call, operation in (
         (lambda: x.split(2), "split"),

@@ -66,7 +66,7 @@ def run(path: Path, *arguments: str, **environment: str) -> subprocess.Completed
     )
 
 
-def test_a_script_is_tuned_and_its_later_runs_use_what_was_found(tmp_path: Path) -> None:
+def test_a_script_is_tuned_and_later_runs_use_the_results(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     tuning = run(
@@ -104,7 +104,7 @@ def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path)
     assert "ran" not in wrong.stdout
 
 
-def test_what_is_not_asked_for_stays_as_the_environment_has_it(
+def test_unspecified_settings_stay_as_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in (

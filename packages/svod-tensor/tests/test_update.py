@@ -124,7 +124,7 @@ def test_each_row_that_a_mask_names_gets_a_row_of_its_own(rng, convert):
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_places_in_integer_tensors_are_written_as_in_numpy(rng, index, dtype):
+def test_writes_by_integer_tensors_agree_with_numpy(rng, index, dtype):
     a = rng.integers(-9, 9, (4, 4)).astype(dtype)
     known, unknown = index(np.array), index(lambda values: Tensor(np.array(values)).realize())
     values = rng.integers(-9, 9, a[known].shape).astype(dtype)
@@ -174,7 +174,7 @@ ADDED = [
 
 @pytest.mark.parametrize("index", ADDED)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "bool"])
-def test_every_value_of_a_place_is_added(rng, index, dtype):
+def test_all_values_of_an_index_are_added(rng, index, dtype):
     a = rng.integers(0, 9, (4, 4)).astype(dtype)
     known = index(np.array)
     values = rng.integers(0, 2, a[known].shape).astype(dtype)
@@ -204,7 +204,7 @@ def test_values_are_added_along_an_axis_and_by_slices(rng):
         Tensor(a).add_at(Tensor([1, 2]), Tensor(a))
 
 
-def test_bins_count_what_falls_into_them(rng):
+def test_bincount_agrees_with_numpy(rng):
     values, weights = rng.integers(-2, 9, (50, 3)), rng.random((50, 3)).astype(np.float32)
     inside = (values >= 0) & (values < 6)
     check(Tensor(values).bincount(n_bins=6), np.bincount(values[inside], minlength=6))
@@ -230,14 +230,14 @@ def test_bins_reach_to_the_largest_element_as_in_numpy(rng, dtype, minlength):
     )
 
 
-def test_bins_that_cannot_be_counted_say_what_to_write():
+def test_invalid_arguments_of_bincount_have_hints():
     with pytest.raises(OperandError, match=r"integers from 0 on, not -2\n.*x.bincount\(n_bins=8\)"):
         Tensor([1, -2]).bincount()
     with pytest.raises(DataDependentShapeError, match=r"x.bincount\(n_bins=8\)"):
         jit(lambda x: x.bincount())(Tensor([1, 2]))
 
 
-def test_a_captured_function_adds_at_the_places_of_each_call():
+def test_a_captured_function_adds_at_the_indices_of_each_call():
     @jit
     def gather_and_add(nodes: Tensor, senders: Tensor, receivers: Tensor) -> Tensor:
         return nodes.zeros_like().add_at(receivers, nodes[senders])
@@ -253,7 +253,7 @@ def test_a_captured_function_adds_at_the_places_of_each_call():
         )
 
 
-def test_a_captured_function_writes_the_places_of_each_call():
+def test_a_captured_function_writes_at_the_indices_of_each_call():
     @jit
     def put(x: Tensor, i: Tensor, value: Tensor) -> Tensor:
         x[i] = value
@@ -271,7 +271,7 @@ def test_a_captured_function_writes_the_places_of_each_call():
     check(x, np.array([3, 5, 1, 0], np.float32))
 
 
-def test_places_out_of_range_are_left_out_or_an_error_where_plans_check():
+def test_indices_out_of_bounds_are_ignored_or_an_error_in_checked_plans():
     indices = Tensor([1, 9, -5]).realize()
     check(Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]), np.array([1, 7, 3], np.int32))
     with pytest.raises(PositionError, match=r"element \(1,\) of the indices is 9"):
@@ -280,7 +280,7 @@ def test_places_out_of_range_are_left_out_or_an_error_where_plans_check():
         )
 
 
-def test_places_of_sharded_tensors_are_written(rng):
+def test_sharded_tensors_are_written_by_indices(rng):
     a = rng.standard_normal((4, 3)).astype(np.float32)
     devices = ("CPU", "CPU:1")
     expected = a.copy()
@@ -289,7 +289,7 @@ def test_places_of_sharded_tensors_are_written(rng):
     check(x.with_items(Tensor([3, 0]).shard(devices), [[1, 2, 3], [4, 5, 6]]), expected)
 
 
-def test_places_out_of_range_are_errors():
+def test_indices_out_of_bounds_are_errors():
     x = Tensor([1, 2, 3])
     with pytest.raises(IndexOutOfRangeError):
         x[3] = 1
@@ -318,7 +318,7 @@ def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor():
 
 @pytest.mark.parametrize("shape", [(6, 3, 4), (6,), (6, 1), (6, 0)])
 @pytest.mark.parametrize("is_tensor", [True, False])
-def test_whole_rows_are_looked_up_by_their_numbers(rng, shape, is_tensor):
+def test_whole_rows_are_gathered_by_their_indices(rng, shape, is_tensor):
     # Repeated and negative rows, in several axes, and one value for all columns.
     rows = np.array([[1, -1, 4], [5, 1, 0]])
     a, index = make_array(rng, shape, "float32"), Tensor(rows) if is_tensor else rows

@@ -35,7 +35,7 @@ def test_the_variable_that_numbers_the_parts_of_a_kernel_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["int", "for", "part", "buffers", "values", "data0", "begin1", "lane", "position", "_"]
 )
-def test_other_names_mean_nothing_to_kernels(name: str) -> None:
+def test_kernels_do_not_depend_on_names_of_variables(name: str) -> None:
     n = Variable(name, 1, 8)
     x = Tensor(ROWS.reshape(2, 8))
     for value in (3, 8):
@@ -116,7 +116,7 @@ def test_a_call_gives_each_variable_one_value() -> None:
         join(x[: SMALL.bind(4)], x[: SMALL.bind(5)])
 
 
-def test_what_a_captured_function_holds_has_its_own_variables() -> None:
+def test_captured_tensors_keep_their_own_variables() -> None:
     x = Tensor(ROWS)
     held = x[: LARGE.bind(12)]
     with pytest.raises(BoundsConflictError, match="variable 'n' goes from"):
@@ -125,7 +125,7 @@ def test_what_a_captured_function_holds_has_its_own_variables() -> None:
         jit(lambda y: y.sum() + held.sum())(x[: SMALL.bind(3)])
 
 
-def test_a_captured_function_gets_what_is_computed_from_variables_at_each_call() -> None:
+def test_a_captured_function_gets_values_computed_from_variables_at_each_call() -> None:
     add = jit(lambda x, k: x[:2] + k)
     for value in (3, 5):
         check(add(Tensor(ROWS), SMALL.bind(value) * 2 + 1), ROWS[:2] + 2 * value + 1)
@@ -157,7 +157,7 @@ def test_the_size_of_a_plan_that_a_captured_function_holds_is_that_of_its_last_e
         check(same, ROWS[:value] * 2)
 
 
-def test_the_first_part_of_larger_memory_is_an_argument_like_any_other() -> None:
+def test_a_prefix_of_larger_memory_is_an_ordinary_argument() -> None:
     @jit
     def fill(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         x.assign(x * 2)

@@ -166,7 +166,7 @@ def test_windows_that_overlap_look_into_a_padded_image_in_memory(rng, stride):
     assert (found.prepare().num_kernels, pooled.prepare().num_kernels) == (2, 2)
 
 
-def test_windows_that_stand_side_by_side_need_no_copy(rng):
+def test_windows_that_do_not_overlap_need_no_copy(rng):
     x = Tensor(make_array(rng, (1, 8, 14, 14), "float32"))
     assert x.max_pool2d(2, padding=1).prepare().num_kernels == 1
     assert x.conv2d(Tensor(make_array(rng, (4, 8, 1, 1), "float32"))).prepare().num_kernels == 1
@@ -269,7 +269,7 @@ def test_windows_as_columns_of_a_batch_whose_size_is_not_known(rng):
         check(y, Tensor(a[:size] * 2).unfold(2).fold((5, 4), 2).numpy())
 
 
-def test_what_are_no_windows_says_so():
+def test_invalid_windows_are_errors():
     with pytest.raises(ShapeError, match="no channels and 2 spatial axes"):
         Tensor.zeros(4, 4).unfold((2, 2))
     with pytest.raises(ShapeError, match=r"is not \(..., channels \* 4, 3 \* 3\)"):
