@@ -278,7 +278,7 @@ def list_remainder_operands(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_remainders_of_floats_are_those_of_numpy_bit_by_bit(rng, dtype):
+def test_remainders_of_floats_agree_with_numpy_bit_by_bit(rng, dtype):
     for x, y in list_remainder_operands(rng, dtype):
         for name in ("fmod", "remainder"):
             with np.errstate(all="ignore"):
@@ -296,7 +296,7 @@ def test_remainders_of_floats_are_those_of_numpy_bit_by_bit(rng, dtype):
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3", "float8_e5m2"])
-def test_remainders_of_narrow_floats_are_those_of_float64(rng, dtype):
+def test_remainders_of_narrow_floats_agree_with_float64(rng, dtype):
     x, y = (Tensor(rng.standard_normal(2000) * scale).cast(dtype) for scale in (400.0, 0.05))
     with np.errstate(invalid="ignore"):
         expected = np.fmod(x.cast("float64").numpy(), y.cast("float64").numpy())

@@ -44,7 +44,7 @@ def test_assigning_keeps_the_buffer() -> None:
     assert x.tolist() == [3.0, 4.0]
 
 
-def test_a_tensor_assigned_to_itself_stays_as_it_is() -> None:
+def test_a_tensor_assigned_to_itself_is_unchanged() -> None:
     x = Tensor([1.0, 2.0])
     node = x.uop
     x.assign(x)
@@ -185,7 +185,7 @@ def test_empty_parts_can_be_assigned() -> None:
     Tensor.zeros(0, 3).assign(1)
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_arguments_are_errors() -> None:
     x = Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         AssignmentDtypeError, match="cannot assign a tensor of int32 to one of float32"
@@ -244,7 +244,7 @@ def test_a_plan_of_a_training_step_updates_the_weights() -> None:
         np.testing.assert_allclose(w.numpy(), w0, rtol=1e-5, atol=1e-6)
 
 
-def test_a_cache_is_filled_at_the_position_of_each_execution() -> None:
+def test_a_cache_is_filled_at_the_index_of_each_execution() -> None:
     cache = Tensor.empty(2, 5, 3).assign(Tensor.zeros(2, 5, 3)).realize()
     position = Variable("position", 0, 4)
     token = Tensor(np.zeros((2, 1, 3), np.float32))
@@ -383,7 +383,7 @@ def test_elements_of_memory_are_read_without_a_kernel() -> None:
     "index",
     [(1,), (-1,), (0, 2), (slice(None), 1), (1, slice(None), -1), (slice(None), 0, 3), (5,)],
 )
-def test_a_position_that_a_tensor_says_is_found_by_comparing(
+def test_an_index_from_a_tensor_is_written_by_comparison(
     index: tuple[int | slice, ...],
 ) -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)

@@ -105,7 +105,7 @@ def test_elements_are_nested_values_of_the_caller(rng) -> None:
     assert associative_scan(combine, ()) == ()
 
 
-def test_results_are_values_of_their_own() -> None:
+def test_results_do_not_alias_their_operands() -> None:
     x = Tensor([5.0])
     found = associative_scan(lambda a, b: a + b, x)
     found.assign(Tensor([6.0]))
@@ -139,7 +139,7 @@ def test_elements_may_be_shards(rng, axis, split) -> None:
     assert found.sharding.axis == (None if axis == split else split)
 
 
-def test_mistakes_name_the_part() -> None:
+def test_errors_name_the_leaf() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         ShapeError,

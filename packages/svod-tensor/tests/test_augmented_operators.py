@@ -144,7 +144,7 @@ def test_a_slice_that_is_augmented_is_one_assignment() -> None:
     assert y.uop is node
 
 
-def test_dtype_and_shape_stay() -> None:
+def test_dtype_and_shape_are_kept() -> None:
     half = Tensor([1.0, 2.0], dtype="float16")
     half += 0.1
     check(half, np.array([1.0, 2.0], np.float16) + np.float16(0.1))
@@ -193,7 +193,7 @@ def test_dtype_and_shape_stay() -> None:
         ("bool", operator.iadd, 1, "add: cannot cast the result from int32 to bool"),
     ],
 )
-def test_a_result_of_a_higher_kind_is_refused(
+def test_a_result_of_a_higher_kind_is_an_error(
     target: str, augment: Any, other: Any, message: str
 ) -> None:
     x = Tensor([1, 1]).cast(target)
@@ -206,7 +206,7 @@ def test_a_result_of_a_higher_kind_is_refused(
     assert x.tolist() == a.tolist()
 
 
-def test_operands_that_do_not_fit_are_refused() -> None:
+def test_mismatched_operands_are_errors() -> None:
     x = Tensor([1, 2], dtype="uint8")
     with pytest.raises(
         ShapeError,

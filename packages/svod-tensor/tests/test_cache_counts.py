@@ -56,7 +56,7 @@ assert all(counts.max_entries or counts.max_bytes for counts in caches().values(
 """
 
 
-def test_caches_on_disk_are_counted_and_cleared_when_asked_to(tmp_path: Path) -> None:
+def test_caches_on_disk_are_counted_and_cleared_on_request(tmp_path: Path) -> None:
     environment = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path), "SVOD_KERNEL_STORE": "1"}
     command = [sys.executable, "-c", ON_DISK]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

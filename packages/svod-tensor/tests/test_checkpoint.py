@@ -170,7 +170,7 @@ def test_gradients_of_graphs_go_through_it_also_to_views_and_values() -> None:
     )
 
 
-def test_a_function_may_hold_a_loop_and_stand_in_one() -> None:
+def test_a_function_may_contain_a_loop_and_be_in_a_loop() -> None:
     x = Tensor(_X[0, :4]).realize()
 
     def f(x: Tensor) -> Tensor:

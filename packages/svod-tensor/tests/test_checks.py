@@ -66,7 +66,7 @@ def test_indices_within_bounds_give_the_unchecked_result(operation):
     np.testing.assert_array_equal(checked.numpy(), LOOKUPS[operation](table(), indices).numpy())
 
 
-def test_without_checks_a_position_out_of_range_reads_as_0_and_no_kernel_is_added():
+def test_without_checks_an_index_out_of_bounds_reads_0_and_no_kernel_is_added():
     found = table().take(positions(1, 9), 0)
     plan = found.prepare()
     plan.execute()
@@ -85,7 +85,7 @@ def test_indices_that_are_provably_within_bounds_are_not_checked():
         assert not list(known.uop.iter_ops(Op.CHECK))
 
 
-def test_the_largest_unsigned_positions_are_named_as_they_are():
+def test_errors_show_the_largest_unsigned_indices():
     with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of range"):
         table().take(positions(2**64 - 1, dtype="uint64"), 0).realize_with(CHECKED)
 
@@ -103,7 +103,7 @@ def test_each_of_several_index_arrays_is_checked_against_its_own_axis():
     assert (caught.value.axis, caught.value.size, caught.value.position) == (1, 3, (1,))
 
 
-def test_positions_without_elements_are_fine():
+def test_empty_index_tensors_pass_the_check():
     assert table().take(Tensor(np.zeros((0, 2), np.int32)), 0).add(1).realize_with(
         CHECKED
     ).shape == (0, 2, 3)
@@ -137,13 +137,13 @@ def test_errors_name_the_line_where_lines_are_tracked():
     assert caught.value.origins[0].operation == "take"
 
 
-def test_the_environment_asks_for_checks(monkeypatch):
+def test_checks_are_enabled_by_the_environment(monkeypatch):
     monkeypatch.setenv("SVOD_CHECK_OPERANDS", "1")
     with pytest.raises(PositionError):
         table().take(positions(9), 0).realize()
 
 
-def test_a_plan_checks_at_each_execution_and_has_no_output_more():
+def test_a_plan_checks_at_each_execution_and_has_no_additional_output():
     indices = positions(1, 9)
     found = table().take(indices, 0)
     plan = found.prepare_with(CHECKED)
@@ -181,7 +181,7 @@ def test_a_captured_function_checks_at_each_call():
     )
 
 
-def test_sizes_are_those_of_the_execution():
+def test_sizes_are_taken_from_the_execution():
     n = Variable("n", 1, 4)
     for size in (3, 2, 4):
         head = table()[: n.bind(size)]
@@ -196,7 +196,7 @@ def test_sizes_are_those_of_the_execution():
 
 
 @pytest.mark.parametrize("axis", [None, 0])
-def test_sharded_positions_are_checked(axis):
+def test_sharded_indices_are_checked(axis):
     x = table().shard(TWO)
     with pytest.raises(PositionError) as caught:
         x.take(positions(0, 1, 2, 9).shard(TWO, axis), 0).realize_with(CHECKED)

@@ -33,7 +33,7 @@ A, B = draw((3, 4)), draw((3, 4), seed=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_arithmetic_is_that_of_numpy(kind):
+def test_arithmetic_agrees_with_numpy(kind):
     a, b = A.astype(kind), B.astype(kind)
     x, y = Tensor(a), Tensor(b)
     results = [
@@ -82,7 +82,7 @@ def test_python_numbers_and_real_tensors_promote():
     assert (Tensor([1.0], dtype="float16") + x[0, :1]).dtype == sv.complex64
 
 
-def test_parts_are_taken_and_put_together():
+def test_real_and_imaginary_parts_are_split_and_combined():
     x = Tensor(A)
     check(x.real, A.real)
     check(x.imag, A.imag)
@@ -194,7 +194,7 @@ def test_the_order_of_functions_of_products_is_an_index():
     check(sv.take_along_axis(z, (z * z).real.argsort(), axis=0), a[np.argsort((a * a).real)])
 
 
-def test_sums_and_products_are_those_of_numpy():
+def test_sums_and_products_agree_with_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [
         x.sum(),
@@ -450,7 +450,7 @@ def test_the_logarithm_keeps_its_digits_near_the_unit_circle():
 OPEN_SIGNS = {"exp": "both", "sin": "imag", "cos": "imag", "sinh": "real", "cosh": "imag"}
 
 
-def test_special_values_are_those_of_numpy():
+def test_special_values_agree_with_numpy():
     parts = np.array([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, 1e10, 1e300, np.inf, -np.inf, np.nan])
     n = len(parts)
     array = np.empty(n * n, np.complex128)
@@ -472,7 +472,7 @@ def test_special_values_are_those_of_numpy():
             assert not differs.any(), (name, part, array[differs])
 
 
-def test_powers_are_those_of_numpy():
+def test_powers_agree_with_numpy():
     a, b = draw((3, 4), np.complex128), draw((3, 4), np.complex128, seed=2)
     x, y = Tensor(a), Tensor(b)
     pairs = [
@@ -496,7 +496,7 @@ def test_powers_are_those_of_numpy():
     assert np.isnan((Tensor([0j]) ** -1j).numpy()).all()
 
 
-def test_products_and_moments_are_those_of_numpy():
+def test_products_and_moments_agree_with_numpy():
     a = draw((5, 7), np.complex128)
     x = Tensor(a)
     pairs = [
@@ -699,7 +699,7 @@ def test_functions_of_python_get_the_parts():
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_the_sign_of_zeros_and_infinities_is_that_of_numpy(dtype):
+def test_the_sign_of_zeros_and_infinities_agrees_with_numpy(dtype):
     largest = float(np.finfo(dtype).max)
     parts = [0.0, -0.0, 1.0, -3.0, largest / 2, math.inf, -math.inf, math.nan]
     x = np.array([complex(a, b) for a in parts for b in parts], dtype)

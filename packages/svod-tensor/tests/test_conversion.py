@@ -27,7 +27,7 @@ def test_casts_agree_with_numpy(rng, source, target):
         check(Tensor(a).cast(target), a.astype(target))
 
 
-def test_casts_copy_and_move_where_that_is_asked_for():
+def test_casts_copy_and_move_on_request():
     x = Tensor([1.0, 2.0])
     assert x.astype("float32", copy=False) is x
     assert x.astype("float32", copy=False, device="cpu:0") is x

@@ -187,7 +187,7 @@ def test_a_function_that_fails_leaves_its_plan_usable() -> None:
     assert y.tolist() == [3.0, 6.0]
 
 
-def test_mistakes_in_a_call() -> None:
+def test_invalid_calls_are_errors() -> None:
     x = Tensor([1.0, 2.0])
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()

@@ -145,7 +145,7 @@ def test_a_function_of_the_host_declares_its_derivative() -> None:
         (lambda x: (x.assign(x * 2), lambda c: c), "assigns to its argument"),
     ],
 )
-def test_mistakes_are_named(f: Callable[..., Any], problem: str) -> None:
+def test_invalid_arguments_are_errors(f: Callable[..., Any], problem: str) -> None:
     with pytest.raises(DerivativeError, match=problem):
         grad(lambda x: custom_gradient(f)(x).sum())(Tensor(_X))
 

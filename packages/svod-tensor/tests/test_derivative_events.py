@@ -164,9 +164,7 @@ def test_forward_mode_sees_no_events_either(steps: list[Step]) -> None:
 
 @given(_STEPS, st.sampled_from(("none", "x", "w")))
 @settings(max_examples=count_examples(2), deadline=None)
-def test_a_gradient_of_a_graph_is_that_of_the_graph_as_it_was(
-    steps: list[Step], written: str
-) -> None:
+def test_a_gradient_of_a_graph_uses_its_old_version(steps: list[Step], written: str) -> None:
     x, w = _make()
     loss = _run(steps, x, w, has_events=False).sum()
     (found,) = loss.gradient(x)

@@ -136,7 +136,7 @@ def test_assignments_are_functional_updates() -> None:
     assert grad(f)(Tensor([1.0, 2.0])).tolist() == [32.0 * 4 + 8, 32.0 * 2 + 16]
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_arguments_are_errors() -> None:
     x = Tensor([1.0, 2.0])
     with pytest.raises(DerivativeError, match="not a scalar"):
         grad(lambda a: a * 2)(x)
@@ -153,7 +153,7 @@ def test_mistakes_are_named() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_looking_up_one_element_of_each_row_is_derived_in_the_kernel_that_uses_it(axis):
+def test_the_derivative_of_a_gather_of_one_element_per_row_is_fused_into_its_reader(axis):
     rng = np.random.default_rng(axis)
     x = rng.normal(size=(3, 4, 2))
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])

@@ -26,7 +26,7 @@ def devices_of(plan) -> list[str]:
     return [profile.device for profile in plan.execute_profiled()]
 
 
-def test_a_copy_inside_a_graph_moves_the_values():
+def test_a_copy_inside_a_graph_transfers_the_values():
     x = Tensor([1.0, 2.0, 3.0])
     y = ((x + 1).to(FAR) * 2).to("CPU") + x
     assert y.device == "CPU"
@@ -90,7 +90,7 @@ def test_a_constant_takes_the_device_of_the_other_operand():
 @pytest.mark.parametrize(
     "make", [Tensor.zeros, Tensor.ones, Tensor.rand], ids=["zeros", "ones", "rand"]
 )
-def test_a_constant_is_computed_on_the_device_that_was_asked_for(make):
+def test_a_constant_is_computed_on_the_requested_device(make):
     x = make(2, 3, device=FAR)
     assert x.device == FAR
     assert x.realize().buffer().device == FAR
@@ -147,7 +147,7 @@ def test_a_value_on_no_device_that_two_devices_read_is_stored_on_one_and_copied(
     assert (near.buffer().device, far.buffer().device) == ("CPU", FAR)
 
 
-def test_a_constant_beside_a_tensor_of_another_device_stays_on_its_own():
+def test_a_constant_with_a_device_does_not_follow_operands():
     zeros, far = Tensor.zeros(3), Tensor([1.0], device=FAR) + 1
     Tensor.realize_batch([zeros, far])
     assert (zeros.buffer().device, far.buffer().device) == ("CPU", FAR)
@@ -230,7 +230,7 @@ def test_memory_is_shared_on_each_device_by_itself(planner):
         assert len(storages) == (1 if hasattr(op, "kernel") else 2)
 
 
-def test_the_schedule_of_a_graph_says_on_which_devices_it_is():
+def test_the_schedule_of_a_graph_lists_its_devices():
     x = Tensor([1.0]).to(FAR) + 1
     assert normalize_graph(x.uop.sink(x.uop)).devices == ("CPU", FAR)
     items = make_schedule(x.uop.sink(x.contiguous().uop), PrepareConfig()).items
@@ -253,7 +253,7 @@ assert all(isinstance(t.numpy(), np.ndarray) for t in made)
 """
 
 
-def test_tensors_are_made_on_the_device_that_the_environment_names(
+def test_tensors_are_created_on_the_device_of_the_environment(
     odd_plan: dict[str, str],
 ) -> None:
     environment = {**os.environ, "SVOD_DEVICE": "odd"}

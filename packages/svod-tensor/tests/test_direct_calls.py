@@ -46,7 +46,7 @@ def make(seed: int) -> Entry:
     return Tensor(array).clone().realize(), array.copy()
 
 
-def test_arrays_that_are_given_and_results_that_are_read_get_no_nodes() -> None:
+def test_array_arguments_and_results_that_are_read_get_no_nodes() -> None:
     step = jit(add_both)
     arrays = [np.random.default_rng(seed).random((4, 4), np.float32) for seed in range(2)]
     step(*map(Tensor.from_numpy, arrays))
@@ -111,7 +111,7 @@ def test_a_result_is_the_same_node_for_all_threads() -> None:
         assert len(set(nodes)) == 1
 
 
-def test_a_function_that_holds_a_result_reads_and_writes_it_where_it_is() -> None:
+def test_a_captured_result_is_read_and_written_in_place() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
     held = step(x, y)
 
@@ -127,7 +127,7 @@ def test_a_function_that_holds_a_result_reads_and_writes_it_where_it_is() -> Non
         assert held.numpy().tolist() == expected.tolist()
 
 
-def test_a_result_can_be_given_away() -> None:
+def test_a_result_can_be_donated() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
     take = jit(lambda v: v * 3, donate=0)
     z = step(x, y)
@@ -210,7 +210,7 @@ def test_a_function_holds_no_reference_to_its_results() -> None:
     assert count_used_bytes() == before
 
 
-def test_a_large_result_gets_the_pages_of_one_that_is_gone_until_caches_are_cleared() -> None:
+def test_a_large_result_reuses_freed_pages_until_caches_are_cleared() -> None:
     step = jit(lambda x: x + 1)
     x = Tensor(np.zeros(1 << 20, np.float32)).clone().realize()
     y = step(x)
@@ -297,7 +297,7 @@ FUNCTIONS = jit(add_both), jit(double_and_subtract), jit(accumulate)
 GIVE = jit(lambda x, y: x - y, donate=0)
 
 
-def test_the_shape_of_a_result_is_told_without_a_node() -> None:
+def test_the_shape_of_a_result_is_known_without_a_node() -> None:
     f = jit(lambda x: x + 1)
     x = Tensor([[1.0, 2.0]]).realize()
     for _ in range(3):

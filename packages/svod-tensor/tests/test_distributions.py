@@ -158,7 +158,7 @@ def test_exponential_numbers_have_all_digits_in_both_tails(dtype: str, tolerance
     np.testing.assert_allclose(exponential_of(bits, dtype), expected, rtol=tolerance)
 
 
-def test_the_normal_quantile_is_that_of_scipy() -> None:
+def test_the_normal_quantile_agrees_with_scipy() -> None:
     p = np.concatenate(
         [np.logspace(-300, -1, 500), np.linspace(0.001, 0.999, 999), 1 - np.logspace(-15, -1, 100)]
     )
@@ -250,7 +250,7 @@ def test_the_first_of_many_categories_is_not_preferred() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4])
-def test_without_replacement_each_choice_is_among_those_left(n: int) -> None:
+def test_without_replacement_samples_are_distinct(n: int) -> None:
     weights = np.array([1.0, 2.0, 3.0, 4.0])
     found = Tensor(weights).expand(N, 4).multinomial(n, seed=5).numpy()
     assert found.shape == (N, n)
@@ -284,7 +284,7 @@ def test_every_order_is_as_likely() -> None:
     assert abs(np.corrcoef(x.numpy(), np.arange(N))[0, 1]) < 4.5 / math.sqrt(N)
 
 
-def test_shuffling_moves_whole_parts_along_an_axis() -> None:
+def test_shuffling_permutes_slices_along_an_axis() -> None:
     x = Tensor.arange(60).reshape(3, 5, 4)
     for axis in (0, 1, -1):
         found = x.shuffle(axis, seed=4).numpy()

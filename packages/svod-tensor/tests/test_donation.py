@@ -249,7 +249,7 @@ def test_arguments_that_cannot_be_donated_are_errors(tmp_path) -> None:
     check(step(x, y), array(4) * 3)
 
 
-def test_a_tensor_that_the_function_holds_cannot_be_donated_to_it() -> None:
+def test_a_captured_tensor_cannot_be_donated() -> None:
     weight = own(array(4))
     step = jit(lambda x: x * weight, donate=0)
     with pytest.raises(
@@ -259,7 +259,7 @@ def test_a_tensor_that_the_function_holds_cannot_be_donated_to_it() -> None:
     check(step(own(array(4))), array(4) ** 2)
 
 
-def test_a_plan_that_would_read_donated_memory_says_so() -> None:
+def test_a_plan_that_would_read_donated_memory_is_an_error() -> None:
     weight = own(array(4))
     apply = jit(lambda x: x * weight)
     check(apply(own(array(4))), array(4) ** 2)

@@ -289,7 +289,7 @@ def test_the_tree_at_the_top_of_the_module_is_complete():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_error_reaches_another_process(name: str) -> None:
+def test_errors_are_picklable(name: str) -> None:
     error = getattr(errors, name)(**EXAMPLES[name][0])
     found = pickle.loads(pickle.dumps(error))
     assert (type(found), str(found)) == (type(error), str(error))

@@ -43,7 +43,7 @@ def test_each_different_kernel_is_shown_once():
         ("", "# no opts: given by the configuration, or found by a search"),
     ],
 )
-def test_a_kernel_says_why_it_has_its_opts(opts, reason):
+def test_explain_shows_reasons_of_opts(opts, reason):
     config = PrepareConfig(opts=None if opts is None else parse_opts(opts))
     (shown,) = (a.text for a in explain([Tensor([1.0, 2.0]) * 3], config) if a.word == "optimize")
     assert shown.splitlines()[0] == reason

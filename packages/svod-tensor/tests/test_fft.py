@@ -118,13 +118,13 @@ def test_they_stand_in_captured_functions_and_take_sizes_that_depend_on_variable
         assert sv.fft.irfft(sv.fft.rfft(part), n=part.shape[1]).numpy().shape == (2, size)
 
 
-def test_shards_are_brought_together() -> None:
+def test_sharded_operands_are_gathered() -> None:
     x = array(4, 6) + 1j * array(4, 6, seed=1)
     sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
     assert_agree(sv.fft.fftn(sharded), np.fft.fftn(x))
 
 
-def test_mistakes_are_named_where_they_are_made() -> None:
+def test_invalid_arguments_are_errors_at_the_call() -> None:
     x = Tensor.ones(2, 3)
     for name in (*ONE, *SEVERAL):
         with pytest.raises(

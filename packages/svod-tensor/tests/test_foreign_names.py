@@ -138,7 +138,7 @@ class Network:
         return x * self.weight
 
 
-def test_derivatives_by_a_network_are_those_of_svod_nn():
+def test_derivatives_by_a_network_suggest_svod_nn():
     model, x = Network(), Tensor([1.0, 2.0])
 
     def loss(model: Network, x: Tensor) -> Tensor:

@@ -129,7 +129,7 @@ def test_a_program_agrees_with_numpy(
     np.testing.assert_allclose(result.realize_with(config).numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_adding_at_an_index_of_a_constant_is_computed_beside_the_constant() -> None:
+def test_add_at_on_a_constant_is_fused_with_it() -> None:
     zero = Tensor.full((1,), 0.0)
     added = zero.index_add(0, Tensor([0]), Tensor([2.0]))
     Tensor.realize_batch([zero, added])

@@ -252,7 +252,7 @@ def test_a_further_sample_compiles_and_schedules_no_kernel() -> None:
     assert (caches()["kernel"].misses, caches()["schedule"].misses) == before
 
 
-def test_manual_seed_begins_again_in_eager_code_captured_functions_and_plans(zeros: Tensor) -> None:
+def test_manual_seed_resets_eager_code_captured_functions_and_plans(zeros: Tensor) -> None:
     manual_seed(3)
     x = Tensor.rand(4)
     plan, step = x.prepare(), jit(lambda z: z + Tensor.rand(4))
@@ -400,7 +400,7 @@ def test_a_captured_function_may_be_the_first_to_sample(
     check_equal([first, second], expect(lambda g: Tensor.rand(4, generator=g), 2, seed=seed))
 
 
-def test_a_generator_that_is_made_in_a_function_is_made_at_each_call(zeros: Tensor) -> None:
+def test_a_generator_created_in_a_captured_function_is_new_at_each_call(zeros: Tensor) -> None:
     @jit
     def step(x: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
         fixed, given = Generator(3 + 2**64), Generator(seed)

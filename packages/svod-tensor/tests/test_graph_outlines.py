@@ -73,7 +73,7 @@ def test_aliased_inputs_have_another_outline_than_distinct_inputs() -> None:
         lambda x: x[Tensor(np.array([1, 0], np.int32))],
     ],
 )
-def test_products_scans_and_lookups_have_none(compute: Callable[[Tensor], Tensor]) -> None:
+def test_products_scans_and_gathers_have_no_outline(compute: Callable[[Tensor], Tensor]) -> None:
     assert outline_of(compute, 7, 64) is None
 
 

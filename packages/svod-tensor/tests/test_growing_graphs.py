@@ -307,7 +307,7 @@ def test_loops_over_sharded_tensors(assigns: bool) -> None:
     np.testing.assert_allclose(z.numpy(), halve(500, start, by), rtol=1e-6)
 
 
-def test_random_numbers_of_each_step_are_those_of_single_calls() -> None:
+def test_random_numbers_of_each_step_agree_with_single_calls() -> None:
     manual_seed(5)
     x = Tensor.zeros(8).clone().realize()
     for _ in range(200):
@@ -366,7 +366,7 @@ def test_single_elements_of_each_step_keep_their_values() -> None:
     np.testing.assert_allclose(x.numpy(), values, rtol=1e-6)
 
 
-def test_no_parameter_of_many_stays_on_an_older_version_of_memory() -> None:
+def test_all_parameters_are_on_the_new_version_of_memory() -> None:
     rng = np.random.default_rng(6)
     starts = [rng.standard_normal(4).astype(np.float32) for _ in range(6)]
     weights = [Tensor(start).clone().realize() for start in starts]

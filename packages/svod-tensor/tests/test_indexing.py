@@ -97,7 +97,7 @@ def test_masks_of_known_values_select(a):
     check(Tensor(a).masked_select(a > 1), a[a > 1])
 
 
-def test_elements_are_filled_where_a_mask_of_a_tensor_holds(a):
+def test_elements_are_filled_by_a_tensor_mask(a):
     x = Tensor(a)
     check(x.masked_fill(x > 0, 0), np.where(a > 0, np.float32(0), a))
 
@@ -153,7 +153,7 @@ def test_objects_that_are_no_index_are_an_error(a):
         Tensor(1.0)[0]
 
 
-def test_take_and_lookups_along_an_axis_agree_with_numpy(a):
+def test_take_and_take_along_axis_agree_with_numpy(a):
     check(Tensor(a).take([1, -1], 1), np.take(a, [1, -1], 1))
     check(Tensor(a).take(np.array([[3], [100]])), np.take(a, [[3], [100]]))
     order = np.argsort(a, 1)
@@ -208,7 +208,7 @@ def test_a_negative_number_of_classes_is_an_error():
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
-def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
+def test_negative_and_clipped_indices_agree_with_numpy(rng, mode):
     a = make_array(rng, (3, 4), "float32")
     for places in (np.array([5, -1, 0]), np.array([[-9, 300]]), np.array([7, 200], np.uint8)):
         for axis in (None, 0, 1):
@@ -222,7 +222,7 @@ def test_positions_out_of_range_are_taken_from_an_end(rng, mode):
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
-def test_an_element_by_its_position_is_a_value(shape: tuple[int, ...]) -> None:
+def test_an_element_by_its_index_is_a_value(shape: tuple[int, ...]) -> None:
     array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
     for x in (
         Tensor(array),

@@ -67,7 +67,7 @@ def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
     assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU"
 
 
-def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
+def test_memory_without_a_device_has_its_declared_size():
     x = buffer(8, device="CPU:1")
     numbers = set()
     for size in (1, 6):

@@ -84,7 +84,7 @@ def own(a: np.ndarray) -> Tensor:
     return Tensor(a).clone().realize()
 
 
-def test_a_part_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+def test_an_operand_realized_concurrently(pause: Pause) -> None:
     part = own(START) * 3
     whole = pause(part) + part
     other = Other(part.realize)
@@ -94,7 +94,7 @@ def test_a_part_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
     assert part.is_realized
 
 
-def test_the_tensor_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+def test_a_tensor_realized_concurrently(pause: Pause) -> None:
     whole = pause(own(START)) + 1
     other = Other(whole.numpy)
     pause.meanwhile = other.start
@@ -102,7 +102,7 @@ def test_the_tensor_that_another_thread_realizes_meanwhile(pause: Pause) -> None
     np.testing.assert_array_equal(other.finish(), START + 1)
 
 
-def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> None:
+def test_a_value_computed_concurrently_is_kept(pause: Pause) -> None:
     whole = pause(own(START)) + 1
     other = Other(lambda: whole.assign(whole * 10))
     pause.meanwhile = other.start
@@ -111,7 +111,7 @@ def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> No
     check(whole, (START + 1) * 10)
 
 
-def test_memory_that_another_thread_assigns_to_meanwhile_is_read_as_assigned(pause: Pause) -> None:
+def test_memory_assigned_concurrently_is_read_as_assigned(pause: Pause) -> None:
     x = own(START)
     part = x[1:]
     result = pause(part) + part
@@ -219,9 +219,7 @@ def test_a_tensor_built_just_before_a_pending_assignment_is_computed_reads_the_m
     check(x, START + 1)
 
 
-def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_is_assigned() -> (
-    None
-):
+def test_a_tensor_built_late_from_an_assignment_keeps_its_value_after_further_assignments() -> None:
     x = own(START)
     x.assign(x + 1)
     pending = x.uop

@@ -74,7 +74,7 @@ def test_it_is_part_of_a_captured_function() -> None:
         np.testing.assert_allclose(step(Tensor(values)).numpy(), expected)
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_arguments_are_errors() -> None:
     with pytest.raises(DerivativeError, match="unknown mode"):
         jacobian(lambda x: x, mode="backward")  # pyright: ignore[reportArgumentType]
     with pytest.raises(DerivativeError, match="not a scalar"):

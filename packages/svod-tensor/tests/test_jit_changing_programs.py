@@ -272,7 +272,7 @@ def test_a_captured_function_agrees_with_the_plain_function_after_random_changes
 
 
 @pytest.mark.parametrize("fault", ["elements", "observed", "attribute", "global"])
-def test_a_guard_that_is_left_out_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_guard_is_detected(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = dependencies.Guards.__init__
 
     def is_kept(edge: Edge) -> bool:

@@ -106,11 +106,11 @@ def test_values_that_called_functions_read_are_seen(around: str) -> None:
     assert "the scale is 3.0 instead of 2.0" in step.explain()
 
 
-def test_outside_of_captured_functions_a_value_is_read_and_that_is_all() -> None:
+def test_depend_on_outside_of_captured_functions_only_reads_the_value() -> None:
     assert depend_on("a number", lambda: 7) == 7
 
 
-def test_a_function_that_is_captured_again_and_again_says_so() -> None:
+def test_a_function_that_is_captured_repeatedly_warns() -> None:
     scale = jit(lambda x, factor: x * factor)
     with pytest.warns(
         RuntimeWarning,

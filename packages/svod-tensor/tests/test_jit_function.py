@@ -92,7 +92,7 @@ def test_inputs_are_used_where_they_are() -> None:
     assert total(x.reshape(10, 100)[::-1].reshape(1000)).item() == 1000
 
 
-def test_the_same_tensor_may_be_given_twice() -> None:
+def test_the_same_tensor_may_be_passed_twice() -> None:
     add = jit(lambda x, y: x * 10 + y)
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     assert [add(*p).tolist() for p in ((x, x), (x, y), (y, x))] == [
@@ -190,7 +190,7 @@ def test_inputs_may_have_symbolic_shapes() -> None:
     assert total.n_captures == 1
 
 
-def test_explain_says_why_a_signature_was_captured(caplog: pytest.LogCaptureFixture) -> None:
+def test_explain_shows_why_a_signature_was_captured(caplog: pytest.LogCaptureFixture) -> None:
     @jit
     def scale(x: Tensor, by: float) -> Tensor:
         return x * by
@@ -251,7 +251,7 @@ def test_a_result_that_is_also_leaked_is_an_error() -> None:
         add(Tensor([1.0]))
 
 
-def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> None:
+def test_a_function_that_mutates_a_dict_or_list_argument_is_an_error() -> None:
     @jit
     def double(given: dict[str, Tensor]) -> dict[str, Tensor]:
         given["y"] = given["x"] * 2
@@ -273,7 +273,7 @@ def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> No
     assert copied({"x": Tensor([1.0])})["y"].item() == 2
 
 
-def test_state_without_memory_is_given_some_and_the_function_runs_once_more() -> None:
+def test_assigned_state_without_memory_is_realized_and_the_function_traced_again() -> None:
     state, total = Tensor.zeros(2), Tensor([1.0, 2.0]) * 3
     view, before = total[1:], total * 2
     runs = []
@@ -431,7 +431,7 @@ def test_calls_that_assign_run_sequentially() -> None:
     assert sorted(seen) == [float(n) for n in range(1, 101)]
 
 
-def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
+def test_a_capture_does_not_block_calls_with_another_signature() -> None:
     captures, goes_on = threading.Event(), threading.Event()
 
     @jit
@@ -488,7 +488,7 @@ def test_the_spec_of_a_tensor_follows_its_node() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*was captured 32 times")
-def test_captures_that_are_used_stay() -> None:
+def test_captures_in_use_are_not_evicted() -> None:
     f = jit(lambda x: x + 1)
     kept = Tensor.zeros(MAX_CAPTURES + 9)
     f(kept)

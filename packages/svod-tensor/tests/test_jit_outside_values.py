@@ -370,7 +370,7 @@ def test_a_value_that_the_function_changes_and_reads_is_read_again_in_each_call(
     assert [captured(Tensor([1.0])).item() for _ in range(3)] == [1.0, 2.0, 3.0]
 
 
-def test_a_value_that_is_only_counted_is_no_reason_for_a_capture() -> None:
+def test_a_counter_that_is_only_incremented_causes_no_capture() -> None:
     state = SimpleNamespace(n=0, calls=[])
     totals = {"n": 0}
 

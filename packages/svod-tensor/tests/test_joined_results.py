@@ -61,7 +61,7 @@ def test_programs_that_assign_and_store_agree_with_numpy(steps):
         np.testing.assert_allclose(tensor.numpy(), array, rtol=2e-5, atol=1e-5)
 
 
-def test_an_optimizer_s_step_goes_through_each_parameter_once():
+def test_an_optimizer_step_reads_and_writes_each_parameter_once():
     shapes = [(5, 3), (3,), (5, 3), (7,)]
     parameters, averages, gradients = (
         [make(i, int(np.prod(s))).reshape(s).clone().realize() for i, s in enumerate(shapes)]
@@ -111,7 +111,7 @@ def test_all_results_are_written_in_the_memory_of_donated_arguments():
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
-def test_memory_that_was_given_away_is_not_written_before_another_result_has_read_it(order):
+def test_donated_memory_is_not_written_before_other_results_have_read_it(order):
     def compute(a, b):
         return b + 1, a * 2 + b, a - b
 

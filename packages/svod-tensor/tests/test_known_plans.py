@@ -214,7 +214,7 @@ def test_a_captured_function_cannot_compute() -> None:
     assert held.realize().numpy().tolist() == (x.numpy() * 6).tolist()
 
 
-def test_who_watches_or_asks_for_something_else_gets_everything() -> None:
+def test_observers_and_other_configurations_bypass_known_plans() -> None:
     x, a = make(1)
     for _ in range(3):
         (x * 7).realize()

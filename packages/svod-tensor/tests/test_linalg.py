@@ -140,7 +140,7 @@ def test_eigenvalues_of_real_matrices_are_complex() -> None:
         )
 
 
-def test_right_sides_are_vectors_or_matrices_and_broadcast() -> None:
+def test_right_hand_sides_are_vectors_or_matrices_and_broadcast() -> None:
     x, many = array(4, 4), array(2, 1, 4, 4, seed=1)
     for a, shape in (
         (x, (4,)),
@@ -318,7 +318,7 @@ def test_the_matrix_that_has_no_result_is_named() -> None:
     assert caught.value.index == (0, 0)
 
 
-def test_mistakes_are_named_where_they_are_made() -> None:
+def test_invalid_arguments_are_errors_at_the_call() -> None:
     x = Tensor.ones(2, 3)
     for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "expm"):
         with pytest.raises(
@@ -388,7 +388,7 @@ def test_sizes_may_depend_on_variables() -> None:
             np.testing.assert_allclose(found.numpy(), want, rtol=1e-9, atol=1e-12)
 
 
-def test_shards_are_brought_together() -> None:
+def test_sharded_operands_are_gathered() -> None:
     x = positive(4, 3, 3)
     sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
     found = sv.linalg.inv(sharded)

@@ -86,18 +86,18 @@ def check(call: Callable[[Any, Any], Tensor], numbers: Any = NUMBERS, x: Any = X
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_list_has_the_digits_of_the_tensor_on_either_side(name: str) -> None:
+def test_a_list_has_the_precision_of_the_tensor_on_either_side(name: str) -> None:
     function = getattr(sv, name)
     check(function)
     check(lambda numbers, x: function(x, numbers))
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_list_has_the_digits_of_any_other_operand(name: str) -> None:
+def test_a_list_has_the_precision_of_the_other_operand(name: str) -> None:
     check(OTHERS[name])
 
 
-def test_a_matrix_of_numbers_has_the_digits_of_the_right_side() -> None:
+def test_a_matrix_of_numbers_has_the_precision_of_the_right_hand_side() -> None:
     check(lambda rows, x: sv.linalg.solve(rows, x), ROWS)
 
 

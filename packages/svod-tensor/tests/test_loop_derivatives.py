@@ -199,12 +199,12 @@ def check(take: Any, f: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives_are_those_of_the_program_written_out(name: str) -> None:
+def test_derivatives_agree_with_the_unrolled_program(name: str) -> None:
     check(take_first, *CASES[name])
 
 
 @pytest.mark.parametrize("name", ["overwriting", "a layer"])
-def test_second_derivatives_are_those_of_the_program_written_out(name: str) -> None:
+def test_second_derivatives_agree_with_the_unrolled_program(name: str) -> None:
     check(take_second, *CASES[name])
 
 
@@ -408,7 +408,7 @@ def test_recurrent_layers_are_differentiable(layer: Any) -> None:
         assert np.sum(part.numpy() * along) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
 
 
-def test_second_derivatives_of_a_recurrent_layer_are_those_of_both_modes() -> None:
+def test_second_derivatives_of_a_recurrent_layer_agree_with_both_modes() -> None:
     rng = np.random.default_rng(3)
     weights = [Tensor(rng.normal(size=s) * 0.5) for s in ((8, 3), (8, 2), (8,), (8,))]
     along = tuple(Tensor(rng.normal(size=w.shape)) for w in weights)

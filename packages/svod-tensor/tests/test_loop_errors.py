@@ -57,9 +57,7 @@ CARRIED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), CARRIED, ids=[message for _, message in CARRIED])
-def test_an_error_names_the_leaf_that_an_iteration_changes_the_kind_of(
-    make: Callable[[], Any], message: str
-):
+def test_an_error_names_the_leaf_that_an_iteration_changes(make: Callable[[], Any], message: str):
     with pytest.raises(CarriedValueError) as raised:
         make()
     assert str(raised.value).startswith(message)

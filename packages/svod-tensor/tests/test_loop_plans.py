@@ -156,7 +156,7 @@ def test_a_count_may_be_computed(count: int) -> None:
 
 
 @pytest.mark.parametrize("start", [0.0, 5.0, 90.0, 200.0])
-def test_a_loop_ends_after_the_iteration_that_says_so(start: float) -> None:
+def test_a_loop_ends_after_the_iteration_with_a_false_condition(start: float) -> None:
     def body(s: UOp, n: UOp) -> list[UOp]:
         t, steps = Tensor.from_uop(s), Tensor.from_uop(n)
         new = t * 1.5 + 1

@@ -152,7 +152,7 @@ def test_an_integer_carry_may_grow_by_the_counter(body: Any, expected: int):
     assert int(jit(lambda t: fori_loop(0, 5, body, t))(Tensor(7)).numpy()) == 7 + expected
 
 
-def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
+def test_while_loop_ends_at_the_first_value_with_a_false_condition():
     def body(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return state[0] * 2, state[1] + 1
 
@@ -165,7 +165,7 @@ def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
 @pytest.mark.parametrize(
     ("pred", "expected"), [(True, [2, 3]), (False, [-1, -2]), (Tensor(3) > 2, [2, 3])]
 )
-def test_cond_takes_one_side(pred: Any, expected: list[int]):
+def test_cond_computes_one_branch(pred: Any, expected: list[int]):
     assert_equal(cond(pred, lambda x, y: x + y, lambda x, y: -x, Tensor([1, 2]), 1), expected)
 
 
@@ -178,7 +178,7 @@ def test_switch_takes_the_branch_of_its_index_or_the_nearest(index: Any, expecte
     )
 
 
-def test_branches_may_give_constants_operands_and_tensors_from_outside():
+def test_branches_may_return_constants_operands_and_outer_tensors():
     w = Tensor([5.0, 6.0])
     for position, expected in enumerate([[1, 2], [5, 6], [0, 0], [7, 8]]):
         branches = [
@@ -406,7 +406,7 @@ def test_a_body_that_assigns_runs_once_more_and_one_that_does_not_runs_once():
     assert calls == ["writes", "writes", "plain"]
 
 
-def test_random_numbers_are_those_of_a_loop_in_python():
+def test_random_numbers_agree_with_a_python_loop():
     def body(carry: Tensor, _: None) -> tuple[Tensor, Tensor]:
         x = Tensor.rand(2, generator=generator) + Tensor.rand(2, generator=other)
         return carry + x, x

@@ -49,7 +49,7 @@ def test_a_scan_carries_shards_and_stacks_them(axis: int | None, is_reversed: bo
 
 
 @AXES
-def test_a_loop_ends_on_all_devices_when_one_value_says_so(axis: int | None) -> None:
+def test_a_loop_ends_on_all_devices_at_a_false_condition(axis: int | None) -> None:
     found = while_loop(lambda x: x.max() < 1000, lambda x: x * 1.5 + 0.25, spread(START, axis))
     expected = START
     while expected.max() < 1000:

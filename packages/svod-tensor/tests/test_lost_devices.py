@@ -130,7 +130,7 @@ def test_an_error_that_comes_late_blames_no_kernel():
         plan.execute()
 
 
-def test_tensors_that_are_made_anew_are_computed_on_the_next_opening():
+def test_new_tensors_are_computed_after_the_device_is_reopened():
     @jit
     def double(x):
         return x * 2 + 1

@@ -276,9 +276,7 @@ def test_writes_to_a_tensor_or_its_view_are_visible_in_both(
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "a slice of a variable"])
-def test_different_elements_written_to_a_view_stand_where_it_shows_them(
-    name: str, source: str
-) -> None:
+def test_elements_written_to_a_view_are_at_its_indices_in_the_base(name: str, source: str) -> None:
     on_tensor, on_array = VIEWS[name]
     for event in take_share(EVENTS, [*VIEWS].index(name) + [*SOURCES].index(source)):
         a = make_array((3, 4), "int32")
@@ -655,7 +653,7 @@ def test_views_are_among_the_public_names() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda x: x.argsort(), lambda x: x.topk(1)[1]])
-def test_positions_of_single_elements_can_be_written(make: Callable[[Tensor], Tensor]) -> None:
+def test_single_elements_can_be_written(make: Callable[[Tensor], Tensor]) -> None:
     positions = make(Tensor([[5], [6]]))
     positions[0] = 3
     assert positions.tolist() == [[3], [0]]

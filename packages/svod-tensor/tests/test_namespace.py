@@ -31,7 +31,7 @@ def test_a_tensor_knows_its_namespace():
         x.__array_namespace__(api_version="2020.01")
 
 
-def test_all_names_are_there_and_listed():
+def test_all_names_exist_and_are_listed():
     assert set(sv.__all__) <= set(dir(sv))
     for name in sv.__all__:
         assert getattr(sv, name) is getattr(sv, name)
@@ -41,7 +41,7 @@ def test_all_names_are_there_and_listed():
 
 
 @pytest.mark.parametrize("dtype", [d for d in NUMPY if d.is_float], ids=name_of)
-def test_limits_of_floats_are_those_of_numpy(dtype: DType):
+def test_limits_of_floats_agree_with_numpy(dtype: DType):
     found, expected = sv.finfo(dtype), np.finfo(dtype.numpy)
     assert (found.bits, found.eps, found.max, found.min, found.smallest_normal) == (
         expected.bits,
@@ -55,7 +55,7 @@ def test_limits_of_floats_are_those_of_numpy(dtype: DType):
 
 
 @pytest.mark.parametrize("dtype", [d for d in NUMPY if d.is_int], ids=name_of)
-def test_limits_of_integers_are_those_of_numpy(dtype: DType):
+def test_limits_of_integers_agree_with_numpy(dtype: DType):
     found, expected = sv.iinfo(dtype), np.iinfo(dtype.numpy)
     assert (found.bits, found.max, found.min) == (expected.bits, expected.max, expected.min)
     assert found.dtype is dtype
@@ -175,7 +175,7 @@ def test_buffers_and_nested_numbers_become_tensors():
         sv.asarray(object())
 
 
-def test_dlpack_copies_and_moves_where_that_is_asked_for():
+def test_dlpack_copies_and_moves_on_request():
     a = np.arange(64, dtype=np.float32)
     shared, copied = sv.from_dlpack(a, copy=False), sv.from_dlpack(a, copy=True)
     a[:] = 3
@@ -201,7 +201,7 @@ def test_the_consumer_of_a_capsule_passes_options():
         x.shard(("CPU", "CPU:1"), 0).__dlpack__(copy=False)
 
 
-def test_a_number_may_stand_on_either_side():
+def test_a_number_may_be_on_either_side():
     x = Tensor([2, 4], dtype="int8")
     assert (sv.subtract(1, x).dtype, sv.subtract(1, x).tolist()) == (sv.int8, [-1, -3])
     assert (sv.divide(1, x).dtype, sv.divide(1, x).tolist()) == (sv.float32, [0.5, 0.25])
@@ -227,7 +227,7 @@ def test_devices_are_names_that_compare_with_strings():
         x.to_device("CPU", stream=3)
 
 
-def test_reshape_says_whether_it_copies():
+def test_reshape_respects_copy():
     x = Tensor([[1, 2], [3, 4]])
     copied = sv.reshape(x, (4,), copy=True)
     view = sv.reshape(x, (4,), copy=False)
@@ -259,7 +259,7 @@ def test_several_axes_move():
 
 
 @pytest.mark.parametrize("offset", [-4, -3, -1, 0, 2, 4, 6])
-def test_diagonals_beside_the_main_one(offset: int):
+def test_diagonals_with_offsets(offset: int):
     a = np.arange(2 * 3 * 4).reshape(2, 3, 4).astype(np.float32)
     check(Tensor(a).diagonal(offset), np.diagonal(a, offset, -2, -1))
     check(Tensor(a).trace(offset), np.trace(a, offset, -2, -1))

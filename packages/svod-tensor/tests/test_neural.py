@@ -112,7 +112,7 @@ def test_normalisations_agree_with_their_formulas(rng, a):
         Tensor(images).group_norm(4)
 
 
-def test_groups_of_no_images_are_none():
+def test_group_norm_of_an_empty_batch_is_empty():
     assert Tensor(np.zeros((0, 6, 2), np.float32)).group_norm(3).shape == (0, 6, 2)
 
 
@@ -157,7 +157,7 @@ def test_attention_agrees_with_its_formula(rng):
     )
 
 
-def test_a_query_that_may_look_nowhere_gives_zeros(rng):
+def test_a_fully_masked_query_gives_zeros(rng):
     q = Tensor(make_array(rng, (1, 2, 4), "float32"))
     out = q.scaled_dot_product_attention(q, q, Tensor([[False, False], [True, True]]))
     assert out[0, 0].tolist() == [0.0] * 4

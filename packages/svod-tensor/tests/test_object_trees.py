@@ -227,7 +227,7 @@ def test_methods_of_an_argument_read_globals() -> None:
         ),
     ],
 )
-def test_a_function_that_sets_attributes_of_an_argument_is_refused(
+def test_a_function_that_sets_attributes_of_an_argument_is_an_error(
     change: Any, problem: str
 ) -> None:
     def run(tree: Plain) -> Tensor:
@@ -254,7 +254,7 @@ def test_one_tensor_in_two_trees_is_one_input() -> None:
     assert step.n_captures == 2
 
 
-def test_a_tensor_that_the_function_holds_too_is_held() -> None:
+def test_a_captured_tensor_that_is_also_an_argument_is_captured() -> None:
     tree = Plain(Tensor([1.0]), 2.0)
     weights = [tree.low]
 
@@ -268,7 +268,7 @@ def test_a_tensor_that_the_function_holds_too_is_held() -> None:
     assert tree.low.item() == 8.0
 
 
-def test_an_object_that_holds_itself_or_something_unknown_is_no_tree() -> None:
+def test_an_object_with_a_cycle_or_an_unknown_type_is_no_tree() -> None:
     cyclic = Plain(Tensor(1.0), None)
     cyclic.high = cyclic
     unknown = Plain(Tensor(1.0), object())

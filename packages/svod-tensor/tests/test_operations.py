@@ -88,11 +88,11 @@ def test_the_running_maximum_agrees_with_numpy():
     )
 
 
-def test_a_part_of_each_axis_is_that_of_numpy():
+def test_a_part_of_each_axis_agrees_with_numpy():
     np.testing.assert_array_equal(Tensor(NUMBERS).shrink((1, 3), None).numpy(), NUMBERS[1:3])
 
 
-def test_elements_are_filled_where_a_mask_holds():
+def test_elements_are_filled_by_a_mask():
     expected = np.where(NUMBERS > 0, np.float32(9), NUMBERS)
     np.testing.assert_array_equal(
         Tensor(NUMBERS).masked_fill(Tensor(NUMBERS > 0), 9.0).numpy(), expected

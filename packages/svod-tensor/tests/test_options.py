@@ -71,7 +71,7 @@ def test_kernels_of_different_opts_have_different_fingerprints():
     assert PrepareConfig(memory_planner="remap").fingerprint == PrepareConfig().fingerprint
 
 
-def test_given_opts_win_over_the_optimizer():
+def test_explicit_opts_override_the_optimizer():
     beam = OptimizerConfig(strategy="beam")
     given = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),), optimizer=beam)
     assert given.fixed_opts == given.opts
@@ -95,7 +95,7 @@ def test_kernels_of_different_optimizers_have_different_fingerprints():
     assert no_opts.fingerprint == PrepareConfig(opts=()).fingerprint
 
 
-def test_the_environment_names_the_device_of_new_tensors() -> None:
+def test_the_environment_sets_the_device_of_new_tensors() -> None:
     assert read_device({}) == read_device({"SVOD_DEVICE": " "}) == "CPU"
     assert read_device({"SVOD_DEVICE": "opencl:1"}) == "OPENCL:1"
     with pytest.raises(OptionError, match=r"SVOD_DEVICE='a b'"):

@@ -248,7 +248,7 @@ def test_a_kernel_that_computes_two_results_names_the_lines_of_both():
     assert places(both) == [(begin + 2, "mul"), (begin + 2, "assign"), (begin + 3, "exp")]
 
 
-def test_shards_name_the_lines_of_the_whole():
+def test_shards_have_the_origins_of_the_tensor():
     x = random(8, 6).shard(("CPU", "CPU:1"), 0).realize()
     begin = line()
     with scope("sharded"):
@@ -297,7 +297,7 @@ def test_scopes_end_with_their_blocks_also_by_an_error():
     assert origins.current_scope.get() is None
 
 
-def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(
+def test_a_compile_error_names_the_lines_of_the_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ):
     class Failing:
@@ -339,14 +339,14 @@ def test_a_plan_without_lines_has_profiles_without_lines():
     assert profile.origins == ()
 
 
-def test_the_variable_says_whether_lines_are_tracked_from_the_start():
+def test_the_environment_variable_enables_tracking():
     assert read_origins({"SVOD_ORIGINS": "1"})
     assert not read_origins({})
     with pytest.raises(OptionError, match="SVOD_ORIGINS"):
         read_origins({"SVOD_ORIGINS": "maybe"})
 
 
-def test_a_kernel_in_a_loop_comes_from_the_line_in_its_body() -> None:
+def test_a_kernel_in_a_loop_has_the_line_of_its_body() -> None:
     lines: list[int] = []
 
     def body(_i: Tensor, v: Tensor) -> Tensor:

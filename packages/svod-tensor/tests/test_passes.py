@@ -74,9 +74,7 @@ def plant(pipeline: str) -> PassTable:
 
 
 @pytest.mark.parametrize("pipeline", [name for name, _ in PIPELINES.items()])
-def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
-    pipeline: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_check_of_values_names_the_wrong_rule(pipeline: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SVOD_CHECK", "values")
     with pytest.raises(MiscompilationError) as caught:
         compute(plant(pipeline))

@@ -174,7 +174,7 @@ def test_a_running_mean_of_any_number_of_rows() -> None:
 @pytest.mark.parametrize(
     "part", [slice(None, None, 2), slice(None, None, -1), slice(3, 0, -2), (..., None), ()]
 )
-def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> None:
+def test_slices_of_a_cache_are_written_at_each_execution(part: object) -> None:
     x = Tensor(np.arange(6, dtype=np.float32)).realize()
     expected = np.arange(6, dtype=np.float32)
     x[part] = x[part] * 2 + 1

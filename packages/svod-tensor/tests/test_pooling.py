@@ -147,7 +147,7 @@ def test_one_plan_of_windows_that_exceed_an_axis_serves_all_lengths(rng):
         check(means, y.avg_pool2d(3, **options).numpy())
 
 
-def test_windows_that_do_not_fit_say_so():
+def test_windows_larger_than_the_input_are_errors():
     x = Tensor.zeros(1, 1, 4)
     with pytest.raises(ShapeError, match="smaller than a window of 6"):
         x.max_pool2d(6, stride=1, ceil_mode=True)
@@ -166,7 +166,7 @@ def test_windows_in_partial_padding_count_their_elements() -> None:
 @pytest.mark.parametrize(
     ("kernel", "padding", "dilation"), [(2, 2, 1), (3, 2, 1), ((2, 4), (1, 3), 1), (2, 3, 4)]
 )
-def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation):
+def test_padding_of_more_than_half_a_window_is_an_error(kernel, padding, dilation):
     x = Tensor(np.ones((1, 1, 12, 12), np.float32))
     for pool in (x.max_pool2d, x.avg_pool2d):
         with pytest.raises(OperandError, match="half of a window"):

@@ -89,7 +89,7 @@ def test_a_copy_becomes_a_prepared_copy_and_moves_between_devices():
     assert plan.output_buffer.as_numpy().tolist() == [1, 2, 3, 4]
 
 
-def test_copies_views_and_custom_functions_are_found_under_an_end():
+def test_copies_views_and_custom_functions_are_detected_below_end():
     copy = UOp(Op.COPY, float32, (param(1),), "CPU")
     r = UOp.range(2, 0, AxisType.LOOP)
     assert effect_of(copy.end(r)) is copy

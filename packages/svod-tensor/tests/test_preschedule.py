@@ -224,7 +224,7 @@ def test_broken_loops_are_errors_with_their_numbers():
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, symbolic).end(symbolic))))
 
 
-def test_a_loop_of_no_turns_and_a_value_for_no_variable_are_errors_that_say_so():
+def test_an_empty_loop_and_a_value_of_an_unknown_variable_are_errors():
     b1 = buffer(-1)
     with pytest.raises(ScheduleError, match="schedule range 7 runs at least once, found 0"):
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(7, 0)).end(loop(7, 0)))))

@@ -68,7 +68,7 @@ ODD: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize("kind", list(ODD))
 @pytest.mark.parametrize("place", [0, 1])
-def test_an_argument_in_another_state_goes_the_way_of_all(kind: str, place: int) -> None:
+def test_an_argument_in_another_state_takes_the_slow_path(kind: str, place: int) -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     for _ in range(2):
         step(x, y)
@@ -174,7 +174,7 @@ def test_python_values_that_change_are_seen() -> None:
             assert step(x).numpy().tolist() == expected.tolist()
 
 
-def test_a_tensor_that_the_function_holds_is_read_as_it_is() -> None:
+def test_the_current_version_of_a_captured_tensor_is_read() -> None:
     (held, h), (x, a) = make(3), make(1)
     step = jit(lambda v: v + held)
     for number in range(3):

@@ -112,7 +112,7 @@ def test_memory_that_is_shared_or_donated_changes_no_result(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
-def test_an_output_waits_for_all_that_reads_the_memory_which_it_takes(mode: str) -> None:
+def test_an_output_waits_for_all_readers_of_the_memory_that_it_reuses(mode: str) -> None:
     x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, 7, np.float32)
     inputs = {node(1): wrap(x), node(2): wrap(y)}
     early = make_call(node(-4), [node(2)], [read_reversed])

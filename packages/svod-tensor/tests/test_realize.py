@@ -345,7 +345,7 @@ def test_a_pickled_tensor_is_its_elements(dtype: str) -> None:
         )
 
 
-def test_a_pickled_tensor_is_where_it_was() -> None:
+def test_a_pickled_tensor_keeps_its_device() -> None:
     x = Tensor([[1.0, 2.0], [3.0, 4.0]])
     for placed in (x.to("CPU:1"), x.shard(("CPU", "CPU:1"), 0), x.shard(("CPU", "CPU:1"))):
         y = pickle.loads(pickle.dumps(placed))

@@ -99,7 +99,7 @@ def test_nan_is_the_extremum():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint64", "bool"])
-def test_positions_are_those_of_the_first_occurrence(rng, dtype):
+def test_argmax_returns_the_first_occurrence(rng, dtype):
     a = make_array(rng, (6, 50), dtype)
     a[:, 20:] = a[:, :30]
     for axis in (None, 0, 1):

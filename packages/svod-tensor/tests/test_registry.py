@@ -30,7 +30,7 @@ def test_a_buffer_lives_as_long_as_its_node():
     assert memory_nodes.find_buffer(UOp(Op.BUFFER, float32, (), number)) is None
 
 
-def test_ids_are_never_given_twice():
+def test_ids_are_never_reused():
     ids = [memory_nodes.make_memory(float32, 2, "CPU").arg.id for _ in range(100)]
     assert len(set(ids)) == 100
     assert min(ids) > 0
@@ -56,7 +56,7 @@ def test_a_write_after_clearing_makes_a_tensor_live_again():
     assert y.tolist() == [4.0, 6.0]
 
 
-def test_replacing_reaches_every_graph_in_one_walk_and_not_into_replacements():
+def test_replacing_rewrites_every_graph_in_one_walk_and_not_the_replacements():
     x, y = Tensor([1.0, 2.0]), Tensor([5.0, 6.0])
     total = (x + 1) * 2
     inner = x + 1

@@ -173,7 +173,7 @@ def test_a_plan_has_an_output_for_each_tensor_in_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))
-def test_a_plan_that_is_given_its_inputs_has_an_output_for_each_tensor(seed: int) -> None:
+def test_a_plan_with_explicit_inputs_has_an_output_for_each_tensor(seed: int) -> None:
     steps, results = draw_program(random.Random(2000 + seed), 2)
     arrays = draw_arrays(seed, 2)
     inputs = [Tensor(a).clone().realize() for a in arrays]

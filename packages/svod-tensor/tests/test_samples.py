@@ -54,7 +54,7 @@ def test_histograms_of_empty_constant_and_nan_samples():
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_bins_are_found_among_rising_and_falling_edges(rng, right):
+def test_digitize_takes_increasing_and_decreasing_edges(rng, right):
     edges = np.array([-1, 0, 0.5, 2])
     a = np.concatenate([rng.normal(size=50), edges])
     check(Tensor(a).digitize(edges, right), np.digitize(a, edges, right))

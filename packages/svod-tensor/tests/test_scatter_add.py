@@ -39,7 +39,7 @@ def test_sums_of_every_dtype_are_numpys(rng: np.random.Generator, dtype: DType) 
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
-def test_positions_outside_are_left_out_in_every_dtype(
+def test_indices_out_of_bounds_are_ignored_in_every_dtype(
     rng: np.random.Generator, dtype: str
 ) -> None:
     values, ends = rng.standard_normal((40, 7)).astype(np.float32), np.iinfo(dtype)

@@ -44,7 +44,7 @@ def test_different_elements_agree_with_numpy(rng, dtype, shape):
     check(x.unique_values(), values)
 
 
-def test_each_nan_is_another_value_and_zeros_are_one():
+def test_unique_values_distinguish_nans_and_merge_signed_zeros():
     found = Tensor([np.nan, 0.0, np.nan, -0.0]).unique_all()
     np.testing.assert_array_equal(found.values.numpy(), np.float32([0, np.nan, np.nan]))
     assert found.indices.tolist() == [1, 0, 2]
@@ -61,7 +61,7 @@ def test_slices_are_selected_by_a_condition(rng):
         Tensor(a).compress([True] * 4, 0)
 
 
-def test_masks_that_are_tensors_select(rng):
+def test_tensor_masks_select(rng):
     a = make_array(rng, (3, 4, 2), "float32")
     x = Tensor(a)
     check(x[x > 0], a[a > 0])
@@ -94,7 +94,7 @@ def test_a_0d_mask_selects_all_or_no_elements(rng, shape, value):
             x[Tensor(True)] = x[Tensor(False)]
 
 
-def test_a_captured_function_writes_where_a_mask_without_axes_holds():
+def test_a_captured_function_writes_by_a_0d_mask():
     @jit
     def replace(x, limit):
         x = x.clone()
@@ -106,7 +106,7 @@ def test_a_captured_function_writes_where_a_mask_without_axes_holds():
         check(replace(x, Tensor(limit)), np.float32([0, 0] if limit < 3 else [1, 2]))
 
 
-def test_several_values_are_written_where_a_mask_holds(rng):
+def test_several_values_are_written_by_a_mask(rng):
     a = make_array(rng, (3, 4), "float32")
     x, values = Tensor(a), np.arange((a > 0).sum(), dtype=np.float32)
     x[x > 0] = Tensor(values)
@@ -116,7 +116,7 @@ def test_several_values_are_written_where_a_mask_holds(rng):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_elements_are_repeated_as_often_as_each_says(rng, axis):
+def test_elements_are_repeated_by_individual_counts(rng, axis):
     a = make_array(rng, (3, 4), "float32")
     n = a.size if axis is None else a.shape[axis]
     times = rng.integers(0, 4, n)

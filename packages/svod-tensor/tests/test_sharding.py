@@ -72,7 +72,7 @@ def test_one_device_needs_no_shards():
         ),
     ],
 )
-def test_a_mistake_is_an_error_of_the_call(error, message, call):
+def test_invalid_arguments_are_errors_at_the_call(error, message, call):
     with pytest.raises(error, match=message):
         call(Tensor(random(3, 4)))
 
@@ -95,7 +95,7 @@ def test_products_of_sharded_matrices(devices, left, right):
     np.testing.assert_allclose(found.numpy(), a @ b, rtol=1e-5, atol=1e-6)
 
 
-def test_the_split_of_a_product_is_that_of_its_operands():
+def test_a_product_has_the_sharding_of_its_operands():
     x, w = Tensor(random(8, 6)), Tensor(random(6, 4))
     assert (x.shard(TWO, 0) @ w.shard(TWO)).sharding == Sharding(TWO, 0, (4, 4))
     assert (x.shard(TWO) @ w.shard(TWO, 1)).sharding == Sharding(TWO, 1, (2, 2))
@@ -203,7 +203,7 @@ def test_shards_move_to_one_device_and_to_another_split():
     assert x.shard(TWO, 0).uop is x.uop
 
 
-def test_a_whole_tensor_is_taken_from_the_device_that_has_it():
+def test_a_replicated_tensor_is_read_from_its_device():
     x = Tensor(random(4)).shard(TWO).realize()
     (kernel,) = (x.to("CPU:1") + 1).prepare().execute_profiled()
     assert kernel.device == "CPU:1"

@@ -170,7 +170,7 @@ def test_equal_elements_are_one_graph() -> None:
     assert x.uop is not node
 
 
-def test_nan_and_signed_zeros_are_told_by_their_bits() -> None:
+def test_nan_and_signed_zeros_are_distinguished_by_their_bits() -> None:
     x = make(float("nan"), 0.0)
     array, node = np.asarray(x), x.uop
     assert x.uop is node
@@ -360,7 +360,7 @@ def test_a_plan_writes_memory_that_an_array_shows() -> None:
     assert x.tolist() == [11, 4] == array.tolist()
 
 
-def test_gradients_are_those_of_the_elements_at_the_call() -> None:
+def test_gradients_use_the_elements_at_the_call() -> None:
     x = make(1, 2)
     array = np.asarray(x)
     before = grad(lambda x: (x * x).sum())(x)
@@ -430,7 +430,7 @@ def test_views_of_an_array_keep_the_loan() -> None:
     assert (before.tolist(), x.tolist()) == ([1.5, 2.5], [1, 9])
 
 
-def test_threads_read_whole_states() -> None:
+def test_threads_read_consistent_states() -> None:
     x = Tensor(np.zeros(1000, np.float32)).realize()
     array, wrong, stop = np.asarray(x), [], threading.Event()
 

@@ -190,7 +190,7 @@ def test_pickles_of_every_protocol_come_back(protocol, dtype):
         assert (back.tolist(), back.dtype, back.shape) == (x.tolist(), x.dtype, x.shape)
 
 
-def test_memory_that_came_out_of_band_is_read_where_it_is_and_never_written():
+def test_out_of_band_memory_is_read_in_place_and_never_written():
     memory = np.zeros(80, np.uint8)
     at = -memory.ctypes.data % 16
     memory = memory[at : at + 64]

@@ -115,7 +115,7 @@ def test_any_axis_may_vary(compute: Compute, shape: str) -> None:
     assert any(history._patterns for history in size_history.OUTLINES._entries.values())
 
 
-def test_sizes_that_were_equal_and_are_not_any_more_are_another_pattern() -> None:
+def test_sizes_that_are_no_longer_equal_have_another_pattern() -> None:
     for n, m in [(12, 13), (20, 21), (30, 31), (30, 40), (31, 50), (33, 60), (34, 60), (40, 2)]:
         check(lambda x, y: (x.sum(1) * 2, y.sum(1))[0], numbers(n, m), numbers(n, m))
         check(lambda x, y: x[:, None] - y[None, :], numbers(n), numbers(m))
@@ -127,7 +127,7 @@ def test_sizes_of_0_and_1_have_kernels_that_know_them() -> None:
         check(lambda x: x.sum(0), numbers(n, 4))
 
 
-def test_a_size_that_comes_back_often_gets_a_kernel_that_knows_it() -> None:
+def test_a_frequent_size_gets_a_specialized_kernel() -> None:
     for n in (300, 500, 400):
         check(lambda x: x * 2, numbers(n))
     for _ in range(MAX_USES - 1):
@@ -218,7 +218,7 @@ def test_plans_and_captured_functions_know_their_sizes() -> None:
     assert count_kernels() == 8
 
 
-def test_threads_meet_new_sizes_at_once() -> None:
+def test_threads_use_new_sizes_concurrently() -> None:
     def work(number: int) -> None:
         for n in range(2, 40):
             x = numbers(n * 8 + number, 5)

@@ -103,7 +103,7 @@ def test_whoever_wants_to_see_the_passes_sees_them_run() -> None:
         assert find_stored_graph(graph, context, config) is None
 
 
-def test_lines_are_told_to_kernels_that_are_made_for_that(ranged: list[int]) -> None:
+def test_stored_graphs_get_origins_on_demand(ranged: list[int]) -> None:
     _as_later_process(_compute)
     n_before = len(ranged)
     clear_caches()

@@ -105,7 +105,7 @@ def test_a_second_process_counts_the_matches_that_the_first_one_counts(tmp_path:
     assert first == second > 0
 
 
-def test_a_damaged_entry_is_made_again(cache: Path):
+def test_a_damaged_entry_is_rebuilt(cache: Path):
     for path in (cache / "kernels").rglob("*.svo"):
         path.write_bytes(path.read_bytes()[:-1])
     assert count_rendered(cache) >= 1

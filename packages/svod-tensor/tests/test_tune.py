@@ -96,7 +96,7 @@ def test_with_a_limit_kernels_are_searched_after_the_script(tmp_path: Path) -> N
     assert (first, header.split()[:2]) == (plain.strip(), ["kernel", "before"])
 
 
-def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_the_script_runs(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('ran')")
     wrong = run(tmp_path, "-m", "svod_tensor.tune", "--seconds", "-1", str(script))
@@ -134,7 +134,7 @@ def test_unspecified_settings_stay_as_in_the_environment(
         read_search(width=None, kernel_seconds=None, plan_seconds=None)
 
 
-def test_an_optimizer_is_used_where_no_configuration_is_given_until_its_block_ends() -> None:
+def test_an_optimizer_is_the_default_in_its_block() -> None:
     before = resolve_config(None)
     search = OptimizerConfig(strategy="beam", width=2)
     with using_optimizer(search):

@@ -104,7 +104,7 @@ def seconds_of(outcomes: Sequence[Outcome]) -> list[float]:
     return [o.seconds for o in outcomes if isinstance(o, Timed)]
 
 
-def test_time_passes_until_none_is_left() -> None:
+def test_a_budget_of_time_expires() -> None:
     clock = Clock()
     clock.now = 10.0
     box = TimeBox(5.0, clock)
@@ -214,7 +214,7 @@ def test_the_final_comparison_abandons_no_candidate_and_ignores_the_deadline() -
     assert machine.runs.count("slow") == 1 + CONFIG.n_runs * 3
 
 
-def test_the_winner_is_held_against_the_unoptimised_kernel() -> None:
+def test_the_winner_is_compared_with_the_unoptimized_kernel() -> None:
     machine = Machine({}, Clock())
     machine.results = {"wrong": "buffer 0: 1 of 2", "crash": Dropped(DropReason.CRASH, "signal 11")}
     measure = measurer(machine, 0.0)  # also when the time of the search is spent

@@ -146,7 +146,7 @@ def test_a_process_without_a_disk_cache_remembers_its_searches(
     assert run(PLAIN)[1] == usual
 
 
-def test_a_record_that_another_process_finished_is_taken_over_one_that_this_one_began() -> None:
+def test_a_finished_record_of_another_process_replaces_an_unfinished_one() -> None:
     key = make_record_key("kernel", get_device("CPU"), QUICK)
     begun, finished = Record("k", result(), 1.0), Record("k", result(), 2.0, ())
     store_record(key, finished)
@@ -261,7 +261,7 @@ def test_a_search_is_resumed_after_its_process_was_killed_and_then_not_repeated(
     assert measured_by(-1) == (0, [])
 
 
-def test_opts_that_compute_something_wrong_are_left_out_with_a_report(
+def test_opts_with_wrong_results_are_rejected_with_a_report(
     odd_plan: dict[str, str],
 ) -> None:
     odd_plan |= {"UPCAST": "run: wrong", "OVERLAP": "run: wrong", "UNROLL": "run: wrong"}
@@ -278,7 +278,7 @@ def test_opts_that_compute_something_wrong_are_left_out_with_a_report(
     assert "STORE" in report
 
 
-def test_where_all_opts_fail_there_are_none(odd_plan: dict[str, str]) -> None:
+def test_a_search_whose_candidates_all_fail_has_no_opts(odd_plan: dict[str, str]) -> None:
     odd_plan |= {
         "UPCAST": "run: raise",
         "OVERLAP": "run: raise",
@@ -330,7 +330,7 @@ class FailingMeasurer:
     ("log_drops", "reason", "n_lines"),
     [(True, DropReason.CRASH, 2), (False, DropReason.CRASH, 0), (True, DropReason.STOPPED, 0)],
 )
-def test_a_line_for_each_candidate_that_is_dropped_is_printed_where_that_is_asked_for(
+def test_a_line_for_each_rejected_candidate_is_printed_on_request(
     log_drops: bool, reason: DropReason, n_lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, kernel, measurer = (
@@ -391,7 +391,7 @@ def result(stop: StopReason = StopReason.CONVERGED) -> SearchResult:
     )
 
 
-def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expensive_first(
+def test_the_budget_of_a_plan_is_divided_among_remaining_kernels_by_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, given = [0.0], list[tuple[int, float]]()
@@ -453,7 +453,7 @@ def test_a_failed_block_leaves_no_pending_search(monkeypatch: pytest.MonkeyPatch
     assert searched == []
 
 
-def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
+def test_kernels_beyond_the_budget_use_the_heuristics() -> None:
     observer = Observer()
     with observe(observer):
         assert search_all([subject(8)], replace(QUICK, plan_seconds=0.1)) == [None]
@@ -499,7 +499,7 @@ def test_a_device_that_only_one_process_may_open_is_searched_in_this_one(
     assert observer.tuned[0].n_dropped < observer.tuned[0].n_tried
 
 
-def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_on() -> None:
+def test_a_search_that_used_its_budget_is_finished_and_an_interrupted_one_resumes() -> None:
     assert is_finished(Record("k", result(), 1.0, ()), QUICK)
     assert not is_finished(Record("k", result(), 1.0), QUICK)
     stopped = Record("k", result(StopReason.STOPPED), QUICK.kernel_seconds, ())

@@ -205,7 +205,7 @@ def test_a_candidate_that_crashes_its_process_does_not_affect_others(
 
 
 @pytest.mark.parametrize("kind", ["process", "local"])
-def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
+def test_a_kernel_stays_loaded_until_its_key_is_removed(
     body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
 ) -> None:
     odd_plan["UNROLL"] = "run: raise"
@@ -221,7 +221,7 @@ def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
 
 
 @pytest.mark.parametrize("kind", ["process", "local"])
-def test_wrong_results_are_found_and_told(
+def test_wrong_results_are_detected_and_reported(
     body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
 ) -> None:
     odd_plan["UNROLL"] = "run: wrong"

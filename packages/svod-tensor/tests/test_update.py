@@ -96,7 +96,7 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
 
 
 @pytest.mark.parametrize("convert", [np.array, Tensor])
-def test_each_row_that_a_mask_names_gets_a_row_of_its_own(rng, convert):
+def test_each_selected_row_gets_its_own_row(rng, convert):
     mask = [True, False, True]
     for shape in ((3, 2), (3, 1), (3, 2, 4)):
         a = make_array(rng, shape, "float32")
@@ -140,7 +140,7 @@ def test_writes_by_integer_tensors_agree_with_numpy(rng, index, dtype):
         check(x, a)
 
 
-def test_values_along_an_axis_are_put_where_they_are_taken(rng):
+def test_put_along_axis_inverts_take_along_axis(rng):
     a, indices = (
         rng.standard_normal((3, 5)).astype(np.float32),
         np.array([[4, 0, -1], [1, 1, 2], [3, 0, 2]]),
@@ -332,7 +332,7 @@ def test_whole_rows_are_gathered_by_their_indices(rng, shape, is_tensor):
         check(Tensor(a).with_items((index, ...), Tensor(value)), expected)
 
 
-def test_the_lookup_of_whole_rows_has_one_number_for_each(rng):
+def test_whole_rows_are_inverted_by_one_index_each(rng):
     x, value = (
         Tensor(make_array(rng, (50, 64), "float32")),
         Tensor(make_array(rng, (3, 64), "float32")),
@@ -343,7 +343,7 @@ def test_the_lookup_of_whole_rows_has_one_number_for_each(rng):
 
 
 @pytest.mark.parametrize(("index_shape", "axis"), [((1, 2, 5), 1), ((3, 1, 1), 2), ((1, 1, 1), 0)])
-def test_values_along_an_axis_are_put_at_indices_that_broadcast(rng, index_shape, axis):
+def test_put_along_axis_broadcasts_indices(rng, index_shape, axis):
     a = make_array(rng, (3, 4, 5), "float32")
     line = rng.permutation(a.shape[axis])[: index_shape[axis]]
     indices = np.broadcast_to(np.expand_dims(line, [i for i in range(3) if i != axis]), index_shape)
@@ -356,7 +356,7 @@ def test_values_along_an_axis_are_put_at_indices_that_broadcast(rng, index_shape
         Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
 
 
-def test_a_mask_says_where_to_add(rng):
+def test_add_at_takes_a_mask(rng):
     a, mask = make_array(rng, (3, 4), "float32"), np.array([True, False, True])
     expected = a.copy()
     expected[mask] += 1

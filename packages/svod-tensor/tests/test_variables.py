@@ -21,13 +21,13 @@ ROWS = np.arange(16, dtype=np.float32)
 
 
 @pytest.mark.parametrize("name", ["", "n m", "3n", "n-1", 'n"; //', "größe", "n@1", "n\n", 3, None])
-def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
+def test_a_name_that_is_not_an_identifier_is_an_error(name: str) -> None:
     with pytest.raises(VariableNameError, match="is not an identifier") as caught:
         Variable(name, 1, 8)
     assert isinstance(caught.value, ValueError)
 
 
-def test_the_variable_that_numbers_the_parts_of_a_kernel_is_refused() -> None:
+def test_the_name_core_id_is_reserved() -> None:
     with pytest.raises(VariableNameError, match="variable name 'core_id' is reserved"):
         Variable("core_id", 0, 8)
 
@@ -70,7 +70,7 @@ def test_equal_variables_are_one() -> None:
 MESSAGE = "variable 'n' goes from 1 to 8 and from 1 to 16 in one computation"
 
 
-def test_two_variables_of_one_name_cannot_meet_in_a_computation() -> None:
+def test_two_variables_of_one_name_in_a_computation_are_an_error() -> None:
     x = Tensor(ROWS)
     # In one graph, in several results, and in a plan.
     with pytest.raises(BoundsConflictError, match=MESSAGE) as caught:
@@ -94,7 +94,7 @@ def test_variables_of_one_name_differ_where_one_bound_does(low: int, high: int) 
         (Tensor(ROWS)[: SMALL.bind(3)].sum() * other.bind(3)).realize()
 
 
-def test_two_variables_of_one_name_cannot_meet_in_a_call() -> None:
+def test_two_variables_of_one_name_in_a_call_are_an_error() -> None:
     add = jit(lambda x, y: x.sum() + y.sum())
     x = Tensor(ROWS[:8].copy())
     for value in (3, 12):
@@ -132,7 +132,7 @@ def test_a_captured_function_gets_values_computed_from_variables_at_each_call() 
     assert add.n_captures == 1
 
 
-def test_a_variable_that_a_captured_function_holds_keeps_its_value() -> None:
+def test_a_captured_variable_keeps_its_value() -> None:
     x = Tensor(ROWS)
     held, n = x[: SMALL.bind(3)], SMALL.bind(3)
     total = jit(lambda x: x.sum() + held.sum())
@@ -145,7 +145,7 @@ def test_a_variable_that_a_captured_function_holds_keeps_its_value() -> None:
         check(f(x[: SMALL.bind(3)]), np.float32(wanted))
 
 
-def test_the_size_of_a_plan_that_a_captured_function_holds_is_that_of_its_last_execution() -> None:
+def test_the_size_of_a_captured_plan_is_from_its_last_execution() -> None:
     x = Tensor(ROWS)
     held = x[: SMALL.bind(3)] * 2
     plan = held.prepare()

@@ -157,7 +157,7 @@ def test_a_convolution_is_one_kernel_after_its_image_was_padded():
 
 
 @pytest.mark.parametrize("stride", [1, 2])
-def test_windows_that_overlap_look_into_a_padded_image_in_memory(rng, stride):
+def test_overlapping_windows_read_a_padded_image_in_memory(rng, stride):
     x, w = make_array(rng, (1, 8, 14, 14), "float32"), make_array(rng, (8, 1, 3, 3), "float32")
     found = Tensor(x).conv2d(Tensor(w), stride=stride, padding=1, groups=8)
     check(found, conv(x, w, stride=stride, padding=1, groups=8), rtol=1e-5)
@@ -176,7 +176,7 @@ def test_windows_that_do_not_overlap_need_no_copy(rng):
     ("size", "stride", "dilation"),
     [((4, 4), 1, 1), ((5, 6), 2, 1), ((4, 5), (1, 2), (2, 1)), ((3, 2, 3), 1, 1)],
 )
-def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_with_zeros_in_memory(
+def test_padded_convolutions_and_gradients_agree_with_explicit_zero_padding(
     size: tuple[int, ...], stride: int | tuple[int, ...], dilation: int | tuple[int, ...]
 ) -> None:
     rng, n = np.random.default_rng(0), len(size)
@@ -240,7 +240,7 @@ def list_columns(a, kernel, stride, pads, dilation):
         ((1, 2, 4, 3, 5), (2, 2, 3), (1, 1, 2), ((0, 0), (1, 1), (0, 1)), (1, 2, 1)),
     ],
 )
-def test_windows_are_columns_and_add_up_again(rng, shape, kernel, stride, pads, dilation):
+def test_unfold_and_fold_are_adjoint(rng, shape, kernel, stride, pads, dilation):
     a, options = (
         make_array(rng, shape, "float64"),
         {"stride": stride, "padding": pads, "dilation": dilation},
