@@ -188,7 +188,7 @@ def test_norms_and_their_directions_are_accurate_to_a_few_ulps(spread: float) ->
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_layer_norm_takes_the_mean_off_before_it_squares(offset: float) -> None:
+def test_layer_norm_subtracts_the_mean_before_squaring(offset: float) -> None:
     a = draw_rows(1.0, offset)
     x, given = a.astype(np.float64), Tensor(a)
     centred = x - x.mean(1, keepdims=True)

@@ -73,7 +73,7 @@ def test_views_of_a_buffer_see_assignments_and_graphs_keep_old_values() -> None:
     assert a.tolist() == np.arange(12).reshape(3, 4).tolist()
 
 
-def test_a_write_through_a_view_shows_in_its_base() -> None:
+def test_a_write_through_a_view_is_visible_in_its_base() -> None:
     a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
     x = Tensor(a)
     b = a.copy()
@@ -348,7 +348,7 @@ def _random_index(
     return tuple(draw_slice(size) for size in shape)
 
 
-def test_views_that_were_read_stay_views() -> None:
+def test_views_remain_views_after_they_were_read() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)
     views = [
@@ -400,7 +400,7 @@ def test_an_index_from_a_tensor_is_written_by_comparison(
     np.testing.assert_array_equal(x.numpy(), array)
 
 
-def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_before():
+def test_circular_pending_assignments_are_computed():
     x, y, z = (Tensor(np.full(3, value, np.float32)).realize() for value in (1, 2, 4))
     both = x + y
     y.assign(x + y)
@@ -421,7 +421,7 @@ def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_befo
     ],
     ids=["columns", "transposed", "every other row", "inner columns"],
 )
-def test_a_reshape_that_no_strides_reach_is_a_copy(view, shape):
+def test_a_reshape_that_is_not_expressible_by_strides_is_a_copy(view, shape):
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     x = Tensor(a).clone().realize()
     wanted = a.copy()

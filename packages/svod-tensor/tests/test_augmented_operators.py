@@ -72,7 +72,7 @@ def test_an_augmented_operator_writes_through_views(
             check(before, a)
 
 
-def test_matmul_writes_too() -> None:
+def test_matmul_writes_in_place() -> None:
     a, b = np.arange(4.0).reshape(2, 2), np.array([[1.0, 2.0], [3.0, 4.0]])
     x = Tensor(a)
     y = x.reshape(4)
@@ -121,7 +121,7 @@ def test_operands_that_alias_the_target_are_read_before_the_write() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("is_realized", [True, False])
-def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
+def test_an_augmented_assignment_to_an_item_runs_once(index: Any, is_realized: bool) -> None:
     a = np.arange(6, dtype=np.int32).reshape(3, 2)
     x = Tensor(a) if is_realized else Tensor(a) * 1
     x[index] += 5
@@ -129,7 +129,7 @@ def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
     check(x, a)
 
 
-def test_a_slice_that_is_augmented_is_one_assignment() -> None:
+def test_an_augmented_assignment_to_a_slice_is_one_assignment() -> None:
     from svod_tensor.cells.tables import get_last_write_id
 
     x = Tensor([1, 2, 3, 4])

@@ -26,7 +26,7 @@ def test_normalizing_drops_only_buffers_and_values():
     assert not list(one.sink.iter_ops(Op.BUFFER, Op.BIND))
 
 
-def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_without_memory():
+def test_a_graph_lists_its_devices_with_the_device_of_values_without_memory_first():
     far, disk = buffer(1, device="CPU:1"), buffer(2, device="DISK:/tmp/data")
     nothing = UOp.const(float32, 2.0)
     for roots, devices, has_files in (

@@ -52,7 +52,7 @@ def test_both_paths_give_equal_results(rng):
 
 
 @pytest.mark.parametrize("asks", ["the variable", "the caller"])
-def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
+def test_without_the_schedule_cache_each_computation_is_scheduled(monkeypatch, asks):
     made = []
     make = compute.make_pre_schedule
     monkeypatch.setattr(
@@ -75,7 +75,7 @@ def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, a
     assert SCHEDULES.counts()[:3] == (0, 0, 0)
 
 
-def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
+def test_an_explicit_field_overrides_the_environment_variable(monkeypatch):
     monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
     SCHEDULES.clear()
     (Tensor([1.0]) * 13).realize_with(PrepareConfig(disable_schedule_cache=False))

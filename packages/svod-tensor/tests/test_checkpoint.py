@@ -158,7 +158,7 @@ def test_a_step_that_assigns_to_its_weights_is_one_plan() -> None:
     _check_equal(*found)
 
 
-def test_gradients_of_graphs_go_through_it_also_to_views_and_values() -> None:
+def test_gradients_of_graphs_pass_through_a_checkpoint_to_views_and_values() -> None:
     w = Tensor(_WEIGHTS[0]).realize()
     h = Tensor(_X) * 2
     loss = checkpoint(lambda w: (h @ w[:, ::-1]).sin())(w.T).sum()

@@ -238,7 +238,7 @@ def test_a_complex_matmul_is_computed_by_real_products():
     assert (x @ x).prepare().num_kernels == 2
 
 
-def test_a_quotient_does_not_overflow_on_the_way():
+def test_a_quotient_has_no_intermediate_overflow():
     big, small = 1e30, 1e-30
     values = np.array(
         [big + big * 1j, small + small * 1j, big, big * 1j, small - small * 1j], np.complex64
@@ -684,7 +684,7 @@ def test_complex_numbers_are_sampled_and_counted():
     check(sv.fori_loop(0, 3, lambda i, c: c * 1j, 1j), np.complex64(1j * 1j**3))
 
 
-def test_functions_of_python_get_the_parts():
+def test_python_functions_get_real_and_imaginary_parts():
     def turn(out: np.ndarray, size: np.ndarray, x: np.ndarray) -> None:
         numbers = x.view(np.complex64)[..., 0]
         out.view(np.complex64)[..., 0] = numbers * 1j

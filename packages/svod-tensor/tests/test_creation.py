@@ -269,7 +269,7 @@ class _Exporter:
 @pytest.mark.parametrize(
     "view", [lambda a: a, lambda a: a.T, lambda a: a[:, 1:2], lambda a: a[::2]]
 )
-def test_dlpack_brings_floats_that_numpy_lacks(code, words, dtype, view):
+def test_dlpack_imports_floats_that_numpy_lacks(code, words, dtype, view):
     bits = np.array([[0x3F80, 0x4000], [0xC040, 0x0000], [0x4100, 0x3F00]]).astype(np.uint16)
     stored = np.ascontiguousarray(bits if words is np.uint16 else bits >> 8).astype(words)
     y = Tensor.from_dlpack(_Exporter(view(stored), code))

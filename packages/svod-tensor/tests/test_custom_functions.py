@@ -257,7 +257,7 @@ def test_a_bitcast_view_keeps_the_version_that_it_was_built_from() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
 @pytest.mark.parametrize("value", [0, 1, 2])
-def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(
+def test_a_constant_that_is_also_a_result_remains_a_scalar_of_the_function(
     dtype: str, value: int
 ) -> None:
     x = Tensor(np.array([[4.0, 1.0], [1.0, 3.0]], np.float32))
@@ -280,7 +280,9 @@ def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(
             np.testing.assert_array_equal(result.numpy(), wanted)
 
 
-def test_a_constant_that_is_a_result_too_stays_the_count_and_the_start_of_a_loop() -> None:
+def test_a_constant_that_is_also_a_result_remains_the_trip_count_and_initial_value_of_a_loop() -> (
+    None
+):
     def call(x: Tensor) -> tuple[Tensor, ...]:
         start = Tensor.full((), 3, dtype="int64")
         return (

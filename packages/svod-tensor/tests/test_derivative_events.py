@@ -175,7 +175,7 @@ def test_a_gradient_of_a_graph_uses_its_old_version(steps: list[Step], written: 
     _check(found, expected)
 
 
-def test_memory_that_is_written_later_is_read_as_it_was_where_a_value_was_computed() -> None:
+def test_a_checkpoint_reads_the_version_of_memory_at_the_forward_pass() -> None:
     w = np.array([2.0, 5.0])
     x = np.array([0.3, 0.7])
     for is_recomputed in (False, True):

@@ -20,7 +20,7 @@ def _list_origins(f: Callable[[Tensor], Tensor]) -> list[str]:
         return [str(origin) for profile in plan.execute_profiled() for origin in profile.origins]
 
 
-def test_a_kernel_of_a_derivative_names_the_line_and_the_operation_that_it_is_of() -> None:
+def test_a_kernel_of_a_derivative_has_the_origin_of_its_operation() -> None:
     def f(w: Tensor) -> Tensor:
         h = Tensor(_W) @ w
         return (h.softmax(-1) * h).sum()

@@ -139,7 +139,7 @@ def test_arrays_as_operands_go_to_the_devices_of_the_tensor(devices):
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_a_value_on_no_device_that_two_devices_read_is_stored_on_one_and_copied():
+def test_a_value_without_device_that_two_devices_read_is_computed_once_and_copied():
     steps = Tensor.arange(5).cumsum()
     near, far = steps + Tensor([1] * 5), steps + Tensor([1] * 5, device=FAR)
     Tensor.realize_batch([near, far])

@@ -138,7 +138,7 @@ def test_a_result_can_be_donated() -> None:
         _ = z.uop
 
 
-def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> None:
+def test_a_chain_of_donated_results_gets_no_nodes_and_no_memory() -> None:
     step, (x, a), (y, b) = jit(lambda x, y: (x * 0.5, x + y), donate="x"), make(1), make(2)
 
     def take() -> None:
@@ -181,7 +181,7 @@ def test_an_argument_is_donated_once(is_known: bool) -> None:
     assert step(made, y).numpy().tolist() == expected.tolist()
 
 
-def test_one_of_several_threads_gives_a_result_away() -> None:
+def test_one_of_several_threads_donates_a_result() -> None:
     step, plain, (x, a), (y, b) = jit(add_both, donate="x"), jit(add_both), make(1), make(2)
     step(plain(x, y), y)
     for _ in range(10):

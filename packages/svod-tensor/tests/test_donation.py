@@ -39,7 +39,7 @@ UPDATES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
 @pytest.mark.parametrize("name", UPDATES)
-def test_a_donating_function_gives_the_same_results(name: str, mode: str) -> None:
+def test_donation_does_not_change_results(name: str, mode: str) -> None:
     size = 10007 if name == "prime" else LARGE
     config = PrepareConfig(memory_planner=mode)
     step, plain = jit(UPDATES[name], config=config, donate=0), jit(UPDATES[name], config=config)
@@ -221,7 +221,7 @@ def test_a_function_called_during_a_capture_donates_no_argument() -> None:
         (("x", "args"), "cannot donate 'args' to <lambda>: it is no parameter"),
     ],
 )
-def test_a_parameter_that_is_not_there_is_named_at_once(donate: object, message: str) -> None:
+def test_an_unknown_parameter_is_an_error_at_decoration(donate: object, message: str) -> None:
     with pytest.raises(DonationError, match="no parameter") as caught:
         jit(lambda x, by=1, *args: x * by, donate=donate)
     assert str(caught.value).startswith(message)

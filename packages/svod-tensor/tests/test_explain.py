@@ -80,7 +80,7 @@ def test_each_kernel_of_a_script_names_its_lines(tmp_path):
     )
 
 
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(tmp_path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
         "from svod_tensor import Tensor\nfor n in range(40):\n    (Tensor([1.0, 2.0]) +"

@@ -104,7 +104,7 @@ def test_derivatives_agree_with_differences_in_both_modes(name: str, n: int) -> 
     np.testing.assert_allclose(twice.item(), 2 * value(Tensor(d)).item(), rtol=1e-9)
 
 
-def test_they_stand_in_captured_functions_and_take_sizes_that_depend_on_variables() -> None:
+def test_they_work_in_captured_functions_and_with_symbolic_sizes() -> None:
     step = jit(lambda x: sv.fft.irfft(sv.fft.rfft(x) * 2, n=x.shape[-1]))
     for seed in range(3):
         x = array(2, 9, seed=seed)
@@ -148,7 +148,7 @@ def test_invalid_arguments_are_errors_at_the_call() -> None:
         sv.fft.rfftfreq(3, dtype="int32")
 
 
-def test_functions_of_the_host_have_their_names() -> None:
+def test_host_functions_are_registered_by_name() -> None:
     names = {
         kind.removeprefix(libraries.FFT)
         for kind in libraries.FUNCTIONS

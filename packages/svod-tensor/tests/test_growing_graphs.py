@@ -68,7 +68,7 @@ def test_a_loop_that_reads_a_result_of_each_step_keeps_the_state() -> None:
     np.testing.assert_allclose(z.numpy(), expected, rtol=1e-5)
 
 
-def test_a_tensor_that_two_graphs_go_through_is_computed_by_the_second_and_kept() -> None:
+def test_a_tensor_shared_by_two_graphs_is_computed_by_the_second_and_stored() -> None:
     x = Tensor(np.arange(512, dtype=np.float32)).sin() * 2
     _ = x.sum().item()
     assert not x.is_realized
@@ -181,7 +181,7 @@ def test_training_without_reads_agrees_with_training_with_reads() -> None:
 
 
 @pytest.mark.parametrize("n_layers", [12, 24])
-def test_a_model_is_one_program(n_layers: int) -> None:
+def test_a_deep_model_is_one_program(n_layers: int) -> None:
     rng = np.random.default_rng(3)
     weights = [
         [

@@ -57,7 +57,7 @@ def test_second_derivatives() -> None:
     assert not parts[1][1].numpy().any()
 
 
-def test_the_number_of_kernels_does_not_grow_with_that_of_rows() -> None:
+def test_the_number_of_kernels_does_not_depend_on_the_number_of_rows() -> None:
     def count(size: int) -> int:
         w = Tensor(np.eye(size)).realize()
         x = Tensor(np.ones(size)).realize()

@@ -163,7 +163,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("use", list(USES))
 @pytest.mark.parametrize("kind", list(CONSTANTS))
-def test_a_constant_that_is_held_is_seen_when_it_is_assigned_to(kind: str, use: str) -> None:
+def test_assignments_to_a_captured_constant_are_visible(kind: str, use: str) -> None:
     held, x, apply = CONSTANTS[kind](), Tensor([1.0, 2.0, 3.0]).realize(), USES[use]
     step = jit(lambda v: apply(v, held))
     for number in range(3):
@@ -177,7 +177,7 @@ def test_a_constant_that_is_held_is_seen_when_it_is_assigned_to(kind: str, use: 
     assert step.n_captures <= 3
 
 
-def test_a_constant_that_the_body_of_a_loop_reads_is_seen_when_it_is_assigned_to() -> None:
+def test_assignments_to_a_constant_that_a_loop_body_reads_are_visible() -> None:
     held, x = Tensor.ones(3), Tensor([1.0, 2.0, 3.0]).realize()
     step = jit(lambda v: fori_loop(0, 3, lambda _, w: w + held, v))
     assert step(x).tolist() == [4.0, 5.0, 6.0]

@@ -302,7 +302,7 @@ def _overwrite(x: Tensor) -> Tensor:
     return x
 
 
-def test_a_capture_that_fails_takes_its_assignments_back() -> None:
+def test_a_failed_capture_reverts_its_assignments() -> None:
     state = Tensor([1.0, 2.0])
     view = state.reshape(2, 1)
 
@@ -390,7 +390,7 @@ def test_calls_of_several_threads_run_concurrently(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("_no_custom_functions")
-def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(
+def test_a_thread_waits_for_a_plan_if_there_is_no_memory_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(plan: ExecutionPlan) -> ExecutionPlan:

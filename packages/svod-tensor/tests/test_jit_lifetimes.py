@@ -181,7 +181,7 @@ def test_the_plan_of_two_objects_is_freed_with_either_of_them():
         assert f.n_captures == 0
 
 
-def test_functions_that_are_arguments_go_with_their_plans():
+def test_function_arguments_are_freed_with_their_plans():
     f = jit(lambda function, x: function(x))
     for number in range(3):
         scale = (lambda factor: lambda x: x * factor)(number)

@@ -302,7 +302,7 @@ def _match(derived: Derived, x: Tensor) -> Tensor:
         "a slot by a computed name",
     ],
 )
-def test_reads_that_no_path_shows_are_seen(
+def test_reads_without_a_path_are_guarded(
     read: Callable[[Any, Tensor], Tensor],
     change: Callable[[Any], object],
     monkeypatch: pytest.MonkeyPatch,
@@ -465,7 +465,7 @@ def test_modules_of_the_standard_library_are_not_guarded() -> None:
     assert captured(Tensor([1.0])).item() == 63
 
 
-def test_a_check_finds_a_value_that_no_guard_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_detects_a_value_without_a_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVOD_CHECK", "1")
     array = np.array([2.0])
     captured = jit(lambda x: {"y": x * float(array[0])})

@@ -125,7 +125,7 @@ def test_donated_memory_is_not_written_before_other_results_have_read_it(order):
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("is_stacked", [False, True])
-def test_parts_of_one_size_are_stored_where_they_are_computed(
+def test_concatenated_parts_of_equal_size_are_stored_directly(
     n: int, axis: int, *, is_stacked: bool
 ):
     x = make(0, 30).reshape(2, 3, 5)

@@ -204,7 +204,7 @@ def test_donated_arguments_are_rejected() -> None:
             (x * 5).realize()
 
 
-def test_a_captured_function_cannot_compute() -> None:
+def test_a_captured_function_cannot_realize() -> None:
     (x, _) = make(1)
     for _ in range(3):
         (x * 6).realize()
@@ -249,7 +249,7 @@ def test_a_known_plan_holds_no_foreign_memory() -> None:
     del z
 
 
-def test_large_graphs_and_large_memory_go_the_way_of_all() -> None:
+def test_large_graphs_and_large_memory_take_the_slow_path() -> None:
     for _ in range(3):
         x, a = make(1, 600, 300)
         assert (x + 9).realize().numpy().tolist() == (a + 9).tolist()

@@ -285,14 +285,14 @@ def test_norms_and_tensors_as_matrices_agree_with_numpy() -> None:
     )
 
 
-def test_conditions_of_singular_matrices_are_infinite() -> None:
+def test_condition_numbers_of_singular_matrices_are_infinite() -> None:
     x = np.stack([np.ones((2, 2)), np.eye(2), np.full((2, 2), np.nan)])
     for p in (1, "fro", np.inf):
         np.testing.assert_array_equal(sv.linalg.cond(x, p).numpy(), np.linalg.cond(x, p))
     assert sv.linalg.cond(np.zeros((2, 2)), 2).item() == np.inf
 
 
-def test_the_matrix_that_has_no_result_is_named() -> None:
+def test_errors_name_the_index_of_the_matrix() -> None:
     x = np.stack([np.eye(2)] * 6).reshape(3, 2, 2, 2)
     x[2, 1] = [[1, 2], [2, 4]]
     calls: list[tuple[Call, str]] = [
@@ -407,7 +407,7 @@ def test_factorizations_are_lazy_and_one_call_computes_all_factors() -> None:
     assert [type(op).__name__ for op in plan.prepared_ops].count("PreparedCustomFunction") == 1
 
 
-def test_functions_of_the_host_have_their_names() -> None:
+def test_host_functions_are_registered_by_name() -> None:
     names = {
         kind.removeprefix(libraries.LINALG)
         for kind in libraries.FUNCTIONS

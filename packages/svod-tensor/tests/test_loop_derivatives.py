@@ -446,7 +446,7 @@ def test_an_iteration_of_the_gradient_of_a_recurrent_layer_is_two_kernels() -> N
     assert [loop.count("    run ") for loop in loops] == [4, 2]
 
 
-def test_running_combinations_are_differentiable() -> None:
+def test_associative_scans_are_differentiable() -> None:
     x = Tensor([0.3, -0.2, 0.9, 0.1], dtype="float64")
     weights = np.array([1.0, 2.0, -1.0, 0.5])
     gradient = grad(lambda x: (logcumsumexp(x) * weights).sum())(x).numpy()

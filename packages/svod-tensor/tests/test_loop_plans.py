@@ -140,7 +140,7 @@ def test_the_counter_is_a_number_in_the_body() -> None:
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 6])
-def test_a_count_may_be_computed(count: int) -> None:
+def test_a_trip_count_may_be_computed(count: int) -> None:
     n = (Tensor([count]).sum() + 0).cast(int64)
     x = np.arange(6, dtype="f4").reshape(2, 3)
 
@@ -202,7 +202,7 @@ def test_one_branch_of_a_choice_runs(number: int) -> None:
     np.testing.assert_array_equal(Tensor.from_uop(result).numpy(), want)
 
 
-def test_loops_may_stand_in_loops() -> None:
+def test_loops_may_be_nested() -> None:
     def inner(s: UOp) -> list[UOp]:
         t = Tensor.from_uop(s)
         return [(t.sum() * 0.1 + t).uop]

@@ -127,7 +127,7 @@ def test_a_variable_may_be_bound_when_the_plan_runs():
 
 
 @pytest.mark.parametrize("count", [-3, -1, 0, 1, 4])
-def test_a_count_below_0_is_no_iteration(count: int):
+def test_a_negative_trip_count_means_no_iterations(count: int):
     upper, x = Variable("upper", -5, 5).bind(count), Tensor(7)
     expected = 7 + 3 * max(count, 0)
     assert_equal(fori_loop(0, upper, lambda _, t: t + 3, x), expected)
@@ -237,7 +237,7 @@ def test_an_unchanged_carry_becomes_an_invariant():
     assert_equal(after["x"], np.linalg.matrix_power(W, 4) @ X[0])
 
 
-def test_values_without_elements_pass_by():
+def test_empty_values_are_passed_through():
     after, ys = scan(
         lambda c, x: ((c[0], c[1] + 1), c[0]), (Tensor.zeros((0, 2)), 0), Tensor.zeros((4, 0))
     )
@@ -293,7 +293,7 @@ def test_loop_invariant_values_are_hoisted():
     assert_equal(after, expected)
 
 
-def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
+def test_a_body_reads_slices_by_the_counter():
     table, out = Tensor(X), Tensor(np.zeros((6, 3), np.float32))
 
     def body(i: Tensor, total: Tensor) -> Tensor:
@@ -392,7 +392,7 @@ def test_branches_write_where_they_are_taken():
         assert found[1].tolist() == expected and found[2].tolist() == [1, 2, 3]
 
 
-def test_a_body_that_assigns_runs_once_more_and_one_that_does_not_runs_once():
+def test_a_body_that_assigns_is_traced_twice_and_another_body_once():
     calls: list[str] = []
     total = Tensor(0)
 
@@ -488,7 +488,7 @@ def test_a_body_writes_to_tensors_of_enclosing_functions_and_bodies():
     np.testing.assert_allclose(memory.numpy(), X.sum(0), rtol=1e-4)
 
 
-def test_a_choice_between_values_of_a_slice_is_made_for_each_slice():
+def test_a_where_on_values_of_a_slice_is_computed_for_each_slice():
     def body(_: tuple[()], row: Tensor) -> tuple[tuple[()], Tensor]:
         chosen = cond(
             row[0] > 0,
@@ -741,7 +741,7 @@ def test_branches_compute_no_operand_of_the_other_branch():
     assert_equal(cond(True, left, lambda: x[0] * 3), np.sin(X.sum(0) * 32) + np.exp(W).sum())
 
 
-def test_a_body_may_return_a_tensor_that_it_writes_and_begin_with_it():
+def test_a_body_may_return_a_tensor_that_it_writes_and_have_it_as_initial_value():
     start = np.array([1, 2, 3], np.float32)
     x = Tensor(start)
 
@@ -845,7 +845,7 @@ def test_loops_of_different_trip_counts_sample_sequentially() -> None:
     )
 
 
-def test_a_branch_reads_constants_that_have_memory_by_the_time_it_is_computed():
+def test_a_branch_reads_constants_that_got_memory_before_it_is_computed():
     fours = Tensor.full((4,), 4, dtype="int32")[1:]
     total = fours.sum()
     rest = total % 4

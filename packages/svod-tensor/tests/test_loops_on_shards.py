@@ -58,7 +58,7 @@ def test_a_loop_ends_on_all_devices_at_a_false_condition(axis: int | None) -> No
 
 
 @AXES
-def test_the_number_of_the_iteration_is_the_same_on_all_devices(axis: int | None) -> None:
+def test_the_counter_is_the_same_on_all_devices(axis: int | None) -> None:
     found = fori_loop(0, 50, lambda i, x: x + i, spread(START, axis))
     np.testing.assert_allclose(found.numpy(), START + sum(range(50)), rtol=1e-5)
 

@@ -337,7 +337,7 @@ def test_a_tensor_of_repeated_elements_sees_writes_and_rejects_them(
 
 
 @before_and_after
-def test_a_shard_sees_writes_and_refuses_them(event: Event, later: Event) -> None:
+def test_a_shard_sees_writes_and_rejects_them(event: Event, later: Event) -> None:
     x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), 0)
     shards = x.shards()
     event([x, *shards])

@@ -68,7 +68,7 @@ def test_axes_are_checked(a):
         Tensor(a).flip(1.5)
 
 
-def test_axes_of_size_one_come_and_go(a):
+def test_axes_of_size_one_are_added_and_removed(a):
     x = Tensor(a)
     check(x.unsqueeze(0).unsqueeze(-1), a[None, ..., None])
     check(x.unsqueeze(2).squeeze(2), a)

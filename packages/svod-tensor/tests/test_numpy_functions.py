@@ -115,7 +115,7 @@ def test_numbers_stay_weak_on_either_side():
     )
 
 
-def test_results_go_where_the_caller_wants_them():
+def test_results_are_stored_in_the_requested_buffers():
     t, out = Tensor(B), np.zeros_like(A)
     assert np.add(A, t, out=out) is out
     assert np.array_equal(out, A + B)
@@ -305,7 +305,7 @@ def test_functions_of_arrays_agree_with_numpy(name):
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN))
-def test_questions_about_arrays_are_answered_as_numpy_does(name):
+def test_queries_of_arrays_agree_with_numpy(name):
     assert PLAIN[name](Tensor(A)) == PLAIN[name](A)
 
 

@@ -148,7 +148,7 @@ def test_derivatives_have_the_structure_of_the_object(make: Any) -> None:
 
 
 @every_kind
-def test_writes_to_tensors_of_an_argument_write_to_those_of_the_call(make: Any) -> None:
+def test_writes_to_tensors_of_an_argument_are_visible_to_the_caller(make: Any) -> None:
     @jit
     def step(tree: Any) -> Tensor:
         tree.low.assign(tree.low + 1)
@@ -290,7 +290,7 @@ def test_a_structure_shows_the_class_and_its_attributes() -> None:
     assert grad(lambda tree: tree.low * tree.low)(Plain(Tensor(3.0), 1.0)).low.item() == 6.0
 
 
-def test_a_long_chain_of_objects_is_taken_as_it_is() -> None:
+def test_a_long_chain_of_objects_is_static() -> None:
     chain = Plain(Tensor(1.0), None)
     for _ in range(2000):
         chain = Plain(chain, None)

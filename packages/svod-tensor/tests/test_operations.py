@@ -47,7 +47,7 @@ def test_the_test_of_an_operation_is_there():
         assert {test for of, test in tests if of == file} <= functions, file
 
 
-def test_a_name_of_the_standard_is_that_of_one_operation():
+def test_each_name_of_the_standard_belongs_to_one_operation():
     names = [row.standard for row in TABLE if row.standard]
     assert len(names) == len(set(names))
 

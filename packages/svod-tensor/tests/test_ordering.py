@@ -126,7 +126,7 @@ def test_few_elements_of_long_rows_are_in_few_groups(rng, dtype, k, shape, large
         ("uint32", 33, (2, 4097)),
     ],
 )
-def test_some_elements_of_long_rows_are_in_few_teams_of_each_level(rng, dtype, k, shape, largest):
+def test_topk_of_long_rows_uses_few_groups_of_each_level(rng, dtype, k, shape, largest):
     check_topk(make_rows(rng, shape, dtype), k, largest)
 
 

@@ -115,7 +115,7 @@ def test_norms_of_windows_agree_with_their_formula(rng):
     check(Tensor(a[:, :, :7]).lp_pool2d(1, ceil_mode=True)[:, :, 3], blocks[:, :, 3, 0].sum(-1))
 
 
-def test_the_largest_elements_go_back_to_where_they_were(rng):
+def test_max_unpool_restores_the_positions_of_maxima(rng):
     a = make_array(rng, (2, 3, 7, 9), "float32")
     values, places = Tensor(a).max_pool2d(2, return_indices=True)
     expected = np.zeros((2, 3, 63), np.float32)

@@ -176,7 +176,7 @@ def test_a_loop_waits_for_operands_of_all_of_its_kernels():
     assert [item.dependencies for item in pre.items] == [(), (), (0, 1)]
 
 
-def test_a_store_is_no_kernel_that_an_after_waits_for():
+def test_a_store_is_not_a_kernel_dependency_of_after():
     b1, b2 = buffer(-1), buffer(-2)
     store = b1.index(UOp.const(index, 0)).store(UOp.const(float32, 1.0))
     filled = b1.after(call(1.0, b1), store)

@@ -81,7 +81,7 @@ def test_an_argument_in_another_state_takes_the_slow_path(kind: str, place: int)
         assert step(x, y).numpy().tolist() == (a * 2 + b).tolist()
 
 
-def test_an_argument_that_was_assigned_to_is_read_when_that_is_done() -> None:
+def test_an_argument_with_a_pending_assignment_is_read_after_it() -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     for number in range(3):
         view = x[1]
@@ -209,7 +209,7 @@ def test_donated_arguments_are_rejected() -> None:
     assert is_quick(step, y, y)
 
 
-def test_results_leave_with_their_last_reference() -> None:
+def test_results_are_freed_with_their_last_reference() -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     step(x, y)
     result = step(x, y)
@@ -237,7 +237,7 @@ def test_calls_are_counted() -> None:
     assert not is_quick(step, x, y)
 
 
-def test_the_plan_of_the_last_calls_is_not_the_first_to_leave() -> None:
+def test_the_plan_of_recent_calls_is_not_evicted_first() -> None:
     step, (x, a) = jit(scale), make(1)
     with pytest.warns(RuntimeWarning, match="was captured 32 times"):
         for by in range(MAX_CAPTURES):

@@ -135,7 +135,7 @@ def test_the_nonlinearity_of_rnn_may_be_relu(rng) -> None:
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize(("batch", "width"), [(1, 64), (6, 64), (3, 40), (2, 0)])
-def test_the_weights_of_every_width_are_laid_out_for_products(rng, kind, batch, width) -> None:
+def test_weights_of_every_width_are_packed_for_products(rng, kind, batch, width) -> None:
     x = rng.standard_normal((3, batch, 4)).astype("float32")
     weights = {name: w / 4 for name, w in make_weights(rng, kind, 4, width).items()}
     states = [

@@ -235,7 +235,7 @@ def test_norms_of_matrices_agree_with_numpy(rng, ord, keepdims):
     )
 
 
-def test_norms_that_there_are_not_are_an_error():
+def test_unknown_norms_are_an_error():
     x = Tensor.ones(2, 3)
     check(x.norm(ord="fro"), np.float32(math.sqrt(6)))
     for ord in ("max", 3):

@@ -36,7 +36,7 @@ def test_ids_are_never_reused():
     assert min(ids) > 0
 
 
-def test_tensors_leave_with_their_last_reference():
+def test_tensors_are_freed_with_their_last_reference():
     gc.collect()
     before = len(list(registry.iter_live()))
     x = Tensor([1.0])

@@ -425,7 +425,7 @@ def test_functions_of_rows_round_once(rng, functions):
             check_rounded_once(functions, [values], dtype, 2e-5)
 
 
-def test_attention_rounds_once(rng):
+def test_attention_of_narrow_floats_is_rounded_once(rng):
     for dtype in DTYPES:
         # The weights of attention are rounded too, as operands of a product.
         is_rounded_twice = to_dtype(dtype).itemsize == 2

@@ -114,7 +114,7 @@ def test_metadata_are_read_by_the_reference_library_and_vice_versa(path):
 
 
 @pytest.mark.parametrize("metadata", [["format"], {"step": 7}])
-def test_metadata_that_are_no_texts_are_an_error(path, metadata):
+def test_metadata_that_are_not_strings_are_an_error(path, metadata):
     write(path, {"__metadata__": metadata})
     with pytest.raises(SafetensorsError, match="metadata"):
         read_safetensors_metadata(path)

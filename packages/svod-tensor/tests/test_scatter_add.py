@@ -123,7 +123,7 @@ def test_scatter_add_on_shards_sums_partial_results(
     check(Tensor(base).shard(TWO, axis=axis).add_at(p % 5, x), expected)
 
 
-def test_bodies_of_loops_add_up_rows(rng: np.random.Generator) -> None:
+def test_scatter_add_in_loop_bodies(rng: np.random.Generator) -> None:
     rows, places = rng.integers(-9, 9, (7, 5, 3)), rng.integers(-4, 4, (7, 5))
 
     def step(total: Tensor, slices: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -158,7 +158,7 @@ def test_no_host_function_runs_between_the_kernels() -> None:
         assert plan.num_calls == 1
 
 
-def test_windows_that_overlap_are_added_up_in_one_kernel(rng: np.random.Generator) -> None:
+def test_overlapping_windows_are_summed_in_one_kernel(rng: np.random.Generator) -> None:
     values = rng.standard_normal((2, 4, 3, 5, 2)).astype(np.float32)
     rows, columns = (
         np.arange(n)[:, None] * stride + np.arange(k) for n, k, stride in ((4, 3, 1), (5, 2, 2))

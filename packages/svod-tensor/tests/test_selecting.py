@@ -147,7 +147,7 @@ def test_repetitions_that_do_not_fit_are_errors():
         lambda x: x.argwhere(),
     ],
 )
-def test_in_a_captured_function_they_are_errors_that_show_the_way(call):
+def test_in_a_captured_function_they_are_errors_with_hints(call):
     with pytest.raises(DataDependentShapeError, match="values that are not computed yet"):
         jit(call)(Tensor([1.0, 2.0]))
     with pytest.raises(DataDependentShapeError, match="values that are not computed yet"):

@@ -38,7 +38,7 @@ def _check(found: Any, f: Callable[..., Tensor] = _loss) -> None:
 @pytest.mark.parametrize(
     "axes", [(None, 0, None), (1, None, 0), (0, 1, None)], ids=["batch", "columns", "rows"]
 )
-def test_a_gradient_is_spread_as_its_argument_is(axes: tuple[int | None, ...]) -> None:
+def test_a_gradient_has_the_sharding_of_its_argument(axes: tuple[int | None, ...]) -> None:
     args = _split(*axes)
     found = grad(_loss, _ALL)(*args)
     assert [part.sharding for part in found] == [arg.sharding for arg in args]

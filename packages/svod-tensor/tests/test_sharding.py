@@ -252,7 +252,7 @@ def test_tensors_of_one_sharded_node_read_its_shards():
     np.testing.assert_allclose(end.numpy(), (random(6, 4) * 3).sum(1), rtol=1e-5)
 
 
-def test_a_shard_by_itself_is_not_written():
+def test_a_single_shard_cannot_be_written():
     x = Tensor(random(4, 3)).shard(TWO, 0)
     with pytest.raises(
         ShardError, match=r"a shard is a part of another tensor.*\n.*x\[index\] = value"
@@ -342,7 +342,7 @@ def test_a_captured_function_takes_and_gives_sharded_tensors():
     assert "on CPU + CPU:1 along axis 1" in double.explain()
 
 
-def test_a_donated_sharded_tensor_gives_its_memory_away():
+def test_the_memory_of_a_donated_sharded_tensor_is_reused():
     double = jit(lambda x: x * 2, donate="x")
     x = Tensor(random(4, 3)).shard(TWO, 0).realize()
     memory = [shard.buffer().address for shard in x.shards()]

@@ -70,7 +70,7 @@ def test_graphs_built_before_a_write_keep_the_old_version() -> None:
     assert (x + 1).tolist() == [8, 8, 8]
 
 
-def test_a_loop_of_writes_is_seen_step_by_step() -> None:
+def test_the_writes_of_a_loop_are_visible_after_each_step() -> None:
     x, array, sums = make(0, 0), None, []
     array = np.asarray(x)
     for number in range(5):
@@ -129,7 +129,7 @@ def test_an_array_of_numpy_never_changes() -> None:
     ]
 
 
-def test_an_assignment_leaves_the_memory_to_the_array() -> None:
+def test_an_assignment_does_not_change_the_memory_of_an_array() -> None:
     x = make(1, 2, 3)
     array, view = np.asarray(x), x[1:]
     array[0] = 9
@@ -285,7 +285,7 @@ def test_a_captured_function_sees_writes_to_a_captured_tensor(
             np.testing.assert_array_equal(a.numpy(), b)
 
 
-def test_a_captured_function_that_assigns_leaves_the_array() -> None:
+def test_a_captured_function_that_assigns_does_not_change_the_array() -> None:
     held = make(0, 0)
 
     def step() -> None:
@@ -301,7 +301,7 @@ def test_a_captured_function_that_assigns_leaves_the_array() -> None:
 
 
 @pytest.mark.parametrize("lives", [True, False])
-def test_an_argument_that_is_assigned_leaves_the_array(lives: bool) -> None:
+def test_an_assignment_to_an_argument_does_not_change_the_array(lives: bool) -> None:
     step, x = jit(lambda x: x.assign(x + 1)), make(1, 2)
     step(x)
     array = np.asarray(x)
@@ -313,7 +313,7 @@ def test_an_argument_that_is_assigned_leaves_the_array(lives: bool) -> None:
     assert kept is None or kept.tolist() == [5, 5]
 
 
-def test_a_donated_tensor_leaves_the_array() -> None:
+def test_donation_does_not_change_the_array() -> None:
     double, x = jit(lambda x: x * 2, donate=0), make(1, 2)
     array = np.asarray(x)
     array[0] = 4

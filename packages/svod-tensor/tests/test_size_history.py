@@ -59,7 +59,7 @@ def test_very_different_sizes_have_separate_kernels() -> None:
     assert count_kernels() == 5
 
 
-def test_whoever_turns_it_off_compiles_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_varying_sizes_each_size_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVOD_VARY_SIZES", "0")
     assert PrepareConfig.from_env() == OFF
     for n in (3, 5, 7, 9):
@@ -121,7 +121,7 @@ def test_sizes_that_are_no_longer_equal_have_another_pattern() -> None:
         check(lambda x, y: x[:, None] - y[None, :], numbers(n), numbers(m))
 
 
-def test_sizes_of_0_and_1_have_kernels_that_know_them() -> None:
+def test_sizes_0_and_1_have_specialized_kernels() -> None:
     for n in (3, 5, 7, 1, 0, 2, 1, 9):
         check(lambda x, y: x * y + 1, numbers(n, 4), numbers(1, 4))
         check(lambda x: x.sum(0), numbers(n, 4))
@@ -140,7 +140,7 @@ def test_a_frequent_size_gets_a_specialized_kernel() -> None:
     assert (count_kernels(), caches()["schedule"].hits) == (4, hits + 1)
 
 
-def test_sizes_that_take_turns_do_not() -> None:
+def test_alternating_sizes_do_not_vary() -> None:
     for _ in range(MAX_USES + 2):
         for n in range(300, 320):
             (Tensor(np.ones(n, np.float32)) * 2).realize()
@@ -195,7 +195,7 @@ def test_inputs_on_one_storage_keep_kernels_that_know_the_sizes() -> None:
     )
 
 
-def test_opts_that_the_caller_chose_are_for_sizes_that_are_known() -> None:
+def test_explicit_opts_need_known_sizes() -> None:
     config = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))
     for n in (300, 500, 400, 404):
         np.testing.assert_array_equal(

@@ -85,7 +85,7 @@ def test_a_stored_graph_is_read_back_identically(monkeypatch: pytest.MonkeyPatch
         assert find_stored_graph(graph, context, config) is None
 
 
-def test_whoever_wants_to_see_the_passes_sees_them_run() -> None:
+def test_observed_computations_run_the_passes() -> None:
     graph = build([_compute().uop])
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)

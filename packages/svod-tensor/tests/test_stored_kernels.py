@@ -86,7 +86,7 @@ def test_another_setting_renders_again(cache: Path, change: dict[str, str]):
     assert count_rendered(cache, **change) >= 1
 
 
-def test_whoever_checks_the_passes_sees_them_run(cache: Path):
+def test_checked_computations_run_the_passes(cache: Path):
     assert count_rendered(cache, SVOD_CHECK="1") >= 1
 
 

@@ -120,7 +120,7 @@ def test_candidates_of_a_batch_run_in_turn() -> None:
     assert machine.runs == ["a", "b"] * 4  # the first run of each warms up
 
 
-def test_the_least_time_counts() -> None:
+def test_the_minimum_time_is_used() -> None:
     times = iter([3.0, 2.0, 1.25, 1.5])
     machine = Machine({"a": 1.0}, Clock(), slowness=lambda _: next(times))
     assert seconds_of(measurer(machine)(candidates("a"), None)) == [1.25]
@@ -142,14 +142,14 @@ def test_candidates_far_slower_than_the_best_are_abandoned_early() -> None:
     assert machine.runs.count("slow") == 3
 
 
-def test_short_kernels_are_launched_so_often_that_the_clock_can_tell() -> None:
+def test_short_kernels_are_launched_repeatedly_for_the_clock_resolution() -> None:
     machine = Machine({"a": 2e-6}, Clock())
     measurer(machine)(candidates("a"), None)
     assert machine.clock.now == pytest.approx(2e-6 * (1 + 100 * 10))
     assert len(machine.runs) == 11
 
 
-def test_a_run_may_take_as_long_as_the_best_lets_expect() -> None:
+def test_the_time_limit_of_a_run_follows_the_best_time() -> None:
     machine = Machine({"best": 0.1, "endless": 1e9}, Clock())
     _, endless = measurer(machine)(candidates("best", "endless"), 0.1)
     assert endless == Dropped(DropReason.HANG, "no end after 2 s")
@@ -165,7 +165,7 @@ def test_the_first_candidate_leaves_time_for_the_others() -> None:
     ]
 
 
-def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
+def test_a_temporary_slowdown_of_the_machine_does_not_affect_the_choice() -> None:
     clock = Clock()
     machine = Machine({"a": 1.0, "b": 0.9}, clock, slowness=lambda now: 1.0 if now < 4.5 else 2.0)
     measure = measurer(machine)
@@ -175,7 +175,7 @@ def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
     assert seconds_of(measure(candidates("b"), 1.0)) == [pytest.approx(0.9)]
 
 
-def test_all_but_the_best_is_forgotten_after_its_batch() -> None:
+def test_only_the_best_candidate_of_a_batch_is_kept() -> None:
     machine = Machine({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, Clock())
     measure = measurer(machine)
     measure(candidates("a", "b"), None)
@@ -224,7 +224,7 @@ def test_the_winner_is_compared_with_the_unoptimized_kernel() -> None:
     assert measure.verify(crash, plain) == Dropped(DropReason.CRASH, "signal 11")
 
 
-def test_variables_stand_in_the_middle_of_their_bounds() -> None:
+def test_variables_are_measured_in_the_middle_of_their_bounds() -> None:
     variables = Variable("core_id", 0, 3), Variable("n", 1, 64), Variable("m", 3, 3)
     spec = ProgramSpec("k", "", "CPU", variables=variables, var_names=("n", "m"))
     assert middle_values(spec) == {"n": 32, "m": 3}
@@ -265,7 +265,7 @@ def test_floats_may_differ_only_by_rounding() -> None:
         assert f"the first at {i}: " in describe_difference(right, wrong, 1e-6)
 
 
-def test_integers_and_bools_have_to_be_equal() -> None:
+def test_integers_and_bools_must_be_equal() -> None:
     assert describe_difference(np.array([1, 2]), np.array([1, 2]), 0.5) == ""
     assert (
         describe_difference(np.array([1, 2]), np.array([1, 3]), 0.5)

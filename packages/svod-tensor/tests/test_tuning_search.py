@@ -177,7 +177,7 @@ def test_explicit_opts_are_used_without_a_search() -> None:
     assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
 
 
-def test_opts_that_do_not_apply_any_more_are_forgotten() -> None:
+def test_opts_that_no_longer_apply_are_discarded() -> None:
     _, usual = run(PLAIN)
     ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
     tuned.put_tuned(ast_hash, device, (Opt(OptOp.UPCAST, 7, 4),))
@@ -466,7 +466,7 @@ def test_kernels_beyond_the_budget_use_the_heuristics() -> None:
     assert opts == run(PLAIN)[1]
 
 
-def test_where_no_process_can_start_the_heuristics_choose(
+def test_without_worker_processes_the_heuristics_choose(
     odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -507,7 +507,7 @@ def test_a_search_that_used_its_budget_is_finished_and_an_interrupted_one_resume
     assert not is_finished(replace(stopped, spent_seconds=1.0), QUICK)
 
 
-def test_of_two_records_the_one_that_came_further_counts() -> None:
+def test_the_more_complete_of_two_records_is_used() -> None:
     def show(spent: float, *, is_done: bool) -> Record:
         return Record("r", result(), spent, () if is_done else None)
 

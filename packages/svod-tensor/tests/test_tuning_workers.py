@@ -103,7 +103,7 @@ def test_a_candidate_that_crashes_the_compiler_does_not_affect_others(
     assert detail in bad.detail
 
 
-def test_only_the_compile_phase_has_a_limit_and_a_hang_is_over_then(
+def test_only_the_compile_phase_has_a_limit_which_ends_a_hang(
     processes: ProcessCompilers, body: UOp, device: Device, odd_plan: dict[str, str]
 ) -> None:
     odd_plan["UNROLL"] = "compile: endless"
@@ -119,7 +119,7 @@ def test_compilation_stops_at_the_deadline(compilers: Compilers, body: UOp, devi
     assert compilers.compile(kernels, FAR, TimeBox(0.0)) == [Dropped(DropReason.STOPPED)] * 2
 
 
-def test_a_compilation_that_the_end_of_the_search_cut_off_is_not_blamed_for_it(
+def test_a_compilation_interrupted_by_the_deadline_is_no_failure(
     processes: ProcessCompilers, body: UOp, device: Device, odd_plan: dict[str, str]
 ) -> None:
     odd_plan["UNROLL"] = "compile: endless"

@@ -201,7 +201,7 @@ def test_padded_convolutions_and_gradients_agree_with_explicit_zero_padding(
 @pytest.mark.parametrize(
     ("stride", "pads"), [(1, [(1, 2), (0, 1)]), ((2, 1), [(0, 3), 1]), (2, [(2, 0), (1, 1)])]
 )
-def test_a_convolution_pads_both_ends_of_an_axis_unlike(rng, stride, pads):
+def test_a_convolution_takes_asymmetric_padding(rng, stride, pads):
     a, w = make_array(rng, (2, 4, 6, 5), "float32"), make_array(rng, (6, 2, 3, 2), "float32")
     wide = np.pad(a, [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in pads)])
     expected = Tensor(wide).conv2d(Tensor(w), stride=stride, groups=2).numpy()

@@ -94,10 +94,10 @@ def close(
             _collect(node, rematerialized, shards, hoistable, invariants, binds)
     # Bound variables are last: they take slots, but bodies have no PARAM for them.
     device = _find_device(bodies, (*operands, *invariants))
-    all_operands = [*(_copy_to_device(node, device) for node in (*operands, *invariants)), *binds]
+    all_operands = [*(_ensure_device(node, device) for node in (*operands, *invariants)), *binds]
     slots = get_slots(all_operands)
     images = {
-        node: _make_parameter(all_operands[len(operands) + n], slots[len(operands) + n], device)
+        node: _make_parameter_on(all_operands[len(operands) + n], slots[len(operands) + n], device)
         for n, node in enumerate(invariants)
     }
     images.update((bind, bind.symbol) for bind in binds)
@@ -116,11 +116,11 @@ def _find_device(bodies: Sequence[OpenBody], operands: Sequence[UOp]) -> str | N
     return device if isinstance(device, str) and not devices else None
 
 
-def _copy_to_device(node: UOp, device: str | None) -> UOp:
+def _ensure_device(node: UOp, device: str | None) -> UOp:
     return node if device is None or node.placement is not None else copy_to_device(node, device)
 
 
-def _make_parameter(node: UOp, slot: int, device: str | None) -> UOp:
+def _make_parameter_on(node: UOp, slot: int, device: str | None) -> UOp:
     parameter = make_parameter(node, slot)
     return parameter.substitute(
         {
