@@ -348,7 +348,7 @@ def test_captured_tensors_of_a_checkpoint_in_a_loop_have_derivatives() -> None:
 def test_checkpoints_need_positive_numbers_and_parts_of_one_size() -> None:
     with pytest.raises(LoopArgumentError, match="checkpoint_every is 0"):
         scan(lambda c, _: (c, None), Tensor(0.0), length=3, checkpoint_every=0)
-    with pytest.raises(LoopArgumentError, match="the number of iterations is no number"):
+    with pytest.raises(LoopArgumentError, match="the number of iterations is not known"):
         fori_loop(0, Tensor(3), lambda _, c: c, Tensor(0.0), checkpoint_every=2)
 
 

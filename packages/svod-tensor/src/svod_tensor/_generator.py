@@ -78,13 +78,22 @@ class Generator:
     Raises:
         OperandError: if the seed is not valid.
         CaptureError: if no seed is given in a captured function, which would have the same one at
-            each call. >>> generator = Generator(7) >>> first = Tensor.rand(2,
-            generator=generator).tolist() >>> generator.manual_seed(7) is generator, Tensor.rand(2,
-            generator=generator).tolist() == first (True, True) >>> state = generator.get_state()
-            >>> following = Tensor.rand(2, generator=generator).tolist() >>>
-            generator.set_state(state) >>> Tensor.rand(2, generator=generator).tolist() == following
-            True >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
-            True >>> len(generator.spawn(3)), generator.next_key().shape (3, ())
+            each call.
+
+    Example:
+        >>> generator = Generator(7)
+        >>> first = Tensor.rand(2, generator=generator).tolist()
+        >>> generator.manual_seed(7) is generator, Tensor.rand(2, generator=generator).tolist() == first
+        (True, True)
+        >>> state = generator.get_state()
+        >>> following = Tensor.rand(2, generator=generator).tolist()
+        >>> generator.set_state(state)
+        >>> Tensor.rand(2, generator=generator).tolist() == following
+        True
+        >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
+        True
+        >>> len(generator.spawn(3)), generator.next_key().shape
+        (3, ())
     """
 
     __slots__ = ("__weakref__", "_state")

@@ -318,7 +318,7 @@ def _finish(loop: LoopSpec, counter: UOp, traced: _Traced) -> tuple[list[Tensor]
         inductions = (
             {}
             if condition
-            else _find_inductions(loop.count, counter, free, memories, traced.generators)
+            else _list_inductions(loop.count, counter, free, memories, traced.generators)
         )
         carried = [
             e
@@ -397,14 +397,14 @@ def _list_entries(traced: _Traced) -> list[_Entry]:
     ]
 
 
-def _find_inductions(
+def _list_inductions(
     count: SInt,
     counter: UOp,
     entries: Sequence[_Entry],
     memories: set[UOp],
     generators: Mapping[int, Cell],
 ) -> dict[UOp, UOp]:
-    """Find induction variables: integers that all iterations add the same step to.
+    """List induction variables: integers that all iterations add the same step to.
 
     Returns their values as functions of the counter, by the memory of their placeholders. Sets the
     results of their entries.

@@ -56,7 +56,7 @@ def _solve_triangular(
     size = a.shape[-1]
     diagonal = np.diagonal(a, axis1=-2, axis2=-1)
     if not has_unit_diagonal and not diagonal.all():
-        _raise("solve_triangular", "is singular", _find_first((diagonal == 0).any(-1)))
+        _raise("solve_triangular", "is singular", _get_first_index((diagonal == 0).any(-1)))
     out[...] = b
     blocks = [slice(begin, min(begin + _BLOCK, size)) for begin in range(0, size, _BLOCK)]
     for block in reversed(blocks) if is_upper else blocks:
@@ -291,7 +291,7 @@ def _call_lapack(
         raise
 
 
-def _find_first(mask: Array) -> tuple[int, ...]:
+def _get_first_index(mask: Array) -> tuple[int, ...]:
     return tuple(int(n) for n in np.unravel_index(int(mask.argmax()), mask.shape))
 
 
