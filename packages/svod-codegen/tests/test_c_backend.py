@@ -62,7 +62,7 @@ def test_flags_that_the_user_adds_make_another_compiler() -> None:
     assert str(COMPILER) in plain.identity and plain.version in plain.identity
 
 
-def test_without_a_compiler_the_error_says_what_was_looked_for(
+def test_without_a_compiler_the_error_lists_the_tried_commands(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -127,14 +127,14 @@ def test_equal_compilers_have_equal_cache_keys(store: DiskStore) -> None:
 
 
 @needs_compiler
-def test_rejected_source_is_an_error_with_command_place_and_words(store: DiskStore) -> None:
+def test_rejected_source_is_an_error_with_command_line_and_message(store: DiskStore) -> None:
     source = "void f(void) {\n  int x = y;\n}\n"
     with pytest.raises(CompileError) as caught:
         CCompiler(get_toolchain(None), store).compile(ProgramSpec("f", source, "CPU"))
     error = caught.value
     assert error.line == 2 and "y" in error.message and error.message in error.stderr
     assert "    2 |   int x = y;" in str(error)
-    assert error.hint == "the compiler says more when it runs again: " + " ".join(error.command)
+    assert error.hint == "for the full output, run: " + " ".join(error.command)
     path = Path(error.command[-1])
     assert path.read_text() == source
     assert subprocess.run(error.command, capture_output=True, check=False).returncode != 0

@@ -43,7 +43,7 @@ def test_custom_text_is_filled_with_its_operands() -> None:
         ('%custom = CUSTOM i32 %x ["{0} + {1}"]\n%bad = STORE %out[i32(0)], %custom', "template"),
     ],
 )
-def test_what_lowering_must_replace_is_an_error(line: str, problem: str) -> None:
+def test_a_node_that_lowering_must_replace_is_an_error(line: str, problem: str) -> None:
     text = f"""
         %out = PARAM i32 [0, 8]
         %narrow = PARAM bf16 [1, 8]

@@ -138,7 +138,7 @@ def test_threads_that_compile_at_once_get_what_one_thread_gets():
     assert compile_on_threads(sources, 5) == [compile_ir(source) for source in sources]
 
 
-def test_threads_compile_one_after_another_where_llvmlites_lock_cannot_be_skipped():
+def test_threads_compile_sequentially_if_llvmlites_lock_cannot_be_skipped():
     # What a future llvmlite without the private attribute leaves: the lock, and correct results.
     code = (
         "import llvmlite.binding.ffi as ffi\n"
@@ -158,7 +158,7 @@ def test_threads_compile_one_after_another_where_llvmlites_lock_cannot_be_skippe
     assert bytes.fromhex(found) == compile_ir(SUM)
 
 
-def test_an_error_in_one_thread_harms_no_other():
+def test_an_error_in_one_thread_does_not_affect_others():
     with ThreadPoolExecutor(4) as pool:
         jobs = [
             pool.submit(compile_ir, "bad" if i % 3 == 0 else constant_function(i))
@@ -250,7 +250,7 @@ def test_the_second_compilation_of_a_source_comes_from_the_cache(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF files on Linux")
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"#!/bin/sh\n" * 20, "foreign"])
-def test_a_kept_object_for_another_machine_is_compiled_again(tmp_path, damage):
+def test_a_cached_object_for_another_machine_is_compiled_again(tmp_path, damage):
     store = DiskStore(tmp_path, kind="objects", max_bytes=1 << 20)
     code = LlvmCompiler(store).compile_source(SUM)
     ((key, kept),) = store.iter_entries()

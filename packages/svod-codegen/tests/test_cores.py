@@ -25,7 +25,7 @@ def test_a_container_sees_its_own_limit(tmp_path: Path):
     assert find_cpu_quota(make_system(tmp_path, "0::/\n", {"cpu.max": "150000 100000\n"})) == 1.5
 
 
-def test_no_limit_is_none(tmp_path: Path):
+def test_an_unlimited_quota_is_none(tmp_path: Path):
     assert find_cpu_quota(make_system(tmp_path, "0::/a\n", {"a/cpu.max": "max 100000\n"})) is None
 
 

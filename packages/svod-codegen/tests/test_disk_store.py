@@ -33,13 +33,13 @@ def entry_files(cache: DiskStore) -> list[Path]:
     return sorted(path for path in cache.directory.rglob("*") if path.is_file())
 
 
-def test_what_was_put_is_got(cache: DiskStore):
+def test_get_returns_the_stored_bytes(cache: DiskStore):
     assert cache.get(KEY) is None
     cache.put(KEY, b"code")
     assert cache.get(KEY) == b"code"
 
 
-def test_another_process_gets_it_too(cache: DiskStore):
+def test_another_process_reads_the_entry(cache: DiskStore):
     cache.put(KEY, b"code")
     assert DiskStore(cache.directory.parent, kind="objects", max_bytes=1 << 20).get(KEY) == b"code"
 
@@ -107,7 +107,7 @@ def test_an_entry_under_the_wrong_key_is_a_miss(cache: DiskStore):
     assert cache.get(KEY) == b"code"
 
 
-def test_a_directory_in_the_place_of_an_entry_is_a_miss(cache: DiskStore):
+def test_a_directory_instead_of_an_entry_is_a_miss(cache: DiskStore):
     cache.put(KEY, b"code")
     (path,) = entry_files(cache)
     path.unlink()
@@ -160,7 +160,7 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: 
         tried.append(arguments)
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("svod_codegen.disk_store._write_whole", refuse)
+    monkeypatch.setattr("svod_codegen.disk_store._write_atomically", refuse)
     with pytest.warns(RuntimeWarning, match="No space left on device"):
         cache.put(make_key("new"), b"x")
     with warnings.catch_warnings():
@@ -170,7 +170,7 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: 
     assert cache.get(KEY) == b"code"
 
 
-def test_a_file_in_the_place_of_the_root_is_one_warning(tmp_path: Path):
+def test_a_file_instead_of_the_root_is_one_warning(tmp_path: Path):
     (tmp_path / "cache").write_text("in the way")
     cache = DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 20)
     with pytest.warns(RuntimeWarning, match="cannot write to its cache .*cache: File exists"):
@@ -186,7 +186,7 @@ def test_the_size_stays_within_its_bound(tmp_path: Path):
     assert len(entry_files(cache)) >= 14
 
 
-def test_what_was_not_used_for_longest_goes_first(tmp_path: Path):
+def test_the_least_recently_used_entry_is_evicted_first(tmp_path: Path):
     cache = DiskStore(tmp_path / "c", kind="objects", max_bytes=10_000)
     for i in range(8):
         cache.put(make_key(str(i)), bytes(1000))
@@ -201,7 +201,7 @@ def test_what_was_not_used_for_longest_goes_first(tmp_path: Path):
     assert cache.get(make_key("11")) is not None
 
 
-def test_an_entry_larger_than_the_bound_is_not_kept(tmp_path: Path):
+def test_an_entry_larger_than_the_store_is_not_stored(tmp_path: Path):
     cache = DiskStore(tmp_path / "c", kind="objects", max_bytes=1000)
     cache.put(KEY, bytes(5000))
     assert entry_files(cache) == []
@@ -266,7 +266,7 @@ def start_writer(directory: Path, letter: str, times: int) -> subprocess.Popen[b
     return subprocess.Popen(command, stdout=subprocess.PIPE)
 
 
-def test_writers_killed_at_any_moment_leave_a_whole_entry_or_none(tmp_path: Path):
+def test_writers_killed_at_any_moment_leave_a_complete_entry_or_no_entry(tmp_path: Path):
     reader = DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 30)
     whole = [letter * 50_000 for letter in (b"a", b"b")]
     seen = 0
@@ -353,7 +353,7 @@ def test_a_process_without_a_home_uses_the_temporary_directory(monkeypatch: pyte
         ("SVOD_CACHE_DIR", "~no-such-user/cache"),
     ],
 )
-def test_a_variable_that_means_nothing_is_an_error_that_shows_it(name: str, value: str):
+def test_an_invalid_environment_variable_is_an_error_with_its_value(name: str, value: str):
     with pytest.raises(OptionError, match=name) as caught:
         CodegenOptions.from_env({name: value})
     assert repr(value) in str(caught.value)

@@ -100,7 +100,9 @@ print(line_number)
 
 @posix_only
 @pytest.mark.parametrize("state", ["over an old entry", "into a new directory"])
-def test_a_writer_killed_before_any_line_leaves_a_whole_entry_or_none(root: Path, state: str):
+def test_a_writer_killed_before_any_line_leaves_a_complete_entry_or_no_entry(
+    root: Path, state: str
+):
     done = run(DIE_AT_EACH_LINE, root, state)
     assert (done.returncode, done.stderr) == (0, "")
     assert int(done.stdout) > 20
@@ -126,14 +128,14 @@ assert store.get(make_key("small")) == b"small"
 
 
 @posix_only
-def test_a_writer_killed_in_the_middle_of_a_write_leaves_nothing_that_is_read(root: Path):
+def test_a_writer_killed_during_a_write_leaves_no_readable_entry(root: Path):
     assert run(LIMITED, root, "SIG_DFL").returncode < 0
     assert [path.stat().st_size for path in list_files(root, "*.tmp")] == [100_000]
     assert [content for _, content in open_store(root).iter_entries()] == [b"small"]
 
 
 @posix_only
-def test_a_write_that_the_system_cuts_short_is_one_warning(root: Path):
+def test_a_short_write_is_one_warning(root: Path):
     done = run(LIMITED, root, "SIG_IGN")
     assert done.returncode == 0, done.stderr
     assert done.stderr.count("RuntimeWarning") == 1
@@ -190,7 +192,7 @@ def test_a_step_of_writing_that_fails_is_one_warning(
 
 @pytest.mark.parametrize("place", ["/proc/svod", "/dev/full", "/dev/null/svod", "/proc/self/mem"])
 @pytest.mark.skipif(sys.platform != "linux", reason="files of Linux")
-def test_a_place_that_can_hold_no_directory_is_one_warning(place: str):
+def test_a_path_that_cannot_be_a_directory_is_one_warning(place: str):
     with pytest.warns(RuntimeWarning, match="cannot write to its cache") as caught:
         for kind in ("objects", "kernels"):
             store = DiskStore(Path(place), kind=kind, max_bytes=1 << 20)
@@ -251,7 +253,7 @@ def test_an_entry_of_another_format_is_a_miss_and_is_replaced(root: Path, versio
 
 
 @pytest.mark.parametrize("size", [0, 1, 10, 11, 42, 43, 44, 46])
-def test_an_entry_with_more_behind_or_less_is_a_miss(root: Path, size: int):
+def test_an_entry_with_extra_or_missing_bytes_is_a_miss(root: Path, size: int):
     store = open_store(root)
     store.put(KEY, b"code")
     (path,) = list_files(root)
@@ -282,7 +284,7 @@ def test_an_entry_of_another_kind_is_a_miss(root: Path):
 
 
 @pytest.mark.parametrize("what", ["cache", "cache/objects", f"cache/objects/{KEY[:2]}"])
-def test_a_directory_that_is_removed_meanwhile_is_made_again(root: Path, what: str):
+def test_a_directory_removed_meanwhile_is_created_again(root: Path, what: str):
     store = open_store(root)
     store.put(KEY, b"code")
     shutil.rmtree(root.parent / what)

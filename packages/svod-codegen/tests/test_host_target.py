@@ -28,7 +28,7 @@ AVX512 = {"avx", "avx2", "fma", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 CACHES = (48 << 10, 2 << 20, 100 << 20)
 
 
-def test_what_the_kernel_says_of_the_cpu_is_what_llvm_says():
+def test_cpu_features_of_the_kernel_match_llvm():
     known = {"avx", "avx2", "fma", "f16c", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
     known |= {"avx512bf16", "avx512vnni", "avxvnni", "sse4a"}
     of_llvm = {name for name, present in load_binding().get_host_cpu_features().items() if present}
@@ -123,7 +123,7 @@ def test_full_width_vectors_are_not_split_on_avx512():
     assert ("+avx512f" in features) == ("-prefer-256-bit" in features)
 
 
-def test_one_machine_has_one_name(monkeypatch: pytest.MonkeyPatch):
+def test_a_machine_has_a_canonical_name(monkeypatch: pytest.MonkeyPatch):
     for name, canonical in (
         ("AMD64", "x86_64"),
         ("x86_64", "x86_64"),

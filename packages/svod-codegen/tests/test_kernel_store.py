@@ -90,7 +90,7 @@ def test_without_a_cache_the_store_is_empty():
     assert store.find(KEY) is None
 
 
-def test_a_target_is_described_by_all_it_says():
+def test_the_description_of_a_target_has_all_fields():
     target = Target.generic()
     assert describe_target(target) == describe_target(Target.generic())
     for changed in (
@@ -101,7 +101,7 @@ def test_a_target_is_described_by_all_it_says():
         assert describe_target(changed) != describe_target(target)
 
 
-def test_other_processes_describe_a_target_and_the_code_alike(monkeypatch: pytest.MonkeyPatch):
+def test_other_processes_describe_a_target_and_the_code_equally(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(kernel_store, "_COMPILER_PACKAGES", ())
     fingerprint_code.cache_clear()
     code = (
@@ -172,7 +172,7 @@ def test_a_change_of_any_source_file_changes_the_fingerprint(plugin: Path):
     assert fingerprint() == after
 
 
-def test_code_that_changed_since_it_was_loaded_is_like_no_other(plugin: Path):
+def test_code_that_changed_since_it_was_loaded_has_a_unique_fingerprint(plugin: Path):
     os.utime(plugin / "inner" / "a.py", ns=(LOADED_AT_NS, LOADED_AT_NS))
     assert fingerprint() == fingerprint()
     os.utime(plugin / "inner" / "a.py", ns=(LOADED_AT_NS + 1, LOADED_AT_NS + 1))

@@ -257,7 +257,7 @@ def test_launches_from_several_python_threads_at_once_all_run(kernels: Kernels):
     assert [data.tolist() for data in results] == [[2000] * 6] * 4
 
 
-def test_a_launch_that_finds_the_pool_at_work_runs_alone(kernels: Kernels):
+def test_a_launch_that_finds_the_pool_busy_runs_its_parts_itself(kernels: Kernels):
     pool = Pool(2)
     launcher = CpuBatchLauncher(pool)
     table = launcher.make_table([launch(kernels.spin, [zeros(1)], [1 << 26], 2)])
@@ -341,7 +341,7 @@ def test_the_launchers_ir_has_no_open_placeholders(machine: str, system: str, pa
         assert compile_ir(text)
 
 
-def test_words_that_different_threads_write_lie_on_different_lines():
+def test_words_that_different_threads_write_are_on_different_cache_lines():
     shared = [
         PoolLayout.SEQUENCE,
         PoolLayout.TICKET,

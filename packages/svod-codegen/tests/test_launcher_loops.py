@@ -222,7 +222,7 @@ COUNTS = [-3, 0, 1, 2, 3, 7, 10, 1001]
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("n_parts", [1, 4])
-def test_a_value_is_handed_from_iteration_to_iteration(
+def test_a_value_is_carried_from_iteration_to_iteration(
     launcher: CpuBatchLauncher, kernels: Kernels, count: int, n_parts: int
 ):
     initial, result, spare = array("q", [5] * 4), array("q", [-1] * 4), array("q", [-2] * 4)
@@ -274,7 +274,7 @@ def test_a_result_that_is_the_initial_value_is_read_before_it_is_written(
 
 @pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("is_same", [False, True])
-def test_a_value_changes_in_place(
+def test_a_carried_value_is_updated_in_place(
     launcher: CpuBatchLauncher, kernels: Kernels, count: int, is_same: bool
 ):
     initial, result = array("q", [5]), array("q", [-1])
@@ -358,7 +358,7 @@ def test_iterations_take_and_fill_slices(
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 7, 10_000])
 @pytest.mark.parametrize("count", [0, 1, 2, 8, 2**31 - 1, 2**63 - 1])
-def test_a_loop_ends_after_the_iteration_that_says_so(
+def test_a_loop_ends_after_the_iteration_whose_condition_is_false(
     launcher: CpuBatchLauncher, kernels: Kernels, limit: int, count: int
 ):
     initial, result, spare, flag = (
@@ -428,7 +428,7 @@ def test_a_switch_runs_one_branch(
     assert data[0] == 10 + taken
 
 
-def test_a_branch_that_is_not_taken_leaves_what_it_would_have_filled(launcher: CpuBatchLauncher):
+def test_a_branch_not_taken_leaves_its_memory_unchanged(launcher: CpuBatchLauncher):
     initial, result = array("q", [1]), array("q", [2])
     outside = words(address(initial), address(result))
     carried = LoopCarried(Word(outside, 0), Word(outside, 1), None, 8, (), ())
@@ -467,7 +467,7 @@ def test_words_are_read_at_each_run(launcher: CpuBatchLauncher, kernels: Kernels
     assert [s[0] for s in sums] == [6, 30]
 
 
-def test_a_copy_to_its_own_source_changes_nothing(launcher: CpuBatchLauncher):
+def test_a_copy_to_its_own_source_has_no_effect(launcher: CpuBatchLauncher):
     data = array("q", [1, 2, 3])
     launcher.run(
         launcher.make_table(
@@ -477,7 +477,7 @@ def test_a_copy_to_its_own_source_changes_nothing(launcher: CpuBatchLauncher):
     assert data.tolist() == [1, 2, 3]
 
 
-def test_an_empty_body_hands_on_nothing_but_ends(launcher: CpuBatchLauncher, kernels: Kernels):
+def test_a_loop_with_an_empty_body_ends(launcher: CpuBatchLauncher, kernels: Kernels):
     data = array("q", [1])
     step = launch(kernels.affine, words(address(data), address(data)), [1, 1], 1, 1)
     launcher.run(launcher.make_table([Repeat((), 0, times(1_000_000)), step]))
@@ -586,7 +586,7 @@ class RandomProgram:
         return loop
 
 
-def test_random_nested_loops_do_what_a_slow_interpreter_does(kernels: Kernels):
+def test_random_nested_loops_match_a_slow_interpreter(kernels: Kernels):
     pool = Pool(2)
     launcher = CpuBatchLauncher(pool)
     for seed in range(1000):
@@ -633,7 +633,7 @@ def test_loops_run_from_several_threads_at_once(kernels: Kernels):
     ]
 
 
-def test_a_long_loop_comes_back_to_python_and_goes_on_where_it_was(pool: Pool, kernels: Kernels):
+def test_a_long_loop_returns_to_python_and_is_resumed(pool: Pool, kernels: Kernels):
     calls: list[int] = []
     run_loops = pool.run_loops
 
@@ -749,7 +749,7 @@ def test_arrays_and_programs_live_as_long_as_the_table(kernels: Kernels):
         ),
     ],
 )
-def test_a_loop_that_is_none_is_refused(make: Callable[[], Repeat], match: str):
+def test_a_malformed_loop_is_refused(make: Callable[[], Repeat], match: str):
     with pytest.raises(ValueError, match=match):
         CpuBatchLauncher().make_table([make()])
 

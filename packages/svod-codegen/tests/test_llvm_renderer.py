@@ -188,7 +188,7 @@ def test_a_masked_vector_store_writes_nothing_outside(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", [bool_, float32, float16, uint8], ids=str)
-def test_a_gated_scalar_access_touches_nothing_where_the_gate_is_false(dtype: DType) -> None:
+def test_a_gated_scalar_access_reads_no_memory_where_the_gate_is_false(dtype: DType) -> None:
     out = np.zeros(16, dtype.numpy)
     text = f"""
         %out = PARAM {dtype.short} [0, 16]
@@ -336,7 +336,7 @@ def test_buffers_are_numbered_by_ascending_slot() -> None:
         ('%custom = CUSTOM f32 ["sqrtf({0})"]\n%bad = STORE %out[i32(0)], %custom', "CUSTOM"),
     ],
 )
-def test_what_lowering_must_replace_is_an_error_that_names_the_node(
+def test_a_node_that_lowering_must_replace_is_an_error_with_its_name(
     line: str, problem: str
 ) -> None:
     text = f"""

@@ -80,7 +80,7 @@ def test_stages_are_filled_one_by_one() -> None:
     assert compiled.src[3].arg == compiled.src[2].arg.encode()
 
 
-def test_a_filled_stage_is_left_as_it_is() -> None:
+def test_an_existing_stage_is_unchanged() -> None:
     renderer, compiler = RecordingRenderer(), CountingCompiler()
     compiled = compile_program(
         render_program(linearize_program(make_program(doubling_kernel(), "CPU")), renderer),
@@ -113,7 +113,7 @@ def test_a_program_runs_after_all_stages() -> None:
     assert run.name == spec.name == "double_it"
 
 
-def test_building_goes_on_from_any_stage() -> None:
+def test_building_continues_from_any_stage() -> None:
     linear = linearize_program(make_program(doubling_kernel(), "CPU"))
     assert build_program(linear) is build_program(doubling_kernel())
 

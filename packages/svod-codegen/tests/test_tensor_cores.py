@@ -156,7 +156,7 @@ def test_a_unit_that_the_target_does_not_have_is_refused():
         render(linearize(rows_times_panel(DOTS[0].core, 1, 1)), "kernel", Target.generic())
 
 
-def test_what_a_target_says_of_a_units_speed_is_its_own_affair():
+def test_a_target_may_override_the_speed_of_a_unit():
     slow = replace(DOTS[0].core, cycles=9.0)
     source = render(linearize(rows_times_panel(slow, 1, 1)), "kernel", TARGET)
     assert "dpbf16ps" in source

@@ -174,12 +174,12 @@ def test_the_configuration_is_eight_tiles_of_16_rows_of_64_bytes():
     assert data == bytes([1, *[0] * 15, *[64, 0] * 8, *[0] * 16, *[16] * 8, *[0] * 8])
 
 
-def test_a_kernel_without_tiles_configures_none():
+def test_a_kernel_without_tiles_does_not_configure_them():
     source = rendered(UOp.sink(param(0, 1, float32).index(const(0)).store(UOp.const(float32, 1.0))))
     assert "x86" not in source and emulate_tiles(source) == source
 
 
-def test_tiles_that_nothing_needs_any_more_are_used_again():
+def test_tiles_are_reused_after_their_live_range():
     """Two products one after the other, four accumulators each."""
     first, second = product(BF16, 2, 2, 3), product(BF16, 2, 2, 3)
     out, other = param(0, 4 * TILE, float32), param(3, 4 * TILE, float32)
@@ -193,7 +193,7 @@ def test_tiles_that_nothing_needs_any_more_are_used_again():
     np.testing.assert_array_equal(results[0], results[1])
 
 
-def test_a_chain_of_products_changes_one_tile():
+def test_a_chain_of_products_updates_one_tile():
     a_type, b_type, c_type = BF16.operand_dtypes
     a, b, out = (
         param(1, 2 * a_type.lanes, bfloat16),
@@ -256,7 +256,7 @@ def test_an_accumulator_that_is_no_register_is_refused():
     check_refused(UOp.sink(out.store(one_product(out.load()))), "takes an element of a DEFINE_REG")
 
 
-def test_an_accumulator_that_holds_nothing_is_refused():
+def test_an_uninitialized_accumulator_is_refused():
     place = accumulators(BF16, 1).index(const(0))
     check_refused(UOp.sink(place.store(one_product(place.load()))), "holds something else")
 
@@ -268,7 +268,7 @@ def test_an_accumulator_that_starts_at_something_else_is_refused():
     check_refused(UOp.sink(place.store(one_product(place.load()))), "neither zero nor a WMMA")
 
 
-def test_an_accumulator_at_a_place_that_varies_is_refused():
+def test_an_accumulator_at_a_variable_index_is_refused():
     register, i = accumulators(BF16, 4), loop(4, 0)
     start = register.index(i).store(zero(BF16))
     place = register.after(start).index(i)

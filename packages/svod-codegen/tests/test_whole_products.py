@@ -112,7 +112,7 @@ def test_a_product_that_fits_a_core_runs_on_it(core: TensorCore, m: int, k: int,
 
 
 @pytest.mark.parametrize("core", CORES, ids=str)
-def test_large_products_use_what_the_target_has(core: TensorCore):
+def test_large_products_use_the_features_of_the_target(core: TensorCore):
     assert check(core, 128, 128, 128, None)
     assert check(core, 128, 128, 128, None, is_y_transposed=True)
     assert check(core, 128, 128, 128, None, n_threads=2)
@@ -162,7 +162,7 @@ EPILOGUES: dict[
     [c for c in CORES if c.dtypes[:2] in ((uint8, int8), (int8, uint8), (int8, int8))],
     ids=str,
 )
-def test_what_follows_a_product_is_computed_in_its_kernel(core: TensorCore, epilogue: str):
+def test_the_epilogue_of_a_product_is_computed_in_its_kernel(core: TensorCore, epilogue: str):
     make, compute = EPILOGUES[epilogue]
     target = replace(HOST, cores=1, tensor_cores=(core,))
     x, y, bias = (

@@ -41,31 +41,31 @@ def _tensor(*shape: int, dtype=float32) -> UOp:
 
 def test_operands_of_two_dtypes_are_an_error_that_names_both() -> None:
     with pytest.raises(
-        OperandError, match="ADD takes operands of one dtype, not float32 and int32"
+        OperandError, match="ADD: expected operands of one dtype, got float32 and int32"
     ):
         make_alu(Op.ADD, UOp.const(float32, 1), UOp.const(int32, 1))
 
 
 @pytest.mark.parametrize("op", [Op.SQRT, Op.EXP2, Op.SIN, Op.RECIPROCAL])
 def test_float_functions_refuse_integers(op: Op) -> None:
-    with pytest.raises(OperandError, match="takes floating-point numbers, not int32"):
+    with pytest.raises(OperandError, match="expected floating-point numbers, got int32"):
         make_alu(op, _tensor(2, dtype=int32))
 
 
 @pytest.mark.parametrize("op", [Op.IDIV, Op.MOD, Op.SHL])
 def test_integer_ops_refuse_floats(op: Op) -> None:
-    with pytest.raises(OperandError, match="takes integers"):
+    with pytest.raises(OperandError, match="expected integers"):
         make_alu(op, _tensor(2), _tensor(2))
 
 
 @pytest.mark.parametrize("op", [Op.AND, Op.OR, Op.XOR])
 def test_bitwise_ops_refuse_floats(op: Op) -> None:
-    with pytest.raises(OperandError, match="takes bool or integers"):
+    with pytest.raises(OperandError, match="expected bool or integers"):
         make_alu(op, _tensor(2), _tensor(2))
 
 
 def test_a_shift_amount_must_be_an_integer() -> None:
-    with pytest.raises(OperandError, match="SHL takes an integer amount, not float32"):
+    with pytest.raises(OperandError, match="SHL: expected an integer amount, got float32"):
         make_alu(Op.SHL, _tensor(2, dtype=int32), _tensor(2))
 
 
@@ -160,7 +160,8 @@ def test_reshape_checks_the_number_of_elements() -> None:
     assert make_reshape(x, (2, 3)) is x
     assert make_reshape(make_reshape(x, (6,)), (3, 2)) is make_reshape(x, (3, 2))
     with pytest.raises(
-        ShapeError, match=r"reshape: shape \(2, 3\) holds 6 elements, but \(4,\) holds 4"
+        ShapeError,
+        match=r"reshape: cannot reshape tensor of size 6 into shape \(4,\), which has size 4",
     ):
         make_reshape(x, (4,))
     with pytest.raises(ShapeError, match="negative"):
@@ -171,9 +172,15 @@ def test_expand_repeats_only_axes_of_size_one() -> None:
     x = _tensor(2, 1)
     assert make_expand(x, (2, 5)).shape == (2, 5)
     assert make_expand(x, (2, 1)) is x
-    with pytest.raises(ShapeError, match="has size 2 on axis 0, which cannot be expanded to 3"):
+    with pytest.raises(
+        ShapeError,
+        match=r"the expanded size 3 must match the existing size 2 at axis 0 of shape \(2, 1\)",
+    ):
         make_expand(x, (3, 5))
-    with pytest.raises(ShapeError, match="has 2 axes"):
+    with pytest.raises(
+        ShapeError,
+        match=r"the target shape \(2, 5, 1\) must have as many dimensions as the shape \(2, 1\)",
+    ):
         make_expand(x, (2, 5, 1))
     assert make_expand(x, (2, 0)).shape == (2, 0)
 
@@ -203,9 +210,9 @@ def test_pad_adds_a_pair_for_each_axis() -> None:
     x = _tensor(2, 3)
     assert make_pad(x, [(1, 2), (0, 0)]).shape == (5, 3)
     assert make_pad(x, [(0, 0), (0, 0)]) is x
-    with pytest.raises(ShapeError, match="needs 2 pairs, not 1"):
+    with pytest.raises(ShapeError, match="expected 2 pairs of widths, one per axis, got 1"):
         make_pad(x, [(1, 2)])
-    with pytest.raises(ShapeError, match="negative amount"):
+    with pytest.raises(ShapeError, match=r"widths must not be negative: \(\(-1, 2\), \(0, 0\)\)"):
         make_pad(x, [(-1, 2), (0, 0)])
 
 
@@ -215,9 +222,9 @@ def test_shrink_is_within_bounds() -> None:
     assert make_shrink(x, [(0, 2), (0, 3)]) is x
     assert make_shrink(x, [(1, 1), (0, 3)]).shape == (0, 3)
     for bounds in ([(0, 3), (0, 3)], [(-1, 2), (0, 3)], [(2, 1), (0, 3)]):
-        with pytest.raises(ShapeError, match="cannot be sliced"):
+        with pytest.raises(ShapeError, match=r"slice -?\d:\d is out of bounds for shape \(2, 3\)"):
             make_shrink(x, bounds)
-    with pytest.raises(ShapeError, match="needs 2 pairs"):
+    with pytest.raises(ShapeError, match="expected 2 pairs"):
         make_shrink(x, [(0, 2)])
 
 
@@ -225,7 +232,7 @@ def test_flip_takes_a_flag_for_each_axis() -> None:
     x = _tensor(2, 3)
     assert make_flip(x, [True, False]).shape == (2, 3)
     assert make_flip(x, [False, False]) is x
-    with pytest.raises(ShapeError, match="needs 2 flags"):
+    with pytest.raises(ShapeError, match="expected 2 flags, one per axis, got 1"):
         make_flip(x, [True])
 
 
@@ -234,7 +241,7 @@ def test_gather_replaces_an_axis_by_the_axes_of_the_indices() -> None:
     assert make_gather(x, positions, 1).shape == (2, 5, 6, 4)
     with pytest.raises(OperandError, match="integer indices"):
         make_gather(x, _tensor(5), 1)
-    with pytest.raises(AxisError, match="axis 3 is out of range for 3 dimensions"):
+    with pytest.raises(AxisError, match="axis 3 is out of bounds for a tensor of dimension 3"):
         make_gather(x, positions, 3)
 
 
@@ -245,13 +252,14 @@ def test_scatter_add_replaces_the_axes_of_the_indices_by_one_axis() -> None:
     assert make_scatter_add(x, _tensor(dtype=int32), 4, 3).shape == (2, 5, 6, 4, 3)
     with pytest.raises(OperandError, match="integer indices"):
         make_scatter_add(x, _tensor(5, 6), 1, 3)
-    with pytest.raises(AxisError, match="axis 4 is out of range for 4 dimensions"):
+    with pytest.raises(AxisError, match="axis 4 is out of bounds for a tensor of dimension 4"):
         make_scatter_add(x, positions, 3, 3)
     with pytest.raises(
-        ShapeError, match=r"has sizes \(2, 5\) from axis 0 on, but the indices have shape \(5, 6\)"
+        ShapeError,
+        match=r"indices of shape \(5, 6\) do not match the sizes \(2, 5\) of the values from axis 0",
     ):
         make_scatter_add(x, positions, 0, 3)
-    with pytest.raises(ShapeError, match="has a negative size"):
+    with pytest.raises(ShapeError, match="size must not be negative: -1"):
         make_scatter_add(x, positions, 1, -1)
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 
 from svod_dtype import index
 from svod_ir._size_text import format_shape, format_size
-from svod_ir.errors import BroadcastError, OperandError, ShapeError, UndecidedError
+from svod_ir.errors import BroadcastError, OperandError, UndecidedError
 from svod_ir.ops import Op
 from svod_ir.sizes import (
     bounds_of_size,
@@ -150,11 +150,9 @@ def test_errors_show_sizes_as_they_are_written() -> None:
     assert format_shape((N, 3, N * 2 + 1)) == "(n, 3, 2*n + 1)"
     error = BroadcastError(left=(N, 3), right=(M, 3), axis=-2)
     assert str(error).startswith(
-        "shapes (n, 3) and (m, 3) do not broadcast: axis -2 has sizes n and m"
+        "operands could not be broadcast together with shapes (n, 3) and (m, 3): axis -2 has sizes n and m"
     )
-    assert "shape (m*n,)" in str(
-        ShapeError(operation="reshape", shape=(N * M,), problem="is wrong")
-    )
+    assert format_shape((N * M,)) == "(m*n,)"
 
 
 def test_a_size_of_bound_variables_shows_itself_and_its_value():
@@ -172,7 +170,7 @@ def test_int_of_a_varying_size_is_an_error():
     n = UOp.variable("n", 1, 8)
     with pytest.raises(
         OperandError,
-        match=r"^int takes a constant, not the size 2\*n \+ 1\n  hint: use the size without int",
+        match=r"^int: expected a constant, got the size 2\*n \+ 1\n  hint: use the size without int",
     ):
         int(n * 2 + 1)
     assert int(UOp.const(n.dtype, 3)) == 3

@@ -154,7 +154,7 @@ def test_operands_stand_before_their_readers() -> None:
     assert len(place) == len(nodes)
 
 
-def test_structure_stands_nowhere() -> None:
+def test_structural_nodes_are_not_listed() -> None:
     text = """
         %store = STORE %out[%rows], load(%a[%rows])
         %nothing = NOOP

@@ -89,7 +89,7 @@ def make_remainder_kernel(dtype: DType, lanes: int, size: int) -> UOp:
     return UOp.sink(target.index(at, lanes=lanes).store(left.alu(Op.FMOD, right)).end(loop))
 
 
-def test_the_work_for_rare_arguments_stands_in_the_inner_loop() -> None:
+def test_the_work_for_rare_arguments_is_in_the_inner_loop() -> None:
     nodes = linearize(branch_rare(make_kernel(Op.SIN, float32, 4, 8), TARGET))
     begin = max(i for i, node in enumerate(nodes) if node.op is Op.RANGE)
     end = min(i for i, node in enumerate(nodes) if node.op is Op.END)

@@ -417,7 +417,7 @@ def test_narrow_floats_are_computed_in_float32(dtype: DType) -> None:
     assert result.src[0].dtype is float32
 
 
-def test_an_op_that_the_target_has_is_left_alone() -> None:
+def test_a_native_op_is_unchanged() -> None:
     class HasExp:
         native_ops = frozenset({Op.EXP})
         has_fma = True

@@ -36,7 +36,7 @@ def kinds(kernel: UOp, target: Target, *, can_pad: bool = False) -> set[OptOp]:
     return {opt.op for opt in iter_actions(Scheduler(kernel, target), can_pad=can_pad)}
 
 
-def test_actions_follow_what_the_target_has(product: UOp) -> None:
+def test_actions_follow_the_features_of_the_target(product: UOp) -> None:
     on_cpu = {OptOp.UPCAST, OptOp.OVERLAP, OptOp.UNROLL, OptOp.SWAP, OptOp.THREAD, OptOp.PACK}
     assert kinds(product, CPU) == on_cpu
     assert kinds(product, replace(CPU, cores=1)) == on_cpu - {OptOp.THREAD}
@@ -65,7 +65,7 @@ def test_axes_are_padded_only_where_that_is_asked_for(make_kernel: MakeKernel) -
     assert padded == {(0, 4), (0, 8)}
 
 
-def test_axes_of_one_kind_change_places(product: UOp) -> None:
+def test_axes_of_one_kind_are_swapped(product: UOp) -> None:
     scheduler = Scheduler(product, CPU)
     assert scheduler.try_opt(Opt(OptOp.THREAD, 0, 4))
     kinds = [axis.arg[1] for axis in scheduler.axes]
@@ -98,7 +98,7 @@ def test_amounts_are_whole_vectors_tiles_and_whole_axes(product: UOp) -> None:
     assert {5, 7, 32} <= overlaps
 
 
-def test_an_action_that_is_refused_leaves_the_kernel_as_it_is(kernel: UOp) -> None:
+def test_a_refused_action_leaves_the_kernel_unchanged(kernel: UOp) -> None:
     for target in (CPU, GPU):
         scheduler = Scheduler(kernel, target)
         n_allowed = 0
@@ -160,7 +160,7 @@ def test_opts_of_which_one_does_not_apply_have_the_neighbours_of_what_does(produ
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.integers(0, 1 << 30), st.sampled_from([CPU, WIDE, GPU]))
-def test_any_walk_through_the_actions_keeps_what_a_kernel_computes(
+def test_any_sequence_of_actions_preserves_the_results(
     kernel: UOp, seed: int, target: Target
 ) -> None:
     random = Random(seed)

@@ -180,14 +180,14 @@ def test_a_choice_of_the_heuristics_that_failed_is_not_measured_again(product: U
     assert result.heuristic_seconds is None
 
 
-def test_a_failing_candidate_drops_out_alone(product: UOp) -> None:
+def test_a_failing_candidate_drops_only_itself(product: UOp) -> None:
     result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.5))
     assert any(isinstance(o, Dropped) for o in result.outcomes.values())
     assert any(isinstance(o, Timed) for o in result.outcomes.values())
     assert result.seconds is not None
 
 
-def test_what_is_known_is_not_measured_again(product: UOp) -> None:
+def test_known_outcomes_are_not_measured_again(product: UOp) -> None:
     first = Noisy(2, failing=0.1)
     whole = search(product, CONTEXT, SMALL, first)
     again = Noisy(2, failing=0.1)
@@ -220,7 +220,7 @@ def test_no_kernel_is_measured_twice_but_for_the_last_comparison(body: UOp) -> N
     assert len(first) == len(set(first))
 
 
-def test_who_measures_is_told_the_best_time_so_far(product: UOp) -> None:
+def test_measure_is_called_with_the_best_time_so_far(product: UOp) -> None:
     measure = Noisy(6)
     search(product, CONTEXT, SMALL, measure)
     assert measure.best[0] is None
@@ -275,7 +275,7 @@ def test_limits_keep_candidates_from_being_measured(
     assert len(tried) + len(notes.dropped) == result.rounds[0].n_made
 
 
-def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(
+def test_a_candidate_that_computes_much_more_than_its_parent_is_not_measured(
     make_kernel: MakeKernel,
 ) -> None:
     def operations(kernel: UOp) -> float:
@@ -305,7 +305,7 @@ def test_what_computes_much_more_than_what_it_was_made_from_is_not_measured(
     )
 
 
-def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: MakeKernel) -> None:
+def test_duplicates_of_candidates_are_dropped(make_kernel: MakeKernel) -> None:
     notes = Notes()
     kernel = make_kernel(GRAPHS["sum of rows"]())
     result = search(kernel, CONTEXT, replace(SMALL, max_upcast=16), notes, report=notes.report)
@@ -322,7 +322,7 @@ def test_kernels_that_are_equal_to_one_that_was_made_are_left_out(make_kernel: M
     assert n_made == len(result.outcomes) + result.n_dropped[DropReason.PRUNED]
 
 
-def test_a_kernel_from_which_one_round_went_on_is_left_to_the_next_ones(
+def test_an_expanded_kernel_is_not_expanded_again(
     product: UOp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expanded: list[tuple[Opt, ...]] = []
@@ -340,7 +340,7 @@ def test_a_kernel_from_which_one_round_went_on_is_left_to_the_next_ones(
 
 
 @pytest.mark.parametrize("slow", ["the heuristics' kernel", "the kernel as it is"])
-def test_what_is_expected_of_a_kernel_follows_from_how_fast_its_parent_was(
+def test_the_predicted_time_is_scaled_by_the_measured_time_of_the_parent(
     product: UOp, slow: str
 ) -> None:
     batches: list[list[Candidate]] = []
@@ -379,7 +379,7 @@ def test_a_search_asks_whether_to_stop_between_batches(product: UOp) -> None:
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_a_round_goes_on_from_as_many_of_the_best_as_the_beam_is_wide(
+def test_a_round_expands_the_best_candidates_up_to_the_beam_width(
     product: UOp, width: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expanded: list[tuple[Opt, ...]] = []
@@ -418,7 +418,7 @@ def test_a_round_goes_on_from_as_many_of_the_best_as_the_beam_is_wide(
     assert set(batches[-1]) == ends[-1][1] | set(batches[0])
 
 
-def test_one_round_more_is_made_only_where_the_last_one_gained(product: UOp) -> None:
+def test_another_round_follows_only_if_the_last_one_gained(product: UOp) -> None:
     result = search(product, CONTEXT, replace(SMALL, min_gain=10.0), predict)
     assert len(result.rounds) == 1
     assert result.stop is StopReason.CONVERGED
@@ -444,12 +444,12 @@ def test_the_fastest_of_all_is_the_result(product: UOp) -> None:
     )
 
 
-def test_a_gain_that_could_be_chance_is_none(product: UOp) -> None:
+def test_a_gain_within_noise_is_ignored(product: UOp) -> None:
     result = search(product, CONTEXT, replace(SMALL, min_gain=0.99), Noisy(1))
     assert result.opts == result.heuristic_opts
 
 
-def test_what_was_not_in_the_last_comparison_does_not_win_it(product: UOp) -> None:
+def test_a_candidate_outside_the_last_comparison_does_not_win_it(product: UOp) -> None:
     last: list[str] = []
 
     def measure(candidates: Sequence[Candidate], best_seconds: float | None) -> Sequence[Outcome]:
@@ -466,13 +466,13 @@ def test_what_was_not_in_the_last_comparison_does_not_win_it(product: UOp) -> No
     )
 
 
-def test_a_kernel_with_nothing_to_choose_is_left_as_it_is(make_kernel: MakeKernel) -> None:
+def test_a_kernel_without_applicable_opts_is_unchanged(make_kernel: MakeKernel) -> None:
     single = make_kernel(tensor(1, 1) + 1)
     result = search(single, CONTEXT, SMALL, predict)
     assert (result.opts, result.stop) == ((), StopReason.EXHAUSTED)
 
 
-def test_what_happens_is_reported_as_it_happens(product: UOp) -> None:
+def test_events_are_reported_immediately(product: UOp) -> None:
     events: list[Event] = []
     result = search(product, CONTEXT, SMALL, Noisy(3, failing=0.3), report=events.append)
     assert [e for e in events if isinstance(e, Round)] == list(result.rounds)
@@ -529,7 +529,7 @@ def test_a_result_of_another_version_or_with_damage_is_no_result(product: UOp) -
     assert find_result(text[: len(text) // 2]) is None
 
 
-def test_kernels_are_named_by_what_they_are_not_by_how_they_were_made(
+def test_keys_of_kernels_depend_on_the_kernel_and_not_on_its_opts(
     make_kernel: MakeKernel,
 ) -> None:
     kernel = make_kernel(tensor(1, 24, 32) * make_permute(tensor(2, 32, 24), (1, 0)))
@@ -575,7 +575,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.sampled_from(sorted(SMALL_GRAPHS)), st.integers(0, 1 << 20))
-def test_whatever_a_search_tries_computes_the_same(
+def test_all_candidates_of_a_search_have_equal_results(
     make_kernel: MakeKernel, name: str, seed: int
 ) -> None:
     kernel = make_kernel(SMALL_GRAPHS[name]())

@@ -123,7 +123,7 @@ def test_lanes_are_never_taken_along_an_axis_that_jumps(
     assert all(p.dtype.lanes == 1 for p in positions)
 
 
-def test_the_sum_of_a_row_takes_whole_vectors_along_the_row(
+def test_the_sum_of_a_row_is_vectorized_along_the_row(
     make_kernel: MakeKernel, target: Target
 ) -> None:
     nodes = lower(make_kernel(reduce(tensor(1, 8, 1024), 1)), target)
@@ -131,7 +131,7 @@ def test_the_sum_of_a_row_takes_whole_vectors_along_the_row(
     assert lanes == target.lanes(float32) * (lanes // target.lanes(float32)) > 1
 
 
-def test_the_sum_of_a_column_takes_whole_vectors_across_the_columns(
+def test_the_sum_of_a_column_is_vectorized_across_the_columns(
     make_kernel: MakeKernel, target: Target
 ) -> None:
     nodes = lower(make_kernel(reduce(tensor(1, 1024, 64), 0)), target)
@@ -140,7 +140,7 @@ def test_the_sum_of_a_column_takes_whole_vectors_across_the_columns(
     assert lanes % target.lanes(float32) == 0
 
 
-def test_an_axis_shorter_than_a_vector_is_taken_as_far_as_it_goes(make_kernel: MakeKernel) -> None:
+def test_an_axis_shorter_than_a_vector_becomes_a_partial_vector(make_kernel: MakeKernel) -> None:
     kernel = make_kernel(make_shrink(tensor(1, 64, 8), [(0, 64), (0, 5)]) * 2)
     assert widths(lower(kernel, AVX2), Op.STORE) == {4}
 
@@ -179,7 +179,7 @@ def strided_product(n_channels: int, n_places: int) -> UOp:
     return matmul(tensor(2, n_channels, 256), make_reshape(image, (256, n_places)))
 
 
-def test_filters_become_lanes_where_the_places_of_an_image_cannot(
+def test_filters_become_lanes_where_the_pixels_of_an_image_cannot(
     make_kernel: MakeKernel, target: Target
 ) -> None:
     kernel = make_kernel(strided_product(128, 49))
@@ -257,7 +257,7 @@ def test_rows_that_fill_one_panel_are_not_the_ones_that_are_packed(
 
 @pytest.mark.parametrize("cores", [1, 2])
 @pytest.mark.parametrize("n_columns", [16, 17, 24, 40])
-def test_a_few_columns_that_lie_across_are_packed_once_for_all_rows(
+def test_a_few_strided_columns_are_packed_once_for_all_rows(
     make_kernel: MakeKernel, n_columns: int, cores: int
 ) -> None:
     kernel = make_kernel(matmul(tensor(1, 4096, 8), make_permute(tensor(2, n_columns, 8), (1, 0))))
@@ -293,7 +293,7 @@ def test_only_work_above_the_threshold_is_split(make_kernel: MakeKernel, size: i
     assert bool(opts) == (size > MIN_THREADED_WORK)
 
 
-def test_loops_that_stand_side_by_side_do_not_multiply_each_others_work(
+def test_sequential_loops_do_not_multiply_each_others_work(
     make_kernel: MakeKernel,
 ) -> None:
     small = make_kernel(softmax(tensor(1, 8, 32)))
@@ -319,11 +319,11 @@ def test_a_lookup_is_gathered_for_lanes_where_the_target_can(make_kernel: MakeKe
     assert_same(kernel, lower(kernel, AVX512))
 
 
-def test_narrow_elements_are_looked_up_one_by_one(make_kernel: MakeKernel) -> None:
+def test_narrow_elements_are_gathered_as_scalars(make_kernel: MakeKernel) -> None:
     assert not opts_of(choose(make_kernel(look_up(uint8)), AVX512), OptOp.UPCAST)
 
 
-def test_loops_that_choose_a_panel_go_outwards_though_one_of_them_cannot() -> None:
+def test_loops_that_select_a_panel_go_outwards_even_if_one_of_them_cannot() -> None:
     class Reluctant(Scheduler):
         def try_opt(self, opt: Opt) -> bool:
             return opt != Opt(OptOp.SWAP, 3, 4) and super().try_opt(opt)

@@ -254,7 +254,7 @@ def test_a_reduction_over_loops_accumulates_in_float32(target: Target) -> None:
     assert float(evaluate(after, {memory: np.ones(3000, np.float16)})) == 3000.0
 
 
-def test_native_dtypes_are_left_alone() -> None:
+def test_native_dtypes_are_unchanged() -> None:
     x = variable("x", float16)
     assert lower(x + x, WITH_HALF) is x + x
     assert lower(x.cast(float32), WITH_HALF) is x.cast(float32)
@@ -287,7 +287,9 @@ NO_DOUBLE = replace(BARE, name="simple", native_dtypes=BARE.native_dtypes - {flo
 @pytest.mark.parametrize(
     "make", [lambda x: x + x, lambda x: -x, lambda x: x < x, lambda x: x.cast(float32)]
 )
-def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[UOp], UOp]) -> None:
+def test_arithmetic_on_float64_is_an_error_if_the_target_has_none(
+    make: Callable[[UOp], UOp],
+) -> None:
     graph = UOp.sink(make(variable("x", float64)))
     with pytest.raises(UnsupportedDtypeError) as caught:
         emulate(graph, NO_DOUBLE)
@@ -299,7 +301,7 @@ def test_arithmetic_on_float64_is_an_error_where_there_is_none(make: Callable[[U
 
 
 @pytest.mark.parametrize("op", [Op.SIN, Op.COS, Op.TAN, Op.POW])
-def test_functions_whose_arithmetic_is_that_of_float64_are_errors_where_there_is_none(
+def test_functions_that_need_float64_are_errors_if_the_target_has_none(
     op: Op,
 ) -> None:
     x = variable("x", float32)
@@ -319,7 +321,7 @@ def test_whole_numbers_become_bfloat16_through_float64() -> None:
     )
 
 
-def test_lowering_adds_no_float64_where_there_is_none() -> None:
+def test_lowering_adds_no_float64_to_a_target_without_it() -> None:
     x = param(1).index(UOp.const(index, 0))
     others = sorted(UNARY - {Op.NOT, Op.SIN, Op.COS, Op.TAN, Op.THREEFRY}, key=lambda op: op.name)
     out = param(0, len(others))

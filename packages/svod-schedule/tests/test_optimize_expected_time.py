@@ -94,7 +94,7 @@ def test_threads_divide_work_but_cost_a_start(make_kernel: MakeKernel) -> None:
     assert cost(large, "THREAD(0, 4)").n_threads == 4
 
 
-def test_what_fits_in_a_cache_comes_from_there(make_kernel: MakeKernel) -> None:
+def test_data_that_fits_a_cache_is_read_from_it(make_kernel: MakeKernel) -> None:
     small, middle, large = (
         cost(make_kernel(tensor(1, n) + 1), "UPCAST(0, 8)") for n in (1 << 10, 1 << 15, 1 << 24)
     )
@@ -104,7 +104,7 @@ def test_what_fits_in_a_cache_comes_from_there(make_kernel: MakeKernel) -> None:
     assert large.memory_seconds > large.l3_seconds > large.l2_seconds > 0
 
 
-def test_rows_a_power_of_two_apart_push_each_other_out(make_kernel: MakeKernel) -> None:
+def test_rows_a_power_of_two_apart_conflict_in_the_cache(make_kernel: MakeKernel) -> None:
     even, odd = (make_kernel(reduce(tensor(1, 256, n), 0)) for n in (1024, 1032))
     assert cost(even, "").l2_seconds > 2 * cost(odd, "").l2_seconds
 

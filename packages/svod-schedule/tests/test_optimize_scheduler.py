@@ -258,7 +258,7 @@ def test_an_opt_makes_the_axes_that_it_should(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [c for c in EFFECTS if EFFECTS[c][2] is CPU])
-def test_an_opt_keeps_what_the_kernel_computes(case: str) -> None:
+def test_an_opt_preserves_the_results(case: str) -> None:
     sink, opts, target, _ = EFFECTS[case]
     assert_same(sink, applied(sink, *opts, target=target).finish())
     assert_same(sink, compiled(sink, opts, target))
@@ -303,7 +303,7 @@ def test_the_opts_of_a_kernel_make_the_same_kernel_again(case: str) -> None:
     assert apply_opts(sink, target, finished.arg.applied_opts) is finished
 
 
-def test_a_copy_of_a_scheduler_goes_its_own_way() -> None:
+def test_a_copy_of_a_scheduler_is_independent() -> None:
     scheduler = applied(make_copy(64), Opt(OptOp.NOLOCALS), target=GPU)
     other = scheduler.copy()
     other.apply_opt(Opt(OptOp.UPCAST, 0, 4))
@@ -532,7 +532,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6, 16),
         (Opt(OptOp.SWAP, 1, 1),),
         CPU,
-        "it names one axis twice",
+        "both axes are the same",
     ),
     "swap of loops of two kinds": (
         make_sum(6, 16),
@@ -580,19 +580,19 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_sum(6, 16),
         (Opt(OptOp.PACK, 1),),
         GPU,
-        "no work-items of a workgroup take results",
+        "no work-items of a workgroup compute results",
     ),
     "pack of a reduced axis of which each work-item reads its own row": (
         make_sum(6, 16),
         (Opt(OptOp.LOCAL, 0, 3), Opt(OptOp.PACK, 2)),
         GPU,
-        "no two work-items read the same",
+        "no two work-items read the same elements",
     ),
     "pack of a reduction by work-items": (
         make_sum(6, 64),
         (Opt(OptOp.GROUP, 0, 4), Opt(OptOp.PACK, 2)),
         GPU,
-        "no work-items of a workgroup take results",
+        "no work-items of a workgroup compute results",
     ),
     "a second pack of a reduced axis": (
         make_product(8, 8, 16),
@@ -609,7 +609,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
             Opt(OptOp.LOCAL, 1, 4),
         ),
         GPU,
-        "PACK has shared out the tiles already",
+        "PACK has distributed the tiles already",
     ),
     "upcast of a shared tile": (
         make_product(8, 8, 16),
@@ -673,7 +673,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_product(6, 8, 16),
         (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)),
         CPU,
-        "the thread's own memory holds one row at a time",
+        "private memory holds one row at a time",
     ),
     "nolocals after a workgroup": (
         make_copy(64),
@@ -685,7 +685,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_an_opt_that_does_not_apply_says_why_and_changes_nothing(case: str) -> None:
+def test_a_refused_opt_has_a_reason_and_leaves_the_kernel_unchanged(case: str) -> None:
     sink, (*earlier, last), target, reason = REFUSED[case]
     scheduler = applied(sink, *earlier, target=target)
     before = scheduler.sink
@@ -728,7 +728,7 @@ def test_a_reduction_around_another_is_not_grouped() -> None:
     row = reduce_over(x.index(outer * 8 + inner), inner)
     total = reduce_over(row * row, outer)
     sink = UOp.sink(out.index(UOp.const(index, 0)).store(total), arg=KernelInfo())
-    with pytest.raises(OptError, match="the reduction holds another one"):
+    with pytest.raises(OptError, match="the reduction contains another one"):
         applied(sink, Opt(OptOp.GROUP, 0, 4), target=GPU)
 
 
@@ -749,9 +749,7 @@ OPTS = st.one_of(
 
 @settings(max_examples=count_examples(4), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(OPTS, min_size=1, max_size=6), target=st.sampled_from((CPU, WIDE)))
-def test_any_opts_keep_what_a_kernel_computes(
-    kernel: UOp, wishes: list[Opt], target: Target
-) -> None:
+def test_any_opts_preserve_the_results(kernel: UOp, wishes: list[Opt], target: Target) -> None:
     scheduler = Scheduler(kernel, target)
     for opt in wishes:
         scheduler.try_opt(opt)
@@ -788,7 +786,7 @@ GPU_OPTS = st.builds(
 
 @settings(max_examples=count_examples(3), deadline=None, suppress_health_check=list(HealthCheck))
 @given(wishes=st.lists(GPU_OPTS, min_size=1, max_size=5))
-def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes: list[Opt]) -> None:
+def test_any_opts_of_workgroups_preserve_the_results(kernel: UOp, wishes: list[Opt]) -> None:
     scheduler = Scheduler(kernel, GPU)
     for opt in wishes:
         scheduler.try_opt(opt)
@@ -797,7 +795,7 @@ def test_any_opts_of_workgroups_keep_what_a_kernel_computes(kernel: UOp, wishes:
 
 @settings(max_examples=count_examples(6), deadline=None)
 @given(st.lists(OPTS, min_size=1, max_size=4), st.integers(4, 40))
-def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt], n: int) -> None:
+def test_any_opts_preserve_the_results_of_symbolic_sizes(wishes: list[Opt], n: int) -> None:
     for sink in (make_copy(5, N), make_copy(N, 8), make_sum(5, N)):
         scheduler = Scheduler(sink, CPU)
         for opt in wishes:
@@ -810,7 +808,7 @@ def test_any_opts_keep_what_a_kernel_of_a_varying_size_computes(wishes: list[Opt
 
 
 @pytest.mark.parametrize("n", [4, 7, 8, 31, 40])
-def test_a_varying_axis_is_taken_like_one_of_known_size(n: int) -> None:
+def test_a_symbolic_axis_is_tiled_like_a_constant_one(n: int) -> None:
     padded = (Opt(OptOp.PADTO, 0, 8), Opt(OptOp.UPCAST, 0, 4))
     for sink, opts in (
         (make_sum(5, N), (Opt(OptOp.UNROLL, 0, 8),)),

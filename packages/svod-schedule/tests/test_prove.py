@@ -127,7 +127,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "symbolic.reductions",
         "_find_interval",
         "count_by_counter",
-        "found.sign == 1 -> found.sign != 1",
+        "solution.sign == 1 -> solution.sign != 1",
     ),
     (
         "symbolic.floats",
@@ -343,7 +343,7 @@ def reduce_negated(x: UOp, reduced: UOp) -> UOp | None:
     return -reduced.with_src((x,)) if reduced.arg.op is Op.ADD else None
 
 
-def test_a_rule_that_loses_the_shape_of_tensors_is_wrong_unless_it_is_for_kernels_alone() -> None:
+def test_a_rule_that_loses_the_shape_of_tensors_is_wrong_unless_it_is_only_for_kernels() -> None:
     (report,) = prove_rules([times_zero], EFFORT, dtypes=[int8]).rules
     (found,) = report.counterexamples
     assert re.match(

@@ -90,7 +90,7 @@ def test_every_conversion_means_what_evaluate_says(source: DType, meaning: type[
                 assert assert_agrees(meaning, root)
 
 
-def test_the_table_of_ops_says_which_ones_the_prover_has() -> None:
+def test_the_table_of_ops_lists_the_ops_of_the_prover() -> None:
     assert {op for op, row in TABLE.items() if row.is_proved} == TRANSLATED
 
 

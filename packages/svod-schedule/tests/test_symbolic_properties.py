@@ -129,7 +129,7 @@ def test_simplifying_changes_no_value(dtype: DType, wants_bool: bool, data: st.D
 
 @quick
 @given(data=st.data())
-def test_simplifying_twice_changes_nothing_more(data: st.DataObject) -> None:
+def test_simplification_is_idempotent(data: st.DataObject) -> None:
     dtype = data.draw(st.sampled_from((index, int8, int32)))
     after = simplify(data.draw(expressions(dtype, variables(dtype, data.draw), 4)))
     # A context makes the rewrite forget what it knows.

@@ -152,7 +152,7 @@ def test_equal_terms_are_multiplied_or_taken_once() -> None:
     assert not is_loop(graph_rewrite(RULES, reduce_over(UOp.variable("b", 0, 1, bool_), R)))
 
 
-def test_equal_floats_are_added_one_by_one() -> None:
+def test_a_sum_of_equal_floats_keeps_its_loop() -> None:
     assert is_loop(graph_rewrite(RULES, reduce_over(TABLE.index(UOp.const(index, 4)), R)))
 
 

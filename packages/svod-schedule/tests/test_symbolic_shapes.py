@@ -153,7 +153,7 @@ def test_a_bound_value_is_an_argument_of_the_call_and_no_part_of_the_kernel() ->
     assert [v.arg[0] for v in call.src[0].iter_ops(Op.DEFINE_VAR)] == ["n"]
 
 
-def test_a_window_of_constant_size_at_a_variable_place_has_a_constant_shape() -> None:
+def test_a_window_of_constant_size_at_a_variable_offset_has_a_constant_shape() -> None:
     assert make_shrink(tensor(1, 20, 8), [(M, M + 4), (0, 8)]).shape == (4, 8)
     assert make_shrink(tensor(1, 30, 8), [(M, M + N), (0, 8)]).shape == (N, 8)
 

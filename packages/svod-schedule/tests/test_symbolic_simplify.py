@@ -52,7 +52,7 @@ def test_merging_a_split_axis_gives_the_counter_back() -> None:
     assert flatten(unflatten(V, (6, 4, 5)), (6, 4, 5)) is V
 
 
-def test_splitting_at_other_places_leaves_strides() -> None:
+def test_splitting_at_other_sizes_leaves_strides() -> None:
     flat = flatten((I, J, K), (6, 4, 5))
     assert unflatten(flat, (24, 5)) == (simplify(I * 4 + J), K)
     assert unflatten(flat, (6, 20)) == (I, simplify(J * 5 + K))
@@ -205,10 +205,10 @@ class TestUnderACondition:
         i, j = loop(16, 0), loop(16, 1)
         assert simplify_under(i < j, (i - j) // 20) is number(-1)
 
-    def test_what_the_condition_does_not_bound_is_only_simplified(self) -> None:
+    def test_an_expression_that_the_condition_does_not_bound_is_only_simplified(self) -> None:
         assert simplify_under(I < 3, J * 2 + J) is simplify(J * 3)
 
-    def test_a_contradiction_changes_nothing(self) -> None:
+    def test_contradicting_conditions_leave_the_expression_unchanged(self) -> None:
         assert simplify_under((V < 2) & (V > 5), V // 4) is simplify(V // 4)
 
     def test_a_read_keeps_its_position_and_gate(self) -> None:

@@ -124,7 +124,7 @@ def draw_product(make_kernel: MakeKernel, data: st.DataObject) -> tuple[TensorCo
 
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_any_opts_after_tc_keep_what_a_product_computes(
+def test_any_opts_after_tc_preserve_the_results(
     make_kernel: MakeKernel, data: st.DataObject
 ) -> None:
     core, sink = draw_product(make_kernel, data)
@@ -149,7 +149,7 @@ EPILOGUES: dict[str, Callable[[UOp], UOp]] = {
 
 @pytest.mark.parametrize("core", [BYTES, SQUARE], ids=str)
 @pytest.mark.parametrize("epilogue", EPILOGUES)
-def test_what_follows_a_product_stays_in_its_kernel(
+def test_the_epilogue_of_a_product_stays_in_its_kernel(
     make_kernel: MakeKernel, core: TensorCore, epilogue: str
 ) -> None:
     product = multiply(tensor(1, 6, 10, dtype=uint8), tensor(2, 10, 20, dtype=int8), int32)
@@ -193,7 +193,7 @@ def test_other_reduced_axes_stay_loops(make_kernel: MakeKernel) -> None:
         check(sink, (Opt(OptOp.TC, 0, CORES.index(core)), Opt(OptOp.PACK, 0)))
 
 
-def test_two_sums_over_one_axis_are_told_apart() -> None:
+def test_two_sums_over_one_axis_have_separate_accumulators() -> None:
     row, column, k = (
         UOp.range(n, i, t)
         for i, (n, t) in enumerate(((6, AxisType.LOOP), (16, AxisType.LOOP), (10, AxisType.REDUCE)))
@@ -247,7 +247,7 @@ def test_packed_operands_are_read_as_whole_vectors(make_kernel: MakeKernel) -> N
             assert b.dtype.lanes == n * k
 
 
-def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(
+def test_the_vectors_of_a_transposed_operand_are_packed_sequentially(
     make_kernel: MakeKernel,
 ) -> None:
     """Each reads from as many rows as it has columns; so many lines of memory at once are still in
@@ -266,7 +266,7 @@ def test_the_vectors_of_a_transposed_operand_are_packed_one_after_the_other(
     assert [n.dtype.lanes for n in loads].count(BYTES.group) == BYTES.dims[0]
 
 
-def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(
+def test_rows_that_are_contiguous_when_read_are_stored_as_scalars(
     make_kernel: MakeKernel,
 ) -> None:
     """Two rows of a transposed operand are read as one vector, and packed far from each other."""
@@ -278,7 +278,7 @@ def test_rows_that_lie_together_where_they_are_read_are_stored_one_by_one(
     check(sink, opts, target)
 
 
-def test_a_loop_of_one_iteration_repeats_nothing_that_could_be_packed(
+def test_a_loop_of_one_iteration_has_no_repeated_load_to_pack(
     make_kernel: MakeKernel,
 ) -> None:
     """Four rows are one tile, and its loop stands outside: all columns would be packed in it."""
@@ -328,23 +328,23 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     "no such way": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, 4, 0),
-        "there are 1 ways to lay the product over the core",
+        "the product has 1 layouts on the core",
     ),
     "no way given": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, None, 0),
-        "there are 1 ways to lay the product over the core",
+        "the product has 1 layouts on the core",
     ),
-    "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel adds up nothing"),
+    "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel has no reduction"),
     "a sum of no products": (
         lambda: reduce(tensor(1, 4, 8), 1),
         Opt(OptOp.TC, 0, 0),
-        "the kernel adds up no products of two loads",
+        "the kernel has no sum of products of two loads",
     ),
     "a maximum": (
         lambda: reduce(tensor(1, 4, 8) * tensor(2, 4, 8), 1, Op.MAX),
         Opt(OptOp.TC, 0, 0),
-        "the kernel adds up no products of two loads",
+        "the kernel has no sum of products of two loads",
     ),
     "another sum": (
         lambda: make_square(uint8, int8, int64),
@@ -354,32 +354,34 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     "operands that do not fit": (
         lambda: make_square(uint8, uint8, int32),
         Opt(OptOp.TC, 0, 0),
-        "the operands are uint8 and uint8, where the core takes uint8 and int8",
+        "the operands are uint8 and uint8, but the core takes uint8 and int8",
     ),
     "integers that may be too large": (
         lambda: matmul(
             tensor(1, 8, 8, dtype=uint8).cast(int32) - 3, tensor(2, 8, 8, dtype=int8).cast(int32)
         ),
         Opt(OptOp.TC, 0, 0),
-        "the operands are int32 and int8, where the core takes uint8 and int8",
+        "the operands are int32 and int8, but the core takes uint8 and int8",
     ),
     "a vector times itself": (
         lambda: reduce(
             tensor(1, 4, 8, dtype=uint8).cast(int32) * tensor(2, 4, 8, dtype=int8).cast(int32), 1
         ),
         Opt(OptOp.TC, 0, 0),
-        "no axis of the results belongs to one operand alone",
+        "no axis of the results belongs to a single operand",
     ),
     "one row where the core has several": (
         lambda: multiply(tensor(1, 1, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32),
         Opt(OptOp.TC, 0, 3),
-        "no axis of the results belongs to one operand alone",
+        "no axis of the results belongs to a single operand",
     ),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_refusal_says_why_and_changes_nothing(make_kernel: MakeKernel, case: str) -> None:
+def test_a_refusal_has_a_reason_and_leaves_the_kernel_unchanged(
+    make_kernel: MakeKernel, case: str
+) -> None:
     make, opt, reason = REFUSED[case]
     scheduler = Scheduler(make_kernel(make()), TARGET)
     before = scheduler.sink
@@ -481,7 +483,7 @@ def test_heuristics_use_no_core_slower_than_vectors(make_kernel: MakeKernel) -> 
 
 @settings(max_examples=count_examples(15), deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
-def test_what_heuristics_choose_keeps_what_a_product_computes(
+def test_the_choice_of_the_heuristics_preserves_the_results_of_a_product(
     make_kernel: MakeKernel, data: st.DataObject
 ) -> None:
     core, sink = draw_product(make_kernel, data)
@@ -549,7 +551,7 @@ def test_the_cost_model_knows_how_fast_a_core_is(make_kernel: MakeKernel) -> Non
     assert find_cost(sink, (Opt(OptOp.TC, 0, 0),), alone) > 2 * find_cost(sink, opts, alone)
 
 
-def test_a_search_tries_every_core_that_takes_the_product(make_kernel: MakeKernel) -> None:
+def test_a_search_tries_every_core_that_supports_the_product(make_kernel: MakeKernel) -> None:
     sink = make_kernel(multiply(tensor(1, 8, 8, dtype=uint8), tensor(2, 8, 8, dtype=int8), int32))
     actions = {opt for opt in iter_actions(Scheduler(sink, TARGET)) if opt.op is OptOp.TC}
     assert actions == {Opt(OptOp.TC, 0, CORES.index(core)) for core in (BYTES, WORDS, SQUARE)} | {

@@ -218,7 +218,7 @@ SMALL_GRAPHS: dict[str, Callable[[], UOp]] = {
 
 
 @pytest.mark.parametrize("name", SMALL_GRAPHS)
-def test_sharing_out_keeps_what_a_kernel_computes(name: str) -> None:
+def test_distribution_over_work_items_preserves_the_results(name: str) -> None:
     for kernel in make_kernels(SMALL_GRAPHS[name](), SMALL):
         assert_same(kernel, lower(choose(kernel, SMALL).scheduler))
 
@@ -227,7 +227,7 @@ def test_no_kernel_changes_its_meaning(kernel: UOp) -> None:
     assert_same(kernel, lower(choose(kernel, SMALL).scheduler))
 
 
-def test_members_that_run_one_after_the_other_share_nothing(kernel: UOp) -> None:
+def test_members_that_run_sequentially_share_no_memory(kernel: UOp) -> None:
     opts = choose(kernel, replace(SMALL, lockstep=1)).opts
     assert not {o.op for o in opts} & {OptOp.LOCAL, OptOp.GROUP, OptOp.GROUPTOP}
 
@@ -260,7 +260,7 @@ PRODUCT_OPTS = {
     ("name", "turned"),
     [*((name, "") for name in PRODUCT_OPTS), *(("squares", side) for side in ("left", "right"))],
 )
-def test_tiles_in_shared_memory_keep_what_a_product_computes(name: str, turned: str) -> None:
+def test_tiles_in_shared_memory_preserve_the_results_of_a_product(name: str, turned: str) -> None:
     left = make_permute(tensor(1, 13, 8), (1, 0)) if turned == "left" else tensor(1, 8, 13)
     right = make_permute(tensor(2, 16, 13), (1, 0)) if turned == "right" else tensor(2, 13, 16)
     (kernel,) = make_kernels(matmul(left, right))

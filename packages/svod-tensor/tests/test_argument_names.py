@@ -36,58 +36,74 @@ OPERATIONS = list(ROW_OF)
 @pytest.mark.parametrize(
     ("call", "message", "hint"),
     [
-        (lambda: ROWS.sum(dim=1), "sum() takes axis, not dim", "x.sum(axis=1)"),
-        (lambda: ROWS.softmax(dim=-1), "softmax() takes axis, not dim", "x.softmax(axis=-1)"),
+        (
+            lambda: ROWS.sum(dim=1),
+            "sum() got an unexpected keyword argument 'dim'",
+            "x.sum(axis=1)",
+        ),
+        (
+            lambda: ROWS.softmax(dim=-1),
+            "softmax() got an unexpected keyword argument 'dim'",
+            "x.softmax(axis=-1)",
+        ),
         (
             lambda: ROWS.mean(1, keepdim=True),
-            "mean() takes keepdims, not keepdim",
+            "mean() got an unexpected keyword argument 'keepdim'",
             "x.mean(1, keepdims=True)",
         ),
         (
             lambda: ROWS.max(dim=1, keepdim=True),
-            "max() takes axis, not dim",
+            "max() got an unexpected keyword argument 'dim'",
             "x.max(axis=1, keepdims=True)",
         ),
         (
             lambda: ROWS.std(unbiased=True),
-            "std() takes correction, not unbiased",
+            "std() got an unexpected keyword argument 'unbiased'",
             "x.std(correction=1)",
         ),
-        (lambda: ROWS.var(ddof=1), "var() takes correction, not ddof", "x.var(correction=1)"),
+        (
+            lambda: ROWS.var(ddof=1),
+            "var() got an unexpected keyword argument 'ddof'",
+            "x.var(correction=1)",
+        ),
         (
             lambda: IMAGE.max_pool2d(kernel_size=3),
-            "max_pool2d() takes kernel, not kernel_size",
+            "max_pool2d() got an unexpected keyword argument 'kernel_size'",
             "x.max_pool2d(kernel=3)",
         ),
         (
             lambda: ROWS.take(index=ROWS, dim=0),
-            "take() takes indices, not index",
+            "take() got an unexpected keyword argument 'index'",
             "x.take(indices=..., axis=0)",
         ),
-        (lambda: ROWS.tril(diagonal=1), "tril() takes k, not diagonal", "x.tril(k=1)"),
+        (
+            lambda: ROWS.tril(diagonal=1),
+            "tril() got an unexpected keyword argument 'diagonal'",
+            "x.tril(k=1)",
+        ),
         (
             lambda: Tensor.concat([ROWS, ROWS], dim=1),
-            "concat() takes axis, not dim",
+            "concat() got an unexpected keyword argument 'dim'",
             "sv.concat([...], axis=1)",
         ),
         (
             lambda: Tensor.linspace(0, 1, steps=5),
-            "linspace() takes num, not steps",
+            "linspace() got an unexpected keyword argument 'steps'",
             "sv.linspace(0, 1, num=5)",
         ),
         (
             lambda: Tensor.zeros(size=(2, 3)),
-            "zeros() takes shape, not size",
+            "zeros() got an unexpected keyword argument 'size'",
             "sv.zeros(shape=(2, 3))",
         ),
         (
             lambda: ROWS.permute(dims=(1, 0)),
-            "permute_dims() takes axes, not dims",
+            "permute_dims() got an unexpected keyword argument 'dims'",
             "x.permute_dims(axes=(1, 0))",
         ),
         (
             lambda: ROWS.relu(inplace=True),
-            "relu() takes no arguments, not inplace",
+            "relu() got an unexpected keyword argument 'inplace'",
             "x.assign(...) of the result",
         ),
         (
@@ -100,25 +116,30 @@ OPERATIONS = list(ROW_OF)
             "sum() takes keepdims only by name",
             "x.sum(0, keepdims=True)",
         ),
-        (lambda: svod_tensor.sum(ROWS, dim=0), "sum() takes axis, not dim", "x.sum(axis=0)"),
+        (
+            lambda: svod_tensor.sum(ROWS, dim=0),
+            "sum() got an unexpected keyword argument 'dim'",
+            "x.sum(axis=0)",
+        ),
         (
             lambda: svod_tensor.sum([1, 2], dim=0),
-            "sum() takes axis, not dim",
+            "sum() got an unexpected keyword argument 'dim'",
             "sv.sum([...], axis=0)",
         ),
         (
             lambda: Tensor.rand(size=(2, 3)),
-            "rand() takes shape, not size",
+            "rand() got an unexpected keyword argument 'size'",
             "Tensor.rand(shape=(2, 3))",
         ),
-        (lambda: ROWS.sum(colour=3), "sum() takes axis, keepdims, dtype, not colour", None),
+        (lambda: ROWS.sum(colour=3), "sum() got an unexpected keyword argument 'colour'", None),
     ],
 )
 def test_the_error_suggests_the_correct_name(call, message, hint):
     with pytest.raises(ArgumentNameError) as caught:
         call()
     assert caught.value.headline == message
-    assert caught.value.hint == (None if hint is None else f"write {hint}")
+    parameters = "its parameters are axis, keepdims, dtype"
+    assert caught.value.hint == (parameters if hint is None else f"write {hint}")
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -126,7 +147,8 @@ def test_no_operation_takes_a_name_that_is_not_in_its_signature(name):
     with pytest.raises(ArgumentNameError) as caught:
         getattr(ROWS, name)(colour=3)
     assert caught.value.given == "colour"
-    assert str(caught.value).startswith(f"{name}() takes ")
+    problem = f"{name}() got an unexpected keyword argument 'colour'"
+    assert str(caught.value).startswith(problem)
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
@@ -134,8 +156,9 @@ def test_each_axis_has_the_same_name(name):
     names = {parameter.name for parameter in takes(ROW_OF[name]) or ()}
     assert not names & {"dim", "dims", "dim0", "dim1", "keepdim", "kernel_size", "unbiased", "ddof"}
     if "axis" in names:
-        with pytest.raises(ArgumentNameError, match="takes axis, not dim"):
+        with pytest.raises(ArgumentNameError, match="argument 'dim'") as caught:
             getattr(ROWS, name)(dim=0)
+        assert caught.value.expected == ("axis",)
 
 
 def test_each_alternative_spelling_maps_to_an_existing_argument():

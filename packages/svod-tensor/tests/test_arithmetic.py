@@ -225,7 +225,7 @@ def test_a_0d_integer_array_is_a_scalar():
     assert [10, 20, 30][Tensor(2)] == 30
     assert Tensor.arange(5)[: Tensor(3)].shape == (3,)
     for wrong in (Tensor(2.0), Tensor([2]), Tensor(True)):
-        with pytest.raises(OperandError, match="takes one integer"):
+        with pytest.raises(OperandError, match="expected one integer"):
             _ = [10, 20, 30][wrong]
 
 

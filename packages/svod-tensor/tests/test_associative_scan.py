@@ -146,11 +146,18 @@ def test_errors_name_the_leaf() -> None:
         match=r"elems\['b'\] of shape \(3,\) and elems\['a'\] must have the same size along the axis, 2",
     ):
         associative_scan(lambda u, v: u, {"a": x, "b": y})
-    with pytest.raises(OperandError, match=r"like elems, list of 1, got tuple of 1 for elems\[0\]"):
+    with pytest.raises(
+        OperandError,
+        match=r"expected a function that returns a nested value like elems, list of 1, got tuple of 1 for elems\[0\]",
+    ):
         associative_scan(lambda u, v: ((u[0][0],),), ([x],))
-    with pytest.raises(OperandError, match=r"returns float32 for elems\[0\], got bool"):
+    with pytest.raises(
+        OperandError, match=r"expected a function that returns float32 for elems\[0\], got bool"
+    ):
         associative_scan(lambda u, v: [u[0] < v[0]], [x])
-    with pytest.raises(ShapeError, match="the function returned shape"):
+    with pytest.raises(
+        ShapeError, match=r"the function returned shape \(\) for elems of shape \(1,\)"
+    ):
         associative_scan(lambda u, v: (u + v).sum(), y)
     with pytest.raises(AxisError):
         associative_scan(lambda u, v: u + v, x, axis=1)

@@ -46,7 +46,7 @@ def test_nested_lists_keep_their_shape():
 
 @pytest.mark.parametrize("data", [[[1, 2], [3]], [[1], 2], [1, [2]], [[[1]], [[1, 2]]]])
 def test_ragged_lists_are_an_error(data):
-    with pytest.raises(RaggedDataError, match="no common length"):
+    with pytest.raises(RaggedDataError, match="inhomogeneous shape"):
         Tensor(data)
 
 
@@ -133,7 +133,7 @@ def test_constants_take_no_memory_until_they_are_realized():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ShapeError, match="negative size"):
+    with pytest.raises(ShapeError, match=r"negative dimensions are not allowed: \(2, -1\)"):
         Tensor.zeros(2, -1)
     with pytest.raises(OperandError, match="integer sizes"):
         Tensor.zeros(2.5)
@@ -156,7 +156,7 @@ def test_arange_picks_a_dtype_that_holds_its_numbers():
     check(Tensor.arange(-128, 128, dtype="int8"), np.arange(-128, 128).astype(np.int8))
     with pytest.raises(OverflowError):
         Tensor.arange(300, dtype="uint8")
-    with pytest.raises(ShapeError, match="step of 0"):
+    with pytest.raises(ShapeError, match="step must not be zero"):
         Tensor.arange(0, 5, 0)
 
 
@@ -197,7 +197,7 @@ def test_a_file_is_a_byte_tensor_on_its_disk_device(tmp_path):
 
 
 def test_a_missing_file_is_an_error_at_the_call(tmp_path):
-    with pytest.raises(MissingFileError, match="does not exist") as caught:
+    with pytest.raises(MissingFileError, match="no such file or directory") as caught:
         Tensor.from_file(tmp_path / "nothing")
     assert isinstance(caught.value, FileNotFoundError)
     with pytest.raises(MissingFileError, match="is a directory"):
@@ -281,11 +281,12 @@ def test_dlpack_imports_floats_that_numpy_lacks(code, words, dtype, view):
 def test_dlpack_errors_name_unsupported_inputs():
     words = np.zeros(4, np.uint16)
     with pytest.raises(
-        OperandError, match="a dtype of svod, not elements of DLPack's type 9 with 16 bits"
+        OperandError, match="expected a dtype of svod, got elements of DLPack's type 9 with 16 bits"
     ):
         Tensor.from_dlpack(_Exporter(words, 9))
     with pytest.raises(
-        OperandError, match="memory of the CPU, not memory of _Exporter on a device of another kind"
+        OperandError,
+        match="expected memory of the CPU, got memory of _Exporter on a device of another kind",
     ):
         Tensor.from_dlpack(_Exporter(words, 4, device=2))
 
@@ -326,7 +327,7 @@ def test_ranges_that_their_dtype_does_not_hold_are_an_error(arguments, dtype):
     "arguments", [(math.inf,), (math.nan,), (0.0, 1.0, math.nan), (-math.inf, 0.0)]
 )
 def test_ranges_without_an_end_are_an_error(arguments):
-    with pytest.raises(ShapeError, match="how many"):
+    with pytest.raises(ShapeError, match="cannot compute the length"):
         Tensor.arange(*arguments)
 
 
@@ -337,9 +338,9 @@ def test_lists_may_hold_tensors():
     check(Tensor([x[1], x[0] + 1]), np.array([[3, 4], [2, 3]], np.float32))
     check(Tensor([Tensor(1, dtype="int8"), 2]), np.array([1, 2], np.int8))
     check(Tensor([Tensor(1, dtype="int8"), np.float16(2)]), np.array([1, 2], np.float16))
-    with pytest.raises(RaggedDataError, match="depth 1: a scalar, 2"):
+    with pytest.raises(RaggedDataError, match="lengths a scalar, 2"):
         Tensor([x[0, 0], x[0]])
-    with pytest.raises(DataError, match="from str"):
+    with pytest.raises(DataError, match="cannot convert str to a tensor"):
         Tensor([x[0, 0], "1"])
 
 

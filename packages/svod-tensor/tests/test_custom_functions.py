@@ -192,10 +192,14 @@ def test_invalid_calls_are_errors() -> None:
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
     with pytest.raises(
-        ShapeError, match=r"custom function 'f': zero-size operands and results .*: \(0, 2\)"
+        ShapeError,
+        match=r"custom function 'f': zero-size operands and results are not supported: \(0, 2\)",
     ):
         custom_function("f", x, outputs=((0, 2), float32))
-    with pytest.raises(OperandError, match=r"custom function 'f': expected tensors on one device"):
+    with pytest.raises(
+        OperandError,
+        match=r"custom function 'f': expected tensors on one device, got shards on \('CPU', 'CPU:1'\)",
+    ):
         custom_function("f", x.shard(("CPU", "CPU:1"), axis=0), outputs=((2,), float32))
 
 

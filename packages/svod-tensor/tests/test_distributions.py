@@ -269,7 +269,7 @@ def test_without_replacement_samples_are_distinct(n: int) -> None:
 def test_more_choices_than_weights_are_named() -> None:
     with pytest.raises(ShapeError, match="multinomial"):
         Tensor([1.0, 2.0]).multinomial(3)
-    with pytest.raises(ShapeError, match="no axis"):
+    with pytest.raises(ShapeError, match="weights must have at least 1 dimension"):
         Tensor(1.0).multinomial(1)
 
 
@@ -305,7 +305,7 @@ def test_empty_and_single_shapes() -> None:
         assert draw().shape == ()
         assert draw(0, 3).shape == draw((0, 3)).numpy().shape == (0, 3)
         assert draw((2, 1)).numpy().shape == (2, 1)
-        with pytest.raises(ShapeError, match=f"{draw.__name__}: shape .* negative"):
+        with pytest.raises(ShapeError, match=f"{draw.__name__}: negative dimensions"):
             draw(-1, 2)
         with pytest.raises(OperandError, match="floating-point"):
             draw(2, dtype="int32")

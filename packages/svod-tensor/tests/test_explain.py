@@ -38,7 +38,7 @@ def test_each_different_kernel_is_shown_once():
 @pytest.mark.parametrize(
     ("opts", "reason"),
     [
-        (None, "# UPCAST(0, 2): lanes along axis 0 (2), near each other in memory, 2 at a time"),
+        (None, "# UPCAST(0, 2): lanes along axis 0 (2), close in memory, 2 at a time"),
         ("UPCAST(0, 2)", "# UPCAST(0, 2): given by the configuration, or found by a search"),
         ("", "# no opts: given by the configuration, or found by a search"),
     ],

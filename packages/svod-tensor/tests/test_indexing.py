@@ -162,7 +162,9 @@ def test_take_and_take_along_axis_agree_with_numpy(a):
         Tensor(a).gather(-1, Tensor(order[:2, :3, :2])),
         np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1),
     )
-    with pytest.raises(ShapeError, match="larger than"):
+    with pytest.raises(
+        ShapeError, match=r"indices \(5, 1, 1\) exceed the operand \(4, 5, 6\) along axis 0"
+    ):
         Tensor(a).gather(1, Tensor(np.zeros((5, 1, 1), int)))
     with pytest.raises(ShapeError):
         Tensor(a).take_along_axis(Tensor([0]), 1)
@@ -202,7 +204,7 @@ def test_bound_variables_index_and_slice():
 
 
 def test_a_negative_number_of_classes_is_an_error():
-    with pytest.raises(ShapeError, match="one_hot: shape"):
+    with pytest.raises(ShapeError, match="one_hot: n_classes must not be negative: -1"):
         Tensor([0, 1]).one_hot(-1)
     assert Tensor([0, 1]).one_hot(0).shape == (2, 0)
 
@@ -217,7 +219,7 @@ def test_negative_and_clipped_indices_agree_with_numpy(rng, mode):
             check(Tensor(a).take(Tensor(places), axis, mode=mode), expected)
     with pytest.raises(OperandError, match="'fold' as mode"):
         Tensor(a).take([0], mode="fold")
-    with pytest.raises(ShapeError, match="nothing to take on axis 0"):
+    with pytest.raises(ShapeError, match="cannot take from the empty axis 0"):
         Tensor.zeros(0).take([0], mode=mode)
 
 

@@ -26,11 +26,14 @@ def test_reshape_keeps_row_major_order(a):
 
 
 def test_a_wrong_reshape_is_an_error_with_both_sizes(a):
-    with pytest.raises(ShapeError, match="120 elements"):
+    with pytest.raises(
+        ShapeError,
+        match=r"cannot reshape tensor of size 120 into shape \(7, 17\), which has size 119",
+    ):
         Tensor(a).reshape(7, 17)
-    with pytest.raises(ShapeError, match="does not divide"):
+    with pytest.raises(ShapeError, match=r"cannot reshape tensor of size 120 into shape \(7, -1\)"):
         Tensor(a).reshape(7, -1)
-    with pytest.raises(ShapeError, match="more than one -1"):
+    with pytest.raises(ShapeError, match=r"can only specify one unknown dimension \(-1\)"):
         Tensor(a).reshape(-1, -1)
     with pytest.raises(ShapeError):
         Tensor.zeros(0).reshape(0, -1)
@@ -60,9 +63,12 @@ def test_axes_are_checked(a):
             wrong()
     with pytest.raises(IndexError):
         Tensor(a).unsqueeze(6)
-    with pytest.raises(ShapeError, match="no permutation"):
+    with pytest.raises(
+        ShapeError,
+        match=r"axes \(0, 0, 1, 2\) are not a permutation of the axes of shape \(2, 3, 4, 5\)",
+    ):
         Tensor(a).permute(0, 0, 1, 2)
-    with pytest.raises(ShapeError, match="names an axis twice"):
+    with pytest.raises(ShapeError, match=r"repeated axis in \(0, -4\)"):
         Tensor(a).flip((1, 1))
     with pytest.raises(OperandError, match="integer axes"):
         Tensor(a).flip(1.5)
@@ -73,7 +79,7 @@ def test_axes_of_size_one_are_added_and_removed(a):
     check(x.unsqueeze(0).unsqueeze(-1), a[None, ..., None])
     check(x.unsqueeze(2).squeeze(2), a)
     check(Tensor(a[:1, :, :1]).squeeze(), a[:1, :, :1].squeeze())
-    with pytest.raises(ShapeError, match="not 1"):
+    with pytest.raises(ShapeError, match=r"cannot squeeze axis 1 of size 3: \(2, 3, 4, 5\)"):
         x.squeeze(1)
 
 
@@ -86,7 +92,10 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
         Tensor([1.0, 2.0]).broadcast_to(3, 1, 2),
         np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)),
     )
-    with pytest.raises(ShapeError, match="size 3 on axis 1"):
+    with pytest.raises(
+        ShapeError,
+        match=r"the expanded size 6 must match the existing size 3 at axis 1 of shape \(2, 3, 4, 5\)",
+    ):
         Tensor(a).expand(2, 6, 4, 5)
     with pytest.raises(ShapeError):
         Tensor(a).broadcast_to(3, 4, 5)
@@ -130,9 +139,11 @@ def test_concatenation_promotes_keeps_nan_and_skips_empty_tensors():
     check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
     check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
     check(Tensor.concat([Tensor([[1]]), Tensor([2, 3])], axis=None), np.array([1, 2, 3], np.int32))
-    with pytest.raises(ShapeError, match="differs from"):
+    with pytest.raises(
+        ShapeError, match=r"sizes must match except along axis 0: \(2, 2\) and \(2,\)"
+    ):
         Tensor.concat([Tensor.zeros(2, 3), Tensor.zeros(2, 4)])
-    with pytest.raises(ShapeError, match="no tensors"):
+    with pytest.raises(ShapeError, match="expected at least one tensor"):
         Tensor.concat([])
 
 
@@ -144,7 +155,7 @@ def test_splitting_agrees_with_numpy(a):
         check(found, expected)
     assert [p.shape[3] for p in x.chunk(3, 3)] == [2, 2, 1]
     check(x.unbind(1)[2], a[:, 2])
-    with pytest.raises(ShapeError, match="add up to 4"):
+    with pytest.raises(ShapeError, match=r"sizes \[2, 2\] sum to 4, but axis 3 has size 5"):
         x.split([2, 2], 3)
     with pytest.raises(ShapeError):
         x.chunk(0)
@@ -262,7 +273,7 @@ def test_invalid_padding_is_an_error(widths):
 
 def test_padding_of_another_number_of_axes_is_an_error():
     for widths in ((), (((1, 1), (1, 1), (1, 1)),), ((1, 1), (1, 1), (1, 1))):
-        with pytest.raises(ShapeError, match="needs 2 pairs"):
+        with pytest.raises(ShapeError, match="expected 2 pairs of widths, one per axis, got"):
             Tensor.zeros(2, 3).pad(*widths)
 
 
@@ -296,12 +307,14 @@ def test_tensors_are_joined_one_by_one_or_as_a_sequence(name):
 @pytest.mark.parametrize("name", ["concat", "cat", "stack"])
 def test_invalid_concatenations_are_errors(name):
     x, join = Tensor.zeros(2, 2), getattr(Tensor, name)
-    with pytest.raises(ShapeError, match="no tensors"):
+    with pytest.raises(ShapeError, match="expected at least one tensor"):
         join([])
     for other in ("a", 1.5, [x, 1.5]):
         with pytest.raises(OperandError, match="tensors, one by one or as a sequence"):
             join(x, other)
-    with pytest.raises(ShapeError, match="differs from"):
+    with pytest.raises(
+        ShapeError, match=r"sizes must match except along axis 0: \(2, 2\) and \(2,\)"
+    ):
         join(x, x[0])
 
 
@@ -316,7 +329,7 @@ def test_transposing_reverses_or_reorders_or_swaps():
     assert Tensor(a).transpose((2, 0, 1)).shape == a.transpose((2, 0, 1)).shape
     assert Tensor(a).transpose(0, 2).shape == a.swapaxes(0, 2).shape
     assert Tensor([1, 2]).transpose().tolist() == [1, 2]
-    with pytest.raises(ShapeError, match="name two"):
+    with pytest.raises(ShapeError, match="expected two axes, or all axes in their new order"):
         Tensor(a).transpose(1)
 
 
@@ -329,7 +342,7 @@ def test_diagonals_become_matrices(rng, k):
         a = np.ones(3, dtype)
         assert Tensor(a).diag(k).dtype is Tensor(a).dtype
         np.testing.assert_array_equal(Tensor(a).diag(k).numpy(), np.diag(a, k))
-    with pytest.raises(ShapeError, match="is no diagonal and no matrix"):
+    with pytest.raises(ShapeError, match=r"input must be 1- or 2-d: \(\)"):
         Tensor(1.0).diag()
 
 
@@ -346,7 +359,7 @@ def test_padding_modes_repeat_elements(rng, mode):
 def test_padding_of_an_unknown_mode_or_an_empty_axis_is_an_error():
     with pytest.raises(OperandError, match="'mirror' as mode"):
         Tensor([1]).pad((1, 1), mode="mirror")
-    with pytest.raises(ShapeError, match="has nothing to repeat on axis 0"):
+    with pytest.raises(ShapeError, match="cannot extend the empty axis 0"):
         Tensor.zeros(0).pad((1, 1), mode="edge")
 
 
@@ -354,9 +367,9 @@ def test_several_axes_are_added_at_once(rng):
     a = make_array(rng, (3, 4), "int32")
     for axes in ((0, 2), (-1, 0), [1], (), (4, 0, 2)):
         check(Tensor(a).expand_dims(axes), np.expand_dims(a, tuple(axes)))
-    with pytest.raises(ShapeError, match="names an axis twice"):
+    with pytest.raises(ShapeError, match=r"repeated axis in \(0, -4\)"):
         Tensor(a).expand_dims((0, -4))
-    with pytest.raises(AxisError, match="axis 5 is out of range"):
+    with pytest.raises(AxisError, match="axis 5 is out of bounds for a tensor of dimension 4"):
         Tensor(a).expand_dims((0, 5))
 
 

@@ -63,9 +63,9 @@ def test_limits_of_integers_agree_with_numpy(dtype: DType):
 
 
 def test_limits_of_another_kind_are_errors():
-    with pytest.raises(OperandError, match="finfo takes a float dtype, not int8"):
+    with pytest.raises(OperandError, match="finfo: expected a float dtype, got int8"):
         sv.finfo(sv.int8)
-    with pytest.raises(OperandError, match="iinfo takes an integer dtype, not float32"):
+    with pytest.raises(OperandError, match="iinfo: expected an integer dtype, got float32"):
         sv.iinfo("float32")
     assert sv.finfo("bfloat16").smallest_normal == 2.0**-126
     assert sv.finfo(sv.float8_e4m3).max == 448
@@ -234,7 +234,9 @@ def test_reshape_respects_copy():
     x.assign(0)
     assert copied.tolist() == [1, 2, 3, 4]
     assert view.tolist() == [0, 0, 0, 0]
-    with pytest.raises(ShapeError, match=r"has no view of shape \(4,\)"):
+    with pytest.raises(
+        ShapeError, match=r"shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
+    ):
         sv.reshape(x.T, (4,), copy=False)
     assert sv.reshape(Tensor([[1, 2], [3, 4]]).T, (4,)).tolist() == [1, 3, 2, 4]
 
@@ -252,9 +254,9 @@ def test_several_axes_move():
             sv.moveaxis(Tensor(a), source, destination).shape
             == np.moveaxis(a, source, destination).shape
         )
-    with pytest.raises(ShapeError, match="name each once"):
+    with pytest.raises(ShapeError, match=r"must name distinct axes"):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
-    with pytest.raises(ShapeError, match="name each once"):
+    with pytest.raises(ShapeError, match=r"must name distinct axes"):
         sv.moveaxis(Tensor(a), (0, 0), (1, 2))
 
 

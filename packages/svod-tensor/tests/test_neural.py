@@ -108,7 +108,10 @@ def test_normalisations_agree_with_their_formulas(rng, a):
     mean, var = images.mean((0, 2, 3)), images.var((0, 2, 3))
     expected = (images - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
     check(Tensor(images).batchnorm(Tensor(mean), Tensor(var)), expected, rtol=1e-4)
-    with pytest.raises(ShapeError, match="do not divide"):
+    with pytest.raises(
+        ShapeError,
+        match=r"number of channels \(6\) must be divisible by the number of groups \(4\)",
+    ):
         Tensor(images).group_norm(4)
 
 
@@ -124,7 +127,7 @@ def test_half_layernorm_has_float32_statistics():
 
 def test_glu_halves_an_axis(a):
     check(Tensor(a).glu(), a[:, :6] * _sigmoid(a[:, 6:]), rtol=1e-5)
-    with pytest.raises(ShapeError, match="odd"):
+    with pytest.raises(ShapeError, match="axis 0 must have an even size, got 3"):
         Tensor.zeros(3).glu()
 
 

@@ -127,7 +127,7 @@ def test_max_unpool_restores_the_positions_of_maxima(rng):
     assert Tensor([[[5.0, 6.0]]]).max_unpool2d(Tensor([[[-1, 7]]]), 2).tolist() == [[[0.0] * 4]]
     with pytest.raises(OperandError, match="integers of the shape"):
         values.max_unpool2d(places.cast("float32"))
-    with pytest.raises(ShapeError, match="no size of 2 spatial axes"):
+    with pytest.raises(ShapeError, match=r"expected 2 positive output sizes, got \(7,\)"):
         values.max_unpool2d(places, size=(7,))
 
 
@@ -149,7 +149,9 @@ def test_one_plan_of_windows_that_exceed_an_axis_serves_all_lengths(rng):
 
 def test_windows_larger_than_the_input_are_errors():
     x = Tensor.zeros(1, 1, 4)
-    with pytest.raises(ShapeError, match="smaller than a window of 6"):
+    with pytest.raises(
+        ShapeError, match="window of size 6 is larger than the padded axis of size 4"
+    ):
         x.max_pool2d(6, stride=1, ceil_mode=True)
     for padding in (-1, [(1, -1)], [(1, 2, 3)], [1, 1]):
         with pytest.raises(OperandError, match="1 numbers of at least 0"):

@@ -50,13 +50,11 @@ def test_narrow_matmul_adds_in_float32(dtype):
 
 
 def test_matmul_checks_its_operands():
-    with pytest.raises(ShapeError, match=r"ends in 3, but \(4, 2\) needs 4"):
+    with pytest.raises(ShapeError, match=r"inner dimensions differ: \(2, 3\) @ \(4, 2\)"):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 2)
-    with pytest.raises(
-        ShapeError, match=r"needs 4, its size on axis 0\n  hint: the last axes .* write x @ y.mT"
-    ):
+    with pytest.raises(ShapeError, match=r"inner dimensions differ: \(2, 3\) @ \(4, 3\)"):
         Tensor.zeros(2, 3) @ Tensor.zeros(4, 3)
-    with pytest.raises(ShapeError, match="has no axes"):
+    with pytest.raises(ShapeError, match=r"operands must have at least 1 dimension: \(\) @ \(2,\)"):
         Tensor(1.0) @ Tensor.zeros(2)
     with pytest.raises(BroadcastError):
         Tensor.zeros(2, 3, 4) @ Tensor.zeros(3, 4, 5)
@@ -149,9 +147,13 @@ def test_products_are_summed_over_shared_axes(rng, axes):
 
 
 def test_sums_of_products_that_do_not_fit_are_an_error():
-    with pytest.raises(ShapeError, match="does not fit"):
+    with pytest.raises(
+        ShapeError, match=r"sizes along axes \(\(1,\), \(0,\)\) differ: \(3, 4\) and \(5, 4\)"
+    ):
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 1)
-    with pytest.raises(ShapeError, match="no 3 axes"):
+    with pytest.raises(
+        ShapeError, match=r"axes=3 is out of range for shapes \(3, 4\) and \(5, 4\)"
+    ):
         Tensor.zeros(3, 4).tensordot(Tensor.zeros(5, 4), 3)
 
 

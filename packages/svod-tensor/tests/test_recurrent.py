@@ -217,11 +217,14 @@ def test_invalid_arguments_are_errors(rng) -> None:
         OperandError, match="got weights with weight_ih_l1, weight_hh_l1, bias_ih_l1, bias_hh_l1"
     ):
         lstm(x, weights)
-    with pytest.raises(OperandError, match="got weights without weight_ih_l0_reverse"):
+    with pytest.raises(
+        OperandError,
+        match="got weights without weight_ih_l0_reverse, weight_hh_l0_reverse, bias_ih_l0_reverse",
+    ):
         lstm(x, weights, bidirectional=True)
     with pytest.raises(
         OperandError,
-        match="the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, got 3 weights",
+        match="expected the weights weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0, got 3 weights",
     ):
         lstm(x, list(weights.values())[:3])
     with pytest.raises(

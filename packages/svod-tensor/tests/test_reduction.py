@@ -118,7 +118,10 @@ def test_reductions_over_empty_axes():
     assert empty.sum(1).shape == (0,)
     assert np.isnan(empty.mean().item())
     for name in ("max", "min", "argmax", "argmin"):
-        with pytest.raises(EmptyReductionError, match="axis 0 is empty"):
+        with pytest.raises(
+            EmptyReductionError,
+            match=r"zero-size reduction has no identity: axis 0 of shape \(0, 3\)",
+        ):
             getattr(empty, name)(0)
     assert empty.max(1).shape == (0,)
 
@@ -132,7 +135,7 @@ def test_axes_are_checked():
     ):
         with pytest.raises(AxisError):
             wrong()
-    with pytest.raises(ShapeError, match="twice"):
+    with pytest.raises(ShapeError, match=r"repeated axis in \(0, -2\)"):
         Tensor.zeros(2, 2).sum((0, -2))
 
 
@@ -242,7 +245,7 @@ def test_unknown_norms_are_an_error():
         with pytest.raises(OperandError, match="matrix_norm"):
             x.matrix_norm(ord=ord)
     for tensor, ord in ((x, "nuc"), (x[0], "fro")):
-        with pytest.raises(OperandError, match="norm takes a number as ord"):
+        with pytest.raises(OperandError, match="norm: expected a number as ord"):
             tensor.norm(ord=ord)
     with pytest.raises(AxisError, match="matrix_norm"):
         x[0].matrix_norm()

@@ -101,9 +101,9 @@ def test_invalid_interpolations_are_errors():
         {"size": 3, "antialias": True},
         {"size": (3, 3)},
     ):
-        with pytest.raises(OperandError, match="interpolate takes"):
+        with pytest.raises(OperandError, match="interpolate: expected"):
             x.interpolate(**options)
-    with pytest.raises(ShapeError, match="leaves nothing"):
+    with pytest.raises(ShapeError, match=r"output sizes must be positive: \(0,\)"):
         x.interpolate(scale_factor=0.1)
-    with pytest.raises(ShapeError, match="no spatial axes"):
+    with pytest.raises(ShapeError, match=r"expected spatial axes that are not empty, got \(1, 4\)"):
         Tensor.zeros(1, 4).interpolate(2)

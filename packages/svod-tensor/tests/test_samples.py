@@ -84,5 +84,5 @@ def test_convolutions_take_only_vectors():
 @pytest.mark.parametrize("shape", [(1, 4), (2, 4), (3,), (1,), ()])
 @pytest.mark.parametrize("name", ["fweights", "aweights"])
 def test_covariances_need_a_weight_for_each_observation(name, shape):
-    with pytest.raises(ShapeError, match="a weight for each"):
+    with pytest.raises(ShapeError, match="weights, one per observation"):
         Tensor(np.ones((2, 4), np.float32)).cov(**{name: Tensor(np.ones(shape, np.int64))})

@@ -57,7 +57,7 @@ def test_slices_are_selected_by_a_condition(rng):
     check(Tensor(a).compress([True, False, True], 0), a.compress([True, False, True], 0))
     check(Tensor(a).compress(Tensor([False, True]), 1), a.compress([False, True], 1))
     check(Tensor(a).compress(Tensor(a).flatten() > 0), a.compress(a.ravel() > 0))
-    with pytest.raises(ShapeError, match="no condition of one axis for 3 slices"):
+    with pytest.raises(ShapeError, match=r"condition must be 1-d with at most 3 elements: \(4,\)"):
         Tensor(a).compress([True] * 4, 0)
 
 
@@ -127,9 +127,9 @@ def test_elements_are_repeated_by_individual_counts(rng, axis):
 
 def test_repetitions_that_do_not_fit_are_errors():
     x = Tensor([1, 2, 3])
-    with pytest.raises(ShapeError, match="no number of repetitions for each of 3"):
+    with pytest.raises(ShapeError, match="repeats must be one count or 3 counts, and not negative"):
         x.repeat([1, 2])
-    with pytest.raises(ShapeError, match="no number of repetitions"):
+    with pytest.raises(ShapeError, match="repeats must be one count or 3 counts, and not negative"):
         x.repeat([1, 2, -1])
     with pytest.raises(OperandError, match="integers"):
         x.repeat(Tensor([1.0, 2.0, 3.0]))

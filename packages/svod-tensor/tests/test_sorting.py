@@ -52,7 +52,7 @@ def test_topk_agrees_with_numpy(rng):
     check(values, -np.sort(-a, -1)[:, :3])
     check(order, np.argsort(-a, -1, kind="stable")[:, :3])
     check(Tensor(a).topk(2, 0, largest=False)[0], np.sort(a, 0)[:2])
-    with pytest.raises(ShapeError, match="has 30 elements on axis 1, not 31"):
+    with pytest.raises(ShapeError, match="k=31 is out of range for axis 1 with size 30"):
         Tensor(a).topk(31)
 
 
@@ -172,7 +172,7 @@ def test_searchsorted_of_nans_zeros_and_symbolic_sizes():
             np.searchsorted(a[:size], values),
         )
     assert Tensor(a).searchsorted(1.5).item() == 3
-    with pytest.raises(ShapeError, match="one axis"):
+    with pytest.raises(ShapeError, match=r"the sorted tensor must be 1-d: \(1, 1\)"):
         Tensor([[1.0]]).searchsorted(1.0)
 
 

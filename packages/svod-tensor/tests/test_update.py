@@ -57,7 +57,7 @@ def test_values_broadcast_and_take_the_dtype_of_the_tensor():
     x = Tensor(np.zeros((3, 4), np.int32))
     x[1:] = np.array([1.9, 2, 3, 4])
     assert x.tolist() == [[0] * 4, [1, 2, 3, 4], [1, 2, 3, 4]]
-    with pytest.raises(ShapeError, match="do not broadcast"):
+    with pytest.raises(ShapeError, match="could not be broadcast"):
         x[0] = [1, 2, 3]
     with pytest.raises(NonFiniteCastError):
         x[0] = float("nan")
@@ -91,7 +91,9 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
     check(x, expected)
     with pytest.raises(BroadcastError):
         x[x > 0] = Tensor(a)
-    with pytest.raises(ShapeError, match="no beginning"):
+    with pytest.raises(
+        ShapeError, match=r"mask of shape \(1,\) does not match the leading axes of \(4, 5\)"
+    ):
         x[Tensor([True])] = 1
 
 
@@ -200,7 +202,7 @@ def test_values_are_added_along_an_axis_and_by_slices(rng):
     check(Tensor(np.arange(3)).add_at(Tensor([7, 1, -9]), 5), np.array([0, 6, 2]))
     half = Tensor(np.zeros(2, np.float16)).add_at(Tensor(np.zeros(4000, np.int64)), 1.0)
     check(half, np.array([4000, 0], np.float16))
-    with pytest.raises(ShapeError, match="do not broadcast"):
+    with pytest.raises(ShapeError, match="could not be broadcast"):
         Tensor(a).add_at(Tensor([1, 2]), Tensor(a))
 
 
@@ -231,7 +233,7 @@ def test_bins_reach_to_the_largest_element_as_in_numpy(rng, dtype, minlength):
 
 
 def test_invalid_arguments_of_bincount_have_hints():
-    with pytest.raises(OperandError, match=r"integers from 0 on, not -2\n.*x.bincount\(n_bins=8\)"):
+    with pytest.raises(OperandError, match=r"integers from 0 on, got -2\n.*x.bincount\(n_bins=8\)"):
         Tensor([1, -2]).bincount()
     with pytest.raises(DataDependentShapeError, match=r"x.bincount\(n_bins=8\)"):
         jit(lambda x: x.bincount())(Tensor([1, 2]))
@@ -352,7 +354,7 @@ def test_put_along_axis_broadcasts_indices(rng, index_shape, axis):
     check(Tensor(a).put_along_axis(Tensor(indices), 7.0, axis), expected)
     part = Tensor(a).scatter(axis, Tensor(indices), 7.0).numpy()
     assert (part == 7.0).sum() == indices.size
-    with pytest.raises(ShapeError, match="does not broadcast"):
+    with pytest.raises(ShapeError, match="could not be broadcast"):
         Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
 
 

@@ -47,14 +47,14 @@ def test_bounds_and_values_are_integers() -> None:
     n = Variable("n", np.int64(1), np.int32(8))
     assert (n.low, n.high, n.bind(np.uint8(3)) is n.bind(3)) == (1, 8, True)
     with pytest.raises(
-        OperandError, match=r"Variable takes integers of 64 bits as bounds, not 1\.5"
+        OperandError, match=r"Variable: expected integers of 64 bits as bounds, got 1\.5"
     ):
         Variable("n", 1.5, 8)
-    with pytest.raises(OperandError, match=r"bind takes an integer, not 2\.5"):
+    with pytest.raises(OperandError, match="bind: expected an integer"):
         n.bind(2.5)
     with pytest.raises(
         OperandError,
-        match="Variable takes integers of 64 bits as bounds, not 1180591620717411303424",
+        match="Variable: expected integers of 64 bits as bounds, got 1180591620717411303424",
     ):
         Variable("n", 1, 1 << 70)
     with pytest.raises(VariableBoundsError, match="9 is outside 1 to 8"):

@@ -1,8 +1,8 @@
-"""Code generation of svod: renderers, compilation in the process, the cache of objects, and the
-native launcher.
+"""Code generation of svod: renderers, in-process compilation, the cache of objects, and the native
+launcher.
 
-The CPU's backend registers by entry point; `svod_codegen.backend` makes it. Nothing here imports
-llvmlite before something must be compiled.
+The CPU backend registers by entry point; `svod_codegen.backend` makes it. llvmlite is imported only
+when a kernel has to be compiled.
 
 Example:
     >>> from svod_codegen import CodegenOptions, count_usable_cores

@@ -1,4 +1,4 @@
-"""The convention between kernels of the CPU and their callers:
+"""Calling convention of CPU kernels:
 
 `void name(void **buffers, const int64_t *values, int64_t core_id)`.
 """
@@ -10,4 +10,4 @@ from typing import Final
 __all__ = ["ABI_VERSION"]
 
 ABI_VERSION: Final = 1
-"""A change makes all cached objects unusable."""
+"""Part of the cache keys: a new version invalidates all cached objects."""

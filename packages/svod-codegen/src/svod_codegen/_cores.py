@@ -1,4 +1,4 @@
-"""How many cores this process may really use: fewer than the machine has, in a container."""
+"""Number of cores that this process may use, which is fewer than the machine has in a container."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ __all__ = ["count_usable_cores", "find_cpu_quota"]
 
 
 def count_usable_cores() -> int:
-    """The cores of the process's affinity mask, or as many as its control group has time for,
-    whichever is less.
+    """Count the cores of the process's affinity mask, limited by the CPU quota of its control group.
 
-    More threads than that would wait for each other: the system stops them all when the group's
-    time is up."""
+    More threads than that would wait for each other: the system throttles all of them when the
+    group's quota is used up."""
     n_cores = (
         len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     )
@@ -26,8 +25,7 @@ def count_usable_cores() -> int:
 
 
 def find_cpu_quota(root: Path = Path("/")) -> float | None:
-    """The processor time that Linux grants the process's control groups, in cores; None where it is
-    not limited.
+    """Return the CPU quota of the process's control groups on Linux, in cores; None if unlimited.
 
     Source: Linux, Documentation/admin-guide/cgroup-v2.rst, `cpu.max`;
     Documentation/scheduler/sched-bwc.rst for version 1."""
@@ -38,15 +36,15 @@ def find_cpu_quota(root: Path = Path("/")) -> float | None:
 def _iter_quotas(root: Path) -> Iterator[float | None]:
     mount = root / "sys" / "fs" / "cgroup"
     group = Path(_get_group(root).lstrip("/"))
-    # A limit of any group above ours holds for us too; in a container, the outermost that is
-    # visible is the mount itself.
-    for part in (group, *group.parents):
-        yield _read_quota(mount / part / "cpu.max")
+    # Limits of parent groups apply as well; in a container, the outermost visible group is the mount
+    # itself.
+    for directory in (group, *group.parents):
+        yield _read_quota(mount / directory / "cpu.max")
     yield _read_quota(mount / "cpu" / "cpu.cfs_quota_us", mount / "cpu" / "cpu.cfs_period_us")
 
 
 def _get_group(root: Path) -> str:
-    """The process's group in the unified hierarchy."""
+    """Return the process's group in the unified hierarchy."""
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -55,7 +53,7 @@ def _get_group(root: Path) -> str:
 
 
 def _read_quota(*paths: Path) -> float | None:
-    """Quota divided by period, which are two words of one file or of two."""
+    """Return the quota divided by the period, which are two words of one file, or in two files."""
     try:
         quota, period = " ".join(path.read_text() for path in paths).split()
         return None if quota in ("max", "-1") else int(quota) / int(period)

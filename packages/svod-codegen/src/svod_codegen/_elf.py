@@ -1,11 +1,11 @@
-"""Linking x86-64 ELF objects in Python: a process that finds all its kernels in the cache never
-loads LLVM.
+"""Linker for x86-64 ELF objects in Python, so that a process that finds all its kernels in the cache
+never loads LLVM.
 
-Takes what LLVM emits for our modules: position-independent code, read-only constants, calls of C
-functions by name. The image of an object is its code and constants, then one stub or address slot
-for each external function; it lies in pages of its own, which are never writable and executable at
-once. Whatever else an object may hold (writable data, thread-local storage, constructors) raises
-`UnsupportedObject`, and the caller links it with LLVM instead.
+It supports the objects that LLVM emits for our modules: position-independent code, read-only
+constants, and calls of C functions by name. The image of an object is its code and constants,
+followed by a stub with an address slot for each external function. It has its own pages, which are
+never writable and executable at once (W^X). Anything else in an object (writable data, thread-local
+storage, constructors) raises `UnsupportedObject`, and the caller links it with LLVM instead.
 
 Source: ELF-64 object file format, version 1.5; System V ABI, AMD64 supplement, sections 4.4 and
 5.2."""
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class UnsupportedObject(Exception):
-    """An object that needs the full linker: a signal to the loader, which no user sees."""
+    """Signal to the loader that an object needs the full linker; users never see it."""
 
 
 class _Section(NamedTuple):
@@ -82,19 +82,19 @@ _STUB_BYTES: Final = 16
 
 
 def can_link_elf() -> bool:
-    """Whether this process runs the code that `link_elf` takes."""
+    """Whether this process can run code that `link_elf` supports."""
     return sys.platform == "linux" and get_machine() == "x86_64"
 
 
 def link_elf(
     code: bytes, symbols: Sequence[str], find_symbol: Callable[[str], int | None]
 ) -> tuple[dict[str, int], mmap.mmap]:
-    """Link one object; returns the addresses of `symbols`, and the pages that hold the code while
-    referenced.
+    """Link one object; return the addresses of `symbols`, and the pages, which must stay referenced
+    as long as the code is used.
 
     Raises:
-        UnsupportedObject: The object holds more than code, constants and calls, or the system
-            forbids new code.
+        UnsupportedObject: The object contains more than code, constants and calls, or the system
+            forbids executable pages.
         MissingSymbolError: `find_symbol` does not know a function that the object calls.
     """
     try:
@@ -111,7 +111,7 @@ def link_elf(
 
 
 def find_process_symbol(name: str) -> int | None:
-    """The address of a function in the process or the C library."""
+    """Find the address of a function in the process or the C library."""
     for library in _libraries():
         try:
             return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
@@ -121,7 +121,7 @@ def find_process_symbol(name: str) -> int | None:
 
 
 def list_undefined_symbols(code: bytes) -> list[str]:
-    """The functions that an object calls but does not define; none where it is no ELF object."""
+    """List the functions that an object calls but does not define; empty if it is no ELF object."""
     try:
         return [
             name
@@ -133,7 +133,7 @@ def list_undefined_symbols(code: bytes) -> list[str]:
 
 
 def is_foreign_object(code: bytes) -> bool:
-    """Whether an object cannot be for this machine; where objects are no ELF files nobody knows."""
+    """Whether an object is certainly not for this machine; False on systems without ELF."""
     if sys.platform != "linux":
         return False
     if len(code) < _HEADER.size or not code.startswith(_IDENT[:4]):
@@ -143,9 +143,7 @@ def is_foreign_object(code: bytes) -> bool:
 
 
 class _Image:
-    """An object's loaded sections, one after another, and behind them what its external references
-    need.
-    """
+    """Memory image of an object: its loaded sections, followed by stubs for external functions."""
 
     def __init__(self, code: bytes) -> None:
         self._code = code
@@ -164,23 +162,23 @@ class _Image:
 
     def _place_sections(self) -> dict[int, int]:
         offsets: dict[int, int] = {}
-        for number, section in enumerate(self._sections):
+        for index, section in enumerate(self._sections):
             if not section.flags & _ALLOC or self._is_unwinding(section) or section.size == 0:
                 continue
             if section.flags & (_WRITE | _THREAD_LOCAL) or section.kind in (_NOBITS, _INIT_ARRAY):
                 raise UnsupportedObject("writable data")
             self._pad(max(section.alignment, 1))
-            offsets[number] = len(self.data)
+            offsets[index] = len(self.data)
             self.data += self._code[section.offset : section.offset + section.size]
         return offsets
 
     def _is_unwinding(self, section: _Section) -> bool:
-        # Kernels neither throw nor are unwound, so that .eh_frame would only take room.
+        # Kernels neither throw nor are unwound, so .eh_frame is not needed.
         return self._section_name(section) == b".eh_frame"
 
     def _section_name(self, section: _Section) -> bytes:
-        names_number: int = _HEADER.unpack_from(self._code)[13]
-        return _string(self._code, self._sections[names_number].offset + section.name)
+        names_index: int = _HEADER.unpack_from(self._code)[13]
+        return _string(self._code, self._sections[names_index].offset + section.name)
 
     def place_externals(
         self, symbols: Sequence[str], find_symbol: Callable[[str], int | None]
@@ -206,34 +204,36 @@ class _Image:
         return {info >> 32 for _, _, info, _ in self._iter_relocations()}
 
     def _iter_relocations(self) -> list[tuple[int, int, int, int]]:
-        """(offset of the section in the image, offset in the section, symbol and kind, addend)."""
-        found: list[tuple[int, int, int, int]] = []
+        """List relocations: (offset of the section in the image, offset in the section, symbol and
+        kind, addend).
+        """
+        relocations: list[tuple[int, int, int, int]] = []
         for table in self._sections:
             if table.kind == _RELA and table.info in self._offsets:
                 start = self._offsets[table.info]
                 raw = self._code[table.offset : table.offset + table.size]
-                found += [(start, *fields) for fields in _RELOCATION.iter_unpack(raw)]
-        return found
+                relocations += [(start, *fields) for fields in _RELOCATION.iter_unpack(raw)]
+        return relocations
 
     def relocate(self, base: int) -> None:
-        """Fill in every reference, for an image that will lie at `base`."""
+        """Resolve all references, for an image that will be at address `base`."""
         for start, offset, info, addend in self._iter_relocations():
             self._relocate(start + offset, info >> 32, info & 0xFFFFFFFF, addend, base)
 
-    def _relocate(self, place: int, index: int, kind: int, addend: int, base: int) -> None:
+    def _relocate(self, offset: int, index: int, kind: int, addend: int, base: int) -> None:
         if kind in _VIA_SLOT:
-            struct.pack_into("<i", self.data, place, self._get_slot(index) + addend - place)
+            struct.pack_into("<i", self.data, offset, self._get_slot(index) + addend - offset)
         elif kind in (_PC32, _PLT32):
-            struct.pack_into("<i", self.data, place, self._get_target(index) + addend - place)
+            struct.pack_into("<i", self.data, offset, self._get_target(index) + addend - offset)
         elif kind == _PC64:
-            struct.pack_into("<q", self.data, place, self._get_target(index) + addend - place)
+            struct.pack_into("<q", self.data, offset, self._get_target(index) + addend - offset)
         elif kind == _ABS64:
-            struct.pack_into("<Q", self.data, place, base + self._get_target(index) + addend)
+            struct.pack_into("<Q", self.data, offset, base + self._get_target(index) + addend)
         else:
             raise UnsupportedObject(f"relocation {kind}")
 
     def _get_target(self, index: int) -> int:
-        """Where a symbol is in the image: its definition, or the stub that jumps to it."""
+        """Return a symbol's offset in the image: of its definition, or of the stub that jumps to it."""
         symbol, name = self._symbols[index]
         if symbol.section == 0:
             return self._slots[name] - len(_STUB)
@@ -242,10 +242,12 @@ class _Image:
         return self._offsets[symbol.section] + symbol.value
 
     def _get_slot(self, index: int) -> int:
-        """Where a word with an external symbol's address is in the image."""
+        """Return the offset of the word with an external symbol's address."""
         slot = self._slots.get(self._symbols[index][1])
         if slot is None:
-            raise UnsupportedObject("the offset table has a symbol of the object itself")
+            raise UnsupportedObject(
+                "the global offset table refers to a symbol of the object itself"
+            )
         return slot
 
     def _pad(self, alignment: int) -> None:
@@ -280,8 +282,8 @@ def _string(code: bytes, start: int) -> bytes:
 
 @cache
 def _libraries() -> list[ctypes.CDLL]:
-    """The process itself, and the parts of older C libraries that it may not have loaded."""
-    # On Windows nothing stands for the whole process; its C library has what our modules call.
+    """Load the process itself, and the parts of older C libraries that it may not have loaded."""
+    # Windows has no handle for the whole process; its C library has all functions that we call.
     libraries = [ctypes.CDLL("ucrtbase" if sys.platform == "win32" else None)]
     for name in ("libm.so.6", "libpthread.so.0") if sys.platform == "linux" else ():
         try:

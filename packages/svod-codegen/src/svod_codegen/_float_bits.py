@@ -1,4 +1,4 @@
-"""The bits of narrow float constants."""
+"""Bit representation of narrow float constants."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["storage_bits"]
 
 
 def storage_bits(value: float, dtype: DType) -> int:
-    """The bits of a value that the float type `dtype` holds exactly (constants are rounded when
-    they are made).
+    """Encode a value that is exactly representable in the float type `dtype` (constants are rounded
+    when they are created).
     """
     exponent_ones = ((1 << dtype.exponent_bits) - 1) << dtype.mantissa_bits
     sign = (math.copysign(1.0, value) < 0) << (8 * dtype.itemsize - 1)
@@ -28,6 +28,6 @@ def storage_bits(value: float, dtype: DType) -> int:
         return sign
     bias = (1 << (dtype.exponent_bits - 1)) - 1
     exponent = max(math.frexp(value)[1] - 1, 1 - bias)
-    # In units of the last place; a normal number's implicit one carries into the exponent field.
+    # In units of the last bit (ulp); a normal number's implicit one carries into the exponent field.
     units = int(math.ldexp(abs(value), dtype.mantissa_bits - exponent))
     return sign | (((exponent + bias - 1) << dtype.mantissa_bits) + units)

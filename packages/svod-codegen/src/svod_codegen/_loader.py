@@ -1,4 +1,4 @@
-"""Object code -> addresses that can be called, for as long as a `LoadedCode` lives."""
+"""Loading of object code: callable addresses, valid as long as a `LoadedCode` lives."""
 
 from __future__ import annotations
 
@@ -33,27 +33,27 @@ def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
     conversion are found by name.
 
     Raises:
-        MissingSymbolError: The code calls a function that nothing provides.
-        LoadError: The linker refuses the object.
+        MissingSymbolError: The code calls an undefined function.
+        LoadError: The linker rejects the object.
     """
     if can_link_elf():
         try:
             return LoadedCode(*link_elf(code, symbols, _find_symbol))
         except UnsupportedObject:
-            pass  # LLVM's linker takes everything
+            pass  # LLVM's linker supports all objects
     needs_support = any(name.encode() in code for name in SUPPORT_SYMBOLS)
     imports: Mapping[str, int] = load_support().addresses if needs_support else {}
     return LoadedCode(*link_with_lljit(code, symbols, imports))
 
 
 def load_internal(source: str, symbols: Sequence[str]) -> LoadedCode:
-    """Compile (or find in the cache) and link a module that svod itself consists of."""
+    """Compile (or find in the cache) and link a module of svod's own runtime."""
     return load_object(default_compiler().compile_source(source), symbols)
 
 
 @cache
 def load_support() -> LoadedCode:
-    """The conversion helpers, for code that calls them."""
+    """Load the conversion helpers, for code that calls them."""
     return load_internal(make_support_ir(), sorted(SUPPORT_SYMBOLS))
 
 

@@ -1,4 +1,4 @@
-"""What loads and stores access, below the edges that order them."""
+"""Locations of loads and stores, without the edges that order them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _INSIDE = frozenset({Op.INDEX, Op.AFTER})
 
 
 def location_of(access: UOp) -> UOp:
-    """The INDEX that a LOAD or STORE accesses.
+    """Return the INDEX that a LOAD or STORE accesses.
 
     Raises:
-        RenderError: if it accesses something else.
+        RenderError: if its operand is no INDEX.
     """
     location = access.location.unordered
     if location.op is not Op.INDEX:
@@ -26,5 +26,5 @@ def location_of(access: UOp) -> UOp:
 
 
 def memory_of(node: UOp) -> UOp:
-    """The memory object that a location or an AFTER of it is in."""
+    """Return the memory object of a location, or of an AFTER of one."""
     return node.strip(_INSIDE)

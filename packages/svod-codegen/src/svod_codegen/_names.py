@@ -1,4 +1,4 @@
-"""What renderers call the values of a linear program."""
+"""Names of the values of a linear program."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["get_name"]
 
 
 def get_name(names: Mapping[UOp, str], node: UOp) -> str:
-    """The name of a node; AFTER has that of what comes after something.
+    """Return the name of a node; an AFTER has the name of its source.
 
     Raises:
-        RenderError: if the linear list uses the node before it defines it.
+        RenderError: if the linear list uses the node before its definition.
     """
-    found = names.get(node)
-    while found is None and node.op is Op.AFTER:
+    name = names.get(node)
+    while name is None and node.op is Op.AFTER:
         node = node.source
-        found = names.get(node)
-    if found is None:
+        name = names.get(node)
+    if name is None:
         raise RenderError(problem="is used before it is defined", node=node)
-    return found
+    return name

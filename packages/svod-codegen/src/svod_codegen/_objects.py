@@ -1,4 +1,4 @@
-"""Compiled objects on disk: whichever compiler makes them, they are kept and checked alike."""
+"""Cache of compiled objects on disk, shared by all compilers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,11 @@ __all__ = ["get_object"]
 
 
 def get_object(store: DiskStore, key: str, compile_source: Callable[[], bytes]) -> bytes:
-    """The object kept under `key`, or else the one that `compile_source` makes, which is
-    kept then.
-    """
-    found = store.get(key)
-    if found is not None:
-        if not is_foreign_object(found):
-            return found
+    """Return the object stored under `key`; on a miss, call `compile_source` and store its result."""
+    cached = store.get(key)
+    if cached is not None:
+        if not is_foreign_object(cached):
+            return cached
         store.reject(key)
     code = compile_source()
     store.put(key, code)

@@ -1,10 +1,10 @@
-"""The stages of a PROGRAM node: a lowered kernel is linearized, rendered, compiled and loaded.
+"""Stages of a PROGRAM node: a lowered kernel is linearized, rendered, compiled and loaded.
 
     PROGRAM(SINK)  ->  PROGRAM(SINK, LINEAR)  ->  PROGRAM(SINK, LINEAR, SOURCE)
                    ->  PROGRAM(SINK, LINEAR, SOURCE, PROGRAM_BINARY)  ->  a `Program` to call
 
-Each function fills one stage and leaves a node that has it as it is, so that a program can be
-handed on at any stage: written to a file as text, rendered elsewhere, compiled again for another
+Each function adds one stage, and returns a node that already has it unchanged. So a program can be
+passed on at any stage: written to a file as text, rendered elsewhere, or compiled again for another
 machine."""
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ __all__ = [
 ]
 
 STAGES: Final = (Op.SINK, Op.LINEAR, Op.SOURCE, Op.PROGRAM_BINARY)
-"""The operands of a complete PROGRAM, in the order in which they are made."""
+"""Operands of a complete PROGRAM, in the order of the stages."""
 
 
 def make_program(sink: UOp, device: str) -> UOp:
-    """The PROGRAM of a lowered kernel's SINK, with no stage filled yet.
+    """Make the PROGRAM of a lowered kernel's SINK, without further stages.
 
     Raises:
-        ProgramStageError: if `sink` is something else.
+        ProgramStageError: if `sink` is no SINK.
     """
     if sink.op is not Op.SINK:
         raise ProgramStageError(stage="SINK", expected="SINK", found=sink.op.name)
@@ -49,14 +49,14 @@ def make_program(sink: UOp, device: str) -> UOp:
 
 
 def linearize_program(program: UOp) -> UOp:
-    """`program` with its LINEAR: the nodes in the order in which they run."""
+    """Add the LINEAR stage: the nodes in execution order."""
     if _count_stages(program) >= 2:
         return program
     return _fill(program, UOp(Op.LINEAR, void, linearize(program.kernel)))
 
 
 def render_program(program: UOp, renderer: Renderer) -> UOp:
-    """`program` with its SOURCE. The renderer is given the LINEAR alone.
+    """Add the SOURCE stage, rendered from the LINEAR.
 
     Raises:
         ProgramStageError: if the program is not linearized.
@@ -69,7 +69,7 @@ def render_program(program: UOp, renderer: Renderer) -> UOp:
 
 
 def compile_program(program: UOp, compiler: Compiler) -> UOp:
-    """`program` with its PROGRAM_BINARY: the compiler's bytes, none where it compiles at load time.
+    """Add the PROGRAM_BINARY stage: the compiler's output, empty if it compiles at load time.
 
     Raises:
         ProgramStageError: if the program is not rendered.
@@ -81,7 +81,7 @@ def compile_program(program: UOp, compiler: Compiler) -> UOp:
 
 
 def load_program(program: UOp, loader: Loader) -> Program:
-    """The callable of a compiled program.
+    """Load a compiled program as a callable.
 
     Raises:
         ProgramStageError: if the program is not compiled.
@@ -98,17 +98,17 @@ def _fill(program: UOp, stage: UOp) -> UOp:
 
 
 def _count_stages(program: UOp, at_least: int = 1) -> int:
-    """How many stages the program has, checked to be the right ones."""
+    """Count and check the stages of a program."""
     if program.op is not Op.PROGRAM:
         raise ProgramStageError(stage="root", expected="PROGRAM", found=program.op.name)
     if len(program.src) > len(STAGES):
         raise ProgramStageError(
             stage="end", expected="nothing", found=program.src[len(STAGES)].op.name
         )
-    for expected, found in zip(STAGES, program.src, strict=False):
-        if found.op is not expected:
+    for expected, stage in zip(STAGES, program.src, strict=False):
+        if stage.op is not expected:
             raise ProgramStageError(
-                stage=expected.name, expected=expected.name, found=found.op.name
+                stage=expected.name, expected=expected.name, found=stage.op.name
             )
     if len(program.src) < at_least:
         missing = STAGES[len(program.src)].name

@@ -1,4 +1,4 @@
-"""The backend `CPU.llvm`: LLVM IR, compiled in the process, run by the native launcher.
+"""Backend `CPU.llvm`: LLVM IR, compiled in the process and run by the native launcher.
 
 Example:
     >>> import numpy as np
@@ -17,9 +17,9 @@ Example:
     >>> backend = make_llvm_backend("CPU")
     >>> spec = render(linearize(lowered, "CPU"), backend.renderer)
     >>> program = backend.loader(backend.compiler.compile(spec))
-    >>> result, given = (Buffer(get_allocator("CPU"), float32, 8) for _ in range(2))
-    >>> given.copyin(np.arange(8, dtype="float32"))
-    >>> program([result.locate(), given.locate()], [], (1, 1, 1))
+    >>> result, operand = (Buffer(get_allocator("CPU"), float32, 8) for _ in range(2))
+    >>> operand.copyin(np.arange(8, dtype="float32"))
+    >>> program([result.locate(), operand.locate()], [], (1, 1, 1))
     >>> result.as_numpy().tolist()
     [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]
 """
@@ -40,8 +40,8 @@ __all__ = ["make_llvm_backend"]
 
 
 def make_llvm_backend(device: str) -> Backend:
-    """The factory behind the entry point `CPU.llvm`; every CPU device shares one compiler, one
-    launcher and one thread pool.
+    """Factory of the entry point `CPU.llvm`; all CPU devices share one compiler, one launcher and
+    one thread pool.
     """
     del device
     target = host_target()
@@ -57,7 +57,7 @@ def make_llvm_backend(device: str) -> Backend:
 
 @dataclass(frozen=True, slots=True)
 class _LlvmRenderer:
-    """Writes kernels for one target."""
+    """Renderer of kernels for one target."""
 
     target: Target
 

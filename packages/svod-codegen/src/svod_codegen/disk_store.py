@@ -1,11 +1,11 @@
-"""Bytes on disk under a key, bounded and shared by processes: objects, whole kernels, records of
+"""Bounded key-value store on disk, shared by processes: objects, whole kernels, records of
 measurements.
 
-An entry is one file, written under a temporary name and renamed, so that a reader sees all of it
-or nothing, whoever writes or dies meanwhile.  It begins with the version of the format and a digest
-of its kind, key and content: a truncated, corrupt or foreign file is a miss and is removed.  The
-directory and its files belong to the user alone, since what is read from them is executed.  A disk
-that cannot be read or written is no error: the store misses, and a warning says so once.
+An entry is one file, written under a temporary name and renamed atomically, so that a reader never
+sees a partial entry, even if the writer is killed.  It begins with the version of the format and a
+digest of its kind, key and content: a truncated, corrupt or foreign file is a miss and is removed.
+The directory and its files are accessible only to the user, since their contents are executed.  A
+disk that cannot be read or written is no error: lookups miss, and a warning is issued once.
 
 Example:
     >>> from svod_codegen.disk_store import get_disk_store, make_key
@@ -41,21 +41,21 @@ _HEADER_BYTES: Final = len(_MAGIC) + _DIGEST_BYTES
 _SUFFIX: Final = ".svo"
 _TEMPORARY_SUFFIX: Final = ".tmp"
 _STALE_SECONDS: Final = 3600.0
-_FOLDERS: Final = 256  # by the first two digits of the key, so that each of them stays short
-# The size is looked at after this much of new data, and at the first write of a process.
+_FOLDERS: Final = 256  # by the first two digits of the key, so that directories stay small
+# Fraction of new data after which the size is checked; it is also checked at the first write.
 _CHECK_EVERY_FRACTION: Final = 1 / 16
-# A store that is fuller than this is emptied down to that, so that eviction, which looks at every
-# entry, is rare.
+# A store that is fuller than the first fraction is evicted down to the second, so that eviction,
+# which reads the status of every entry, is rare.
 _FULL_FRACTION: Final = 7 / 8
 _KEPT_FRACTION: Final = 3 / 4
-_ATTEMPTS: Final = 3  # to outlast someone who removes directories meanwhile
+_ATTEMPTS: Final = 3  # in case another process removes directories meanwhile
 
 
 def make_key(*parts: str | bytes) -> str:
-    """A key for the sequence of `parts`; different sequences give different keys."""
+    """Make a key of a sequence of `parts`; different sequences have different keys."""
     digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+    for item in parts:
+        data = item.encode() if isinstance(item, str) else item
         digest.update(len(data).to_bytes(8, "little"))
         digest.update(data)
     return digest.hexdigest()
@@ -64,12 +64,12 @@ def make_key(*parts: str | bytes) -> str:
 class DiskStore:
     """A bounded map from keys to bytes in a directory, for several threads and processes at once.
 
-    `kind` names a subdirectory, one for each sort of entry: a new sort needs a name and nothing
-    else. A key is `make_key` of all that the content depends on (for code: the graph, the compiler,
-    the processor), and what else its reader needs to trust it stands in the content. Writing a key
-    again replaces its content; of two writers at once the last wins. When the entries of the kind
-    come near `max_bytes`, those that were not used for longest are removed, so that anything may be
-    gone at any time. A store of 0 bytes holds nothing and touches no disk.
+    `kind` is the name of a subdirectory, one for each kind of entry; a new kind needs only a name. A
+    key is `make_key` of everything that the content depends on (for code: the graph, the compiler,
+    the processor). Writing a key again replaces its content; of concurrent writers the last one
+    wins. When the entries of the kind approach `max_bytes`, the least recently used ones are
+    evicted, so any entry may be missing at any time. A store of 0 bytes is empty and does not access
+    the disk.
 
     Example:
         >>> import tempfile
@@ -92,16 +92,16 @@ class DiskStore:
         self._counter = HitCounter()
         self._is_usable: bool | None = None if max_bytes else False  # None: not known yet
         self._is_writable = True
-        self._unchecked_bytes = max_bytes  # so that the first write looks at the size
+        self._unchecked_bytes = max_bytes  # so that the first write checks the size
 
     @staticmethod
     def from_options(options: CodegenOptions, *, kind: str) -> DiskStore:
-        """The store that the options ask for, one of 0 bytes where they turn it off."""
+        """Make the store that the options describe; of 0 bytes if they turn it off."""
         max_bytes = options.object_cache_max_bytes if options.use_object_cache else 0
         return DiskStore(options.cache_dir, kind=kind, max_bytes=max_bytes)
 
     def get(self, key: str) -> bytes | None:
-        """The bytes put under `key`, None where there are none or they are damaged."""
+        """Return the content stored under `key`; None if it is missing or damaged."""
         content = self._read(key)
         if content is not None:
             with contextlib.suppress(OSError):
@@ -110,8 +110,8 @@ class DiskStore:
         return content
 
     def put(self, key: str, content: bytes) -> None:
-        """Keep `content` under `key`; a directory that cannot be written is reported once, as a
-        warning.
+        """Store `content` under `key`; a directory that cannot be written is reported by a warning,
+        once.
         """
         if (
             not (self._prepare() and self._is_writable)
@@ -131,8 +131,8 @@ class DiskStore:
             self._check_size(os.path.dirname(path))
 
     def reject(self, key: str) -> None:
-        """Remove an entry that `get` just gave and that turned out to be of no use; its hit counts
-        as a miss.
+        """Remove an entry that `get` just returned and that turned out to be unusable; its hit is
+        counted as a miss.
         """
         self._counter.withdraw_hit()
         self.remove(key)
@@ -142,8 +142,8 @@ class DiskStore:
         _remove(self._path(key))
 
     def iter_entries(self) -> Iterator[tuple[str, bytes]]:
-        """Each key with its content, in no order; entries that come or go meanwhile may be
-        missed.
+        """Yield each key with its content, in arbitrary order; entries that are added or removed
+        meanwhile may be missed.
         """
         if self._prepare():
             for file in self._iter_files():
@@ -153,7 +153,7 @@ class DiskStore:
                     yield key, content
 
     def counts(self) -> CacheCounts:
-        """What is there now, by whomever it was put, and what look-ups of this process found."""
+        """Return the present size of the store, and the hits and misses of this process."""
         sizes: list[int] = []
         for file in self._iter_files():
             with contextlib.suppress(OSError):
@@ -194,15 +194,13 @@ class DiskStore:
         return None
 
     def _digest(self, key: str, content: bytes) -> bytes:
-        """Of kind, key and content, so that an entry that was moved to another key is
-        damaged too.
-        """
+        """Digest kind, key and content, so that an entry that was moved to another key is invalid."""
         digest = hashlib.sha256(f"{self._kind}\0{key}\0".encode())
         digest.update(content)
         return digest.digest()
 
     def _prepare(self) -> bool:
-        """Make the directory at first use, and see that nobody else can write into it."""
+        """Create the directory at first use, and check that no other user can write to it."""
         if self._is_usable is None:
             try:
                 self._make_directory()
@@ -225,35 +223,37 @@ class DiskStore:
                 os.makedirs(folder, mode=0o700, exist_ok=True)
 
     def _publish(self, path: str, data: bytes) -> None:
-        """Write an entry that is there whole or not at all."""
+        """Write an entry atomically."""
         for _ in range(_ATTEMPTS):
             try:
-                _write_whole(path, data)
+                _write_atomically(path, data)
             except FileNotFoundError:
-                # The first entry of its subdirectory; or someone removes directories while we run.
+                # The first entry of its subdirectory, or another process removed the directory.
                 self._make_directory(os.path.dirname(path))
             else:
                 return
-        _write_whole(path, data)
+        _write_atomically(path, data)
 
     def _iter_files(self) -> Iterator[os.DirEntry[str]]:
-        """Entries and temporary files, and nothing else that may lie in the directory."""
+        """Yield entries and temporary files, and no other files of the directory."""
         if self._is_usable is not False:
             for folder in _list_directory(str(self.directory)):
                 if len(folder.name) == 2:
                     yield from _list_files(folder.path)
 
     def _check_size(self, folder: str) -> None:
-        """Evict if one subdirectory is so full that all of them together must be too full."""
+        """Evict if one subdirectory is so full that the whole store must be too full; keys are hashes,
+        so one subdirectory is a sample.
+        """
         size = sum(entry.size_bytes for entry in _list_entries(_list_files(folder)))
         if size * _FOLDERS > self.max_bytes * _FULL_FRACTION:
             self._evict()
 
     def _evict(self) -> None:
-        """Remove what was not used for longest, if the store is full.
+        """Remove the least recently used entries, if the store is full.
 
-        Processes that do so at the same time agree on what is oldest; what another one removed is
-        gone for both."""
+        Processes that evict at the same time agree on the oldest entries, so they do not evict more
+        together."""
         entries = sorted(_list_entries(self._iter_files()))
         total = sum(entry.size_bytes for entry in entries)
         if total > self.max_bytes * _FULL_FRACTION:
@@ -272,19 +272,19 @@ class _Entry(NamedTuple):
 
 @cache
 def get_disk_store(kind: str) -> DiskStore:
-    """The process's store of a kind, in the directory that the environment asks for."""
+    """Return the process's store of a kind, in the directory that the environment sets."""
     return DiskStore.from_options(CodegenOptions.from_env(), kind=kind)
 
 
-def _write_whole(path: str, data: bytes) -> None:
+def _write_atomically(path: str, data: bytes) -> None:
     folder, name = os.path.split(path)
-    # Not the process's number, which is the same in two containers that share the directory.
+    # Random, since process ids may be equal in two containers that share the directory.
     temporary = f"{folder}/.{name}.{os.urandom(8).hex()}{_TEMPORARY_SUFFIX}"
     with open(temporary, "xb", opener=_open_private) as file:
         try:
             file.write(data)
-            file.close()  # what the disk refuses late is refused here
-            # Not synced to the disk: after a power cut the digest tells a torn file.
+            file.close()  # may fail with a delayed write error
+            # Not synced to the disk: after a power failure the digest reveals a torn file.
             os.replace(temporary, path)
         except BaseException:
             _remove(temporary)
@@ -297,7 +297,7 @@ def _open_private(path: str, flags: int) -> int:
 
 @cache
 def _warn(problem: str) -> None:
-    """Warn, once in a process however many stores have the problem."""
+    """Issue a warning, once per process even if several stores have the problem."""
     warnings.warn(problem, RuntimeWarning, stacklevel=5)
 
 
@@ -308,24 +308,24 @@ def _list_files(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _list_entries(files: Iterable[os.DirEntry[str]]) -> list[_Entry]:
-    """The entries among `files`, from which temporary files of killed writers are removed."""
-    found: list[_Entry] = []
+    """List the entries of `files`, and remove temporary files of killed writers."""
+    entries: list[_Entry] = []
     for file in files:
         with contextlib.suppress(OSError):
             status = file.stat()
-            found.append(_Entry(status.st_mtime, status.st_size, file.path))
-    # The clock of the file system, which may be another machine's.
-    now = max((entry.used_at for entry in found), default=0.0)
-    for entry in found:
+            entries.append(_Entry(status.st_mtime, status.st_size, file.path))
+    # The newest entry instead of this machine's clock: the file system may be remote.
+    now = max((entry.used_at for entry in entries), default=0.0)
+    for entry in entries:
         if entry.path.endswith(_TEMPORARY_SUFFIX) and now - entry.used_at > _STALE_SECONDS:
             _remove(entry.path)
-    return [entry for entry in found if entry.path.endswith(_SUFFIX)]
+    return [entry for entry in entries if entry.path.endswith(_SUFFIX)]
 
 
 def _list_directory(path: str) -> list[os.DirEntry[str]]:
     try:
-        with os.scandir(path) as found:
-            return list(found)
+        with os.scandir(path) as entries:
+            return list(entries)
     except OSError:
         return []
 
@@ -336,23 +336,23 @@ def _remove(path: str) -> None:
 
 
 def _is_trusted(status: os.stat_result, max_bytes: int) -> bool:
-    """Whether a file that is open can be an entry: nobody else wrote it, and it fits into the
+    """Whether an open file can be an entry: no other user can have written it, and it fits into the
     store.
     """
     return _find_writers(status) is None and status.st_size <= max_bytes
 
 
 def _find_ownership_problem(directory: Path) -> str | None:
-    """Why code from this directory must not be trusted."""
+    """Find the reason why code from this directory must not be trusted; None if it can be."""
     status = directory.stat()
     if not stat.S_ISDIR(status.st_mode):
-        return f"{directory} is no directory"
+        return f"{directory} is not a directory"
     writers = _find_writers(status)
     return writers and f"{directory} {writers} (it must be yours, with mode 700)"
 
 
 def _find_writers(status: os.stat_result) -> str | None:
-    """Who besides the user may write, None where nobody may."""
+    """Find who else may write to a file; None if only the user may."""
     if not hasattr(os, "geteuid"):
         return None  # Windows: the user's local application data is private already
     if status.st_uid != os.geteuid():

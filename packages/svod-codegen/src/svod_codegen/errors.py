@@ -1,4 +1,4 @@
-"""The errors of svod-codegen.
+"""Errors of svod-codegen.
 
 UserError
 └── NoCompilerError (LookupError)     a backend that needs a C compiler, on a system that has none
@@ -8,7 +8,7 @@ InternalError
 ├── CompilerCrashError (RuntimeError) source text that ends the compiler's process
 ├── CompileTimeoutError (TimeoutError)
 └── LoadError (RuntimeError)          object code that cannot be linked into the process
-    └── MissingSymbolError            it calls functions that nothing provides
+    └── MissingSymbolError            it calls undefined functions
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class NoCompilerError(UserError, LookupError):
-    """No C compiler that works; `tried` says of each that was looked for why it is not used."""
+    """No working C compiler; `tried` has the reason for each compiler that was tried."""
 
     def __init__(self, *, wanted: str | None, tried: Sequence[str]) -> None:
         self.wanted, self.tried = wanted, tuple(tried)
@@ -49,7 +49,7 @@ class NoCompilerError(UserError, LookupError):
 
 
 class RenderError(InternalError, ValueError):
-    """A node that a renderer cannot express: lowering should have replaced it, or the linear list
+    """A node that a renderer does not support: lowering should have replaced it, or the linear list
     is malformed.
     """
 
@@ -61,8 +61,8 @@ class RenderError(InternalError, ValueError):
 class CompileError(InternalError, RuntimeError):
     """Source text that the compiler rejects.
 
-    `line` is 1-based, None where the compiler names none; `command`, where the compiler is a
-    program, compiles the source again, and `stderr` is all that it printed."""
+    `line` is 1-based, or None if the compiler does not report one. If the compiler is a program,
+    `command` compiles the source again, and `stderr` is its output."""
 
     def __init__(
         self,
@@ -77,16 +77,13 @@ class CompileError(InternalError, RuntimeError):
         self.compiler, self.message, self.source, self.line = compiler, message, source, line
         self.command, self.stderr = tuple(command), stderr
         notes = () if line is None else _excerpt(source, line)
-        hint = (
-            f"the compiler says more when it runs again: {shlex.join(command)}" if command else None
-        )
+        hint = f"for the full output, run: {shlex.join(command)}" if command else None
         super().__init__(f"{compiler} rejects generated code: {message}", notes=notes, hint=hint)
 
 
 class CompilerCrashError(InternalError, RuntimeError):
-    """Source text that made the compiler end its process:
-
-    LLVM aborts where it cannot select an instruction.
+    """Source text that made the compiler end its process: LLVM aborts if it cannot select an
+    instruction.
     """
 
     def __init__(self, *, exit_status: int, stderr: str, source: str) -> None:
@@ -99,7 +96,7 @@ class CompilerCrashError(InternalError, RuntimeError):
 
 
 class CompileTimeoutError(InternalError, TimeoutError):
-    """A compilation that was stopped."""
+    """A compilation that exceeded its time limit and was stopped."""
 
     def __init__(self, *, seconds: float, source: str) -> None:
         self.seconds, self.source = seconds, source
@@ -119,13 +116,14 @@ class MissingSymbolError(LoadError):
 
     def __init__(self, *, symbols: tuple[str, ...], missing: tuple[str, ...]) -> None:
         self.missing = missing
-        super().__init__(symbols=symbols, message=f"nothing provides {', '.join(missing)}")
+        super().__init__(symbols=symbols, message=f"undefined symbols: {', '.join(missing)}")
 
 
 def _excerpt(source: str, line: int) -> tuple[str, ...]:
-    """The line with two before and two after it, numbered."""
+    """Return the line with two lines of context before and after it, numbered."""
     lines = source.splitlines()
     first = max(0, line - 3)
     return tuple(
-        f"{number:5d} | {text}" for number, text in enumerate(lines[first : line + 2], first + 1)
+        f"{line_number:5d} | {text}"
+        for line_number, text in enumerate(lines[first : line + 2], first + 1)
     )

@@ -1,9 +1,9 @@
-"""Whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
+"""Store of whole kernels on disk: from the hash of a kernel's graph to its launch data and its code.
 
-The store of objects saves the compiler's work; this saves all that comes before it too, so that a
-process which prepares what an earlier one prepared neither optimizes, lowers nor renders.  An entry
-is good for equal graphs, devices, compilers and targets, made by the very same source code of the
-compiler: `fingerprint_code` tells one state of its files from another, also in a working tree.
+The store of objects saves the compiler's work; this one also saves all earlier steps, so that a
+second process neither optimizes, lowers nor renders the kernels that an earlier one prepared.  An
+entry is valid for an equal graph, device, compiler and target, and for the same source code of svod:
+`fingerprint_code` identifies the state of its files, including changes in a working tree.
 
 Example:
     >>> import tempfile
@@ -65,22 +65,20 @@ _COMPILER_PACKAGES: Final = (
 
 
 class StoredKernel(NamedTuple):
-    """A kernel as its launches and its loader see it, without the graph that it was made from."""
+    """A kernel as needed by its launches and its loader, without its graph."""
 
     spec: ProgramSpec
     compiled: CompiledSpec
 
 
 class KernelStore:
-    """A map from what a kernel depends on to the kernel; every method may be called from several
-    threads.
-    """
+    """Map from the inputs of a kernel's preparation to the kernel; thread-safe."""
 
     def __init__(self, store: DiskStore) -> None:
         self.store = store
 
     def find(self, key: Sequence[str]) -> StoredKernel | None:
-        """The kernel stored under `key`, or None."""
+        """Find the kernel stored under `key`, or None."""
         name = make_key(*key)
         data = self.store.get(name)
         if data is None:
@@ -88,16 +86,16 @@ class KernelStore:
         try:
             return decode_kernel(data)
         except (ValueError, KeyError, TypeError):
-            # Whole, and yet no kernel: some other program wrote it.
+            # A valid entry that is no kernel: another program wrote it.
             self.store.reject(name)
             return None
 
     def reject(self, key: Sequence[str]) -> None:
-        """Remove a kernel that was found and cannot be loaded."""
+        """Remove a kernel that `find` returned and that cannot be loaded."""
         self.store.reject(make_key(*key))
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
-        """Store a kernel, unless its launch sizes depend on variables: expressions are not
+        """Store a kernel, unless its launch sizes depend on variables: expressions cannot be
         stored.
         """
         data = encode_kernel(spec, compiled)
@@ -107,35 +105,35 @@ class KernelStore:
 
 @cache
 def get_kernel_store() -> KernelStore:
-    """The process's store, in the directory that the environment asks for."""
-    is_wanted = CodegenOptions.from_env().use_kernel_store
+    """Return the process's store, in the directory that the environment sets."""
+    is_enabled = CodegenOptions.from_env().use_kernel_store
     return KernelStore(
-        get_disk_store("kernels") if is_wanted else DiskStore(Path(), kind="kernels", max_bytes=0)
+        get_disk_store("kernels") if is_enabled else DiskStore(Path(), kind="kernels", max_bytes=0)
     )
 
 
 def describe_target(target: Target) -> str:
-    """All that a target says, the same text in every process."""
-    parts: list[str] = []
+    """Format all fields of a target, equally in every process."""
+    entries: list[str] = []
     for field in fields(target):
         value: object = getattr(target, field.name)
-        # Sets are listed in an order that differs from process to process.
+        # The iteration order of sets differs between processes.
         text = (
             sorted(map(str, cast("frozenset[object]", value)))
             if isinstance(value, frozenset)
             else repr(value)
         )
-        parts.append(f"{field.name}={text}")
-    return ";".join(parts)
+        entries.append(f"{field.name}={text}")
+    return ";".join(entries)
 
 
 @cache
 def fingerprint_code(*packages: str) -> str:
-    """Names the state of the source files of the compiler and of further `packages`: sizes and
-    times of change.
+    """Identify the state of the source files of the compiler and of further `packages`, by sizes and
+    modification times.
 
-    Where a file changed after this process loaded svod, nobody knows which state runs here: it gets
-    a name of its own."""
+    If a file changed after this process loaded svod, the state that runs here is unknown, so the
+    fingerprint is unique."""
     names = sorted({*_COMPILER_PACKAGES, *packages})
     states = [state for name in names for state in _iter_file_states(name)]
     is_known = all(state.changed_ns <= LOADED_AT_NS for state in states)
@@ -166,7 +164,7 @@ def _iter_directory(path: str) -> Iterator[_FileState]:
 
 
 class _Header(TypedDict):
-    """What an entry says of a kernel besides its source and its code."""
+    """Fields of an entry besides the source and the code."""
 
     name: str
     device: str
@@ -214,7 +212,7 @@ def _find_constant(sizes: LaunchSizes | None) -> tuple[int, int, int] | None:
 
 
 def encode_kernel(spec: ProgramSpec, compiled: CompiledSpec) -> bytes:
-    """A kernel as bytes, for the disk and for other processes; none if its launch sizes depend on
+    """Serialize a kernel, for the disk and for other processes; empty if its launch sizes depend on
     variables.
     """
     header = _make_header(spec, compiled)
@@ -227,10 +225,10 @@ def encode_kernel(spec: ProgramSpec, compiled: CompiledSpec) -> bytes:
 
 
 def decode_kernel(data: bytes) -> StoredKernel:
-    """The kernel that `encode_kernel` wrote.
+    """Deserialize a kernel that `encode_kernel` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: if something else did.
+        ValueError, KeyError, TypeError: if the data is not of this form.
     """
     source_at = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES], "little")
     header = cast("_Header", json.loads(data[_LENGTH_BYTES:source_at]))

@@ -1,6 +1,4 @@
-"""What the environment may say about compiling and launching: the only reader of the environment in
-svod-codegen.
-"""
+"""Options of compiling and launching; only this module of svod-codegen reads the environment."""
 
 from __future__ import annotations
 
@@ -24,23 +22,22 @@ _GIB: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CodegenOptions:
-    """How svod-codegen compiles, caches and launches; a field given by the caller wins over the
-    environment.
+    """Options of compilation, caching and launching; arguments take precedence over the environment.
 
     Attributes:
-        threads: how many threads run kernels and compile them (`SVOD_THREADS`, all usable cores).
-        cache_dir: the directory of the disk cache (`SVOD_CACHE_DIR`, a folder in the user's cache
+        threads: number of threads that run and compile kernels (`SVOD_THREADS`, all usable cores).
+        cache_dir: directory of the disk cache (`SVOD_CACHE_DIR`, a folder in the user's cache
             directory).
-        use_object_cache: whether there is a disk cache, of compiled objects among others
+        use_object_cache: whether to use the disk cache, for compiled objects and other entries
             (`SVOD_OBJECT_CACHE`).
-        use_kernel_store: whether it also has whole kernels, and graphs cut into kernels
-            (`SVOD_KERNEL_STORE`; never without the object cache).
-        cc: the C compiler of the backend `CPU.c`, a command line (`SVOD_CC`; the first of cc, gcc
+        use_kernel_store: whether the disk cache also stores whole kernels, and graphs cut into
+            kernels (`SVOD_KERNEL_STORE`; requires the object cache).
+        cc: command line of the C compiler of the backend `CPU.c` (`SVOD_CC`; the first of cc, gcc
             and clang on PATH).
-        contracts: whether a product and a sum may be rounded once, as one fma (`SVOD_CONTRACT`).
-            Without it each is rounded by itself, as IEEE 754 and numpy have it, and products of
-            matrices take about twice as long.
-        object_cache_max_bytes: how many bytes each kind of entry may take there
+        contracts: whether a product and a sum may be contracted to an fma, which is rounded once
+            (`SVOD_CONTRACT`). Otherwise both are rounded, as in IEEE 754 and numpy, and matrix
+            products take about twice as long.
+        object_cache_max_bytes: maximum size of each kind of entry of the disk cache
             (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """
 
@@ -57,7 +54,7 @@ class CodegenOptions:
         """Read the options.
 
         Raises:
-            OptionError: A variable that is set to something it cannot mean.
+            OptionError: A variable has an invalid value.
         """
         env = os.environ if environment is None else environment
         return CodegenOptions(
@@ -89,18 +86,18 @@ def _read_cache_dir(env: Mapping[str, str]) -> Path:
 
 
 def _default_cache_dir(env: Mapping[str, str]) -> Path:
-    """The user's cache directory of this platform."""
+    """Return the user's cache directory of this platform."""
     # The XDG specification says that a relative path is invalid and must be ignored.
     base = env.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME", "")
     if sys.platform != "darwin" and os.path.isabs(base):
         return Path(base) / "svod"
     try:
         home = Path.home()
-    except RuntimeError:  # a user that the system does not know, as in some containers
+    except RuntimeError:  # the user has no passwd entry, as in some containers
         import tempfile
 
         return (
             Path(tempfile.gettempdir()) / f"svod-{os.getuid() if hasattr(os, 'getuid') else 'user'}"
         )
-    places = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
-    return home.joinpath(*places.get(sys.platform, (".cache",)), "svod")
+    folders = {"win32": ("AppData", "Local"), "darwin": ("Library", "Caches")}
+    return home.joinpath(*folders.get(sys.platform, (".cache",)), "svod")

@@ -1,10 +1,10 @@
-"""From a lowered kernel to its source: the words between the compiler and a device.
+"""Steps from a lowered kernel to source code, between the compiler and a device.
 
-    linearize  LoweredKernel → LinearProgram   the nodes in the order in which they run
-    render     LinearProgram → ProgramSpec     the language of a device, with what a launch must know
+    linearize  LoweredKernel → LinearProgram   the nodes in execution order
+    render     LinearProgram → ProgramSpec     source code for a device, with the data of a launch
 
-What follows is the device's: its compiler makes a `CompiledSpec` of a `ProgramSpec`, and its loader
-a `Program` of that.
+The device does the remaining steps: its compiler makes a `CompiledSpec` from a `ProgramSpec`, and
+its loader makes a `Program` from the `CompiledSpec`.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -45,10 +45,10 @@ LinearProgram = NewType("LinearProgram", UOp)
 
 
 def linearize(kernel: LoweredKernel, device: str) -> LinearProgram:
-    """The PROGRAM of a kernel for `device`, with its nodes in order."""
+    """Make the PROGRAM of a kernel for `device`, with its nodes in execution order."""
     return LinearProgram(linearize_program(make_program(kernel, device)))
 
 
 def render(program: LinearProgram, renderer: Renderer) -> ProgramSpec:
-    """A kernel in the renderer's language."""
+    """Render a kernel to source code."""
     return ProgramSpec.from_program(render_program(program, renderer))

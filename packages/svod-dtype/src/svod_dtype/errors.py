@@ -105,7 +105,7 @@ class UnknownDTypeError(UserError, TypeError):
         # Dtypes of other libraries have the same names behind a prefix, as in torch.float32.
         name = str(given).rpartition(".")[2]
         hint = f'write "{name}"' if name in known else f"use one of {', '.join(known)}"
-        super().__init__(f"{given!r} is not a dtype", hint=hint)
+        super().__init__(f"data type {given!r} not understood", hint=hint)
 
 
 class PromotionError(UserError, TypeError):

@@ -115,19 +115,19 @@ _NAMES: Final[Mapping[str, str]] = {
 
 def find_module_attribute(owner: str, name: str) -> MissingNameError | None:
     """What to say about an attribute that modules have not; None if nothing is known about it."""
-    return _find(_MODULE, owner, name)
+    return _find(_MODULE, f"{owner!r} object", name)
 
 
 def find_optimizer_attribute(owner: str, name: str) -> MissingNameError | None:
     """What to say about an attribute that optimizers have not; None if nothing is known
     about it.
     """
-    return _find(_OPTIMIZER, owner, name)
+    return _find(_OPTIMIZER, f"{owner!r} object", name)
 
 
 def find_name(name: str) -> MissingNameError | None:
     """What to say about a name that `svod_nn` has not; None if nothing is known about it."""
-    owner = "the module svod_nn"
+    owner = "module 'svod_nn'"
     if name in _NAMES or name.startswith("_"):
         return _find(_NAMES, owner, name)
     if name in svod_tensor.__all__:

@@ -67,7 +67,7 @@ def make_checks(sink: UOp) -> Checks | None:
         return None
     device = _device_of(checks[0])
     findings = make_concat(
-        [copy_to_device(_find_first_violation(check), device) for check in checks], 0
+        [copy_to_device(_get_first_violation(check), device) for check in checks], 0
     )
     return Checks(UOp(Op.CONTIGUOUS, int64, (findings,)), _make_guard(checks))
 
@@ -77,7 +77,7 @@ def _device_of(node: UOp) -> str:
     return placement.devices[0] if isinstance(placement, Sharding) else placement or DEFAULT_DEVICE
 
 
-def _find_first_violation(check: UOp) -> UOp:
+def _get_first_violation(check: UOp) -> UOp:
     """The flat index of the first violating element, and the element."""
     size = product(check.shape)
     x = make_reshape(check.source, (size,))

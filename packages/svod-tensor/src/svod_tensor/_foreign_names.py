@@ -142,8 +142,12 @@ def find_foreign_attribute(kind: type, name: str) -> MissingNameError | None:
             " value"
         )
     if hint is None and (close := _find_close(kind, name)) is not None:
-        hint = f"it may be meant: x.{close}"
-    return None if hint is None else MissingNameError(owner=kind.__name__, missing=name, hint=hint)
+        hint = f"did you mean x.{close}?"
+    return (
+        None
+        if hint is None
+        else MissingNameError(owner=f"{kind.__name__!r} object", missing=name, hint=hint)
+    )
 
 
 def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
@@ -163,11 +167,11 @@ def find_foreign_name(tensor: type, name: str) -> MissingNameError | None:
             else f"it is a method, or an attribute, of tensors: x.{name}"
         )
     if hint is None and (close := _find_close(import_module("svod_tensor"), name)) is not None:
-        hint = f"it may be meant: svod_tensor.{close}"
+        hint = f"did you mean svod_tensor.{close}?"
     return (
         None
         if hint is None
-        else MissingNameError(owner="the module svod_tensor", missing=name, hint=hint)
+        else MissingNameError(owner="module 'svod_tensor'", missing=name, hint=hint)
     )
 
 

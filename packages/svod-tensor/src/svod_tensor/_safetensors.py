@@ -162,8 +162,9 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
 def _read_text(name: str) -> tuple[dict[str, object], int, int]:
     """The header of a file, where its data begin, and its size."""
     if not os.path.isfile(name):
+        is_folder = os.path.isdir(name)
         raise MissingFileError(
-            path=name, problem="is a directory" if os.path.isdir(name) else "does not exist"
+            path=name, problem="is a directory" if is_folder else "no such file or directory"
         )
     file_bytes = os.path.getsize(name)
     with open(name, "rb") as file:

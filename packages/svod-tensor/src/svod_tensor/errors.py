@@ -135,21 +135,23 @@ class ArgumentNameError(UserError, TypeError):
         hint: str | None = None,
     ) -> None:
         self.operation, self.given, self.expected = operation, given, expected
-        taken = ", ".join(expected) or "no arguments"
-        name = "" if expected == (given,) else f", not as {given}"
-        description = f"{taken} by position{name}" if is_placed else f"{taken}, not {given}"
+        names = ", ".join(expected) or "none"
         if given is None:
-            description = f"{taken} only by name"
-        super().__init__(
-            f"{operation}() takes {description}", hint=hint if call is None else f"write {call}"
-        )
+            problem = f"takes {names} only by name"
+        elif is_placed:
+            problem = f"takes {names} only by position"
+        else:
+            problem = f"got an unexpected keyword argument {given!r}"
+        if call is not None:
+            hint = f"write {call}"
+        super().__init__(f"{operation}() {problem}", hint=hint or f"its parameters are {names}")
 
 
 class MissingNameError(UserError, AttributeError):
     """A missing attribute with a known alternative, which the hint names.
 
     Attributes:
-        owner: the object without the attribute, such as `Tensor` or `the module svod_nn`.
+        owner: the object without the attribute, such as `'Tensor' object` or `module 'svod_nn'`.
         missing: the name.
     """
 
@@ -232,7 +234,8 @@ class IndexKindError(UserError, IndexError):
         self.found = found
         super().__init__(
             f"cannot index with {found!r}: {problem}",
-            hint=hint or "use integers, slices, ..., None, or integer arrays",
+            hint=hint
+            or "valid indices are integers, slices, ..., None, and integer or bool arrays",
         )
 
 
@@ -254,7 +257,8 @@ class RaggedDataError(UserError, ValueError):
         self.depth, self.lengths = depth, tuple(lengths)
         shown = ", ".join("a scalar" if n < 0 else str(n) for n in self.lengths)
         super().__init__(
-            f"nested lists have no common length at depth {depth}: {shown}",
+            "nested lists have an inhomogeneous shape after"
+            f" {depth} {'dimension' if depth == 1 else 'dimensions'}: lengths {shown}",
             hint="pad the rows to one length, or make one tensor for each",
         )
 
@@ -268,7 +272,7 @@ class DataError(UserError, TypeError):
     def __init__(self, *, found: object, hint: str | None = None) -> None:
         self.found = found
         super().__init__(
-            f"cannot make a tensor from {type(found).__name__}",
+            f"cannot convert {type(found).__name__} to a tensor",
             hint=hint
             or (
                 _NONE_HINT
@@ -305,7 +309,10 @@ class EmptyReductionError(UserError, ValueError):
 
     def __init__(self, *, operation: str, shape: tuple[object, ...], axis: int) -> None:
         self.operation, self.shape, self.axis = operation, shape, axis
-        super().__init__(f"{operation} of shape {shape} has no value: axis {axis} is empty")
+        super().__init__(
+            f"{operation}: zero-size reduction has no identity: axis {axis} of shape"
+            f" {format_shape(shape)}"
+        )
 
 
 class AmbiguousTruthError(UserError, ValueError):
@@ -314,7 +321,9 @@ class AmbiguousTruthError(UserError, ValueError):
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
         super().__init__(
-            f"a tensor of shape {shape} has no single truth value", hint="use x.any() or x.all()"
+            "the truth value of a tensor with more or less than one element is ambiguous: shape"
+            f" {format_shape(shape)}",
+            hint="use x.any() or x.all()",
         )
 
 
@@ -324,8 +333,8 @@ class SingleElementError(UserError, ValueError):
     def __init__(self, *, operation: str, shape: tuple[object, ...]) -> None:
         self.operation, self.shape = operation, shape
         super().__init__(
-            f"{operation} of a tensor of shape {format_shape(shape)}: it does not have exactly one"
-            " element",
+            f"{operation}: only one-element tensors can be converted to a Python scalar, not shape"
+            f" {format_shape(shape)}",
             hint="x.tolist() gives all of them, x[index].item() one",
         )
 
@@ -335,7 +344,7 @@ class CalledPropertyError(UserError, TypeError):
 
     def __init__(self, *, name: str, hint: str) -> None:
         self.operation = self.name = name
-        super().__init__(f"{name} is a property, and no method", hint=hint)
+        super().__init__(f"{name} is a property and not callable", hint=hint)
 
 
 class EinsumError(UserError, ValueError):
@@ -569,9 +578,9 @@ class DonatedTensorError(UserError, RuntimeError):
 class MissingFileError(UserError, FileNotFoundError):
     """A missing file that a tensor should be read from."""
 
-    def __init__(self, *, path: str, problem: str = "does not exist") -> None:
+    def __init__(self, *, path: str, problem: str = "no such file or directory") -> None:
         self.path = path
-        super().__init__(f"file {path!r} {problem}")
+        super().__init__(f"{problem}: {path!r}")
 
 
 class SafetensorsError(UserError, ValueError):

@@ -1,4 +1,4 @@
-"""Rendering to C: a base class for the languages of device plugins, and C for gcc and clang.
+"""Renderers of C: a base class for the languages of device plugins, and C for gcc and clang.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -28,7 +28,7 @@ Example:
       }
     }
 
-    The C of gcc and clang has vectors; a float that a target only stores is written as its bits:
+    The C of gcc and clang has vectors; a float dtype without arithmetic is represented by its bits:
 
     >>> from svod_dtype import float16
     >>> print(CRenderer().declare_vector(float32.vec(4)))

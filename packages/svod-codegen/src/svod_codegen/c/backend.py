@@ -1,7 +1,4 @@
-"""The backend `CPU.c`:
-
-C text, compiled by the system's compiler, linked and run like the code of `CPU.llvm`.
-"""
+"""Backend `CPU.c`: C, compiled by the system's compiler, linked and run like the code of `CPU.llvm`."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ __all__ = ["make_c_backend"]
 
 
 def make_c_backend(device: str) -> Backend:
-    """The factory behind the entry point `CPU.c`.
+    """Factory of the entry point `CPU.c`.
 
     Raises:
         NoCompilerError: if the system has no C compiler.

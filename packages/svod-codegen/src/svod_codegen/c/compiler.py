@@ -1,4 +1,4 @@
-"""C text -> object code, with the system's compiler and the store of objects before it."""
+"""Compilation of C to object code, by the system's compiler, with the cache of objects."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["CCompiler"]
 
 _STEPS_VERSION: Final = 1
-"""Of what is done here besides the command of the toolchain; a change makes cached objects
-unusable.
-"""
+"""Version of the steps of this module besides the toolchain's command, part of the cache keys."""
 
 _TIMEOUT_S: Final = 300.0
 _MESSAGE: Final = re.compile(
@@ -37,9 +35,7 @@ _MESSAGE: Final = re.compile(
 
 
 class CCompiler:
-    """Compiles C for the host, unless the store has the object; every method may be called from
-    several threads.
-    """
+    """Compiler of C for the host, with a cache; thread-safe."""
 
     def __init__(self, toolchain: Toolchain, store: DiskStore) -> None:
         self.toolchain = toolchain
@@ -48,20 +44,21 @@ class CCompiler:
 
     @property
     def cache_key(self) -> str:
-        """Names the compiler, its version, its flags and the CPU."""
+        """Identification of the compiler, its version, its flags and the CPU."""
         return ";".join(self._key_head)
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
-        """The object code of a kernel.
+        """Compile a kernel to object code.
 
         Raises:
             CompileError: The compiler rejects the source.
-            CompilerCrashError, CompileTimeoutError: It does not end as it should.
+            CompilerCrashError: The compiler crashes.
+            CompileTimeoutError: The compiler takes too long.
         """
         return CompiledSpec.from_bytes(spec, self.compile_source(spec.source))
 
     def compile_source(self, source: str) -> bytes:
-        """The object code of a translation unit."""
+        """Compile a translation unit to object code."""
         key = make_key(*self._key_head, source)
         return get_object(self._store, key, lambda: _compile(self.toolchain, source))
 
@@ -81,47 +78,47 @@ def _compile(toolchain: Toolchain, source: str) -> bytes:
 
 
 def _add_runtime(toolchain: Toolchain, target: Path, source: str) -> bytes:
-    """Join an object with the functions of the compiler's own library that it calls: arithmetic
-    that the processor lacks.
+    """Link an object with the functions of libgcc that it calls, for arithmetic that the processor
+    lacks.
     """
     compiler = toolchain.command[0]
-    found = subprocess.run(
+    located = subprocess.run(
         [compiler, "-print-libgcc-file-name"], capture_output=True, text=True, check=False
     )
     joined = target.with_name("joined.o")
-    command = (compiler, "-r", "-nostdlib", str(target), found.stdout.strip(), "-o", str(joined))
-    # What does not work here shows when the object is loaded, with the names of what is missing.
+    command = (compiler, "-r", "-nostdlib", str(target), located.stdout.strip(), "-o", str(joined))
+    # On failure the object is kept as it is: loading it reports the undefined symbols.
     return target.read_bytes() if _run(command, "", source) is not None else joined.read_bytes()
 
 
 def _run(command: Sequence[str], text: str, source: str) -> str | None:
-    """What a command prints when it fails, None where it does not."""
+    """Run a command; return its stderr if it fails, and None if it succeeds."""
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             command, input=text.encode(), capture_output=True, timeout=_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired:
         raise CompileTimeoutError(seconds=_TIMEOUT_S, source=source) from None
-    stderr = done.stderr.decode(errors="replace")
-    if done.returncode < 0:
-        raise CompilerCrashError(exit_status=done.returncode, stderr=stderr, source=source)
-    return stderr if done.returncode else None
+    stderr = finished.stderr.decode(errors="replace")
+    if finished.returncode < 0:
+        raise CompilerCrashError(exit_status=finished.returncode, stderr=stderr, source=source)
+    return stderr if finished.returncode else None
 
 
 def _make_error(toolchain: Toolchain, stderr: str, source: str) -> CompileError:
-    """The first error that the compiler prints; the source stays in a file, to compile it again by
-    hand.
+    """Make the exception from the compiler's first error message; the source is kept in a file, so
+    that the user can compile it again.
     """
     handle, path = tempfile.mkstemp(prefix="svod-", suffix=".c")
     with os.fdopen(handle, "w") as file:
         file.write(source)
-    found = _MESSAGE.search(stderr)
+    match = _MESSAGE.search(stderr)
     lines = stderr.strip().splitlines()
     return CompileError(
         compiler=str(toolchain),
-        message=found["text"] if found else lines[0] if lines else "it prints nothing",
+        message=match["text"] if match else lines[0] if lines else "no error message",
         source=source,
-        line=int(found["line"]) if found else None,
+        line=int(match["line"]) if match else None,
         command=(*toolchain.command, "-c", path),
         stderr=stderr,
     )

@@ -1,8 +1,8 @@
 """Elementwise ops on scalars as C expressions.
 
-Operands are names, constants or lanes: they may be repeated. No expression has undefined behaviour
-for any operand: signed arithmetic that may overflow is done unsigned, shifts by too much and casts
-of floats out of range have the values that `svod_ir.ops` gives them.
+Operands are names, constants or lanes, so they may be repeated. No expression has undefined
+behaviour for any operand: signed arithmetic that may overflow is done in an unsigned type, and
+shifts and casts of floats that are out of range have the results that `svod_ir.ops` defines.
 """
 
 from __future__ import annotations
@@ -77,18 +77,18 @@ _WRAPPING: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 
 
 def constant_expression(dtype: DType, value: bool | int | float) -> str:
-    """A scalar constant, exact."""
+    """Format a scalar constant exactly."""
     if dtype.is_bool:
         return "true" if value else "false"
     if not dtype.is_float:
         return _integer_constant(dtype, int(value))
-    number = float(value)
-    if math.isnan(number):
-        text = "-NAN" if math.copysign(1.0, number) < 0 else "NAN"
-    elif math.isinf(number):
-        text = "-INFINITY" if number < 0 else "INFINITY"
+    as_float = float(value)
+    if math.isnan(as_float):
+        text = "-NAN" if math.copysign(1.0, as_float) < 0 else "NAN"
+    elif math.isinf(as_float):
+        text = "-INFINITY" if as_float < 0 else "INFINITY"
     else:
-        text = number.hex() + ("f" if dtype is not float64 else "")
+        text = as_float.hex() + ("f" if dtype is not float64 else "")
     if dtype is float16:
         return f"((_Float16){text})"
     return f"({text})" if text.startswith("-") else text
@@ -96,7 +96,7 @@ def constant_expression(dtype: DType, value: bool | int | float) -> str:
 
 def _integer_constant(dtype: DType, value: int) -> str:
     if value < 0 and value in (int32.min, int64.min):
-        # The magnitude of the least integer is not one of the type.
+        # The magnitude of the minimum is not representable in the type.
         return f"(-{-(value + 1)}{_suffix(dtype)} - 1)"
     text = f"{value}{_suffix(dtype)}"
     return f"({text})" if value < 0 else text
@@ -107,7 +107,7 @@ def _suffix(dtype: DType) -> str:
 
 
 def float_function(op: Op, dtype: DType, operands: list[str]) -> str:
-    """A call of the math library's function for `op`; half is computed in float."""
+    """Format a call of the math library's function for `op`; half is computed in float."""
     name = _FUNCTIONS[op]
     if dtype is float64:
         return f"{name}({', '.join(operands)})"
@@ -117,7 +117,7 @@ def float_function(op: Op, dtype: DType, operands: list[str]) -> str:
 
 
 def scalar_expression(node: UOp, operands: list[str], type_name: TypeName) -> str:
-    """The C expression of an elementwise node on one lane, whose operands are given as text.
+    """Format an elementwise node as a C expression on one lane, with operands as text.
 
     Raises:
         RenderError: if the op has no C expression for the dtype.
@@ -131,14 +131,14 @@ def scalar_expression(node: UOp, operands: list[str], type_name: TypeName) -> st
     if op is Op.CAST:
         return _cast(operands[0], source, result, type_name)
     if source.is_bool:
-        found = _bool_expression(op, operands)
+        expression = _bool_expression(op, operands)
     elif source.is_float:
-        found = _float_expression(op, source, operands)
+        expression = _float_expression(op, source, operands)
     else:
-        found = _integer_expression(node, op, source, operands, type_name)
-    if found is None:
+        expression = _integer_expression(node, op, source, operands, type_name)
+    if expression is None:
         raise RenderError(problem=f"has no C expression for {source}", node=node)
-    return found
+    return expression
 
 
 def _bool_expression(op: Op, operands: list[str]) -> str | None:
@@ -155,8 +155,8 @@ def _float_expression(op: Op, dtype: DType, operands: list[str]) -> str | None:
     x = operands[0]
     if op in (Op.MAX, Op.MIN):
         y = operands[1]
-        # A NaN on either side fails the comparison or is x itself; of two zeros, the sign decides.
-        # Without a branch, so that lanes can be joined.
+        # A NaN y fails all comparisons, a NaN x is tested for; of two zeros, the sign decides.
+        # Without a branch, so that the compiler can vectorize the lanes.
         is_negative = f"(signbit((float){y if op is Op.MAX else x}) != 0)"
         first = (
             f"({x} {'>' if op is Op.MAX else '<'} {y}) | ({x} != {x}) | (({x} == {y}) &"
@@ -214,7 +214,9 @@ def _integer_expression(
 
 
 def _unsigned(dtype: DType) -> DType:
-    """The unsigned type to compute in, wide enough that C does not promote it to a signed one."""
+    """Return the unsigned type for wrapping arithmetic, wide enough that C does not promote it to
+    int.
+    """
     return uint64 if dtype.bits == 64 else uint32
 
 
@@ -237,10 +239,10 @@ def _wrapping(
 
 def _shift(node: UOp, dtype: DType, operands: list[str], type_name: TypeName) -> str:
     x, amount = operands
-    name, given = type_name(dtype), node.right
+    name, count = type_name(dtype), node.right
     wide = type_name(_unsigned(dtype))
     shifted = f"({wide}){x} << {amount}" if node.op is Op.SHL else f"{x} >> {amount}"
-    values = given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+    values = count.arg if count.op is Op.VCONST else (count.arg,) if count.op is Op.CONST else ()
     if values and all(0 <= v < dtype.bits for v in values):
         return f"({name})({shifted})"
     too_much = f"{x} < 0 ? -1 : 0" if node.op is Op.SHR and dtype.is_signed else "0"
@@ -267,9 +269,9 @@ def _cast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
 
 
 def _bitcast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
-    given, wanted = type_name(source), type_name(target)
-    if given == wanted or source.is_bool:
-        return f"({wanted}){x}"
+    source_type, target_type = type_name(source), type_name(target)
+    if source_type == target_type or source.is_bool:
+        return f"({target_type}){x}"
     if target.is_bool:
         return f"{x} != 0"
-    return f"((union {{ {given} from; {wanted} to; }}){{ .from = {x} }}).to"
+    return f"((union {{ {source_type} from; {target_type} to; }}){{ .from = {x} }}).to"

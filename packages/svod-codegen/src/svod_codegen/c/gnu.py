@@ -1,4 +1,4 @@
-"""C for gcc and clang: vectors are the compilers' own vector types where their size allows it."""
+"""C for gcc and clang, with the compilers' vector extensions."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ _BIT_OPERATORS: Final = {Op.AND: "&", Op.OR: "|", Op.XOR: "^"}
 
 
 MAX_CONDITION: Final = 3
-"""Conditions that are deeper are written once, as bools: each mask is text that is written
-twice.
+"""Maximum depth of a condition that is inlined as a mask. A selection repeats the mask's text, so
+deeper conditions are stored in a variable, as bools.
 """
 
 SMALLEST_BYTES: Final = 16
-"""Vectors of this size are reduced lane by lane."""
+"""Size of vectors that are reduced lane by lane."""
 
 
 class GnuCRenderer(CRenderer):
     """C99 with the vector extensions of gcc (from version 9) and clang.
 
-    A comparison gives a vector of integers as wide as its operands, all bits set where it holds:
-    extrema, and selections by a comparison, are such masks and bit operations, which both compilers
-    turn into masked instructions. Bools are bytes, and a selection by bools that come from
-    elsewhere is written lane by lane: gcc has no conversion of bytes to masks."""
+    A comparison gives a vector of integers as wide as its operands, with all bits set where it
+    holds. Minima, maxima and selections by a comparison are bit operations with such masks, which
+    both compilers turn into masked instructions. Bools are bytes. A selection by other bools is
+    written lane by lane, since gcc has no conversion of bytes to masks."""
 
     def declare_vector(self, dtype: DType) -> str:
         if not self._is_native(dtype):
             return super().declare_vector(dtype)
-        part, n_parts = self._split(dtype)
-        declared = self._declare_native(part)
+        register, n_parts = self._split(dtype)
+        declared = self._declare_native(register)
         if n_parts > 1:
             declared += (
-                f"\ntypedef struct {{ {self.vector_type(part)} part[{n_parts}]; }}"
+                f"\ntypedef struct {{ {self.vector_type(register)} part[{n_parts}]; }}"
                 f" {self.vector_type(dtype)};"
             )
         return declared
@@ -50,7 +50,7 @@ class GnuCRenderer(CRenderer):
         element, name = self._element(dtype), self.vector_type(dtype)
         size = dtype.itemsize * dtype.lanes
         lines = [f"typedef {element} {name} __attribute__((vector_size({size})));"]
-        # The type of a vector in memory, which starts at any element.
+        # The type of a vector in memory, which is only aligned like an element.
         lines.append(
             f"typedef {element} {name}_in_memory __attribute__((vector_size({size}),"
             f" aligned({dtype.itemsize}), may_alias));"
@@ -65,49 +65,51 @@ class GnuCRenderer(CRenderer):
     def make_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
         if not self._is_native(dtype):
             return super().make_vector(dtype, lanes)
-        part, n_parts = self._split(dtype)
-        chunks = [lanes[k * part.lanes : (k + 1) * part.lanes] for k in range(n_parts)]
+        register, n_parts = self._split(dtype)
+        chunks = [lanes[k * register.lanes : (k + 1) * register.lanes] for k in range(n_parts)]
         return self._join(
-            dtype, [f"({self.vector_type(part)}){{ {', '.join(chunk)} }}" for chunk in chunks]
+            dtype, [f"({self.vector_type(register)}){{ {', '.join(chunk)} }}" for chunk in chunks]
         )
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
         if not self._is_native(dtype):
             return super().lane(dtype, vector, position)
-        part = self._split(dtype)[0]
-        return f"{self._parts_of(dtype, vector)[position // part.lanes]}[{position % part.lanes}]"
+        register = self._split(dtype)[0]
+        return f"{self._parts_of(dtype, vector)[position // register.lanes]}[{position % register.lanes}]"
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
         if not self._is_native(dtype):
             return None
-        return self._join(dtype, [f"*(const {place}" for place in self._places(dtype, address)])
+        return self._join(
+            dtype, [f"*(const {pointer}" for pointer in self._pointers(dtype, address)]
+        )
 
     def store_vector(self, dtype: DType, address: str, value: str) -> str | None:
         if not self._is_native(dtype):
             return None
-        parts = zip(self._places(dtype, address), self._parts_of(dtype, value), strict=True)
-        return " ".join(f"*({place} = {part};" for place, part in parts)
+        stores = zip(self._pointers(dtype, address), self._parts_of(dtype, value), strict=True)
+        return " ".join(f"*({pointer} = {text};" for pointer, text in stores)
 
     def vector_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
         dtype = node.dtype
         sources = [s.dtype for s in node.src]
         if any(s.lanes != dtype.lanes for s in sources) or not self._is_native(dtype):
             return None
-        part, n_parts = self._split(dtype)
+        register, n_parts = self._split(dtype)
         if any(self._split(s)[1] != n_parts for s in sources):
             return None
         split = zip(
             *(self._parts_of(s, o) for s, o in zip(sources, operands, strict=True)), strict=True
         )
-        found = [self._native_operation(node, part, parts) for parts in split]
+        results = [self._native_operation(node, register, texts) for texts in split]
         return (
-            self._join(dtype, [text for text in found if text is not None])
-            if None not in found
+            self._join(dtype, [text for text in results if text is not None])
+            if None not in results
             else None
         )
 
     def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
-        part, n_parts = self._split(dtype)
+        register, n_parts = self._split(dtype)
         if (
             not self._is_native(dtype)
             or dtype.is_bool
@@ -116,17 +118,17 @@ class GnuCRenderer(CRenderer):
             return None
         half = dtype.scalar.vec(dtype.lanes // 2)
         if n_parts > 1:
-            parts = self._parts_of(dtype, vector)
+            registers = self._parts_of(dtype, vector)
             return (
                 half,
-                self._join(half, parts[: n_parts // 2]),
-                self._join(half, parts[n_parts // 2 :]),
+                self._join(half, registers[: n_parts // 2]),
+                self._join(half, registers[n_parts // 2 :]),
             )
-        both = (
-            f"((union {{ {self.vector_type(part)} whole; {self.vector_type(half)} half[2]; }}){{"
+        halves = (
+            f"((union {{ {self.vector_type(register)} whole; {self.vector_type(half)} half[2]; }}){{"
             f" {vector} }}).half"
         )
-        return half, f"{both}[0]", f"{both}[1]"
+        return half, f"{halves}[0]", f"{halves}[1]"
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
         dtype = node.dtype
@@ -139,16 +141,16 @@ class GnuCRenderer(CRenderer):
         masks = self._find_masks(node.condition, dtype, value, MAX_CONDITION)
         if masks is None:
             return None
-        part = self._split(dtype)[0]
+        register = self._split(dtype)[0]
         sides = (self._parts_of(dtype, value(side)) for side in (node.if_true, node.if_false))
         split = zip(masks, *sides, strict=True)
-        return self._join(dtype, [self._select(part, *texts) for texts in split])
+        return self._join(dtype, [self._select(register, *texts) for texts in split])
 
     def _find_masks(
         self, condition: UOp, dtype: DType, value: Callable[[UOp], str], depth: int
     ) -> list[str] | None:
-        """A condition for each part of a vector, as masks as wide as its elements; None where it is
-        none of comparisons.
+        """Find masks of a condition for each register of a vector, as wide as its elements; None if
+        the condition does not consist of comparisons.
         """
         if condition.op in _COMPARED and self._is_comparable(condition.left.dtype):
             sides = [
@@ -164,9 +166,9 @@ class GnuCRenderer(CRenderer):
             ]
         if depth == 0 or condition.op not in (*_BIT_OPERATORS, Op.NOT):
             return None
-        found = [self._find_masks(s, dtype, value, depth - 1) for s in condition.src]
-        masks = [m for m in found if m is not None]
-        if len(masks) < len(found):
+        operands = [self._find_masks(s, dtype, value, depth - 1) for s in condition.src]
+        masks = [m for m in operands if m is not None]
+        if len(masks) < len(operands):
             return None
         if condition.op is Op.NOT:
             return [f"(~{mask})" for mask in masks[0]]
@@ -178,14 +180,12 @@ class GnuCRenderer(CRenderer):
         return not dtype.is_bool and not self.is_stored(dtype) and dtype.scalar is not float16
 
     def _select(self, dtype: DType, mask: str, x: str, y: str) -> str:
-        """`x` where the comparison `mask` holds, else `y`."""
+        """Select `x` where the comparison `mask` holds, and `y` elsewhere."""
         name = self.vector_type(dtype)
         return f"({name})(((m{name})({mask}) & (m{name}){x}) | (~(m{name})({mask}) & (m{name}){y}))"
 
     def _extremum(self, op: Op, dtype: DType, x: str, y: str) -> str:
-        """The larger or smaller operand; of floats NaN where one is NaN, and of zeros that with the
-        right sign.
-        """
+        """Format MAX or MIN; NaN if an operand is NaN, and 0.0 is larger than -0.0."""
         mask = f"{x} {'>' if op is Op.MAX else '<'} {y}"
         if dtype.is_float:
             negative = f"(m{self.vector_type(dtype)}){y if op is Op.MAX else x} < 0"
@@ -193,7 +193,7 @@ class GnuCRenderer(CRenderer):
         return self._select(dtype, mask, x, y)
 
     def _native_operation(self, node: UOp, dtype: DType, operands: Sequence[str]) -> str | None:
-        """An operation on one part of each operand; `dtype` is that of its result."""
+        """Format an operation on one register of each operand, with a result of `dtype`."""
         source = node.operand_dtype
         if node.op is Op.CAST:
             return self._convert(dtype, source, operands[0])
@@ -206,8 +206,8 @@ class GnuCRenderer(CRenderer):
             )
         if node.op in _COMPARED and self._is_comparable(source):
             mask = f"m{self.vector_type(self._split(source)[0])}"
-            found = f"({mask})({operands[0]} {_COMPARED[node.op]} {operands[1]})"
-            return f"__builtin_convertvector({found}, {self.vector_type(dtype)}) & 1"
+            compared = f"({mask})({operands[0]} {_COMPARED[node.op]} {operands[1]})"
+            return f"__builtin_convertvector({compared}, {self.vector_type(dtype)}) & 1"
         if any(s.dtype is not node.dtype for s in node.src):
             return None
         if node.op in (Op.MAX, Op.MIN) and self._is_comparable(dtype):
@@ -217,8 +217,8 @@ class GnuCRenderer(CRenderer):
         return self._integer_operation(node, dtype, operands)
 
     def _split(self, dtype: DType) -> tuple[DType, int]:
-        """A vector's part that fills a register, and how many of them there are: gcc keeps wider
-        vectors in memory.
+        """Split a vector into registers: return their type and number. gcc would keep a wider vector
+        in memory.
         """
         lanes = min(dtype.lanes, max(1, self.target.vector_bits // (8 * dtype.itemsize)))
         return dtype.scalar.vec(lanes), dtype.lanes // lanes
@@ -227,11 +227,13 @@ class GnuCRenderer(CRenderer):
         n_parts = self._split(dtype)[1]
         return [vector] if n_parts == 1 else [f"{vector}.part[{k}]" for k in range(n_parts)]
 
-    def _places(self, dtype: DType, address: str) -> list[str]:
-        """The parts of a vector in memory, each behind `*(`."""
-        part, n_parts = self._split(dtype)
-        name = f"{self.vector_type(part)}_in_memory *)"
-        return [f"{name}({address}{f' + {k * part.lanes}' if k else ''})" for k in range(n_parts)]
+    def _pointers(self, dtype: DType, address: str) -> list[str]:
+        """Format pointers to the registers of a vector in memory, to be preceded by `*(`."""
+        register, n_parts = self._split(dtype)
+        name = f"{self.vector_type(register)}_in_memory *)"
+        return [
+            f"{name}({address}{f' + {k * register.lanes}' if k else ''})" for k in range(n_parts)
+        ]
 
     def _join(self, dtype: DType, parts: Sequence[str]) -> str:
         return (
@@ -255,7 +257,7 @@ class GnuCRenderer(CRenderer):
             return f"{x} ^ 1" if dtype.is_bool else f"~{x}"
         if dtype.is_bool:
             return None
-        # Lanes of signed vectors must not overflow; those of unsigned ones wrap.
+        # Overflow of signed lanes is undefined, unsigned lanes wrap.
         unsigned = f"u{name}" if dtype.is_signed else name
         if node.op is Op.SHR and _is_shift_within(node):
             return f"{x} >> {operands[1]}"
@@ -271,7 +273,7 @@ class GnuCRenderer(CRenderer):
         )
 
     def _convert(self, dtype: DType, source: DType, x: str) -> str | None:
-        # A comparison, or a float beyond the range of an integer, is a test for each lane.
+        # A conversion to bool, or of a float that may be out of range, needs a test for each lane.
         is_tested = dtype.is_bool or (source.is_float and dtype.is_int)
         return None if is_tested else f"__builtin_convertvector({x}, {self.vector_type(dtype)})"
 
@@ -283,9 +285,8 @@ class GnuCRenderer(CRenderer):
 
 
 def _is_shift_within(node: UOp) -> bool:
-    """Whether all amounts are known and less than the bits of an element:
-
-    C leaves the others open.
+    """Whether all shift amounts are constants less than the bits of an element: larger shifts are
+    undefined in C.
     """
     amount = node.right
     values = (

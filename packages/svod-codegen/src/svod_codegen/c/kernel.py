@@ -1,4 +1,4 @@
-"""Writes the body of one kernel in a C-like language."""
+"""Writer of the body of one kernel in a C-like language."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ __all__ = ["KernelWriter"]
 
 
 class KernelWriter:
-    """Collects the statements of a kernel; `names` maps each node that has a value to its text.
+    """Collector of the statements of a kernel. `names` maps each node that has a value to its text.
 
-    `language` says how types, vectors and operations are spelled; `types` holds the vector types in
-    use."""
+    `language` formats types, vectors and operations; `types` has the vector types in use."""
 
     def __init__(self, language: CLanguage) -> None:
         self.language = language
@@ -74,15 +73,15 @@ class KernelWriter:
         self.lines.append("  " * self.depth + line)
 
     def value(self, node: UOp) -> str:
-        """The text of a node's value.
+        """Return the text of a node's value.
 
         Raises:
-            RenderError: if the linear list uses the node before it defines it.
+            RenderError: if the linear list uses the node before its definition.
         """
         return get_name(self.names, node)
 
     def lanes_of(self, node: UOp) -> list[str]:
-        """The text of each lane of a value; a constant's lanes are constants."""
+        """Return the text of each lane of a value; lanes of a constant are constants."""
         if node.op is Op.VCONST:
             return [self.language.constant(node.dtype.scalar, v) for v in node.arg]
         name = self.value(node)
@@ -111,9 +110,9 @@ class KernelWriter:
             return self.language.scalar_operation(node, [self.value(s) for s in node.src])
         if node.op is Op.BITCAST and node.source.dtype.lanes != node.dtype.lanes:
             raise RenderError(problem="regroups the lanes of a vector", node=node)
-        whole = self._vector_expression(node)
-        if whole is not None:
-            return whole
+        vector = self._vector_expression(node)
+        if vector is not None:
+            return vector
         operands = [self.lanes_of(s) for s in node.src]
         lanes = [
             self.language.scalar_operation(node, [o[i] if len(o) > 1 else o[0] for o in operands])
@@ -126,7 +125,7 @@ class KernelWriter:
         return chosen or self.language.vector_operation(node, [self.value(s) for s in node.src])
 
     def _nothing(self, _node: UOp) -> None:
-        """Effects and structure that take no statement."""
+        """Skip effects and structure without a statement."""
 
     def _alias(self, node: UOp) -> None:
         if node.source in self.names:
@@ -144,7 +143,7 @@ class KernelWriter:
             )
 
     def _declare_memory(self, node: UOp) -> None:
-        number, size = node.arg
+        slot, size = node.arg
         kind, declare = (
             ("local", self.language.declare_local)
             if node.op is Op.DEFINE_LOCAL
@@ -152,9 +151,9 @@ class KernelWriter:
         )
         if node.dtype.lanes > 1:
             self.types[node.dtype] = None
-        # Declared at the top of the function, whatever loop the node stands in.
-        self.names[node] = f"{kind}{number}"
-        self.lines.insert(0, "  " + declare(f"{kind}{number}", node.dtype, size))
+        # Declared at the top of the function, even if the node is inside a loop.
+        self.names[node] = f"{kind}{slot}"
+        self.lines.insert(0, "  " + declare(f"{kind}{slot}", node.dtype, size))
 
     def _special(self, node: UOp) -> None:
         self._assign(node, self.language.grid_index(node))
@@ -169,7 +168,7 @@ class KernelWriter:
         self.names[node] = f"{self.value(node.memory)}[{self.value(node.position)}]"
 
     def _elements(self, location: UOp) -> list[str]:
-        """Each element of a location as an lvalue."""
+        """Format each element of a location as an lvalue."""
         memory, position = self.value(location.memory), location.position
         if position.dtype.lanes > 1:
             return [f"{memory}[{lane}]" for lane in self.lanes_of(position)]
@@ -186,18 +185,18 @@ class KernelWriter:
             )
         elements = self._elements(location)
         if gate is not None:
-            gates, others = self.lanes_of(gate), self.lanes_of(node.alternative)
+            gates, alternatives = self.lanes_of(gate), self.lanes_of(node.alternative)
             elements = [
-                f"{gates[i % len(gates)]} ? {e} : {others[i]}" for i, e in enumerate(elements)
+                f"{gates[i % len(gates)]} ? {e} : {alternatives[i]}" for i, e in enumerate(elements)
             ]
         if len(elements) == 1:
             self._assign(node, elements[0])
             return
-        whole = None
+        vector = None
         if gate is None and location.position.dtype.lanes == 1:
-            whole = self.language.load_vector(node.dtype, f"&{elements[0]}")
+            vector = self.language.load_vector(node.dtype, f"&{elements[0]}")
         self._assign(
-            node, whole if whole is not None else self.language.make_vector(node.dtype, elements)
+            node, vector if vector is not None else self.language.make_vector(node.dtype, elements)
         )
 
     def _store(self, node: UOp) -> None:
@@ -212,9 +211,11 @@ class KernelWriter:
         gate = location.gate
         elements = self._elements(location)
         if gate is None and len(elements) > 1 and location.position.dtype.lanes == 1:
-            whole = self.language.store_vector(value.dtype, f"&{elements[0]}", self.value(value))
-            if whole is not None:
-                self.add(whole)
+            statement = self.language.store_vector(
+                value.dtype, f"&{elements[0]}", self.value(value)
+            )
+            if statement is not None:
+                self.add(statement)
                 return
         values = self.lanes_of(value) if len(elements) > 1 else [self.value(value)]
         gates = [] if gate is None else self.lanes_of(gate)
@@ -261,7 +262,7 @@ class KernelWriter:
         )
 
     def _reduce(self, node: UOp) -> None:
-        """Pairwise: the first half of the lanes with the second, until one is left."""
+        """Reduce pairwise: combine the first half of the lanes with the second, until one remains."""
         x = node.source
         if len(node.src) > 1 or node.dtype.lanes > 1:
             raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
@@ -280,10 +281,10 @@ class KernelWriter:
         self.names[node] = lanes[0]
 
     def _fold_halves(self, node: UOp, x: UOp) -> list[str]:
-        """The lanes that are left of `x` when its halves have been joined as vectors."""
+        """Combine the halves of `x` as vectors as far as possible; return the remaining lanes."""
         dtype, vector = x.dtype, self.value(x)
-        while (found := self.language.halves(dtype, vector)) is not None:
-            half, *texts = found
+        while (halves := self.language.halves(dtype, vector)) is not None:
+            half, *texts = halves
             names = [self._name_vector(half, text) for text in texts]
             joined = self.language.vector_operation(_make_step(node.arg, half), names)
             if joined is None:
@@ -320,7 +321,7 @@ class KernelWriter:
 
 
 def _make_step(op: Op, dtype: DType) -> UOp:
-    """One step of a reduction, on two values of which nothing is known."""
+    """Make the node of one step of a reduction, on two operands of unknown value."""
     operand = UOp(Op.DEFINE_VAR, dtype.scalar, (), ("lane", dtype.scalar.min, dtype.scalar.max))
     value = operand if dtype.lanes == 1 else UOp(Op.BROADCAST, dtype, (operand,))
     return UOp(op, dtype, (value, value))

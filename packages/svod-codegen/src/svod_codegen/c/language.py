@@ -1,4 +1,4 @@
-"""How a C-like language spells types, vectors, operations and the head of a function."""
+"""Syntax of a C-like language: types, vectors, operations, and the head of a function."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class CLanguage:
         self.target = target or Target.generic()
 
     def type_name(self, dtype: DType) -> str:
-        """The scalar type; floats that the target only stores are unsigned integers of
-        their size.
+        """Return the scalar type; a float dtype without arithmetic is an unsigned integer of its
+        size.
         """
         scalar = dtype.scalar
         if scalar is float32:
@@ -53,79 +53,77 @@ class CLanguage:
         return f"{'u' if scalar.is_unsigned else ''}int{scalar.bits}_t"
 
     def vector_type(self, dtype: DType) -> str:
-        """The name of a vector type: `f32x8`."""
+        """Return the name of a vector type: `f32x8`."""
         return dtype.short
 
     def declare_vector(self, dtype: DType) -> str:
-        """The declaration of a vector type that the kernel uses, or nothing."""
+        """Declare a vector type that the kernel uses; may be empty."""
         return (
             f"typedef struct {{ {self.type_name(dtype)} lane[{dtype.lanes}]; }}"
             f" {self.vector_type(dtype)};"
         )
 
     def make_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
-        """A vector of these lanes."""
+        """Format a vector of these lanes."""
         return f"({self.vector_type(dtype)}){{ {{ {', '.join(lanes)} }} }}"
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
-        """One lane of a vector that has a name."""
+        """Format one lane of a named vector."""
         del dtype
         return f"{vector}.lane[{position}]"
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
-        """Consecutive elements from an address with the alignment of one; None to read them one by
-        one.
+        """Format a load of contiguous elements from an address that is aligned like one element; None
+        to load them one by one.
         """
         del dtype, address
         return None
 
     def store_vector(self, dtype: DType, address: str, value: str) -> str | None:
-        """The statement that writes consecutive elements; None to write them one by one."""
+        """Format a store of contiguous elements; None to store them one by one."""
         del dtype, address, value
         return None
 
     def vector_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
-        """An elementwise op on whole vectors, or None to take it apart into lanes."""
+        """Format an elementwise op on whole vectors; None to scalarize it."""
         del node, operands
         return None
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
-        """A WHERE on whole vectors from what its condition compares, whose text `value` gives; or
-        None to use the condition.
+        """Format a WHERE on whole vectors from the operands of its comparison, whose text `value`
+        returns; None to use the condition's value.
         """
         del node, value
         return None
 
     def halves(self, dtype: DType, vector: str) -> tuple[DType, str, str] | None:
-        """The type and the text of both halves of a vector that has a name; None to take it apart
-        into lanes.
-        """
+        """Return the type and the text of both halves of a named vector; None to scalarize it."""
         del dtype, vector
         return None
 
     def scalar_operation(self, node: UOp, operands: Sequence[str]) -> str:
-        """An elementwise op on scalars, or on one lane."""
+        """Format an elementwise op on scalars, or on one lane."""
         return scalar_expression(node, list(operands), self.type_name)
 
     def constant(self, dtype: DType, value: bool | int | float) -> str:
-        """A scalar constant."""
+        """Format a scalar constant."""
         if dtype.is_float and self.is_stored(dtype):
             return f"{storage_bits(float(value), dtype)}{'ull' if dtype.itemsize == 8 else ''}"
         return constant_expression(dtype, value)
 
     def pointer_type(self, dtype: DType) -> str:
-        """A pointer to elements of a buffer."""
+        """Return the type of a pointer to elements of a buffer."""
         return f"{self.type_name(dtype)} *restrict"
 
     def open_file(self) -> list[str]:
-        """The lines before all declarations."""
+        """Return the lines before all declarations."""
         return ["#include <math.h>", "#include <stdbool.h>", "#include <stdint.h>", ""]
 
     def open_function(
         self, name: str, buffers: Sequence[Buffer], variables: Sequence[Variable]
     ) -> list[str]:
-        """The function's head, its opening brace, and what gives buffers and variables
-        their names.
+        """Return the function's head, its opening brace, and the definitions of buffers and
+        variables.
         """
         lines = [f"void {name}(void *const *buffers, const int64_t *values, int64_t core_id) {{"]
         for position, buffer in enumerate(buffers):
@@ -145,31 +143,31 @@ class CLanguage:
         return [*lines, *(f"  (void){unused};" for unused in ("buffers", "values", "core_id"))]
 
     def declare_local(self, name: str, dtype: DType, size: int) -> str:
-        """Memory that a workgroup shares; on a CPU, that one call has for itself."""
+        """Declare memory that a workgroup shares; on a CPU, private to a call."""
         return f"{self.value_type(dtype)} {name}[{size}];"
 
     def declare_register(self, name: str, dtype: DType, size: int) -> str:
-        """Memory of one thread."""
+        """Declare memory of one thread."""
         return f"{self.value_type(dtype)} {name}[{size}];"
 
     def grid_index(self, node: UOp) -> str:
-        """The position in the grid that a SPECIAL names.
+        """Format the index in the grid of a SPECIAL.
 
         Raises:
-            RenderError: here always: a CPU has no grid.
+            RenderError: always, unless overridden, since a CPU has no grid.
         """
         raise RenderError(problem="is a grid index, which this target does not have", node=node)
 
     def barrier(self) -> str:
-        """The statement at which the threads of a workgroup meet."""
+        """Return the statement of a barrier for the threads of a workgroup."""
         return ""
 
     def matrix_operation(self, node: UOp, operands: Sequence[str]) -> str:
-        """The expression of a WMMA: the operands a, b and the accumulator are vectors as its
-        `TensorCore` says, and so is the result.
+        """Format a WMMA. The operands a, b, the accumulator and the result are vectors, as its
+        `TensorCore` defines.
 
         Raises:
-            RenderError: here always. A language overrides this together with listing its units in
+            RenderError: always, unless overridden. A language that overrides this lists its units in
                 `Target.tensor_cores`.
         """
         del operands
@@ -178,12 +176,12 @@ class CLanguage:
         )
 
     def value_type(self, dtype: DType) -> str:
-        """The type of a value, scalar or vector."""
+        """Return the type of a value, scalar or vector."""
         return self.vector_type(dtype) if dtype.lanes > 1 else self.type_name(dtype)
 
     def is_stored(self, dtype: DType) -> bool:
-        """Whether the target has no arithmetic on this float type, so that it exists only
-        as bits.
+        """Whether the target has no arithmetic on this float dtype, so that values are stored as
+        bits.
         """
         return (
             dtype.is_float

@@ -1,12 +1,12 @@
-"""`CRenderer`: the linear form of a kernel as C99 text, and the base class for C-like languages.
+"""`CRenderer`: rendering of linear programs to C99, and the base class for C-like languages.
 
-A plugin overrides what its language does differently: the names of types (`type_name`), vectors
+A plugin overrides the differences of its language: the names of types (`type_name`), vectors
 (`vector_type`, `make_vector`, `lane`), the function's head (`open_function`), qualifiers of memory
 (`declare_local`, `pointer_type`), workgroups (`grid_index`, `barrier`) and single ops
-(`scalar_operation`). Everything else follows from these. Values are written one to a statement.
+(`scalar_operation`). Everything else follows from these. Each value is assigned by one statement.
 
-Values of vector type are structs of lanes here, so that plain C99 compilers take them;
-`GnuCRenderer` uses the vector types of gcc and clang.
+Vectors are structs of lanes here, so that plain C99 compilers accept them; `GnuCRenderer` uses the
+vector types of gcc and clang.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ __all__ = ["CRenderer"]
 
 
 class CRenderer(CLanguage):
-    """Renders linear programs as C99 with the calling convention of CPU kernels."""
+    """Renderer of linear programs to C99, with the calling convention of CPU kernels."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
-        """The text of one kernel.
+        """Render one kernel.
 
         Raises:
             RenderError: if a node has no rendering.

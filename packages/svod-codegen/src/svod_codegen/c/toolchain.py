@@ -1,4 +1,4 @@
-"""The C compiler of this system: where it is, what it is, and what its code needs."""
+"""Detection of the system's C compiler: its command, version, flags and target features."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from svod_ir.target import COMMON_DTYPES
 __all__ = ["REQUIRED_FLAGS", "Toolchain", "get_toolchain", "make_c_target"]
 
 REQUIRED_FLAGS: Final = ("-fno-strict-aliasing",)
-"""What the text of a `CRenderer` needs of gcc and clang to mean what it should: views of one
-storage have several dtypes.
+"""Flags of gcc and clang that the code of a `CRenderer` requires: views of one storage may have
+several dtypes.
 """
 
 _NAMES: Final = ("cc", "gcc", "clang")
 _NATIVE: Final = ("-march=native", "-mcpu=native")
-"""How compilers are asked for the host's instructions: some of them take only the second on some
-processors.
+"""Flags that select the host's instructions; on some processors, some compilers accept only the
+second.
 """
 
 _FLAGS: Final = (
@@ -35,7 +35,7 @@ _FLAGS: Final = (
     "-O3",
     "-fPIC",
     "-w",
-    # No -ffast-math or any part of it that changes a result. Nobody reads errno or the
+    # No -ffast-math, or any part of it that changes results. Kernels do not use errno or the
     # floating-point flags.
     "-fno-math-errno",
     "-fno-trapping-math",
@@ -47,15 +47,15 @@ _FLAGS: Final = (
     "-fno-ident",
 )
 _GCC_FLAGS: Final = ("-fexcess-precision=16", "-mprefer-vector-width=512")
-"""Half is rounded after each operation, and vectors keep the width that they are written in."""
+"""Round half after each operation, and keep the width of the vectors in the source."""
 
 
 @dataclass(frozen=True, slots=True)
 class Toolchain:
     """A C compiler with the flags for this machine.
 
-    `identity` names compiler, version, flags and processor: equal ones give interchangeable
-    objects."""
+    `identity` identifies compiler, version, flags and processor: objects of equal identities are
+    interchangeable."""
 
     command: tuple[str, ...]
     version: str
@@ -67,10 +67,10 @@ class Toolchain:
 
 
 def get_toolchain(wanted: str | None, *, contracts: bool = True) -> Toolchain:
-    """The compiler that `wanted` names as a command line, or the first one on PATH.
+    """Find the compiler of the command line `wanted`, or the first one on PATH.
 
     Raises:
-        NoCompilerError: if there is none, or none that works.
+        NoCompilerError: if no working compiler is found.
     """
     tried: list[str] = []
     for words in [shlex.split(wanted)] if wanted else [[name] for name in _NAMES]:
@@ -86,8 +86,8 @@ def get_toolchain(wanted: str | None, *, contracts: bool = True) -> Toolchain:
 
 
 def make_c_target(host: Target, toolchain: Toolchain) -> Target:
-    """The host as C code reaches it: vectors are there, masks and gathers are taken apart into
-    lanes, matrix instructions are not.
+    """Restrict the host target to the features of C code: vectors, but no masked access, gathers or
+    matrix instructions.
     """
     dtypes = host.native_dtypes if toolchain.has_half else host.native_dtypes - {float16}
     assert dtypes >= COMMON_DTYPES
@@ -102,13 +102,13 @@ def make_c_target(host: Target, toolchain: Toolchain) -> Target:
 
 
 class _DoesNotWorkError(Exception):
-    """Why a compiler is not used."""
+    """Reason for not using a compiler."""
 
 
 @cache
 def _identify(command: tuple[str, ...], *, contracts: bool) -> Toolchain:
-    """Ask a compiler for its predefined macros, which tell its version and the processor's
-    instructions.
+    """Identify a compiler by its predefined macros, which include its version and the processor's
+    instruction sets.
     """
     problem = ""
     for native in _NATIVE:
@@ -119,7 +119,7 @@ def _identify(command: tuple[str, ...], *, contracts: bool) -> Toolchain:
             problem = problem or str(error)
             continue
         names = dict(_iter_macros(macros))
-        # What one compiler calls for is an error for another one, so each is asked.
+        # Each flag is tested, since a flag of one compiler may be an error for another.
         flags += [flag for flag in _GCC_FLAGS if _takes((*command, *flags, flag))]
         full = (*command, *flags)
         version = names.get("__VERSION__", "unknown version").strip('"')
@@ -146,7 +146,7 @@ def _takes(command: tuple[str, ...]) -> bool:
 
 def _preprocess(command: tuple[str, ...]) -> list[str]:
     try:
-        done = subprocess.run(
+        finished = subprocess.run(
             [*command, "-E", "-x", "c", "-"],
             input="",
             capture_output=True,
@@ -156,8 +156,10 @@ def _preprocess(command: tuple[str, ...]) -> list[str]:
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _DoesNotWorkError(str(error)) from None
-    if done.returncode != 0:
+    if finished.returncode != 0:
         raise _DoesNotWorkError(
-            done.stderr.strip().splitlines()[0] if done.stderr.strip() else "it fails"
+            finished.stderr.strip().splitlines()[0]
+            if finished.stderr.strip()
+            else "it fails without a message"
         )
-    return [line for line in done.stdout.splitlines() if line.startswith("#define ")]
+    return [line for line in finished.stdout.splitlines() if line.startswith("#define ")]

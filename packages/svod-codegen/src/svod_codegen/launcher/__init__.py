@@ -1,4 +1,4 @@
-"""Running kernels: a thread pool and a batch launcher in native code."""
+"""Execution of kernels: a thread pool and a batch launcher in native code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The batch launcher of CPU kernels."""
+"""Batch launcher of CPU kernels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["CPU_LAUNCHER", "CpuBatchLauncher"]
 
 
 class CpuBatchLauncher:
-    """Runs tables of CPU launches, each with one foreign call, also where they have loops."""
+    """Launcher of tables of CPU launches, with or without loops, by one native call per table."""
 
     runs_loops: bool = True
 
@@ -29,17 +29,17 @@ class CpuBatchLauncher:
         """Prepare launches, copies and loops.
 
         Raises:
-            ValueError: A program has no native entry point, or a loop is not what it must be.
+            ValueError: A program has no native entry point, or a loop is malformed.
         """
         if any(isinstance(item, Repeat | Move) for item in launches):
             return CpuLoopTable(launches)
         return CpuTable(cast("Sequence[Launch]", launches), self._pool or get_pool())
 
     def run(self, table: object) -> None:
-        """Run the table to its end, with the interpreter lock released.
+        """Run a table to its end, with the GIL released.
 
-        A table with loops stops now and then between two iterations, so that a `KeyboardInterrupt`
-        can end it there."""
+        A table with loops returns to Python from time to time, between two iterations, so that a
+        `KeyboardInterrupt` can end it."""
         if isinstance(table, CpuTable):
             table.run()
         elif isinstance(table, CpuLoopTable):
@@ -52,7 +52,6 @@ class CpuBatchLauncher:
 
 
 CPU_LAUNCHER: Final = CpuBatchLauncher()
-"""The launcher of the process's pool.
-
-It is one for all CPU devices, so that one call may run kernels of several.
+"""Launcher of the process's pool, shared by all CPU devices, so that one call may run kernels of
+several devices.
 """

@@ -1,4 +1,4 @@
-"""Launches with loops around them as a program that the native launcher walks."""
+"""Tables of launches with loops, as a program that the native launcher interprets."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _WORD_BYTES: Final = 8
 
 
 class CpuLoopTable:
-    """Launches, copies and loops in the launcher's form; keeps alive the programs and the arrays
-    that it points to.
+    """Launches, copies and loops in the launcher's format. It keeps the programs and arrays alive that
+    it points to.
     """
 
     __slots__ = ("_records", "items", "state")
@@ -53,8 +53,8 @@ class CpuLoopTable:
 
 
 class _Maker:
-    """Writes a program; each record lies in memory of its own, so that its address is known at
-    once.
+    """Writer of a program. Each record has separate memory, so that its address is known when it is
+    written.
     """
 
     def __init__(self) -> None:
@@ -62,20 +62,22 @@ class _Maker:
         self._steps: list[Step] = []
         self._loops: list[
             tuple[list[int], int, int]
-        ] = []  # a record, the positions of its body and of what follows
-        self._singles: list[int] = []  # launches of one part that no step runs yet
-        self._zero = self._write([0])  # what counters begin with
+        ] = []  # a record, and the indices of its body's first step and of the step after it
+        self._singles: list[int] = []  # launches of one part that are not in a step yet
+        self._zero = self._write([0])  # the initial value of counters
 
     def add(self, items: Iterable[BatchItem]) -> None:
-        """Steps for what runs once or in one iteration."""
+        """Add the steps of a sequence of items, which is the program or a loop body."""
         for _, group in groupby(items, attrgetter("group")):
             launches: list[Launch] = []
-            others: list[Move | Repeat] = []
+            moves_and_loops: list[Move | Repeat] = []
             for item in group:
-                others.append(item) if isinstance(item, Move | Repeat) else launches.append(item)
+                moves_and_loops.append(item) if isinstance(
+                    item, Move | Repeat
+                ) else launches.append(item)
             if launches:
                 self._add_launches(launches)
-            for item in others:
+            for item in moves_and_loops:
                 self._flush()
                 if isinstance(item, Move):
                     self._add_move(item)
@@ -84,7 +86,7 @@ class _Maker:
         self._flush()
 
     def finish(self) -> object:
-        """The program's state, which is what the launcher takes."""
+        """Finish the program, and return its state for the launcher."""
         self._steps.append(Step(DONE))
         steps = self._write([word for step in self._steps for word in step])
         for record, body, after in self._loops:
@@ -120,9 +122,9 @@ class _Maker:
     def _add_loop(self, repeat: Repeat) -> None:
         count = repeat.count or repeat.count_address
         if count is None or (repeat.count and repeat.count_address):
-            raise ValueError("a loop has either a count or the address of one")
-        # Those that change for each iteration come first; values that stay in place are written
-        # once.
+            raise ValueError("a loop needs either a count or the address of a count")
+        # Double-buffered values, whose addresses change, come first; addresses of values that are
+        # updated in-place are written once.
         carried = sorted(repeat.carried, key=lambda value: value.spare is None)
         updates = self._make_updates(repeat)
         n_own, n_changing = len(updates), len(updates)
@@ -138,7 +140,7 @@ class _Maker:
         first = self._write(word for update in updates for word in update)
         size = len(Update._fields) * _WORD_BYTES
         values = [
-            _make_carried(value, *(first + number * size for number in span))
+            _make_carried(value, *(first + index * size for index in span))
             for value, span in zip(carried, spans, strict=True)
         ]
         first_value = self._write(word for value in values for word in value)
@@ -166,25 +168,25 @@ class _Maker:
         self._loops.append((record, body, len(self._steps)))
 
     def _make_updates(self, repeat: Repeat) -> list[Update]:
-        """The updates of counters and slices."""
+        """Make the updates of counters and slices."""
         updates = [
             Update(target=_locate(word), base_at=self._zero, base_offset=word.offset, step=1)
             for word in repeat.counters
         ]
-        for part in repeat.slices:
-            for word in part.words:
+        for view in repeat.slices:
+            for word in view.words:
                 update = Update(
                     target=_locate(word),
-                    base_at=_locate(part.base),
-                    base_offset=part.base.offset + word.offset,
-                    step=part.stride,
+                    base_at=_locate(view.base),
+                    base_offset=view.base.offset + word.offset,
+                    step=view.stride,
                     is_reversed=repeat.is_reversed,
                 )
                 updates.append(update)
         return updates
 
     def _write(self, words: Iterable[int]) -> int:
-        """Put words into memory, and return their address."""
+        """Write words to new memory, and return their address."""
         record = _ffi.new("int64_t[]", list(words))
         self.records.append(record)
         return int(_ffi.cast("intptr_t", record))
@@ -206,7 +208,7 @@ def _make_carried(value: LoopCarried, reads: int, writes: int, end: int) -> Carr
 
 
 def _locate(word: Word) -> int:
-    """The address of a word."""
+    """Return the address of a word."""
     address, length = word.array.buffer_info()
     if not 0 <= word.position < length or word.array.itemsize != _WORD_BYTES:
         raise ValueError(f"no 64-bit word {word.position} in an array of {length} items")

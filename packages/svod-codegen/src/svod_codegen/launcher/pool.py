@@ -1,5 +1,5 @@
-"""The process's thread pool: its memory, its native functions, and its life across forks
-and exit.
+"""Thread pool of the process: its memory, its native functions, and its lifetime across forks and
+exit.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Final, cast
 
-# The C half of cffi; the `cffi` package would bring a C parser, at 80 ms for each start.
+# Only the C extension of cffi: the `cffi` package imports a C parser, which takes 80 ms.
 from _cffi_backend import FFI
 
 from svod_codegen._loader import load_internal
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Pool", "get_parking", "get_pool"]
 
 _SPINS: Final = 2000
-"""Pauses before a worker sleeps, some 20 to 90 us: longer than the gap between two kernels of a
+"""Number of pauses before a worker sleeps, 20 to 90 us: longer than the gap between two kernels of a
 plan.
 """
 
@@ -38,15 +38,15 @@ _ffi: Final = FFI()
 class Pool:
     """Threads that run the parts of kernels together with the thread that launches them.
 
-    `n_threads` counts the launching thread. Workers start at the first launch with several parts,
-    sleep while there is nothing to do, and start anew in the child of a fork. Launches may come
-    from any thread; one that finds the pool at work for another runs alone, so it never waits and
-    never nests."""
+    `n_threads` includes the launching thread. Workers start at the first launch with several parts,
+    sleep while idle, and are started again in the child of a fork. Launches may come from any
+    thread; a launch that finds the pool busy runs all its parts itself, so it never blocks and never
+    nests."""
 
     def __init__(self, n_threads: int, *, parking: Parking | None = None) -> None:
         self.n_threads = n_threads
         self.parking: Parking = parking or get_parking()
-        self._code = _load_launcher(self.parking)  # keeps the functions below alive
+        self._code = _load_launcher(self.parking)  # keeps the native functions alive
         self._memory = _ffi.new("char[]", PoolLayout.HANDLES + 8 * n_threads + _ALIGNMENT)
         base = int(_ffi.cast("uintptr_t", self._memory))
         address = base + -base % _ALIGNMENT
@@ -60,32 +60,32 @@ class Pool:
             "Callable[[object, object, int], None]",
             _ffi.cast("void (*)(void *, void *, int64_t)", run_table),
         )
-        """(handle, table of launches, how many): run a whole table."""
+        """(handle, table, number of launches): run a whole table."""
         self.run_loops = cast(
             "Callable[[object, object, int], int]",
             _ffi.cast("int64_t (*)(void *, void *, int64_t)", run_loops),
         )
-        """(handle, state, is_resumed): run a table with loops, and return 1 where it is to be
-        called again, resumed.
+        """(handle, state, is_resumed): run a table with loops; return 1 if it has to be called again
+        with is_resumed.
         """
         self.launch = cast(
             "Callable[[object, object, object, object, int], int]",
             _ffi.cast("int64_t (*)(void *, void *, void *, void *, int64_t)", launch),
         )
-        """(handle, entry, buffers, values, n_parts): run one kernel, and return the nanoseconds
-        that it took.
+        """(handle, entry, buffers, values, n_parts): run one kernel, and return its time in
+        nanoseconds.
         """
         self._stop = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", stop))
         self._reset = cast("Callable[[object], None]", _ffi.cast("void (*)(void *)", reset))
 
     @property
     def n_workers(self) -> int:
-        """How many workers there are now, asleep or not."""
+        """Number of workers, asleep or not."""
         return self._words[PoolLayout.N_WORKERS // 8]
 
     @property
     def n_sleeping(self) -> int:
-        """How many workers sleep, or are about to."""
+        """Number of workers that sleep, or are about to."""
         return self._words[PoolLayout.SLEEPERS // 8] & 0xFFFFFFFF
 
     def stop(self) -> None:
@@ -93,15 +93,15 @@ class Pool:
         self._stop(self.handle)
 
     def reset_after_fork(self) -> None:
-        """Forget the workers of the parent process; to be called in the child before
-        anything else.
+        """Forget the workers of the parent process; must be called in the child before any other
+        method.
         """
         self._reset(self.handle)
 
 
 @cache
 def get_pool() -> Pool:
-    """The pool of this process, with `SVOD_THREADS` threads or one for each core it may use."""
+    """Return the pool of this process, with `SVOD_THREADS` threads, or one per usable core."""
     pool = Pool(CodegenOptions.from_env().threads)
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=pool.reset_after_fork)
@@ -110,7 +110,7 @@ def get_pool() -> Pool:
 
 
 def get_parking() -> Parking:
-    """How threads can sleep on this system."""
+    """Return the primitive for sleeping threads on this system."""
     if sys.platform == "linux" and get_machine() in ("x86_64", "aarch64"):
         return "futex"
     return "none" if sys.platform == "win32" else "condition"

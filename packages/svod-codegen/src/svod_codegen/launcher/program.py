@@ -1,4 +1,4 @@
-"""A loaded CPU kernel, callable on its own."""
+"""Loaded CPU kernel, as a callable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ffi: Final = FFI()
 
 
 class CpuProgram:
-    """A kernel of the CPU's convention:
+    """A kernel with the calling convention of the CPU:
 
     `void name(void **buffers, const int64_t *values, int64_t core_id)`.
     """
@@ -54,7 +54,7 @@ class CpuProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> None:
-        """Run the kernel's `global_size[0]` parts on the pool and return when all are done."""
+        """Run the kernel's `global_size[0]` parts on the pool, and return when all are done."""
         buffer_array, value_array = (
             _ffi.new("uint64_t[]", list(buffers)),
             _ffi.new("int64_t[]", list(values)),
@@ -72,9 +72,7 @@ class CpuProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel as a call does, and return the nanoseconds from its start to its end,
-        without Python's part.
-        """
+        """Run the kernel, and return its time in nanoseconds, without Python's overhead."""
         buffer_array, value_array = (
             _ffi.new("uint64_t[]", list(buffers)),
             _ffi.new("int64_t[]", list(values)),

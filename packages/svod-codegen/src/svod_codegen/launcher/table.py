@@ -1,4 +1,4 @@
-"""Launches without loops as one array that the native launcher walks."""
+"""Tables of launches without loops, as an array for the native launcher."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ffi: Final = FFI()
 
 
 class CpuTable:
-    """Launches in the launcher's form; keeps alive the programs and the arrays that it points to.
+    """Launches in the launcher's format. It keeps the programs and arrays alive that it points to.
 
     `run` runs them in a pool.
     """
@@ -40,7 +40,7 @@ class CpuTable:
 
 
 def make_group(group: Sequence[Launch]) -> list[int]:
-    """The records of launches that may run at the same time; the first tells how many they are."""
+    """Make the records of launches that may run at the same time; the first record has their number."""
     n_parts = sum([launch.n_parts for launch in group])
     words: list[int] = []
     for launch in group:

@@ -1,1 +1,1 @@
-"""The LLVM side of svod-codegen: rendering to LLVM assembly, compiling and loading."""
+"""LLVM backend: rendering to LLVM assembly, compiling and loading."""

@@ -1,14 +1,13 @@
-"""The part of llvmlite that svod uses, typed, initialised once, and callable from several threads
-at a time.
+"""Typed interface to llvmlite, initialized once, and callable from several threads at a time.
 
-llvmlite serialises every call into LLVM with one process-wide lock, although LLVM itself is safe
-as long as two threads do not share a context.  The four calls that take long (parse, verify, run
-passes, emit) skip that lock inside `unlocked()`, and only for the thread that entered it, so that
-other users of llvmlite in the process keep their guarantee.  The lock is a private attribute; where
-it is not found, compilation is serial.
+llvmlite serializes all calls into LLVM by one process-wide lock, although LLVM itself is thread-safe
+as long as two threads do not share a context.  The four slow calls (parse, verify, run passes, emit)
+skip that lock inside `unlocked()`, and only for the thread that entered it, so that other users of
+llvmlite in the process keep their guarantee.  The lock is a private attribute; if it is not found,
+compilation is serial.
 
-A fork waits until no thread is inside LLVM: neither that lock nor LLVM's own could be had in the
-child otherwise."""
+A fork waits until no thread is inside LLVM: otherwise that lock, or LLVM's own, could never be
+acquired in the child."""
 
 from __future__ import annotations
 
@@ -54,7 +53,7 @@ class _Closeable(Protocol):
 
 
 class Context(_Closeable, Protocol):
-    """Owns the types and constants of its modules; not to be shared by two threads."""
+    """Owner of the types and constants of its modules; must not be shared by two threads."""
 
 
 class Module(_Closeable, Protocol):
@@ -67,7 +66,7 @@ class Module(_Closeable, Protocol):
 
 
 class PassManager(_Closeable, Protocol):
-    """A module pass pipeline of the new pass manager."""
+    """A pipeline of module passes of the new pass manager."""
 
     def add_sroa_pass(self) -> None: ...
     def run(self, IR: Module, pb: _Closeable) -> None: ...
@@ -92,7 +91,7 @@ class HostFeatures(Protocol):
 
 
 class LinkedLibrary(Protocol):
-    """Linked code; the code is unmapped when this object dies."""
+    """Linked code, which is unmapped when this object is deleted."""
 
     def __getitem__(self, item: str) -> int: ...
 
@@ -102,7 +101,7 @@ class Jit(Protocol):
 
 
 class LibraryBuilder(Protocol):
-    """Collects objects and symbols to link."""
+    """Collector of objects and symbols to link."""
 
     def add_object_img(self, data: bytes) -> LibraryBuilder: ...
     def add_current_process(self) -> LibraryBuilder: ...
@@ -192,7 +191,7 @@ class _SkippableLock:
 
 
 def load_binding() -> Binding:
-    """Import llvmlite and prepare it for the host, once for the process."""
+    """Import llvmlite and initialize it for the host, once per process."""
     return _load()[0]
 
 
@@ -203,18 +202,18 @@ def can_run_unlocked() -> bool:
 
 @contextmanager
 def unlocked() -> Generator[None]:
-    """Let this thread's long LLVM calls run beside those of other threads.
+    """Allow this thread's slow LLVM calls to run in parallel with other threads.
 
-    Every context, module and target machine used inside must belong to this thread alone.
+    Contexts, modules and target machines used inside must not be shared with other threads.
     """
     load_binding()
-    before = getattr(_thread, "unlocked", False)
+    was_unlocked = getattr(_thread, "unlocked", False)
     with delaying_forks():
         _thread.unlocked = True
         try:
             yield
         finally:
-            _thread.unlocked = before
+            _thread.unlocked = was_unlocked
 
 
 @cache
@@ -223,7 +222,7 @@ def _load() -> tuple[Binding, bool]:
     _hold_lock_across_fork()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    # Without a parser, inline assembly ends the process: "LLVM ERROR", then abort().
+    # Without a parser, LLVM aborts the process on inline assembly.
     binding.initialize_native_asmparser()
     return binding, _make_locks_skippable()
 

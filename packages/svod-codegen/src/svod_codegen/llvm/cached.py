@@ -1,4 +1,4 @@
-"""The compiler with the store of objects before it."""
+"""Compiler with the cache of objects."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["LlvmCompiler", "default_compiler"]
 
 
 class LlvmCompiler:
-    """Compiles LLVM IR for the host, unless the store has the object.
+    """Compiler of LLVM IR for the host, with a cache.
 
-    Every method may be called from several threads; they compile at the same time.
+    It is thread-safe, and threads compile in parallel.
     """
 
     def __init__(self, store: DiskStore) -> None:
@@ -30,11 +30,11 @@ class LlvmCompiler:
 
     @property
     def cache_key(self) -> str:
-        """Names the compiler, its version, its flags and the CPU."""
+        """Identification of the compiler, its version, its flags and the CPU."""
         return ";".join(self._key_head)
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
-        """The object code of a kernel.
+        """Compile a kernel to object code.
 
         Raises:
             CompileError: LLVM rejects the source.
@@ -42,12 +42,12 @@ class LlvmCompiler:
         return CompiledSpec.from_bytes(spec, self.compile_source(spec.source))
 
     def compile_source(self, source: str) -> bytes:
-        """The object code of a module."""
+        """Compile a module to object code."""
         key = make_key(*self._key_head, source)
         return get_object(self._store, key, lambda: compile_ir(source))
 
 
 @cache
 def default_compiler() -> LlvmCompiler:
-    """The process's compiler, with the store that the environment asks for."""
+    """Return the process's compiler, with the store that the environment sets."""
     return LlvmCompiler(get_disk_store("objects"))

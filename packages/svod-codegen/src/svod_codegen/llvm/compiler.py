@@ -1,19 +1,19 @@
-"""LLVM IR text -> object code, in the process, for the CPU it runs on.
+"""In-process compilation of LLVM IR to object code for the host.
 
-The renderer emits full-width vectors, so the pipeline does not vectorise: SROA turns the
-accumulators' allocas into registers, and the code generator does the rest (addressing, common
-subexpressions, scheduling, fused multiply-add from the `contract` flag).  On elementwise,
-reduction and register-tiled matmul kernels this gives the run time of LLVM's O3 at a third of its
-compile time; instruction combining, GVN and loop passes only add time.
+The renderer emits full-width vectors, so the pipeline does not vectorize: SROA promotes the
+accumulators' allocas to registers, and the code generator does the remaining work (addressing,
+common subexpressions, scheduling, fused multiply-add from the `contract` flag).  On elementwise,
+reduction and register-tiled matmul kernels, the code is as fast as with LLVM's O3, at a third of the
+compile time; instruction combining, GVN and loop passes only add compile time.
 
-Threads that compile at the same time run in parallel, each with a context and a target machine of
-its own, without llvmlite's lock (see `svod_codegen.llvm.binding`).
+Threads compile in parallel, each with its own context and target machine, without llvmlite's lock
+(see `svod_codegen.llvm.binding`).
 
-What must not be emitted, because LLVM ends the process where it cannot select an instruction:
-intrinsics without a lowering on the host (`llvm.exp` on `half`, saturating casts of `bfloat`
-vectors, masked gathers of odd types), inline assembly that does not assemble, vectors whose lane
-count is no power of two as arguments of reductions, `musttail`, scalable vectors, and address
-spaces other than 0. Malformed text, type errors and broken SSA are safe: they raise `CompileError`.
+LLVM aborts the process if it cannot select an instruction, so the renderer must not emit: intrinsics
+without a lowering on the host (`llvm.exp` on `half`, saturating casts of `bfloat` vectors, masked
+gathers of odd types), invalid inline assembly, vectors whose lane count is no power of two as
+arguments of reductions, `musttail`, scalable vectors, and address spaces other than 0. Malformed
+text, type errors and broken SSA are safe: they raise `CompileError`.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 __all__ = ["COMPILER_FLAGS", "compile_assembly", "compile_ir"]
 
 _OPT_LEVEL: Final = 2
-# Position-independent small-model code takes constants as memory operands; the JIT's default, the
-# large model, would spend a register and an instruction on each of their addresses.
+# In the small code model, position-independent code uses constants as memory operands; the JIT's
+# default, the large model, needs a register and an instruction for the address of each constant.
 _RELOCATION, _CODE_MODEL = "pic", "small"
 
 COMPILER_FLAGS: Final = f"sroa;O{_OPT_LEVEL};{_RELOCATION};{_CODE_MODEL}"
-"""All that decides about the code besides the IR, the CPU and the version of LLVM; part of cache
+"""Options that determine the code besides the IR, the CPU and the version of LLVM; part of the cache
 keys.
 """
 
@@ -56,32 +56,31 @@ def compile_ir(source: str, *, cpu: HostCpu | None = None) -> bytes:
 
 
 def compile_assembly(source: str, *, cpu: HostCpu | None = None) -> str:
-    """Compile one module to assembly text, for people and for tests that look at instructions."""
+    """Compile one module to assembly text, for display and for tests of instructions."""
     with _optimized_module(source, cpu or host_cpu()) as (machine, module):
         return machine.emit_assembly(module)
 
 
 _idle_machines: defaultdict[HostCpu, list[TargetMachine]] = defaultdict(list)
-"""Target machines that no thread uses at the moment: making one takes as long as compiling a small
-kernel's IR.
+"""Target machines that no thread uses. They are reused, since creating one takes as long as compiling
+a small kernel.
 """
 
 
 @contextmanager
 def _optimized_module(source: str, cpu: HostCpu) -> Generator[tuple[TargetMachine, Module]]:
-    """A verified, optimised module and the machine to emit it with; errors of LLVM inside become
-    `CompileError`.
+    """Parse, verify and optimize a module, with a machine to emit it; errors of LLVM inside are
+    raised as `CompileError`.
     """
     binding = load_binding()
     with unlocked(), _borrow_machine(binding, cpu) as machine:
         try:
-            # Closed here and not by the garbage collector, which may run in a thread that compiles
-            # something else.
+            # Closed explicitly, since the garbage collector may run in another thread that compiles.
             with (
                 closing(binding.create_context()) as context,
                 closing(binding.parse_assembly(source, context)) as module,
             ):
-                # Sources name no target; passes before code generation would assume a generic one.
+                # Sources have no target; passes before code generation would assume a generic one.
                 module.data_layout, module.triple = str(machine.target_data), machine.triple
                 module.verify()
                 _run_passes(binding, machine, module)
@@ -128,13 +127,13 @@ _MESSAGE: Final = re.compile(r"(?:<string>:(?P<line>\d+):\d+: )?error: (?P<text>
 
 
 def _make_error(message: str, source: str) -> CompileError:
-    """Take the place and the headline out of what LLVM prints."""
-    found = _MESSAGE.search(message)
-    if found is None:
+    """Extract the line number and the message from LLVM's output."""
+    match = _MESSAGE.search(message)
+    if match is None:
         return CompileError(
             compiler="LLVM", message=message.strip().replace("\n", "; "), source=source
         )
-    line = found["line"]
+    line = match["line"]
     return CompileError(
-        compiler="LLVM", message=found["text"], source=source, line=int(line) if line else None
+        compiler="LLVM", message=match["text"], source=source, line=int(line) if line else None
     )

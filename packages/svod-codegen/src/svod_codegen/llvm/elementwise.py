@@ -1,8 +1,8 @@
-"""Elementwise ops in LLVM assembly, on scalars and vectors alike.
+"""Elementwise ops in LLVM assembly, on scalars and vectors.
 
-Floats keep IEEE results for NaN and infinities: the only flag on arithmetic is `contract`. Integers
-wrap. No operand makes a result undefined: casts saturate and shifts by too much give what an
-unbounded shift would.
+Floats have IEEE results for NaN and infinities: the only fast-math flag on arithmetic is `contract`.
+Integers wrap. No result is poison or undefined: casts saturate, and shifts out of range have the
+result of an unbounded shift.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ _MAY_WRAP: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 
 
 def _no_wrap(node: UOp) -> str:
-    """` nsw` where the bounds prove that the result does not wrap, so that LLVM can widen and
-    reorder positions.
+    """Return ` nsw` if the bounds prove that the result does not wrap, so that LLVM can widen and
+    reassociate index arithmetic.
     """
     dtype = node.dtype
     low, high = node.bounds
@@ -137,14 +137,14 @@ def _minimum_or_maximum(w: FunctionWriter, node: UOp) -> str:
 
 
 def _float_extreme(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
-    """NaN where either operand is NaN.
+    """Emit a minimum or maximum, which is NaN if either operand is NaN.
 
-    Which of two zeros it gives is open: ordering them costs two more instructions.
+    The sign of a result of two zeros is unspecified: ordering them costs two more instructions.
     """
     function = "llvm.maximum" if op is Op.MAX else "llvm.minimum"
     if dtype.scalar is not float16:
         return w.call_same(f"{function}.{suffix_text(dtype)}", type_text(dtype), x, y, flags="nsz ")
-    # Half goes through float, exactly: processors that only convert it would compare lane by lane.
+    # Half is compared in float, exactly: processors that only convert half would scalarize.
     wide = float32.vec(dtype.lanes)
     result = _float_extreme(
         w, op, wide, _resize_float(w, x, dtype, wide), _resize_float(w, y, dtype, wide)
@@ -168,18 +168,20 @@ def _shift(w: FunctionWriter, node: UOp) -> str:
         if all(0 <= a < dtype.bits for a in amounts):
             flag = _no_wrap(node) if left and dtype.lanes == 1 else ""
             return w.emit(f"{instruction}{flag} {text} {w.value(x)}, {w.value(amount)}")
-    given = type_text(amount.dtype)
+    amount_type = type_text(amount.dtype)
     limit = _splat_constant(amount.dtype, min(dtype.bits, int(amount.dtype.max)))
     condition = type_text(bool_.vec(dtype.lanes))
-    fits = w.emit(f"icmp ult {given} {w.value(amount)}, {limit}")
-    # A right shift of a signed number by too much leaves copies of its sign.
+    fits = w.emit(f"icmp ult {amount_type} {w.value(amount)}, {limit}")
+    # A signed right shift out of range leaves copies of the sign bit.
     replacement = _splat_constant(
         amount.dtype, min(dtype.bits - 1, int(amount.dtype.max)) if instruction == "ashr" else 0
     )
-    safe = w.emit(f"select {condition} {fits}, {given} {w.value(amount)}, {given} {replacement}")
+    safe = w.emit(
+        f"select {condition} {fits}, {amount_type} {w.value(amount)}, {amount_type} {replacement}"
+    )
     if amount.dtype.itemsize != dtype.itemsize:
         resize = "zext" if amount.dtype.itemsize < dtype.itemsize else "trunc"
-        safe = w.emit(f"{resize} {given} {safe} to {text}")
+        safe = w.emit(f"{resize} {amount_type} {safe} to {text}")
     shifted = w.emit(f"{instruction} {text} {w.value(x)}, {safe}")
     if instruction == "ashr":
         return shifted
@@ -250,7 +252,7 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
         return w.call_same(
             f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands
         )
-    # Most of these do not exist for half; of those that do, float gives the same result.
+    # Most intrinsics do not exist for half; for the others, float gives the same result.
     wide = float32.vec(dtype.lanes)
     operands = [_resize_float(w, o, dtype, wide) for o in operands]
     result = w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(wide)}", type_text(wide), *operands)
@@ -258,15 +260,15 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
 
 
 def _reciprocal(w: FunctionWriter, node: UOp) -> str:
-    given, x = node.dtype, w.value(node.source)
-    _check_arithmetic(node, given)
-    dtype = float32.vec(given.lanes) if given.scalar is float16 else given
-    if dtype is not given:
-        x = _resize_float(w, x, given, dtype)
+    own_dtype, x = node.dtype, w.value(node.source)
+    _check_arithmetic(node, own_dtype)
+    dtype = float32.vec(own_dtype.lanes) if own_dtype.scalar is float16 else own_dtype
+    if dtype is not own_dtype:
+        x = _resize_float(w, x, own_dtype, dtype)
     if node.op is Op.RSQRT:
         x = w.call_same(f"llvm.sqrt.{suffix_text(dtype)}", type_text(dtype), x)
     result = w.emit(f"fdiv {type_text(dtype)} {_splat_constant(dtype, 1.0)}, {x}")
-    return result if dtype is given else _resize_float(w, result, dtype, given)
+    return result if dtype is own_dtype else _resize_float(w, result, dtype, own_dtype)
 
 
 def _cast(w: FunctionWriter, node: UOp) -> str:
@@ -279,81 +281,87 @@ def _cast(w: FunctionWriter, node: UOp) -> str:
 
 
 def _convert(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
-    given, wanted = type_text(source), type_text(target)
-    if given == wanted:
+    source_type, target_type = type_text(source), type_text(target)
+    if source_type == target_type:
         return x
     if target.is_bool:
         test = "fcmp une" if source.is_float else "icmp ne"
         return w.emit(
-            f"{test} {given} {x}, zeroinitializer"
+            f"{test} {source_type} {x}, zeroinitializer"
             if source.lanes > 1
-            else f"{test} {given} {x}, {_splat_constant(source, 0)}"
+            else f"{test} {source_type} {x}, {_splat_constant(source, 0)}"
         )
     if source.is_float:
         return _resize_float(w, x, source, target)
     is_unsigned = source.is_unsigned or source.is_bool
     if target.is_float:
-        return w.emit(f"{'uitofp' if is_unsigned else 'sitofp'} {given} {x} to {wanted}")
+        return w.emit(f"{'uitofp' if is_unsigned else 'sitofp'} {source_type} {x} to {target_type}")
     instruction = "trunc" if target.bits < source.bits else "zext" if is_unsigned else "sext"
-    return w.emit(f"{instruction} {given} {x} to {wanted}")
+    return w.emit(f"{instruction} {source_type} {x} to {target_type}")
 
 
 def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -> str:
-    """Truncate; NaN gives 0 and what is out of range the nearest integer.
+    """Truncate a float; NaN gives 0, and values out of range the nearest integer.
 
-    `llvm.fptosi.sat` says the same, but is taken apart lane by lane on x86.
+    `llvm.fptosi.sat` is equivalent, but is scalarized on x86.
     """
     if source.scalar is float16:
         wide = float32.vec(source.lanes)
         x, source = _resize_float(w, x, source, wide), wide
     carrier = target if target.bits >= 32 else int32.vec(target.lanes)
-    text, condition, wanted = (
+    text, condition, carrier_type = (
         type_text(source),
         type_text(bool_.vec(source.lanes)),
         type_text(carrier),
     )
     instruction = "fptoui" if carrier.is_unsigned else "fptosi"
     low, high = float(target.min), float(int(target.max) + 1)
-    result = w.emit(f"{instruction} {text} {x} to {wanted}")
-    # Selecting drops the undefined result of the conversion where it is out of range.
+    result = w.emit(f"{instruction} {text} {x} to {carrier_type}")
+    # The selects replace the undefined result of a conversion that is out of range.
     steps = (
         (f"oge {text} {x}, {_splat_constant(source, high)}", target.max),
         (f"{'olt' if low else 'ole'} {text} {x}, {_splat_constant(source, low)}", target.min),
         (f"uno {text} {x}, {x}", 0),
     )
     for test, replacement in steps:
-        found = w.emit(f"fcmp {test}")
+        test_result = w.emit(f"fcmp {test}")
         result = w.emit(
-            f"select {condition} {found}, {wanted} {_splat_constant(carrier, int(replacement))},"
-            f" {wanted} {result}"
+            f"select {condition} {test_result}, {carrier_type} {_splat_constant(carrier, int(replacement))},"
+            f" {carrier_type} {result}"
         )
     return (
-        result if carrier is target else w.emit(f"trunc {wanted} {result} to {type_text(target)}")
+        result
+        if carrier is target
+        else w.emit(f"trunc {carrier_type} {result} to {type_text(target)}")
     )
 
 
 def _bitcast(w: FunctionWriter, node: UOp) -> str:
     x = node.source
-    given, wanted = type_text(x.dtype), type_text(node.dtype)
+    source_type, target_type = type_text(x.dtype), type_text(node.dtype)
     name = w.value(x)
-    if (x.dtype.is_bool and node.dtype.is_bool) or given == wanted:
+    if (x.dtype.is_bool and node.dtype.is_bool) or source_type == target_type:
         return name
     if x.dtype.is_bool:
-        # A bool is a byte of memory, so its bits are those of 0 or 1.
-        given = f"<{x.dtype.lanes} x i8>" if x.dtype.lanes > 1 else "i8"
-        name = w.emit(f"zext {w.typed(x)} to {given}")
+        # A bool is stored as a byte of value 0 or 1.
+        source_type = f"<{x.dtype.lanes} x i8>" if x.dtype.lanes > 1 else "i8"
+        name = w.emit(f"zext {w.typed(x)} to {source_type}")
     if node.dtype.is_bool:
         wide = f"<{node.dtype.lanes} x i8>" if node.dtype.lanes > 1 else "i8"
-        if given != wide:
-            name = w.emit(f"bitcast {given} {name} to {wide}")
+        if source_type != wide:
+            name = w.emit(f"bitcast {source_type} {name} to {wide}")
         return w.emit(
             f"icmp ne {wide} {name}, {'zeroinitializer' if node.dtype.lanes > 1 else '0'}"
         )
-    return name if given == wanted else w.emit(f"bitcast {given} {name} to {wanted}")
+    return (
+        name
+        if source_type == target_type
+        else w.emit(f"bitcast {source_type} {name} to {target_type}")
+    )
 
 
 def emit_reduce(w: FunctionWriter, node: UOp) -> str:
-    """All lanes of a vector combined into one; float sums and products in any order."""
+    """Reduce all lanes of a vector; float sums and products in arbitrary order."""
     x = node.source
     if len(node.src) > 1 or node.dtype.lanes > 1:
         raise RenderError(problem="is only rendered over all lanes of one vector", node=node)
@@ -367,17 +375,15 @@ def emit_reduce(w: FunctionWriter, node: UOp) -> str:
 
 
 def _fold_to_power_of_two(w: FunctionWriter, op: Op, dtype: DType, name: str) -> tuple[DType, str]:
-    """Combine the lanes beyond the last power of two with the first:
-
-    LLVM reduces only vectors of such sizes.
+    """Combine the lanes beyond the largest power of two with the first ones: LLVM only reduces
+    vectors of such sizes.
     """
     size = 1 << (dtype.lanes.bit_length() - 1)
     if size == dtype.lanes:
         return dtype, name
     extra = dtype.lanes - size
     low = w.shuffle(dtype, name, "poison", range(size))
-    # Lanes that have no partner are combined with the operation's identity, which the second vector
-    # holds.
+    # Lanes without a partner are combined with the operation's identity, from the second vector.
     identity = vector_constant_text(dtype, (_identity(op, dtype),) * dtype.lanes)
     high = w.shuffle(
         dtype, name, identity, [*range(size, dtype.lanes), *[dtype.lanes] * (size - extra)]
@@ -478,4 +484,4 @@ EMITTERS: Final[dict[Op, Emitter]] = {
     Op.CAST: _cast,
     Op.BITCAST: _bitcast,
 }
-"""For each elementwise op, what writes its instructions and names its value."""
+"""Functions that emit the instructions of each elementwise op, and return the name of its value."""

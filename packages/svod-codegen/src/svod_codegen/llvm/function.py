@@ -1,6 +1,4 @@
-"""The text of one LLVM function while it is written: lines, names of values, blocks,
-declarations.
-"""
+"""Text of an LLVM function under construction: lines, names of values, blocks, declarations."""
 
 from __future__ import annotations
 
@@ -13,10 +11,11 @@ __all__ = ["FunctionWriter"]
 
 
 class FunctionWriter:
-    """Collects the body of a function.
+    """Writer of the body of a function.
 
-    `names` maps each node that has a value to its operand text, `memory_tags` each buffer to the
-    metadata of its accesses, and `branch_tags` loops to the metadata of the branch into them."""
+    `names` maps each node that has a value to its operand text, `memory_tags` maps buffers to the
+    metadata of their accesses, and `branch_tags` maps loops to the metadata of the branch into
+    them."""
 
     __slots__ = (
         "_n_blocks",
@@ -64,7 +63,7 @@ class FunctionWriter:
     def call(
         self, result: str, function: str, operands: str, *, flags: str = "", parameters: str
     ) -> str:
-        """Call a function or intrinsic that returns a value, declaring it."""
+        """Declare and call a function or intrinsic that returns a value."""
         self.declarations[f"declare {result} @{function}({parameters})"] = None
         return self.emit(f"call {flags}{result} @{function}({operands})")
 
@@ -80,24 +79,24 @@ class FunctionWriter:
         return f"{stem}{self._n_blocks}"
 
     def start_block(self, label: str) -> None:
-        """Begin a block; the one before must have ended with a branch."""
+        """Start a block; the previous one must have ended with a branch."""
         self.lines.append(f"{label}:")
         self.block = label
 
     def value(self, node: UOp) -> str:
-        """The operand text of a node's value.
+        """Return the operand text of a node's value.
 
         Raises:
-            RenderError: if the linear list uses the node before it defines it.
+            RenderError: if the linear list uses the node before its definition.
         """
         return get_name(self.names, node)
 
     def typed(self, node: UOp) -> str:
-        """The operand text with its type."""
+        """Return the operand text of a node's value with its type."""
         return f"{type_text(node.dtype)} {self.value(node)}"
 
     def splat(self, dtype: DType, scalar: str) -> str:
-        """A vector of `dtype` whose lanes are all the scalar operand `scalar`."""
+        """Make a vector of `dtype` whose lanes are all the scalar operand `scalar`."""
         vector, element = type_text(dtype), type_text(dtype.scalar)
         if scalar[0] != "%":
             return f"splat ({element} {scalar})"
@@ -108,7 +107,7 @@ class FunctionWriter:
         )
 
     def lanes(self, dtype: DType, scalars: list[str]) -> str:
-        """A vector of `dtype` made of scalar operands."""
+        """Make a vector of `dtype` from scalar operands."""
         vector, element = type_text(dtype), type_text(dtype.scalar)
         if all(s == scalars[0] for s in scalars):
             return self.splat(dtype, scalars[0])
@@ -123,18 +122,18 @@ class FunctionWriter:
         return name
 
     def extract(self, dtype: DType, vector: str, lane: int) -> str:
-        """One lane of a vector operand of type `dtype`."""
+        """Extract a lane of a vector operand of type `dtype`."""
         return self.emit(f"extractelement {type_text(dtype)} {vector}, i64 {lane}")
 
     def shuffle(
         self, dtype: DType, left: str, right: str, lanes: tuple[int, ...] | list[int] | range
     ) -> str:
-        """Lanes of two vectors of type `dtype`, numbered through both."""
+        """Shuffle two vectors of type `dtype`; lanes are indices into their concatenation."""
         vector = type_text(dtype)
         return self.emit(f"shufflevector {vector} {left}, {vector} {right}, {mask_text(lanes)}")
 
     def wide_index(self, node: UOp) -> str:
-        """An index operand as i64 (lanes kept)."""
+        """Extend an index operand to i64, with the same number of lanes."""
         if node.dtype.itemsize == 8:
             return self.value(node)
         if self.value(node)[0] != "%" and node.dtype.lanes == 1:

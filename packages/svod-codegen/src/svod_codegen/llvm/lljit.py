@@ -1,4 +1,4 @@
-"""Linking objects with LLVM's own JIT linker: works on every platform, costs an import of
+"""Linking of objects by LLVM's JIT linker, which works on every platform, but requires importing
 llvmlite.
 """
 
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 __all__ = ["link_with_lljit"]
 
-_library_numbers = itertools.count()  # a library's name cannot be used again, also after it is gone
+_library_ids = itertools.count()  # a library's name cannot be reused, even after it is unloaded
 
 
 def link_with_lljit(
     code: bytes, symbols: Sequence[str], imports: Mapping[str, int]
 ) -> tuple[dict[str, int], LinkedLibrary]:
-    """Link one object against the process and `imports`; returns addresses, and what keeps the code
-    alive.
+    """Link one object against the process and `imports`; return addresses, and the library that keeps
+    the code alive.
 
     Raises:
-        MissingSymbolError: The object calls something that is neither in the process nor in
+        MissingSymbolError: The object calls a function that is neither in the process nor in
             `imports`.
-        LoadError: Anything else that the linker refuses.
+        LoadError: The linker rejects the object for another reason.
     """
     builder = load_binding().JITLibraryBuilder().add_object_img(code).add_current_process()
     for symbol in symbols:
@@ -40,7 +40,7 @@ def link_with_lljit(
     for name, address in imports.items():
         builder.import_symbol(name, address)
     try:
-        library = builder.link(_get_jit(), f"svod-{next(_library_numbers)}")
+        library = builder.link(_get_jit(), f"svod-{next(_library_ids)}")
     except RuntimeError as error:
         raise _make_error(str(error), code, tuple(symbols), imports) from None
     return {symbol: library[symbol] for symbol in symbols}, library
@@ -48,7 +48,7 @@ def link_with_lljit(
 
 @cache
 def _get_jit() -> Jit:
-    # JITLink maps less memory for each library than RTDyld; on Windows it is not ready for COFF.
+    # JITLink maps less memory per library than RTDyld, but does not fully support COFF on Windows.
     return load_binding().create_lljit_compiler(
         None, use_jit_link=sys.platform != "win32", suppress_errors=True
     )
@@ -57,7 +57,7 @@ def _get_jit() -> Jit:
 def _make_error(
     message: str, code: bytes, symbols: tuple[str, ...], imports: Mapping[str, int]
 ) -> LoadError:
-    # LLVM tells the names on stderr only, which is silenced because it is not ours.
+    # LLVM prints the names only to stderr, which is suppressed, since stderr belongs to the user.
     undefined = (name for name in list_undefined_symbols(code) if name not in imports)
     missing = tuple(name for name in undefined if find_process_symbol(name) is None)
     if missing:

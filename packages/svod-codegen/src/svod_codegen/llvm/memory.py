@@ -1,7 +1,8 @@
 """Locations, loads and stores in LLVM assembly.
 
-A gate that is false never touches memory: a load with one gate reads the first elements instead and
-drops them, a vector access with a mask is masked, a store with one gate branches around.
+An access whose gate is false never accesses its location: a load with a scalar gate reads the first
+elements of the memory instead, a vector access with a mask is masked, and a store with a scalar gate
+is branched around.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ __all__ = ["emit_index", "emit_load", "emit_store"]
 
 _BYTE_OF_BOOL = "i8"
 _GATHERED_BYTES = 4
-"""The narrowest element that processors gather; LLVM ends the process on some of the others."""
+"""Size of the narrowest element with a gather instruction; LLVM aborts on some of the others."""
 
 
 def emit_index(w: FunctionWriter, node: UOp) -> None:
-    """The address of a location; a vector of addresses where the index is one."""
+    """Emit the address of a location; a vector of addresses if the index is a vector."""
     memory = memory_of(node)
     if len(node.src) - (node.gate is not None) != 2:
         raise RenderError(problem="needs exactly one index", node=node)
     position = node.position
     element = memory_type(memory.dtype)
     index_type = type_text(int64.vec(position.dtype.lanes))
-    # A gated position may lie outside the object, so its address must not be poison.
+    # A gated index may be out of bounds, so its address must not be poison.
     inbounds = "inbounds " if node.gate is None else ""
     result = (
         f"getelementptr {inbounds}{element}, ptr {w.value(node.memory)}, {index_type}"
@@ -38,7 +39,7 @@ def emit_index(w: FunctionWriter, node: UOp) -> None:
 
 
 def emit_load(w: FunctionWriter, node: UOp) -> None:
-    """The content of a location, or the alternative where its gate is false."""
+    """Load a location, or return the alternative where its gate is false."""
     location = location_of(node)
     gate = location.gate
     if (gate is None) != (len(node.src) == 1):
@@ -66,7 +67,7 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
 
 
 def emit_store(w: FunctionWriter, node: UOp) -> None:
-    """Write a value to a location where its gate, if it has one, is true."""
+    """Store a value to a location, where its gate, if any, is true."""
     location, value = location_of(node), node.value
     gate = location.gate
     if value.dtype.lanes != location.dtype.lanes or value.dtype.itemsize != location.dtype.itemsize:
@@ -99,8 +100,8 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
 
 
 def _access(w: FunctionWriter, location: UOp) -> str:
-    """The attributes of a plain access: a vector is aligned like one element, since views start
-    anywhere.
+    """Return the attributes of an access. Vectors are only aligned like an element, since views may
+    start at any element.
     """
     return f", align {location.dtype.itemsize}{_tags(w, location)}"
 
@@ -120,14 +121,14 @@ def _memory_suffix(dtype: DType) -> str:
 
 
 def _memory_value(w: FunctionWriter, value: UOp) -> str:
-    """The value as its type in memory."""
+    """Convert a value to its type in memory."""
     if not value.dtype.is_bool:
         return w.value(value)
     return w.emit(f"zext {w.typed(value)} to {memory_type(value.dtype)}")
 
 
 def _load_safely(w: FunctionWriter, location: UOp, gate: UOp) -> str:
-    """Read the location, or the first elements of its memory where the gate is false."""
+    """Load the location, or the first elements of its memory if the gate is false."""
     start = w.value(location.memory)
     address = w.emit(f"select i1 {w.value(gate)}, ptr {w.value(location)}, ptr {start}")
     return w.emit(f"load {memory_type(location.dtype)}, ptr {address}{_access(w, location)}")
@@ -150,18 +151,18 @@ def _masked_load(w: FunctionWriter, node: UOp, location: UOp, gate: UOp) -> str:
 
 
 def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
-    """The address of a masked load; where the gate is false for all lanes, that of the first
-    elements.
+    """Return the address of a masked load, or the address of the first elements if the gate is false
+    for all lanes.
 
-    Processors suppress the fault of lanes that are masked, but take hundreds of cycles for that
-    where the address is on no page: joining tensors whose sizes no vector divides would be a
+    Processors suppress faults of masked lanes, but this takes hundreds of cycles if the page is not
+    mapped: concatenating tensors whose sizes are no multiples of the vector width would be a
     hundred times slower."""
     lanes = gate.dtype.lanes
     if lanes & (lanes - 1):
         return w.value(location)
     bits = w.emit(f"bitcast {w.typed(gate)} to i{lanes}")
-    some = w.emit(f"icmp ne i{lanes} {bits}, 0")
-    return w.emit(f"select i1 {some}, ptr {w.value(location)}, ptr {w.value(location.memory)}")
+    has_any = w.emit(f"icmp ne i{lanes} {bits}, 0")
+    return w.emit(f"select i1 {has_any}, ptr {w.value(location)}, ptr {w.value(location.memory)}")
 
 
 def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
@@ -175,18 +176,18 @@ def _gather(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> st
     pointers = f"<{dtype.lanes} x ptr>"
     vector, mask_type = memory_type(dtype), type_text(bool_.vec(dtype.lanes))
     mask = "splat (i1 true)" if gate is None else _mask(w, gate, dtype.lanes)
-    other = "poison" if gate is None else w.value(node.alternative)
+    passthru = "poison" if gate is None else w.value(node.alternative)
     function = f"llvm.masked.gather.{suffix_text(dtype)}.v{dtype.lanes}p0"
     w.declarations[f"declare {vector} @{function}({pointers}, i32, {mask_type}, {vector})"] = None
     return w.emit(
         f"call {vector} @{function}({pointers} {w.value(location)}, i32 {dtype.itemsize},"
-        f" {mask_type} {mask}, {vector} {other}){_tags(w, location)}"
+        f" {mask_type} {mask}, {vector} {passthru}){_tags(w, location)}"
     )
 
 
 def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | None) -> str:
-    """A gather of scalar loads; where the gate is false they read element 0, and the alternative
-    replaces it.
+    """Emit a gather as scalar loads; lanes whose gate is false load element 0, and are replaced by
+    the alternative.
     """
     dtype, addresses = node.dtype, w.value(location)
     pointers = f"<{dtype.lanes} x ptr>"
@@ -208,14 +209,14 @@ def _load_each_lane(w: FunctionWriter, node: UOp, location: UOp, gate: UOp | Non
         name = w.emit(f"insertelement {vector} {name}, {element} {scalar}, i64 {lane}")
     if gate is None:
         return name
-    other = _memory_value(w, node.alternative)
-    return w.emit(f"select <{dtype.lanes} x i1> {mask}, {vector} {name}, {vector} {other}")
+    alternative = _memory_value(w, node.alternative)
+    return w.emit(f"select <{dtype.lanes} x i1> {mask}, {vector} {name}, {vector} {alternative}")
 
 
 def _scatter(
     w: FunctionWriter, location: UOp, dtype: DType, content: str, gate: UOp | None
 ) -> None:
-    """Lanes are written in order, so the last of equal positions stays."""
+    """Emit a scatter. Lanes are stored in order, so the last of equal indices wins."""
     addresses = w.value(location)
     pointers = f"<{dtype.lanes} x ptr>"
     vector, element = memory_type(dtype), memory_type(dtype.scalar)

@@ -1,8 +1,8 @@
-"""Renders the linear form of a kernel as LLVM assembly.
+"""Rendering of linear programs to LLVM assembly.
 
 The function is `void name(ptr buffers, ptr values, i64 core_id)`: it loads the buffers' addresses
-and the variables' values at entry. Different buffers never overlap where one of them is written;
-scoped alias metadata on each access says so to LLVM.
+and the variables' values at entry. A buffer that is written does not overlap other buffers; scoped
+alias metadata on each access tells LLVM so.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ __all__ = ["render"]
 
 _LOCAL_ALIGNMENT: Final = 64
 _RARELY: Final = '!{!"branch_weights", i32 1, i32 2000}'
-"""Weights of the branch to rare work: without them registers are spilled in front of it instead of
-in it.
+"""Weights of the branch to a slow path: without them, registers are spilled before the branch instead
+of inside it.
 """
 
 _MEMORY: Final = frozenset({Op.DEFINE_REG, Op.INDEX})
 
 
 def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
-    """The LLVM assembly of one kernel.
+    """Render one kernel to LLVM assembly.
 
     Args:
-        linear: the nodes in execution order, as `svod_schedule.linearize` gives them.
+        linear: the nodes in execution order, from `svod_schedule.linearize`.
         name: the function's name, an identifier.
-        target: what the machine has.
+        target: the features of the machine.
 
     Raises:
-        RenderError: if a node has no rendering; the lowering should have replaced it.
+        RenderError: if a node has no rendering; lowering should have replaced it.
     """
     w = FunctionWriter(target)
     n_scopes = _bind_arguments(w, linear)
@@ -83,9 +83,11 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     definitions = [
         line for name, node in functions.items() for line in _define_shared(w, name, node)
     ]
-    part = f"i64{_part_bounds(linear)} %core_id"
-    header = f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {part}) nounwind {{"
-    parts = [
+    core_id = f"i64{_core_id_range(linear)} %core_id"
+    header = (
+        f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {core_id}) nounwind {{"
+    )
+    lines = [
         header,
         "entry:",
         *w.entry,
@@ -96,12 +98,12 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         *w.declarations,
         *_scopes(n_scopes),
     ]
-    parts += [f"{weights} = {_RARELY}", ""] if rare_loops else [""]
-    return "\n".join(parts)
+    lines += [f"{weights} = {_RARELY}", ""] if rare_loops else [""]
+    return "\n".join(lines)
 
 
 def _list_rare_loops(linear: tuple[UOp, ...], target: Target) -> list[UOp]:
-    """The loops of at most one iteration that call functions of rare arguments."""
+    """List the loops of at most one iteration that call the slow path of a function."""
     rare: list[UOp] = []
     entered: list[UOp] = []
     for node in linear:
@@ -115,7 +117,7 @@ def _list_rare_loops(linear: tuple[UOp, ...], target: Target) -> list[UOp]:
 
 
 def _call_shared(w: FunctionWriter, node: UOp) -> str:
-    """Call the function of an op of rare arguments and return its name."""
+    """Call the slow path of an op, and return the function's name."""
     kind = type_text(node.dtype)
     name = f"rare_{node.op.name.lower()}_{suffix_text(node.dtype)}"
     w.names[node] = w.emit(f"call {kind} @{name}({w.typed(node.source)})")
@@ -133,13 +135,15 @@ def _define_shared(kernel: FunctionWriter, name: str, node: UOp) -> list[str]:
             _HANDLERS[step.op](w, step)
     kernel.declarations |= w.declarations
     kind = type_text(node.dtype)
-    # Inlined, each call would be as long as the function again.
+    # Not inlined: the function has several hundred instructions.
     head = f"define internal {kind} @{name}({kind} %x) noinline nounwind memory(none) {{"
     return [head, *w.lines, f"  ret {kind} {w.value(result)}", "}"]
 
 
 def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
-    """Load the buffers' addresses and the variables; returns how many buffers need alias scopes."""
+    """Load the buffers' addresses and the variables; return the number of buffers that need alias
+    scopes.
+    """
     params = sorted({n for n in linear if n.op is Op.PARAM}, key=lambda n: n.arg.slot)
     for position, param in enumerate(params):
         w.names[param] = _load_word(w, "ptr", "%buffers", position)
@@ -164,16 +168,16 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
     return len(params)
 
 
-def _part_bounds(linear: tuple[UOp, ...]) -> str:
-    """The attribute that says which parts a kernel has.
+def _core_id_range(linear: tuple[UOp, ...]) -> str:
+    """Return the range attribute of `core_id`.
 
-    Without it no position that depends on the part is known to fit 32 bits, so that LLVM cannot
-    take what stays the same in a loop out of the widening, and computes each address anew:
-    convolutions took a fifth longer."""
-    parts = [node for node in linear if node.op is Op.DEFINE_VAR and node.arg.name == "core_id"]
-    if not parts:
+    Without it LLVM does not know that indices that depend on `core_id` fit 32 bits, so it cannot
+    hoist loop-invariant parts out of their sign extension, and recomputes each address:
+    convolutions took 20 % longer."""
+    args = [n.arg for n in linear if n.op is Op.DEFINE_VAR and n.arg.name == "core_id"]
+    if not args:
         return ""
-    return f" range(i64 {min(p.arg.low for p in parts)}, {max(p.arg.high for p in parts) + 1})"
+    return f" range(i64 {min(a.low for a in args)}, {max(a.high for a in args) + 1})"
 
 
 def _load_word(w: FunctionWriter, kind: str, array: str, position: int) -> str:
@@ -186,26 +190,26 @@ def _load_word(w: FunctionWriter, kind: str, array: str, position: int) -> str:
 
 
 def _scopes(n: int) -> list[str]:
-    """Metadata: !0 is the domain; !1 to !n hold one scope each, !n+1 to !2n all the others; then
-    the scopes.
+    """Make the alias metadata: !0 is the domain; !1 to !n contain one scope each, !n+1 to !2n all other
+    scopes; the scopes follow.
     """
     if n == 0:
         return []
     first = 1 + 2 * n
     own = [f"!{1 + k} = !{{!{first + k}}}" for k in range(n)]
-    others = [
+    complements = [
         f"!{1 + n + k} = !{{" + ", ".join(f"!{first + j}" for j in range(n) if j != k) + "}"
         for k in range(n)
     ]
     scopes = [f"!{first + k} = distinct !{{!{first + k}, !0}}" for k in range(n)]
-    return ["!0 = distinct !{!0}", *own, *others, *scopes]
+    return ["!0 = distinct !{!0}", *own, *complements, *scopes]
 
 
 Handler = Callable[[FunctionWriter, UOp], None]
 
 
 def _nothing(_w: FunctionWriter, _node: UOp) -> None:
-    """Effects and structure that emit no instruction."""
+    """Skip effects and structure without an instruction."""
 
 
 def _constant(w: FunctionWriter, node: UOp) -> None:
@@ -249,7 +253,7 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     before = w.block
     index = f"%{label}.i"
     if not (end.op is Op.CONST and end.arg > 0):
-        # A symbolic loop may run zero times; the test below it comes after the first iteration.
+        # A symbolic loop may be empty, but the test in the latch comes after the first iteration.
         enter = (
             w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
         )
@@ -290,7 +294,7 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
 
 
 def _is_condition(stop: UOp) -> bool:
-    """Whether a loop has one iteration where a condition holds, and none where it does not."""
+    """Whether a loop is a branch: one iteration if a condition holds, none otherwise."""
     return stop.op is Op.CAST and stop.source.dtype.is_bool
 
 
@@ -317,18 +321,18 @@ def _pick_lanes(w: FunctionWriter, node: UOp) -> None:
 
 
 def _concatenate(w: FunctionWriter, node: UOp) -> None:
-    parts = [(s.dtype, w.value(s)) for s in node.src]
-    if all(dtype.lanes == 1 for dtype, _ in parts):
-        w.names[node] = w.lanes(node.dtype, [name for _, name in parts])
+    vectors = [(s.dtype, w.value(s)) for s in node.src]
+    if all(dtype.lanes == 1 for dtype, _ in vectors):
+        w.names[node] = w.lanes(node.dtype, [name for _, name in vectors])
         return
-    while len(parts) > 1:
-        paired = [_join(w, *parts[k], *parts[k + 1]) for k in range(0, len(parts) - 1, 2)]
-        parts = paired + parts[2 * len(paired) :]
-    w.names[node] = parts[0][1]
+    while len(vectors) > 1:
+        paired = [_join(w, *vectors[k], *vectors[k + 1]) for k in range(0, len(vectors) - 1, 2)]
+        vectors = paired + vectors[2 * len(paired) :]
+    w.names[node] = vectors[0][1]
 
 
 def _join(w: FunctionWriter, left: DType, x: str, right: DType, y: str) -> tuple[DType, str]:
-    """Two vectors one after the other; a shuffle takes operands of one type, so the narrower is
+    """Concatenate two vectors. The operands of a shuffle have the same type, so the narrower vector is
     widened first.
     """
     widest = left if left.lanes >= right.lanes else right

@@ -1,8 +1,8 @@
-"""Helper functions that LLVM calls for half and bfloat16 conversion and that few processes contain.
+"""Runtime functions that LLVM calls for half and bfloat16 conversions, and that few processes contain.
 
-Compiler runtimes provide them, in statically linked form or not at all; the renderer avoids them,
-but a CPU without the instructions makes LLVM call them for conversions that others do inline. They
-are written here with integer operations only, round to nearest even, and keep NaNs quiet."""
+Compiler runtimes link them statically, or lack them. The renderer avoids them, but on a CPU without
+conversion instructions LLVM calls them. They are implemented here with integer operations only,
+round to nearest even, and return quiet NaNs."""
 
 from __future__ import annotations
 
@@ -43,20 +43,22 @@ SUPPORT_SYMBOLS: Final = frozenset(_TRUNCATIONS) | {"__extendhfsf2"}
 
 
 def make_support_ir() -> str:
-    """One module that defines all of `SUPPORT_SYMBOLS`."""
-    parts = [_make_truncation(name, wide, narrow) for name, (wide, narrow) in _TRUNCATIONS.items()]
-    return "\n".join([*parts, _EXTEND_HALF, _DECLARATIONS])
+    """Make the module that defines all of `SUPPORT_SYMBOLS`."""
+    functions = [
+        _make_truncation(name, wide, narrow) for name, (wide, narrow) in _TRUNCATIONS.items()
+    ]
+    return "\n".join([*functions, _EXTEND_HALF, _DECLARATIONS])
 
 
 def _make_truncation(name: str, wide: _Format, narrow: _Format) -> str:
-    """Shift the mantissa down, round to even; numbers below the narrow normals get their leading
-    one written out.
+    """Make a truncation: shift the mantissa right and round to even; for results that are subnormal,
+    the implicit one is made explicit first.
     """
     shift = wide.mantissa - narrow.mantissa
     sign = 1 << (wide.bits - 1)
     infinity = ((1 << wide.exponent) - 1) << wide.mantissa
     narrow_infinity = ((1 << narrow.exponent) - 1) << narrow.mantissa
-    # With equal exponent ranges, subnormals have the same form in both.
+    # With equal exponent ranges, subnormals have the same encoding in both formats.
     has_same_range = wide.bias == narrow.bias
     smallest_normal = 0 if has_same_range else (wide.bias - narrow.bias + 1) << wide.mantissa
     values = {
@@ -85,8 +87,8 @@ def _make_truncation(name: str, wide: _Format, narrow: _Format) -> str:
     return text
 
 
-# A subnormal result with exponent e is the significand shifted by (1 - e) more; rounding may carry
-# into the exponent field, which is right there too, up to infinity.
+# A subnormal result with exponent e is the significand shifted right by (1 - e) more. Rounding may
+# carry into the exponent field, which gives the correct result, up to infinity.
 _TRUNCATION: Final = """\
 define ${narrow} @${name}(${wide} %value) nounwind {
   %bits = bitcast ${wide} %value to ${W}
@@ -128,7 +130,7 @@ define ${narrow} @${name}(${wide} %value) nounwind {
 }
 """
 
-# A multiplication by 2**112 moves the exponent from half's bias to float's and normalises
+# A multiplication by 2**112 converts the exponent from half's bias to float's, and normalizes
 # subnormals.
 _EXTEND_HALF: Final = """\
 define float @__extendhfsf2(half %value) nounwind {

@@ -1,7 +1,7 @@
-"""The host: what LLVM generates code for, and the `Target` that the optimizer sees.
+"""Description of the host: the CPU for LLVM, and the `Target` for the optimizer.
 
-`host_cpu()` needs llvmlite; `host_target()` does not on Linux, so that a process which finds all
-its kernels in a cache never imports it for this.
+`host_cpu()` needs llvmlite; `host_target()` does not on Linux, so that a process that finds all its
+kernels in a cache never imports it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HostCpu:
-    """A processor by LLVM's names; equal values give equal code for equal IR."""
+    """A processor in LLVM's terms; equal values give equal code for equal IR."""
 
     triple: str
     name: str
@@ -45,20 +45,20 @@ class HostCpu:
 
     @property
     def key(self) -> str:
-        """All of it as one line, for cache keys."""
+        """All fields as one line, for cache keys."""
         return f"{self.triple};{self.name};{self.features};{self.llvm_version}"
 
 
 @cache
 def host_cpu() -> HostCpu:
-    """The processor this process runs on."""
+    """Describe the processor of this process."""
     from svod_codegen.llvm.binding import load_binding
 
     binding = load_binding()
     features = binding.get_host_cpu_features().flatten()
     if "+avx512f" in features:
-        # Many of these CPUs are tuned to prefer 256 bits, which would split the full-width vectors
-        # that we emit.
+        # LLVM's tuning of many of these CPUs prefers 256 bits, which would split the full-width
+        # vectors that we emit.
         features += ",-prefer-256-bit"
     return HostCpu(
         triple=binding.get_process_triple(),
@@ -70,10 +70,10 @@ def host_cpu() -> HostCpu:
 
 @cache
 def host_key() -> str:
-    """Names LLVM and the host's processor: equal keys mean interchangeable object code.
+    """Identify LLVM and the host's processor: object code of equal keys is interchangeable.
 
-    On Linux the processor is what the kernel says of it, from which LLVM's name and features
-    follow, so that no process needs LLVM to find its objects in the cache.
+    On Linux the processor is identified by /proc/cpuinfo, which determines LLVM's name and
+    features, so that a process does not need LLVM to find its objects in the cache.
     """
     import llvmlite
 
@@ -86,18 +86,18 @@ def host_key() -> str:
 
 @cache
 def host_target(options: CodegenOptions | None = None) -> Target:
-    """The host as the optimizer sees it."""
-    chosen = options or CodegenOptions.from_env()
+    """Describe the host for the optimizer."""
+    resolved = options or CodegenOptions.from_env()
     return replace(
         make_target(get_machine(), get_cpu_features(), _get_cache_sizes()),
-        cores=chosen.threads,
-        contracts=chosen.contracts,
+        cores=resolved.threads,
+        contracts=resolved.contracts,
     )
 
 
 def get_cpu_features() -> frozenset[str]:
-    """The host's features by LLVM's names, of those that `make_target` asks for and that this
-    process may use.
+    """Return the host's features, by LLVM's names, that `make_target` uses and that this process may
+    use.
     """
     features = _get_all_features()
     return features if _TILES not in features or may_use_tiles() else features - {_TILES}
@@ -117,7 +117,7 @@ def _get_all_features() -> frozenset[str]:
 
 
 def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int, int]) -> Target:
-    """Describe a CPU with these features and (l1, l2, l3) sizes in bytes, with one core.
+    """Describe a CPU with these features and cache sizes (l1, l2, l3) in bytes, with one core.
 
     On x86 with AVX2 but no AVX-512, masked access exists for elements of 4 and 8 bytes only; the
     renderer lowers other masks to a branch for each lane.
@@ -145,11 +145,11 @@ def make_target(machine: str, features: AbstractSet[str], caches: tuple[int, int
         has_masked_access=has_masked_access,
         has_gather=has_gather,
         has_fma=has_fma,
-        # Where half is only converted, LLVM computes in float and rounds after each operation.
+        # If the CPU only converts half, LLVM computes in float and rounds after each operation.
         native_dtypes=COMMON_DTYPES | {float16} if has_half else COMMON_DTYPES,
         shared_ops=frozenset({Op.SIN, Op.COS, Op.TAN}),
         tensor_cores=list_tensor_cores(features, vector_bits) if machine == "x86_64" else (),
-        # Two vector units at about 3 GHz, each a fused multiply-add or an add.
+        # Assumes two vector units at 3 GHz, each with a fused multiply-add or an add per cycle.
         peak_flops=3e9 * 2 * (vector_bits // 32) * (2 if has_fma else 1),
         memory_bandwidth=30e9,
     )
@@ -168,7 +168,7 @@ _CPUINFO_NAMES: Final = {
     "amx_fp16": "amx-fp16",
     "amx_int8": "amx-int8",
 }
-"""LLVM's names of what Linux calls otherwise."""
+"""LLVM's names of features that have other names in Linux."""
 
 
 def _parse_cpuinfo(path: Path) -> frozenset[str]:
@@ -201,31 +201,29 @@ _IDENTITY_FIELDS: Final = frozenset(
 
 
 def _read_cpu_identity(path: Path) -> str:
-    """What tells one processor model from another, of the first core; empty where it is not
-    known.
-    """
-    found: list[str] = []
+    """Read the fields that identify the processor model of the first core; empty if unknown."""
+    values: list[str] = []
     try:
         with path.open(encoding="ascii", errors="replace") as lines:
             for line in lines:
                 name, _, value = line.partition(":")
-                if not name.strip() and found:
+                if not name.strip() and values:
                     break
                 if name.strip() in _IDENTITY_FIELDS:
-                    found.append(value.strip())
+                    values.append(value.strip())
     except OSError:
         return ""
-    return ";".join(found)
+    return ";".join(values)
 
 
 def get_machine() -> str:
-    """The architecture under one name for each."""
+    """Return the canonical name of the architecture."""
     name = platform.machine().lower()
     return {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}.get(name, name)
 
 
 def _get_cache_sizes() -> tuple[int, int, int]:
-    """Data cache sizes (l1, l2, l3) in bytes of core 0, common ones where the system names none."""
+    """Return the data cache sizes (l1, l2, l3) of core 0 in bytes, or common sizes if unknown."""
     sizes = {1: 32 << 10, 2: 512 << 10, 3: 0}
     root = Path("/sys/devices/system/cpu/cpu0/cache")
     for entry in sorted(root.glob("index*")):

@@ -1,9 +1,9 @@
-"""The matrix instructions of x86, and the rendering of those whose operands are ordinary vectors.
+"""Matrix instructions of x86, and the rendering of dot products on vector registers.
 
     WMMA f32x16 a: bf16x2, b: bf16x32, c: f32x16 [16 x 1 x 2]  ->  vdpbf16ps c, b, broadcast(a)
 
-A dot unit multiplies groups of neighbours, 32 bits of them, and adds to one lane for each group.
-Units with tile registers of their own are rendered by `svod_codegen.llvm.tiles`."""
+A dot unit multiplies groups of adjacent elements, of 32 bits in total, and adds each group's products
+to one lane. Units with tile registers (AMX) are rendered by `svod_codegen.llvm.tiles`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 TILE_ROWS: Final = 16
 TILE_BYTES: Final = 64
-"""The bytes of a row; palette 1 of AMX has eight tiles of 16 rows."""
+"""Bytes per row; palette 1 of AMX has eight tiles of 16 rows."""
 N_TILES: Final = 8
 
 _WORD_BYTES: Final = 4
@@ -43,8 +43,8 @@ _TILE_CYCLES: Final = 16.0
 
 
 class Unit(NamedTuple):
-    """A matrix instruction: what a CPU needs for it by LLVM's names, what it computes, and LLVM's
-    intrinsic for it.
+    """A matrix instruction: the CPU features that it requires, by LLVM's names, its operation, and
+    LLVM's intrinsic.
     """
 
     features: frozenset[str]
@@ -53,7 +53,7 @@ class Unit(NamedTuple):
 
     @property
     def vector_bits(self) -> int:
-        """The width of the registers that it takes, 0 where they are tiles."""
+        """Width of the registers, 0 for tiles."""
         return 0 if self.core.tiles else 8 * _WORD_BYTES * self.core.dims[0]
 
 
@@ -81,33 +81,32 @@ UNITS: Final = (
     _tile_unit("amx-int8", int8, uint8, int32, "tdpbsud"),
     _tile_unit("amx-int8", uint8, int8, int32, "tdpbusd"),
     _tile_unit("amx-int8", uint8, uint8, int32, "tdpbuud"),
-    # This one takes as long as a multiply-add on AMD's processors, but four times as long on
-    # Intel's, where widening the operands is twice as fast. Only AMD has ever had sse4a.
+    # On AMD's processors this is as fast as a multiply-add; on Intel's it takes four times as long,
+    # and widening the operands is twice as fast. The feature sse4a identifies AMD.
     _dot_unit("avx512bf16 sse4a", 16, bfloat16, bfloat16, float32, "avx512bf16.dpbf16ps"),
     _dot_unit("avx512vnni", 16, uint8, int8, int32, "avx512.vpdpbusd"),
     _dot_unit("avx512vnni", 16, int16, int16, int32, "avx512.vpdpwssd"),
     _dot_unit("avxvnni", 8, uint8, int8, int32, "avx512.vpdpbusd"),
     _dot_unit("avxvnni", 8, int16, int16, int32, "avx512.vpdpwssd"),
 )
-"""The fastest first.
-
-An instruction that is slower than what lowering makes of ordinary ones is not here.
+"""All supported units, the fastest first. Instructions that are slower than ordinary vector code are
+left out.
 """
 
 
 def list_tensor_cores(features: AbstractSet[str], vector_bits: int) -> tuple[TensorCore, ...]:
-    """The units of a CPU that computes in vectors of `vector_bits`."""
+    """List the units of a CPU with vectors of `vector_bits`."""
     return tuple(
         u.core for u in UNITS if u.features <= features and u.vector_bits in (0, vector_bits)
     )
 
 
 def check_units(products: Sequence[UOp], target: Target) -> None:
-    """Check that the target has the units of WMMAs: LLVM ends the process on instructions that the
-    processor lacks.
+    """Check that the target has the units of WMMAs: LLVM aborts on instructions that the processor
+    lacks.
 
     Raises:
-        RenderError: if it does not.
+        RenderError: if the target lacks a unit.
     """
     units = {_product(core) for core in target.tensor_cores}
     for node in products:
@@ -118,7 +117,7 @@ def check_units(products: Sequence[UOp], target: Target) -> None:
 
 
 def get_unit(node: UOp) -> Unit:
-    """The unit of a WMMA.
+    """Return the unit of a WMMA.
 
     Raises:
         RenderError: if no x86 processor has it.
@@ -133,7 +132,7 @@ _Product = tuple[tuple[int, int, int], int, tuple[DType, DType, DType]]
 
 
 def _product(core: TensorCore) -> _Product:
-    """What a unit computes, without the estimates that a target may know better."""
+    """Return the operation of a unit, without its performance estimates, which a target may refine."""
     return core.dims, core.group, core.dtypes
 
 
@@ -141,7 +140,7 @@ _BY_PRODUCT: Final = {_product(unit.core): unit for unit in UNITS}
 
 
 def emit_dot(w: FunctionWriter, node: UOp) -> str:
-    """A WMMA on vectors: the row's group of elements is one word, repeated for each column."""
+    """Emit a WMMA on vectors: the row's group of elements is a 32-bit word, broadcast to all columns."""
     unit = get_unit(node)
     a, b, accumulator = node.src
     words = uint32.vec(node.dtype.lanes)
@@ -159,7 +158,7 @@ def emit_dot(w: FunctionWriter, node: UOp) -> str:
 
 
 def _operand_type(dtype: DType) -> str:
-    """What the intrinsics call their operands: integers of any size are words there."""
+    """Return the operand type of an intrinsic: integers of any size are passed as 32-bit words."""
     if dtype.scalar is bfloat16:
         return f"<{dtype.lanes} x bfloat>"
     return type_text(int32.vec(dtype.lanes * dtype.itemsize // _WORD_BYTES))

@@ -1,6 +1,6 @@
-"""How types and constants are spelled in LLVM assembly.
+"""Syntax of types and constants in LLVM assembly.
 
-bfloat16 and float8 are integers of their width here: they are stored, selected and moved, and all
+bfloat16 and float8 are integers of their width here: they are stored, selected and moved, but
 arithmetic on them has been lowered. A bool is an `i1` in a register and an `i8` in memory.
 """
 
@@ -28,35 +28,37 @@ _FLOATS = {float16: ("half", "f16"), float32: ("float", "f32"), float64: ("doubl
 
 
 def is_storage_only(dtype: DType) -> bool:
-    """Whether `dtype` is a float that exists only as bits."""
+    """Whether `dtype` is a float dtype that is represented by its bits."""
     return dtype.scalar in _STORAGE_ONLY
 
 
 @cache
 def type_text(dtype: DType) -> str:
-    """The type of a value of `dtype` in a register: `float`, `i1`, `<8 x half>`."""
+    """Return the type of a value of `dtype` in a register: `float`, `i1`, `<8 x half>`."""
     if dtype.lanes > 1:
         return f"<{dtype.lanes} x {type_text(dtype.scalar)}>"
-    found = _FLOATS.get(dtype)
-    return found[0] if found is not None else f"i{dtype.bits}"
+    names = _FLOATS.get(dtype)
+    return names[0] if names is not None else f"i{dtype.bits}"
 
 
 @cache
 def memory_type(dtype: DType) -> str:
-    """The type of a value of `dtype` in memory: as in a register, except that bool takes a byte."""
+    """Return the type of a value of `dtype` in memory: as in a register, except that a bool is a
+    byte.
+    """
     return type_text(uint8.vec(dtype.lanes)) if dtype.is_bool else type_text(dtype)
 
 
 @cache
 def suffix_text(dtype: DType) -> str:
-    """The part of an intrinsic's name that says its type: `f32`, `v8i16`."""
-    found = _FLOATS.get(dtype.scalar)
-    scalar = found[1] if found is not None else f"i{dtype.bits}"
+    """Return the type suffix of an intrinsic's name: `f32`, `v8i16`."""
+    names = _FLOATS.get(dtype.scalar)
+    scalar = names[1] if names is not None else f"i{dtype.bits}"
     return scalar if dtype.lanes == 1 else f"v{dtype.lanes}{scalar}"
 
 
 def constant_text(dtype: DType, value: bool | int | float) -> str:
-    """A scalar constant, exact: floats are spelled by their bits."""
+    """Format a scalar constant exactly: floats are written as their bits."""
     kind = dtype.kind
     if kind == "bool":
         return "true" if value else "false"
@@ -67,17 +69,17 @@ def constant_text(dtype: DType, value: bool | int | float) -> str:
     if dtype in _STORAGE_ONLY:
         return str(storage_bits(float(value), dtype))
     if value != value:
-        # Of NaNs only the quiet ones are constants: of either sign, without a payload.
+        # NaN constants are quiet, without a payload, and keep their sign.
         value = math.copysign(math.nan, value)
-    # A float is spelled as the double of the same value.
+    # A float is written as the double of the same value.
     return "0x" + struct.pack(">d", value).hex().upper()
 
 
 def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -> str:
-    """A vector constant whose lanes are `values`."""
+    """Format a vector constant with lanes `values`."""
     scalar = dtype.scalar
     element = type_text(scalar)
-    # Most vector constants are one object in each lane; equal numbers need not be equal constants.
+    # A fast path for splats; by identity, since equal numbers may be different constants (0.0, -0.0).
     first = values[0]
     if all(v is first for v in values):
         return f"splat ({element} {constant_text(scalar, first)})"
@@ -88,7 +90,7 @@ def vector_constant_text(dtype: DType, values: tuple[bool | int | float, ...]) -
 
 
 def mask_text(lanes: tuple[int, ...] | list[int] | range) -> str:
-    """A shuffle mask with its type; -1 is a lane that nothing reads."""
+    """Format a shuffle mask with its type; -1 is an unused lane."""
     return (
         f"<{len(lanes)} x i32> <"
         + ", ".join("i32 poison" if n < 0 else f"i32 {n}" for n in lanes)

@@ -1,13 +1,11 @@
-"""Linux's permission to use AMX: without it, the first tile instruction ends the process with
-SIGILL.
+"""Linux's permission to use AMX, without which the first tile instruction raises SIGILL.
 
-A process asks once. The kernel keeps the answer with the process and not with the thread, so that
-it holds for threads that exist already, and passes it on to forked children; after exec a process
-asks anew. Until a thread uses a tile it costs nothing: only then the kernel gives this thread the
-room to save its tiles.
+A process requests it once. The permission belongs to the process, so it also applies to existing
+threads and forked children, but not after exec. It costs nothing until a thread uses a tile: only
+then the kernel allocates the memory to save the thread's tiles.
 
-The kernel refuses where it was built or started without AMX, where a filter of system calls says
-no, and where a thread has an alternative stack for signals that tiles do not fit on.
+The kernel refuses if it was built or booted without AMX, if a seccomp filter denies the call, or if
+a thread has an alternate signal stack that is too small for tiles.
 
 Source: Linux, Documentation/arch/x86/xstate.rst; arch/x86/kernel/fpu/xstate.c, xstate_request_perm.
 """
@@ -22,13 +20,13 @@ __all__ = ["may_use_tiles"]
 
 _ARCH_PRCTL: Final = 158
 _ARCH_REQ_XCOMP_PERM: Final = 0x1023
-_TILE_DATA: Final = 18  # the number of the tiles' content among the parts of a thread's state
+_TILE_DATA: Final = 18  # index of the tile data among the components of XSAVE
 
 
 @cache
 def may_use_tiles() -> bool:
-    """Whether this process may use tiles, having asked for it; only for processors that
-    have some.
+    """Request permission to use tiles, and return whether it was granted; only for processors with
+    tiles.
     """
     if sys.platform != "linux":
         return False

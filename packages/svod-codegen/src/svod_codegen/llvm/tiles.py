@@ -1,4 +1,4 @@
-"""AMX: which values of a kernel are in which tile register, and the instructions on them.
+"""AMX: register allocation for tiles, and the rendering of tile instructions.
 
     %acc = DEFINE_REG f32x256 [0, 2]                        two tiles, 0 and 1
     STORE %acc[0], 0                                    ->  tilezero 0
@@ -8,12 +8,12 @@
       STORE %acc[0], WMMA %a, %b, (LOAD %acc[0])        ->  tdpbf16ps 0, 2, 3
     STORE %results[...], (LOAD %acc[0])                 ->  tilestored 0
 
-LLVM can assign tile registers itself, but spills what does not fit and needs passes that the other
-kernels have no use for; here an assignment is found or the kernel refused. A WMMA changes its
-accumulator where it lies, so each accumulator is an element of a DEFINE_REG at a constant position,
-read where nothing has changed it since. The configuration of the registers, all tiles with 16 rows
-of 64 bytes, is loaded at entry; at exit the registers are released, so that a thread that goes on
-with something else has no tiles to save.
+LLVM can allocate tile registers itself, but it spills, and needs passes that other kernels do not
+need; here a kernel that would spill is rejected. A WMMA updates its accumulator in-place, so each
+accumulator is an element of a DEFINE_REG at a constant index, and must not be overwritten between a
+load and its use. The configuration of the registers, all tiles with 16 rows of 64 bytes, is loaded
+at entry; at exit the registers are released, so that later context switches of the thread need not
+save tiles.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 1, chapter 18
 (programming with AMX)."""
@@ -36,37 +36,37 @@ if TYPE_CHECKING:
 __all__ = ["assign_tiles", "emit_tile", "end_tiles", "start_tiles"]
 
 Accumulator = tuple[UOp, int]
-"""A DEFINE_REG and a position in it."""
+"""A DEFINE_REG and an index into it."""
 
 
 def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
-    """The tile of each node that stands for one; -1 for what has no instruction of its own. Empty
-    for most kernels.
+    """Assign a tile to each node that represents one; -1 for nodes without an instruction. Empty for
+    most kernels.
 
     Raises:
-        RenderError: if there are not enough tiles, or an accumulator is used as no instruction can.
+        RenderError: if there are not enough tiles, or the use of an accumulator has no instruction.
     """
     products = [n for n in linear if n.op is Op.WMMA and n.arg.tiles]
     if not products:
         return {}
     registers = {_register(load) for load in map(_first_value, products)}
-    walk = _Assignment(
+    analysis = _Assignment(
         registers, {_factor(node, factor) for node in products for factor in node.src[:2]}
     )
     for position, node in enumerate(linear):
-        walk.visit(node, position)
-    tiles = walk.number()
+        analysis.visit(node, position)
+    tiles = analysis.allocate()
     for node in linear:
         if node in registers or (node.op is Op.INDEX and memory_of(node) in registers):
             tiles[node] = -1
-        elif node.op is Op.STORE and node.value in walk.held:
+        elif node.op is Op.STORE and node.value in analysis.held:
             tiles[node] = tiles[node.value]
     return tiles
 
 
 @dataclass(slots=True)
-class _Life:
-    """The positions in the linear list between which a tile is taken, both included."""
+class _LiveRange:
+    """Live range of a tile: positions in the linear list, both inclusive."""
 
     node: UOp
     start: int
@@ -74,8 +74,8 @@ class _Life:
 
 
 class _Held(NamedTuple):
-    """A value that is in an accumulator, for as long as nothing changes it and in the loop where it
-    was read.
+    """A value that is in an accumulator, valid until the accumulator is overwritten or the loop of
+    the load is left.
     """
 
     accumulator: Accumulator
@@ -85,13 +85,13 @@ class _Held(NamedTuple):
 
 @dataclass(slots=True)
 class _Assignment:
-    """The walk through a kernel that finds out how long each tile is needed and that accumulators
-    change in place.
+    """Analysis of a kernel that computes the live ranges of tiles, and checks that accumulators are
+    updated in-place.
     """
 
     registers: set[UOp]
     factors: set[UOp]
-    lives: dict[Accumulator | UOp, _Life] = field(default_factory=dict)
+    live_ranges: dict[Accumulator | UOp, _LiveRange] = field(default_factory=dict)
     held: dict[UOp, _Held] = field(default_factory=dict)
     versions: dict[Accumulator, int] = field(default_factory=dict)
     unstored: set[Accumulator] = field(default_factory=set)
@@ -100,7 +100,7 @@ class _Assignment:
     spans: list[tuple[int, int]] = field(default_factory=list)
 
     def visit(self, node: UOp, position: int) -> None:
-        """Take the next node into account."""
+        """Process the next node."""
         if node.op is Op.RANGE:
             self.starts[node] = position
             self.loops.append(node)
@@ -112,7 +112,7 @@ class _Assignment:
             self._multiply(node, position)
         elif node.op is Op.LOAD and memory_of(node.location) in self.registers:
             key = _key(node)
-            if key not in self.lives or key in self.unstored:
+            if key not in self.live_ranges or key in self.unstored:
                 raise RenderError(
                     problem="reads an accumulator that holds something else", node=node
                 )
@@ -165,54 +165,58 @@ class _Assignment:
         self.held[node] = _Held(key, self.versions[key], tuple(self.loops))
 
     def _take(self, node: UOp, value: UOp) -> Accumulator:
-        """The accumulator that `value` is in, checked to be there still."""
-        found = self.held.get(value)
-        if found is None or found != _Held(
-            found.accumulator, self.versions[found.accumulator], tuple(self.loops)
+        """Return the accumulator that `value` is in, checked to be still valid."""
+        held = self.held.get(value)
+        if held is None or held != _Held(
+            held.accumulator, self.versions[held.accumulator], tuple(self.loops)
         ):
             raise RenderError(
                 problem="uses an accumulator that may have changed since it was read", node=node
             )
-        return found.accumulator
+        return held.accumulator
 
     def _touch(self, key: Accumulator | UOp, node: UOp, position: int) -> None:
-        self.lives.setdefault(key, _Life(node, position, position)).end = position
+        self.live_ranges.setdefault(key, _LiveRange(node, position, position)).end = position
 
-    def number(self) -> dict[UOp, int]:
-        """The tile of each node that stands for one."""
-        for life in self.lives.values():
-            self._extend(life)
-        numbers = _number_lives(self.lives)
-        return {node: numbers[node] for node in self.factors} | {
-            node: numbers[held.accumulator] for node, held in self.held.items()
+    def allocate(self) -> dict[UOp, int]:
+        """Return the tile of each node that represents one."""
+        for live_range in self.live_ranges.values():
+            self._extend(live_range)
+        tile_of = _allocate_tiles(self.live_ranges)
+        return {node: tile_of[node] for node in self.factors} | {
+            node: tile_of[held.accumulator] for node, held in self.held.items()
         }
 
-    def _extend(self, life: _Life) -> None:
-        """A tile that is taken before a loop and used in it is taken until its end, and the other
-        way round.
+    def _extend(self, live_range: _LiveRange) -> None:
+        """Extend a live range that enters a loop to the loop's end, and one that leaves a loop to its
+        start.
         """
-        for start, end in self.spans:  # inner loops end, and so stand, before outer ones
-            if life.start < start <= life.end < end:
-                life.end = end
-            elif start <= life.start <= end < life.end:
-                life.start = start
+        for start, end in self.spans:  # sorted by end, so inner loops come before outer ones
+            if live_range.start < start <= live_range.end < end:
+                live_range.end = end
+            elif start <= live_range.start <= end < live_range.end:
+                live_range.start = start
 
 
-def _number_lives(lives: dict[Accumulator | UOp, _Life]) -> dict[Accumulator | UOp, int]:
-    """Give each the lowest number that is free, in the order in which they begin."""
+def _allocate_tiles(
+    live_ranges: dict[Accumulator | UOp, _LiveRange],
+) -> dict[Accumulator | UOp, int]:
+    """Allocate the lowest free tile to each live range, in the order of their starts (linear scan)."""
     ends = [-1] * N_TILES
-    numbers: dict[Accumulator | UOp, int] = {}
-    for key, life in sorted(lives.items(), key=lambda item: item[1].start):
-        free = [number for number, end in enumerate(ends) if end < life.start]
+    tile_of: dict[Accumulator | UOp, int] = {}
+    for key, live_range in sorted(live_ranges.items(), key=lambda item: item[1].start):
+        free = [tile for tile, end in enumerate(ends) if end < live_range.start]
         if not free:
-            raise RenderError(problem=f"needs a tile where all {N_TILES} are taken", node=life.node)
-        numbers[key] = free[0]
-        ends[free[0]] = life.end
-    return numbers
+            raise RenderError(
+                problem=f"needs a tile where all {N_TILES} are taken", node=live_range.node
+            )
+        tile_of[key] = free[0]
+        ends[free[0]] = live_range.end
+    return tile_of
 
 
 def _first_value(product: UOp) -> UOp:
-    """What a chain of products adds to."""
+    """Return the initial accumulator of a chain of products."""
     while product.op is Op.WMMA:
         product = product.accumulator
     return product
@@ -260,7 +264,7 @@ def _is_zero(value: UOp) -> bool:
 
 
 def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
-    """The instruction of a node that stands for a tile, if it has one."""
+    """Emit the instruction of a node that represents a tile, if it has one."""
     if node.op is Op.WMMA:
         a, b, _ = node.src
         _call(w, get_unit(node).intrinsic, tiles[node], tiles[a], tiles[b])
@@ -273,8 +277,8 @@ def emit_tile(w: FunctionWriter, node: UOp, tiles: dict[UOp, int]) -> None:
 
 
 def start_tiles(w: FunctionWriter) -> None:
-    """Configure the thread's tiles: palette 1, the bytes in a row from byte 16 on, the rows from
-    byte 48 on.
+    """Configure the thread's tiles: palette 1, with bytes per row from byte 16 on, and rows from byte
+    48 on.
     """
     row_bytes = (TILE_BYTES.to_bytes(2, "little") * N_TILES).ljust(32, b"\0")
     rows = bytes([TILE_ROWS] * N_TILES).ljust(16, b"\0")
@@ -285,7 +289,7 @@ def start_tiles(w: FunctionWriter) -> None:
 
 
 def end_tiles(w: FunctionWriter) -> None:
-    """Give the thread's tiles back."""
+    """Release the thread's tiles."""
     w.declarations["declare void @llvm.x86.tilerelease()"] = None
     w.do("call void @llvm.x86.tilerelease()")
 

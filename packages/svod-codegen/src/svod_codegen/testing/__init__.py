@@ -1,5 +1,5 @@
-"""For tests: instructions that the processor at hand does not have, and processes that die at a
-given line.
+"""Test support: emulation of instructions that the processor lacks, and processes that are killed at
+a given line.
 """
 
 from svod_codegen.testing.kill import kill_at_line

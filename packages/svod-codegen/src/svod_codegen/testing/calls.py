@@ -1,6 +1,4 @@
-"""Source text as a function that is called with arrays: what tests of renderers do with what they
-rendered.
-"""
+"""Compilation and calls of source text, for tests of renderers."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ from svod_codegen.llvm.compiler import compile_ir
 __all__ = ["C_COMPILER", "call_c", "call_llvm"]
 
 C_COMPILER: Final = shutil.which("gcc") or shutil.which("clang")
-"""The C compiler of the system, or None."""
+"""Path of the system's C compiler, or None."""
 
 _FLAGS: Final = (
     "-std=gnu99",

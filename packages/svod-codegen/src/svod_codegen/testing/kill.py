@@ -1,4 +1,4 @@
-"""A process that is killed at a line of its own code, as a power cut would.
+"""Killing a process at a line of its own code, to test crash safety.
 
 Example:
     >>> import subprocess
@@ -21,10 +21,9 @@ __all__ = ["kill_at_line"]
 
 
 def kill_at_line(module: ModuleType, n_lines: int) -> None:
-    """From now on, kill this process when a thread of it is about to run its `n_lines`th line of
-    `module`.
+    """Kill this process when a thread is about to execute the `n_lines`th line of `module` from now.
 
-    `sys.settrace(None)` calls it off.
+    `sys.settrace(None)` cancels it.
     """
     left = n_lines
 

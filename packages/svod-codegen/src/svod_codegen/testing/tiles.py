@@ -1,19 +1,20 @@
-r"""AMX on any machine: kernels with tile instructions, rewritten to call functions on a tile file
-in memory.
+r"""Emulation of AMX: kernels with tile instructions are rewritten to call functions on a tile file in
+memory.
 
     call void @llvm.x86.tdpbf16ps(i8 0, i8 2, i8 3)  ->  call void @amx.tdpbf16ps(ptr %tile_file, i8 0, i8 2, i8 3)
 
-The functions do what the manual defines, for tiles of 16 rows of 64 bytes:
+The functions follow the manual, for tiles of 16 rows of 64 bytes:
 
-- `tdpbf16ps c, a, b`: in each row of c two sums start at zero, one of the products of the even
-  elements, one of the odd. Each product is added with a fused multiply-add. Then the even sum and
-  the odd sum are added, and this to the element of c. Every step rounds to nearest even, takes
-  denormal numbers for zeros and gives zero for denormal results.
-- `tdpfp16ps` does the same, except that denormal elements of a and b count.
-- `tdpb{s,u}{s,u}d` adds four products of bytes, signed or not, to each element of c, modulo 2**32.
+- `tdpbf16ps c, a, b`: for each element of c two sums start at zero, over the products of the even
+  and of the odd elements. Each product is added with a fused multiply-add. Then the even sum and the
+  odd sum are added, and the result is added to the element of c. Every step rounds to nearest even,
+  and flushes denormal operands and results to zero.
+- `tdpfp16ps` is the same, except that denormal elements of a and b are not flushed.
+- `tdpb{s,u}{s,u}d` adds four products of signed or unsigned bytes to each element of c, modulo
+  2**32.
 
-A kernel owns its file, so kernels may run in several threads. Until the tiles are configured and
-after they are released they hold garbage.
+Each kernel call has its own tile file, so kernels may run in several threads. Tiles contain garbage
+until they are configured and after they are released.
 
 Source: Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, instructions
 LDTILECFG, TDPBF16PS, TDPFP16PS, TDPBSSD/TDPBSUD/TDPBUSD/TDPBUUD, TILELOADD, TILERELEASE,
@@ -42,7 +43,7 @@ _INTRINSIC: Final = re.compile(
 
 
 def emulate_tiles(source: str) -> str:
-    """The same kernel for processors without AMX; a kernel that uses no tiles is left as it is."""
+    """Rewrite a kernel for processors without AMX; a kernel without tiles is returned unchanged."""
     used = sorted(set(_INTRINSIC.findall(source)))
     if not used:
         return source
@@ -155,8 +156,8 @@ done:
 }}
 """
 
-# The loops of all products: over the rows of c, and in each over the words of a's row, which go
-# with the rows of b.
+# Loop nest of all products: over the rows of c, and over the words of a's row, each of which is
+# multiplied with a row of b.
 _PRODUCT: Final = """\
 define internal void @amx.{name}(ptr %file, i8 %c, i8 %a, i8 %b) nounwind noinline {{
 entry:

@@ -1,10 +1,10 @@
-"""linearize: a lowered kernel → its nodes in the order in which they run.
+"""linearize: a lowered kernel → its nodes in execution order.
 
-Each node stands in the innermost loop that it depends on, and in no other: what does not change in
-a loop is computed before it. What an END closes stands in its innermost loop all the same: a loop
-that does not run writes nothing. Within a loop, nodes keep the order of the graph (operands first),
-and an inner loop stands where its END does, after all that its body reads from outside. So one walk
-over the graph in its own order is enough.
+Each node is placed in the innermost loop that it depends on: loop-invariant values are hoisted out
+of the loop. The effects that an END closes are placed in its innermost loop even if they are
+invariant, since a loop of no iterations must write nothing. Within a loop, nodes keep the order of
+the graph (operands first), and an inner loop is at the position of its END, after all outer values
+that its body reads. So a single walk over the graph is enough.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -30,7 +30,7 @@ _END, _RANGE = Op.END, Op.RANGE
 
 
 def linearize(sink: UOp) -> tuple[UOp, ...]:
-    """The nodes of the kernel in order; each END closes one RANGE, loops nest."""
+    """List the nodes of a kernel in execution order; each END closes one RANGE, and loops nest."""
     order = sink.toposort()
     loops = _Loops(order)
     body: dict[UOp | None, list[UOp]] = {None: []}
@@ -48,11 +48,11 @@ def linearize(sink: UOp) -> tuple[UOp, ...]:
 
 
 class _Loops:
-    """The loop nest: for each RANGE the RANGE around it (None for the outermost) and its depth."""
+    """Loop nest: the enclosing RANGE of each RANGE (None for the outermost) and its depth."""
 
     def __init__(self, order: list[UOp]) -> None:
         self.parent: dict[UOp, UOp | None] = {}
-        self.found: dict[frozenset[UOp], UOp] = {}
+        self.innermost_of: dict[frozenset[UOp], UOp] = {}
         self.depth: dict[UOp, int] = {}
         self._closed_in: dict[UOp, UOp] = {}
         # Outer loops are closed by later ENDs, so walking backwards meets them first.
@@ -68,21 +68,21 @@ class _Loops:
                 self._closed_in |= dict.fromkeys(_list_effects(node.body), node.loops[-1])
 
     def find_loop(self, node: UOp) -> UOp | None:
-        """The RANGE in whose loop a node stands, or None outside of all."""
+        """Return the RANGE of the loop that contains a node, or None outside all loops."""
         return self._closed_in.get(node) or self.innermost(node)
 
     def innermost(self, node: UOp) -> UOp | None:
         ranges = node.ranges
         if not ranges:
             return None
-        known = self.found.get(ranges)
-        if known is not None:
-            return known
+        cached = self.innermost_of.get(ranges)
+        if cached is not None:
+            return cached
         try:
-            found = max(ranges, key=self.depth.__getitem__)
+            loop = max(ranges, key=self.depth.__getitem__)
         except KeyError as missing:
             raise LinearizeError(problem=f"no END closes {missing.args[0]}", node=node) from missing
-        around: UOp | None = found
+        around: UOp | None = loop
         n_around = 0
         while around is not None:
             n_around += around in ranges
@@ -91,12 +91,12 @@ class _Loops:
             raise LinearizeError(
                 problem="a node depends on two loops of which neither encloses the other", node=node
             )
-        self.found[ranges] = found
-        return found
+        self.innermost_of[ranges] = loop
+        return loop
 
 
 def _list_effects(body: UOp) -> list[UOp]:
-    """What the body of a loop does: its STOREs, and the loops inside."""
+    """List the effects of a loop body: its STOREs, and inner loops."""
     return (
         [effect for s in body.src for effect in _list_effects(s)] if body.op in _SILENT else [body]
     )

@@ -1,4 +1,4 @@
-"""lower: an optimised kernel becomes what renderers accept."""
+"""lower: legalize an optimized kernel for the renderers."""
 
 from __future__ import annotations
 

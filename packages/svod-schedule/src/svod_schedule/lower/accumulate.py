@@ -1,13 +1,13 @@
-"""accumulate: reductions, scans and what loops carry become registers that a loop updates.
+"""accumulate: turn reductions, scans and loop-carried values into registers that a loop updates.
 
 before → after:
 
     REDUCE(x, r; ADD)   reg = DEFINE_REG; init = STORE(reg, 0)
                         END(STORE(reg, ADD(LOAD(reg), x)), r); LOAD(AFTER(reg, END))
-    SCAN(x, r; ADD)     the same inside the loop r that the reader stands in, reading after each STORE
+    SCAN(x, r; ADD)     the same inside the loop r of the reader, which reads after each STORE
 
     c = CARRY(x, e)             reg = DEFINE_REG; init = STORE(reg, x)
-    ADVANCE(AFTER(c, r), y)     STORE(AFTER(reg, init, r), y), behind all LOADs of what the same ADVANCE renews
+    ADVANCE(AFTER(c, r), y)     STORE(AFTER(reg, init, r), y), after the LOADs of all registers of this ADVANCE
     AFTER(c, END)               LOAD(AFTER(reg, END))
 
 Reductions over the same loops share them: one END closes the loop for all.
@@ -24,21 +24,21 @@ __all__ = ["accumulate"]
 
 _ZERO = UOp.const(index, 0)
 _LOOPED = frozenset({Op.REDUCE, Op.SCAN})
-_MADE = frozenset({Op.REDUCE, Op.SCAN, Op.ADVANCE})
+_REWRITTEN = frozenset({Op.REDUCE, Op.SCAN, Op.ADVANCE})
 _REDUCE = Op.REDUCE
 
 
 def accumulate(sink: UOp) -> UOp:
-    """`sink` without REDUCE over ranges, SCAN and CARRY."""
+    """Rewrite REDUCE over ranges, SCAN and CARRY to registers."""
     groups = _group_by_loops(sink)
-    if not any(True for _ in sink.iter_ops(*_MADE)):
+    if not any(True for _ in sink.iter_ops(*_REWRITTEN)):
         return sink
     done: dict[UOp, UOp] = {}
     around = _get_loops_around(sink)
     fresh = FreshIds(sink)
     carried = _Carried(sink, done, around, fresh)
     for node in _toposort_groups(sink, groups):
-        if carried.find(node):
+        if carried.rewrite(node):
             continue
         if node.op not in _LOOPED or len(node.src) < 2:
             done[node] = node.with_images(done)
@@ -59,7 +59,9 @@ def _group_by_loops(sink: UOp) -> dict[tuple[UOp, ...], list[UOp]]:
 
 
 def _toposort_groups(sink: UOp, groups: dict[tuple[UOp, ...], list[UOp]]) -> list[UOp]:
-    """Operands first, where a reduction has the operands of all reductions that share its loops."""
+    """Sort operands first, where a reduction depends on the operands of all reductions that share
+    its loops.
+    """
     order: list[UOp] = []
     seen: set[UOp] = set()
     stack: list[tuple[UOp, bool]] = [(sink, False)]
@@ -89,7 +91,7 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) 
         value = done[node.source]
         start = _initialize(register, node, value, loops)
         inside = register.after(start, *loops).index(_ZERO)
-        updates.append(inside.store(_take_in(node.arg, inside.load(), value)))
+        updates.append(inside.store(_accumulate(node.arg, inside.load(), value)))
         registers.append(register)
     effect = updates[0] if len(updates) == 1 else UOp(Op.GROUP, void, tuple(updates))
     end = effect.end(*loops)
@@ -100,26 +102,24 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) 
 
 
 def _get_loops_around(sink: UOp) -> dict[UOp, frozenset[UOp]]:
-    """For each loop of an END, the loops that it stands in."""
-    found: dict[UOp, frozenset[UOp]] = {}
+    """Map each loop of an END to its enclosing loops."""
+    around: dict[UOp, frozenset[UOp]] = {}
     for end in sink.iter_ops(Op.END):
-        for position, loop in enumerate(end.loops):
-            found[loop] = end.ranges | frozenset(end.src[1 : 1 + position])
-    return found
+        for i, loop in enumerate(end.loops):
+            around[loop] = end.ranges | frozenset(end.src[1 : 1 + i])
+    return around
 
 
 def _initialize(register: UOp, node: UOp, value: UOp, loops: tuple[UOp, ...]) -> UOp:
-    # A loop whose end varies runs anew in each iteration around it, also where the value is
-    # constant.
+    # A loop whose trip count varies restarts in each iteration of the enclosing loops, even if the
+    # value is constant.
     ranges = value.ranges.union(*(r.stop.ranges for r in loops)) - set(loops)
     outer = sorted(ranges, key=lambda r: r.arg.id)
     return register.after(*outer).index(_ZERO).store(identity_of(node.arg, node.dtype))
 
 
-def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
-    """`total` joined with a chain of values from the left, one after the other: each step can be
-    one fma.
-    """
+def _accumulate(op: Op, total: UOp, value: UOp) -> UOp:
+    """Accumulate the terms of a chain in `total` sequentially, so that each step can be an fma."""
     if value.op is Op.WMMA:
         return add_to(total, value)
     chain: list[UOp] = []
@@ -136,8 +136,8 @@ def _take_in(op: Op, total: UOp, value: UOp) -> UOp:
 
 
 def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshIds) -> UOp:
-    """A scan begins anew in each iteration of the loops around its own, whether its value depends
-    on them or not.
+    """Make the register of a scan, which restarts in each iteration of the loops that enclose its
+    own, even if its value does not depend on them.
     """
     value, loop = done[node.source], done[node.loop]
     register = fresh.make_register(node.dtype)
@@ -151,8 +151,8 @@ def _scan(node: UOp, done: dict[UOp, UOp], around: frozenset[UOp], fresh: FreshI
 
 
 class _Carried:
-    """The registers of CARRYs: each is filled before its loop, read and renewed in it, and read
-    after it.
+    """Registers of CARRYs: each is initialized before its loop, read and updated in the loop, and
+    read after it.
     """
 
     def __init__(
@@ -164,8 +164,10 @@ class _Carried:
         }
         self.start: dict[UOp, UOp] = {}
 
-    def find(self, node: UOp) -> bool:
-        """Whether `node` is about something carried; then it is done."""
+    def rewrite(self, node: UOp) -> bool:
+        """Rewrite `node` if it initializes, reads or updates a carried value; return whether it
+        does.
+        """
         if node.op is Op.CARRY:
             self.done[node] = self._fill(node)
         elif node.op is Op.AFTER and node.source.op is Op.CARRY:
@@ -189,7 +191,7 @@ class _Carried:
         return self.done[carry].after(*start, *order).index(_ZERO).load()
 
     def _advance(self, node: UOp) -> UOp:
-        """All values are read before the first one is renewed."""
+        """Update all registers, after all of them have been read."""
         read = UOp(Op.GROUP, void, tuple(self.done[c] for c in node.carried))
         stores = [
             self.done[c.source]

@@ -1,4 +1,4 @@
-"""add-loads: where a location stands for its content, say so.
+"""add-loads: make the loads of locations that are used as values explicit.
 
 before → after:
 
@@ -18,24 +18,22 @@ _INDEX = Op.INDEX
 
 
 def add_loads(sink: UOp) -> UOp:
-    """`sink` with an explicit LOAD for each location that is read."""
+    """Insert a LOAD for each location that is read."""
     done: dict[UOp, UOp] = {}
     loaded: dict[UOp, UOp] = {}
     for node in sink.toposort():
         is_access = node.op in _ACCESSES
         operands = [
-            _load(s, done[s], loaded)
-            if s.op is _INDEX and not (is_access and position == 0)
-            else done[s]
-            for position, s in enumerate(node.src)
+            _load(s, done[s], loaded) if s.op is _INDEX and not (is_access and i == 0) else done[s]
+            for i, s in enumerate(node.src)
         ]
         done[node] = node.with_src(tuple(operands))
     return done[sink]
 
 
 def _load(node: UOp, location: UOp, loaded: dict[UOp, UOp]) -> UOp:
-    found = loaded.get(node)
-    if found is None:
+    load = loaded.get(node)
+    if load is None:
         alternative = None if location.gate is None else UOp.const(location.dtype, 0)
-        found = loaded[node] = location.load(alternative)
-    return found
+        load = loaded[node] = location.load(alternative)
+    return load

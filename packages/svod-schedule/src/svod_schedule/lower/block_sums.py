@@ -1,13 +1,13 @@
-"""block-sums: long floating-point sums become sums of sums, so that rounding errors stay small.
+"""block-sums: pairwise-like summation of long floating-point sums, which keeps rounding errors small.
 
 before → after, for a loop of 1024 additions to one accumulator:
 
     REDUCE(x(r), r; ADD)        REDUCE(REDUCE(REDUCE(x(a * 64 + b * 8 + c), c; ADD), b; ADD), a; ADD)
 
-A running sum of n values has an error of up to n - 1 roundings, a sum of sums at most as many as
-its loops have iterations together, which grows with log(n). The accumulators of a tile of products
-fill the registers: their outer sums are spilled, so their runs are longer. Reductions that share
-their loops are split alike and go on sharing them.
+A running sum of n values has an error of up to n - 1 roundings. A nest of sums has at most as many
+as the total trip count of its loops, which grows with log(n). The accumulators of a register tile of
+products fill the registers: their outer sums are spilled, so their blocks are larger. Reductions
+that share their loops are split alike and still share them.
 
 Source: N. J. Higham, "The accuracy of floating point summation", SIAM J. Sci. Comput. 14 (1993),
 section 3."""
@@ -29,25 +29,25 @@ SHORT_RUN = 16
 many iterations.
 
 Of 24 kernels from 4,096 to 1,000,000 elements on an AVX-512 core, none took longer than with a
-single loop, beyond noise. """
+single loop, beyond noise."""
 
 LONG_RUN = 512
-"""`SHORT_RUN` of tiles of products.
+"""`SHORT_RUN` of register tiles of products.
 
-Libraries of matrix products add 256 to 384 products to an accumulator.
+BLAS libraries add 256 to 384 products to an accumulator.
 """
 
 MAX_SHORT_BYTES = 256
-"""Accumulators of products of up to this size leave registers for outer sums: half of the registers
-of AVX2.
+"""Maximum size of a product's accumulators that leaves registers for outer sums: half of the
+registers of AVX2.
 """
 
 MIN_BLOCK = 4
-"""Minimum number of iterations per block. Shorter blocks cost more than they are worth."""
+"""Minimum number of iterations per block, below which the loop overhead dominates."""
 
 
 def block_sums(sink: UOp) -> UOp:
-    """`sink` with its long sums split in blocks."""
+    """Split long sums of `sink` into blocks."""
     groups: dict[tuple[UOp, ...], list[UOp]] = {}
     for node in sink.iter_ops(_REDUCE):
         if node.loops:
@@ -65,18 +65,17 @@ def block_sums(sink: UOp) -> UOp:
     return done[sink]
 
 
-class _Part(NamedTuple):
-    """Iterations of a loop in one level of a sum of sums:
-
-    `size` of them, or all blocks of the previous level where `size` is 0.
+class _Block(NamedTuple):
+    """Iterations of a loop in one level of the nest of sums: `size` iterations, or all blocks of the
+    previous level if `size` is 0.
     """
 
     level: int
     size: int
 
 
-def _find_cuts(loops: tuple[UOp, ...], group: Sequence[UOp]) -> list[list[_Part]] | None:
-    """Parts of each loop of a group of reductions that share them; None where the group needs no
+def _find_cuts(loops: tuple[UOp, ...], group: Sequence[UOp]) -> list[list[_Block]] | None:
+    """Choose the blocks of each loop that a group of reductions shares; None if the group needs no
     blocks.
     """
     # A tensor core adds up its tiles itself.
@@ -98,9 +97,8 @@ def _is_product(x: UOp) -> bool:
 
 
 def _count_terms(x: UOp) -> int:
-    """Number of additions to the accumulator in one iteration:
-
-    `accumulate` adds the terms of a chain sequentially.
+    """Number of additions to the accumulator in one iteration; `accumulate` adds the terms of a chain
+    sequentially.
     """
     n = 1
     while x.op is Op.ADD:
@@ -108,33 +106,33 @@ def _count_terms(x: UOp) -> int:
     return n
 
 
-def _cut(loops: tuple[UOp, ...], run: int) -> list[list[_Part]]:
-    """Parts of each loop, the innermost part first; the parts of one level have at most `run`
+def _cut(loops: tuple[UOp, ...], run: int) -> list[list[_Block]]:
+    """Cut each loop into blocks, the innermost first; the blocks of one level have at most `run`
     iterations together.
     """
-    cuts: list[list[_Part]] = []
+    cuts: list[list[_Block]] = []
     level, count = 0, 1
     for loop in reversed(loops):
-        parts: list[_Part] = []
+        blocks: list[_Block] = []
         trips, most = exact_trips(loop), max_trips(loop)
-        # A loop with an end that depends on another of the loops stays whole.
+        # A loop whose trip count depends on another of the loops is not split.
         is_whole = any(r in loops for r in loop.stop.ranges)
         while count * most > run and not (is_whole and count == 1):
             room = run // 2 // count
             if not is_whole and room >= MIN_BLOCK:
                 size = _choose_block(trips, room)
-                parts.append(_Part(level, size))
+                blocks.append(_Block(level, size))
                 trips, most = _ceil_divide(trips, size), -(-most // size)
             level, count = level + 1, 1
-        parts.append(_Part(level, 0))
+        blocks.append(_Block(level, 0))
         count *= most
-        cuts.append(parts)
+        cuts.append(blocks)
     return cuts[::-1]
 
 
 def _choose_block(trips: SInt, most: int) -> int:
-    """The largest block size that divides the loop, or `most` where that is less than half
-    of it.
+    """Return the largest block size that divides the trip count, or `most` if that is less than half
+    of `most`.
     """
     if not isinstance(trips, int):
         return most
@@ -146,9 +144,9 @@ def _ceil_divide(n: SInt, size: int) -> SInt:
 
 
 class _Blocks:
-    """The loops after splitting, which the reductions of a group share."""
+    """Loops after splitting, which the reductions of a group share."""
 
-    def __init__(self, fresh: FreshIds, cuts: dict[tuple[UOp, ...], list[list[_Part]]]) -> None:
+    def __init__(self, fresh: FreshIds, cuts: dict[tuple[UOp, ...], list[list[_Block]]]) -> None:
         self.fresh = fresh
         self.cuts = cuts
         self.known: dict[tuple[UOp, ...], tuple[dict[UOp, UOp], list[list[UOp]]]] = {}
@@ -164,26 +162,26 @@ class _Blocks:
         return value
 
     def _split_loops(
-        self, loops: tuple[UOp, ...], cuts: list[list[_Part]]
+        self, loops: tuple[UOp, ...], cuts: list[list[_Block]]
     ) -> tuple[dict[UOp, UOp], list[list[UOp]]]:
-        """Index in place of each loop, and the loops of each level from the innermost level to the
-        outermost.
+        """Return the index that replaces each loop, and the loops of each level, innermost level
+        first.
         """
         images: dict[UOp, UOp] = {}
         levels: dict[int, list[UOp]] = {}
-        for loop, parts in zip(loops, cuts, strict=True):
+        for loop, blocks in zip(loops, cuts, strict=True):
             trips = exact_trips(loop)
             n_blocks = [trips if isinstance(trips, int) else trips.substitute(images)]
-            for part in parts[:-1]:
-                n_blocks.append(_ceil_divide(n_blocks[-1], part.size))
+            for block in blocks[:-1]:
+                n_blocks.append(_ceil_divide(n_blocks[-1], block.size))
             outermost = UOp.range(n_blocks[-1], loop.arg.id, loop.arg.kind)
-            levels.setdefault(parts[-1].level, []).append(outermost)
+            levels.setdefault(blocks[-1].level, []).append(outermost)
             position = outermost
-            for part, n in zip(parts[-2::-1], n_blocks[-2::-1], strict=True):
-                is_exact = isinstance(n, int) and n % part.size == 0
-                end = part.size if is_exact else (n - position * part.size).minimum(part.size)
+            for block, n in zip(blocks[-2::-1], n_blocks[-2::-1], strict=True):
+                is_exact = isinstance(n, int) and n % block.size == 0
+                end = block.size if is_exact else (n - position * block.size).minimum(block.size)
                 inner = self.fresh.make_range(end, loop.arg.kind)
-                levels.setdefault(part.level, []).append(inner)
-                position = position * part.size + inner
+                levels.setdefault(block.level, []).append(inner)
+                position = position * block.size + inner
             images[loop] = position
         return images, [levels[i] for i in sorted(levels)]

@@ -1,4 +1,4 @@
-"""branch-rare: what only rare arguments need is computed only where a vector has one.
+"""branch-rare: branch around the slow path of a function unless a vector has an argument for it.
 
 before → after, for the sine of a vector, whose huge arguments take several times the work:
 
@@ -7,10 +7,11 @@ before → after, for the sine of a vector, whose huge arguments take several ti
                 loop of any (0 or 1) iterations: STORE(y, WHERE(|x| > limit, the sine of huge arguments, LOAD(y)))
                 LOAD(AFTER(y, END))
 
-FMOD is a loop likewise (`float_remainder`). The argument goes through a register too: read in the
-loop, it keeps what depends on it there. For a target with `shared_ops` the sine of huge arguments
-stays a SIN, which the renderer writes as a call: the function's code, several hundred nodes for
-each use, exists once per kernel. A kernel of 50 sines compiles in a fifth of the time."""
+FMOD becomes a loop as well (`float_remainder`). The argument goes through a register too: it is
+read in the loop, so that values that depend on it are not hoisted out. For a target with
+`shared_ops`, the sine of huge arguments stays a SIN, which the renderer writes as a call: the
+function's code, several hundred nodes, exists once per kernel instead of once per use. A kernel of
+50 sines compiles 5 times faster."""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ _ZERO = UOp.const(index, 0)
 
 
 def branch_rare(sink: UOp, target: Target) -> UOp:
-    """`sink` without the functions that have rare cases, where the target lacks them."""
+    """Rewrite the functions with rare cases that the target lacks."""
     ops = [op for op in (*RARE, Op.FMOD) if op not in target.native_ops]
-    found = [n for n in sink.iter_ops(*ops) if n.dtype.scalar in (float32, float64)]
-    if not found:
+    functions = [n for n in sink.iter_ops(*ops) if n.dtype.scalar in (float32, float64)]
+    if not functions:
         return sink
     fresh = FreshIds(sink)
     done: dict[UOp, UOp] = {}
-    rare = frozenset(found)
+    rare = frozenset(functions)
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
         if node in rare and node.op is Op.FMOD:
@@ -49,15 +50,15 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
 
 @lru_cache(maxsize=64)
 def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
-    """The argument and the result of a function of rare arguments, in the ops of `target`.
+    """Define the slow path of a function, for rare arguments, in the ops of `target`.
 
     Args:
-        op: one of the target's `shared_ops`.
+        op: an op of the target's `shared_ops`.
         dtype: type of the argument and of the result, float32 or float64, with lanes.
         target: the target of the kernel that calls the function.
 
     Returns:
-        A LOAD that stands for the argument, and the result as an expression of it without loops and
+        A LOAD that represents the argument, and the result as an expression of it without loops and
         memory.
 
     Example:
@@ -81,10 +82,10 @@ def _branch(op: Op, x: UOp, fresh: FreshIds, target: Target) -> UOp:
     loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
     outer = sorted(x.ranges, key=lambda r: r.arg.id)
     argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)
-    given = argument.after(*outer).index(_ZERO).store(x)
-    common = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))
-    inside = argument.after(given, loop).index(_ZERO).load()
-    result = value.after(common, loop).index(_ZERO)
+    argument_store = argument.after(*outer).index(_ZERO).store(x)
+    common_store = value.after(*outer).index(_ZERO).store(case.common(x, has_fma=has_fma))
+    inside = argument.after(argument_store, loop).index(_ZERO).load()
+    result = value.after(common_store, loop).index(_ZERO)
     rare = UOp(op, x.dtype, (inside,)) if op in target.shared_ops else case.rare(inside)
     corrected = case.is_rare(inside, has_fma=has_fma).where(rare, result.load())
     return value.after(result.store(corrected).end(loop)).index(_ZERO).load()

@@ -1,12 +1,11 @@
-"""decompose: ops that the target lacks become ops that it has, and expensive ones become cheap
-ones.
+"""decompose: legalize ops that the target lacks, and apply strength reduction and peephole rules.
 
 before → after:
 
     %1 = MUL %x, 8 : i32       ->   %1 = SHL %x, 3 : i32
     %2 = MAX %x, %y : i32      ->   %2 = WHERE (LT %x, %y), %y, %x : i32
 
-Integer divisions are a module of their own, `division`.
+Integer divisions are in a separate module, `division`.
 """
 
 from __future__ import annotations
@@ -34,20 +33,20 @@ x, y, z, c = var("x"), var("y"), var("z"), splat("c")
 
 
 def decompose(sink: UOp, target: Target) -> UOp:
-    """`sink` in the ops of the target."""
+    """Rewrite `sink` to the ops of the target."""
     return graph_rewrite(make_decompositions(target), sink)
 
 
 def make_decompositions(target: Target) -> RuleSet:
-    """The late rules for a target: those that always pay, and those for ops that it lacks."""
+    """Make the late rules for a target: rules that always pay, and rules for ops that it lacks."""
     return _make_rules(target.native_ops, target.contracts)
 
 
 @lru_cache(maxsize=16)
 def _make_rules(native: frozenset[Op], contracts: bool) -> RuleSet:
     missing = tuple(r for op, r in FOR_MISSING if op not in native)
-    # A rule that makes an op which another rule takes apart would not end.
-    simpler = tuple(r for r in SIMPLER if _MADE_BY.get(r, Op.NOT) in native)
+    # A rule that makes an op which another rule decomposes would not terminate.
+    simpler = tuple(r for r in SIMPLER if _RESULT_OP.get(r, Op.NOT) in native)
     rules = (
         RuleSet("missing", missing, is_pure=True)
         + DIVISION
@@ -115,8 +114,8 @@ def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
     if not divisor or not math.isfinite(divisor) or abs(math.frexp(divisor)[0]) != 0.5:
         return None
     inverse = splat_like(x, 1.0 / divisor)
-    found = splat_value(inverse)
-    return x * inverse if found and 1.0 / found == divisor else None
+    factor = splat_value(inverse)
+    return x * inverse if factor and 1.0 / factor == divisor else None
 
 
 SIMPLER: Final = RuleSet(
@@ -136,7 +135,7 @@ SIMPLER: Final = RuleSet(
 )
 
 
-_MADE_BY: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
+_RESULT_OP: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
 
 
 @rule((x * c).of(INT))
@@ -174,7 +173,7 @@ def reciprocal(x: UOp) -> UOp:
 
 @rule(node(Op.RSQRT, x))
 def reciprocal_root(x: UOp) -> UOp:
-    """RSQRT(x) -> 1 / SQRT(x), of float16 in float32, so that it is rounded once."""
+    """RSQRT(x) -> 1 / SQRT(x), in float32 for float16, so that it is rounded once."""
     wide = x.cast(float32.vec(x.dtype.lanes)) if x.dtype.scalar is float16 else x
     return (splat_like(wide, 1.0) / wide.alu(Op.SQRT)).cast(x.dtype)
 
@@ -210,22 +209,22 @@ def unequal(x: UOp, y: UOp) -> UOp:
 
 @rule(x.maximum(y).ordered())
 def maximum(x: UOp, y: UOp) -> UOp:
-    """MAX(x, y) -> (y < x).where(x, y), or x where x is NaN; 0.0 of both zeros."""
+    """MAX(x, y) -> (y < x).where(x, y), or x where x is NaN; MAX(0.0, -0.0) is 0.0."""
     larger = (y < x).where(x, y)
     return _choose_of_floats(x, y, larger, Op.AND) if x.dtype.is_float else larger
 
 
 @rule(x.minimum(y).ordered())
 def minimum(x: UOp, y: UOp) -> UOp:
-    """MIN(x, y) -> (x < y).where(x, y), or x where x is NaN; -0.0 of both zeros."""
+    """MIN(x, y) -> (x < y).where(x, y), or x where x is NaN; MIN(0.0, -0.0) is -0.0."""
     smaller = (x < y).where(x, y)
     return _choose_of_floats(x, y, smaller, Op.OR) if x.dtype.is_float else smaller
 
 
 def _choose_of_floats(x: UOp, y: UOp, chosen: UOp, signs: Op) -> UOp:
-    """`chosen`, but NaN for NaN.
+    """Return `chosen`, or x where x is NaN.
 
-    Equal floats have equal bits, unless they are zeros: then `signs` joins the sign bits.
+    Equal floats have equal bits, unless they are zeros: then `signs` combines the sign bits.
     """
     bits = _STORAGE[x.dtype.itemsize].vec(x.dtype.lanes)
     equal = x.bitcast(bits).alu(signs, y.bitcast(bits)).bitcast(x.dtype)
@@ -238,8 +237,8 @@ _STORAGE: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
 @rule(node(Op.POW, x, y).of(INT))
 def integer_power(x: UOp, y: UOp) -> UOp:
     """POW(x, y) -> products of squares of x; a negative power is 0 unless x is 1 or -1."""
-    one = splat_like(x, 1)
-    result, square = one, x
+    ones = splat_like(x, 1)
+    result, square = ones, x
     n_bits = min(max(int(y.vmax), 0).bit_length(), x.dtype.bits)
     for bit in range(n_bits):
         is_set = (y & splat_like(y, 1 << bit)).ne(0)
@@ -247,8 +246,8 @@ def integer_power(x: UOp, y: UOp) -> UOp:
         square = square * square
     if y.vmin >= 0:
         return result
-    of_minus_one = (y & splat_like(y, 1)).ne(0).where(splat_like(x, -1), one)
-    inverse = x.eq(1).where(one, x.eq(-1).where(of_minus_one, splat_like(x, 0)))
+    of_minus_one = (y & splat_like(y, 1)).ne(0).where(splat_like(x, -1), ones)
+    inverse = x.eq(1).where(ones, x.eq(-1).where(of_minus_one, splat_like(x, 0)))
     return (y < 0).where(inverse, result)
 
 
@@ -261,7 +260,7 @@ def bool_power(x: UOp, y: UOp) -> UOp:
 @rule(node(Op.ROUND, x).of(FLOAT))
 def round_half_even(x: UOp) -> UOp:
     """ROUND(x) -> (|x| + 2**m) - 2**m with the sign of x.  m is the mantissa's size; larger x are
-    whole.
+    integers.
     """
     anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
     magnitude = x.alu(Op.ABS)
@@ -275,15 +274,15 @@ def truncate(x: UOp) -> UOp:
     anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
     magnitude = x.alu(Op.ABS)
     nearest = (magnitude + anchor) - anchor
-    whole = (magnitude < nearest).where(nearest - 1.0, nearest)
-    return _with_sign_of(x, magnitude, whole, anchor)
+    integer = (magnitude < nearest).where(nearest - 1.0, nearest)
+    return _with_sign_of(x, magnitude, integer, anchor)
 
 
 @rule(node(Op.FLOOR, x).of(FLOAT))
 def floor(x: UOp) -> UOp:
     """FLOOR(x) -> TRUNC(x), less 1 where that is larger than x."""
-    whole = x.alu(Op.TRUNC)
-    return (x < whole).where(whole - 1.0, whole)
+    integer = x.alu(Op.TRUNC)
+    return (x < integer).where(integer - 1.0, integer)
 
 
 @rule(node(Op.CEIL, x).of(FLOAT))
@@ -292,9 +291,9 @@ def ceil(x: UOp) -> UOp:
     return -((-x).alu(Op.FLOOR))
 
 
-def _with_sign_of(x: UOp, magnitude: UOp, whole: UOp, anchor: UOp) -> UOp:
-    # Zeros are whole, and what is no zero shows its sign by comparison.
-    signed = (x < 0.0).where(-whole, whole)
+def _with_sign_of(x: UOp, magnitude: UOp, integer: UOp, anchor: UOp) -> UOp:
+    # A comparison does not see the sign of a zero, so zeros are returned as they are.
+    signed = (x < 0.0).where(-integer, integer)
     return (magnitude < anchor).where(x.eq(0.0).where(x, signed), x)
 
 
@@ -310,15 +309,16 @@ def threefry(x: UOp, y: UOp) -> UOp:
     key0, key1 = _halves(y)
     keys = (key0, key1, key0 ^ key1 ^ splat_like(key0, 0x1BD11BDA))
     first, second = first + keys[0], second + keys[1]
-    for group in range(5):
-        for turn in _ROTATIONS[group % 2]:
+    for round_group in range(5):
+        for rotation in _ROTATIONS[round_group % 2]:
             first = first + second
             second = (
-                (second << splat_like(second, turn)) | (second >> splat_like(second, 32 - turn))
+                (second << splat_like(second, rotation))
+                | (second >> splat_like(second, 32 - rotation))
             ) ^ first
-        first = first + keys[(group + 1) % 3]
-        # What is made of the key alone is computed before the loop.
-        second = second + (keys[(group + 2) % 3] + splat_like(second, group + 1))
+        first = first + keys[(round_group + 1) % 3]
+        # Terms of the key only are grouped, so that they are hoisted out of the loop.
+        second = second + (keys[(round_group + 2) % 3] + splat_like(second, round_group + 1))
     wide = second.cast(uint64)
     return ((wide << splat_like(wide, 32)) | first.cast(uint64)).cast(x.dtype)
 

@@ -1,4 +1,4 @@
-"""decompose-math: transcendental functions become polynomials.
+"""decompose-math: approximate transcendental functions by polynomials.
 
 before → after:
 
@@ -15,15 +15,15 @@ __all__ = ["decompose_math"]
 
 
 def decompose_math(sink: UOp, target: Target) -> UOp:
-    """`sink` without the transcendental ops that the target lacks, but those that branch-rare
-    writes as loops.
+    """Rewrite the transcendental ops that the target lacks, except the ops that branch-rare writes as
+    loops.
     """
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
         is_loop = node.op in RARE or node.op is Op.FMOD
         if is_loop and node.op not in target.native_ops and node.dtype.scalar is float16:
-            # What branch-rare writes as loops is computed in float32.
+            # branch-rare only handles float32 and float64.
             wide = tuple(operand.cast(float32) for operand in new.src)
             new = UOp(node.op, wide[0].dtype, wide).cast(float16)
         elif node.op in TRANSCENDENTAL and node.op not in RARE:

@@ -1,20 +1,20 @@
-"""expand: UPCAST and UNROLL axes become vector lanes and register copies.
+"""expand: vectorize and unroll UPCAST and UNROLL axes.
 
 before → after, for UPCAST u of 8 in `STORE(INDEX(p, r * 8 + u), ADD(INDEX(a, r * 8 + u), INDEX(b,
 r)))`:
 
     STORE(INDEX(p, r * 8):f32x8, ADD(INDEX(a, r * 8):f32x8, BROADCAST(INDEX(b, r))))
 
-One axis of those that a value depends on becomes its lanes, the one along which memory is read and
-written consecutively; for the others the value is written out once for each combination of their
-coordinates. Vectors are never taken apart: what is made here is what the target's compiler sees.
+Of the axes that a value depends on, one becomes its lanes: the axis along which memory is accessed
+contiguously. Along the others the value is unrolled, with one copy per combination of their
+coordinates. Vectors are never split again: the target's compiler sees the vectors made here.
 
-A reduction whose lanes are the reduced elements gives one scalar for each output of its tile. What
-is made from them is computed in vectors again: the results along one axis of the tile are joined,
+A reduction whose lanes are the reduced elements gives one scalar per result of its register tile.
+The results along one axis of the tile are joined to a vector,
 
     VECTORIZE(REDUCE(...), ...)
 
-so that the bias, the activation and the store after a dot product are not done one by one.
+so that the epilogue of a dot product (bias, activation and store) is vectorized.
 """
 
 from __future__ import annotations
@@ -34,19 +34,17 @@ __all__ = ["choose_lane_axes", "expand", "widen"]
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M)
 MAX_ACCUMULATORS = 8
-"""Copies of a reduction keep accumulators of their own up to this many; beyond, they share one."""
+"""Maximum number of copies of a reduction with separate accumulators; more copies share one."""
 
 
 def expand(sink: UOp, cores: tuple[TensorCore, ...] = ()) -> UOp:
-    """`sink` without UPCAST and UNROLL ranges, and without the tiles of tensor cores, which are
-    among `cores`.
-    """
+    """Expand UPCAST and UNROLL ranges, and the tiles of tensor cores, which are among `cores`."""
     axes = [n for n in sink.iter_ops(Op.RANGE) if n.arg.kind in _EXPANDED]
     if not axes:
         return sink
     expanded = _Expander(sink, axes, cores).run()
-    # The rows of a tile are many copies whose positions differ by constants: folded, they are part
-    # of the instructions.
+    # The rows of a tile are many copies whose indices differ by constants: folded, these become
+    # immediate offsets of the instructions.
     has_tiles = any(is_tile(n) for n in expanded.iter_ops(Op.WMMA))
     return _fold_positions(expanded) if has_tiles else expanded
 
@@ -62,45 +60,46 @@ def _fold_positions(sink: UOp) -> UOp:
 
 
 def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
-    """Which axes become vector lanes: the columns of a tensor core, then the most consecutive
-    accesses first, never two in one value.
+    """Choose the axes that become vector lanes: the columns of a tensor core first, then axes by the
+    number of accesses that vectorization saves. A value depends on at most one of them.
 
-    An access counts as often as it is run; along an axis of n elements, n consecutive ones become
-    one."""
+    Accesses are weighted by the number of executions; n contiguous accesses become one."""
     order = sink.toposort()
     depends = _dependences(order, axes)
     loops = _get_loops(order)
     written = {n.location for n in order if n.op is Op.STORE}
-    good = dict.fromkeys(axes, 0.0)
+    gain = dict.fromkeys(axes, 0.0)
     for node, mask in depends.items():
         if node.op is Op.INDEX:
-            n_times = max_trips(*loops.get(node, node.ranges))
+            n_executions = max_trips(*loops.get(node, node.ranges))
             for bit, axis in enumerate(axes):
                 if mask >> bit & 1:
                     n_lanes = max_trips(axis)
-                    good[axis] += n_times * (
+                    gain[axis] += n_executions * (
                         1 - access_cost(node, axis, n_lanes, is_read=node not in written)
                     )
         elif node.op is Op.ADVANCE:
-            # What a loop computes is done in vectors, however its first and last values lie in
-            # memory.
+            # Carried values are computed in vectors, whatever the layout of their initial and final
+            # values in memory.
             for axis in axes:
                 if axis in node.ranges:
-                    good[axis] += max_trips(*node.ranges) * len(node.carried)
+                    gain[axis] += max_trips(*node.ranges) * len(node.carried)
     chosen: set[UOp] = set()
     taken = 0
     masks = set(depends.values())
-    # What fills a tile of a tensor core is made of its own vectors.
+    # The packing of a tensor core's tile is vectorized by `make_tiles`.
     fills = [
         depends[n.body]
         for n in order
         if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.loops)
     ]
-    for axis in sorted(axes, key=lambda a: (not _is_column(a), -good[a])):
+    for axis in sorted(axes, key=lambda a: (not _is_column(a), -gain[a])):
         bit = 1 << axes.index(axis)
         size = max_trips(axis)
-        is_good = good[axis] > 0 and size & (size - 1) == 0 and not any(m & bit for m in fills)
-        if (is_good or _is_column(axis)) and not any(m & bit and m & taken for m in masks):
+        is_profitable = (
+            gain[axis] > 0 and size & (size - 1) == 0 and not any(m & bit for m in fills)
+        )
+        if (is_profitable or _is_column(axis)) and not any(m & bit and m & taken for m in masks):
             chosen.add(axis)
             taken |= bit
     return chosen
@@ -111,8 +110,8 @@ def _is_column(axis: UOp) -> bool:
 
 
 def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
-    """For each access that depends on the loops of a reduction, all loops that run it: also those
-    around the reduction.
+    """Map each access that depends on the loops of a reduction to all loops that execute it,
+    including the loops that enclose the reduction.
     """
     loops: dict[UOp, frozenset[UOp]] = {}
     for reduce in order:
@@ -125,7 +124,7 @@ def _get_loops(order: Sequence[UOp]) -> dict[UOp, frozenset[UOp]]:
 
 
 def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
-    """For each node, the set of `axes` that its value depends on, as a bit mask."""
+    """Map each node to a bit mask of the `axes` that its value depends on."""
     bits = {axis: 1 << i for i, axis in enumerate(axes)}
     mask: dict[UOp, int] = {}
     for node in order:
@@ -136,15 +135,15 @@ def _dependences(order: Sequence[UOp], axes: Sequence[UOp]) -> dict[UOp, int]:
             for r in node.src[1:]:
                 own &= ~bits.get(r, 0)
         if node.op is Op.END:
-            # All copies of an effect stand in one loop.
+            # All copies of an effect share one loop.
             own = 0
         mask[node] = own
     return mask
 
 
 def _is_join(node: UOp) -> bool:
-    """`VECTORIZE(x, inside, axis)`: the copies of x along the axis `inside` as the lanes of `axis`;
-    exists only in this pass.
+    """Whether a node is `VECTORIZE(x, inside, axis)`, which exists only in this pass: the copies of x
+    along the axis `inside` as the lanes of `axis`.
     """
     if node.op is not Op.VECTORIZE or len(node.src) != 3:
         return False
@@ -153,9 +152,7 @@ def _is_join(node: UOp) -> bool:
 
 
 def _is_vector(node: UOp) -> bool:
-    """Whether a node is made by `merge_accesses` or `make_tiles`, so that it has its lanes
-    already.
-    """
+    """Whether a node was vectorized by `merge_accesses` or `make_tiles` already."""
     return node.dtype.lanes > 1
 
 
@@ -164,7 +161,7 @@ def _horizontal(sink: UOp, lanes: set[UOp]) -> list[UOp]:
 
 
 def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | None:
-    """The axis of a tile of dot products along which everything outside of them is consecutive."""
+    """Find an axis of a tile of dot products along which all accesses of the epilogue are contiguous."""
     reduces = _horizontal(sink, lanes)
     if not reduces:
         return None
@@ -186,7 +183,7 @@ def _find_joined_axis(sink: UOp, axes: Sequence[UOp], lanes: set[UOp]) -> UOp | 
 
 
 def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
-    """`sink` with `inside` for `axis` in the horizontal reductions, whose results become lanes of
+    """Replace `axis` by `inside` in the horizontal reductions, whose results become lanes of
     `axis`.
     """
     reduces = set(_horizontal(sink, lanes))
@@ -200,8 +197,8 @@ def _join_results(sink: UOp, axis: UOp, inside: UOp, lanes: set[UOp]) -> UOp:
 
 
 class _Expander:
-    """`copied` are the axes written out, `lane_axes` those that become lanes; a value has at most
-    one of these.
+    """Expansion of a kernel: `copied` are the unrolled axes, `lane_axes` the vectorized ones, of which
+    a value depends on at most one.
     """
 
     def __init__(self, sink: UOp, axes: list[UOp], cores: tuple[TensorCore, ...]) -> None:
@@ -248,21 +245,19 @@ class _Expander:
         return prod(self.sizes[i] for i in self._axes_in(mask))
 
     def _project(self, outer: int, inner: int) -> list[int]:
-        """For each combination of the axes in `outer`, the position among the copies over the axes
-        in `inner`.
-        """
-        found = self.projections.get((outer, inner))
-        if found is None:
+        """Map the copies over the axes in `outer` to the indices of copies over the axes in `inner`."""
+        indices = self.projections.get((outer, inner))
+        if indices is None:
             axes = self._axes_in(outer)
-            found: list[int] | None = []
+            indices: list[int] | None = []
             for coordinates in combinations(*(range(self.sizes[a]) for a in axes)):
                 position = 0
                 for axis, coordinate in zip(axes, coordinates, strict=True):
                     if inner >> axis & 1:
                         position = position * self.sizes[axis] + coordinate
-                found.append(position)
-            self.projections[(outer, inner)] = found
-        return found
+                indices.append(position)
+            self.projections[(outer, inner)] = indices
+        return indices
 
     def _expand(self, node: UOp) -> list[UOp]:
         if node in self.expanded:
@@ -295,7 +290,7 @@ class _Expander:
         if lanes == 1 or _is_vector(node):
             return node.with_src
         if node.op is Op.INDEX:
-            # A position that is not consecutive is a vector of positions: a gather or scatter.
+            # A non-contiguous index is a vector of indices: a gather or scatter.
             dtype = node.dtype.vec(lanes)
             return lambda src: UOp(Op.INDEX, dtype, (src[0], *(widen(s, lanes) for s in src[1:])))
         if node.op is Op.AFTER:
@@ -319,9 +314,7 @@ class _Expander:
         return [UOp(Op.VECTORIZE, dtype, tuple(values)) for values in members]
 
     def _members(self, kept: int, value: UOp, folded: int) -> list[list[UOp]]:
-        """For each combination of the axes in `kept`, the copies of `value` over the axes in
-        `folded`.
-        """
+        """Group the copies of `value` over the axes in `folded` by the axes in `kept`."""
         where = self._project(kept | folded, self.mask[value])
         groups = self._project(kept | folded, kept)
         members: list[list[UOp]] = [[] for _ in range(self._n_copies(kept))]
@@ -362,7 +355,7 @@ def _advance(src: tuple[UOp, ...]) -> UOp:
 
 
 def widen(value: UOp, lanes: int) -> UOp:
-    """`value` in each of `lanes` lanes, if it is a scalar."""
+    """Broadcast a scalar to `lanes` lanes."""
     if lanes == 1 or value.dtype.lanes == lanes:
         return value
     if value.op is Op.CONST:
@@ -379,7 +372,7 @@ def _combine(op: Op, values: list[UOp]) -> UOp:
 
 
 def _chain(op: Op, values: list[UOp]) -> UOp:
-    """Reduce values from the left, as an accumulator takes them in."""
+    """Reduce values from the left, in the order of an accumulator."""
     total = values[0]
     for value in values[1:]:
         total = (

@@ -1,14 +1,14 @@
-"""narrow-sums: a loop of a sum runs where its terms are not 0 by choice.
+"""narrow-sums: shrink the loops of a sum to the iterations whose terms are not masked to 0.
 
-before → after, for the rows of a window at row y of an image of 32 rows, with one row of zeros
+before → after, for the rows of a window at row y of an image of 32 rows, with one row of padding
 above it and one below:
 
     REDUCE(WHERE(0 < y + k & y + k < 33, x, 0), c, k; ADD)      REDUCE(x[k := k + f], c, k := RANGE [n]; ADD)
                                                                 with f = MAX(1 - y, 0), n = MIN(33 - y, 3) - f
 
-Terms must be 0 by choice, never by multiplication of floats: 0 times NaN is NaN. The bounds are
-those of the loops around, so a condition on what is taken in lanes or copies stays, and so does one
-inside whose loop is too little to do to be worth bounds."""
+Terms must be 0 by selection (WHERE), not by multiplication: 0 times NaN is NaN. The new bounds may
+depend only on enclosing loops, so a condition on a vectorized or unrolled axis remains. A condition
+also remains if an iteration has too little work to be worth the computation of bounds."""
 
 from __future__ import annotations
 
@@ -27,20 +27,17 @@ from svod_schedule.symbolic.valid import iter_clauses
 __all__ = ["narrow_sums"]
 
 MIN_STEPS = 64
-"""So many terms, lanes and copies counted, are added up in an iteration that may be left out, at
-least.
-"""
+"""Minimum number of terms per skipped iteration, including lanes and copies."""
 
 _AROUND = frozenset({AxisType.LOOP, AxisType.THREAD, AxisType.REDUCE})
-"""Loops of one thread.
-
-Work-items of a workgroup have to go through a loop together where they share memory.
+"""Kinds of loops that bounds may depend on. Work-items are excluded: with shared memory, the
+work-items of a workgroup have to run the same iterations, for barriers.
 """
 
 
 class _Interval(NamedTuple):
-    """Where a condition on one loop holds: from `first` on, and up to `last`, which is not in it;
-    None where nothing is said.
+    """Interval of a loop in which a condition holds: from `first` to `last`, exclusive; None if the
+    condition has no such bound.
     """
 
     loop: UOp
@@ -49,7 +46,7 @@ class _Interval(NamedTuple):
 
 
 def narrow_sums(sink: UOp) -> UOp:
-    """`sink` with loops of sums that skip terms of 0."""
+    """Shrink the loops of sums to skip terms that are masked to 0."""
     reductions = [*sink.iter_ops(Op.REDUCE)]
     if not any(map(_is_choice, reductions)):
         return sink
@@ -57,7 +54,7 @@ def narrow_sums(sink: UOp) -> UOp:
     done = make_images()
     for node in sink.toposort():
         new = node.with_images(done)
-        # Sums that share their loops read once what they have in common.
+        # Sums that share their loops also share loads, so their loops must stay equal.
         if _is_choice(new) and all(n_readers[r] == 1 for r in node.loops):
             new = _narrow(new) or new
         done[node] = new
@@ -74,12 +71,12 @@ def _narrow(reduce: UOp) -> UOp | None:
         condition, value, zero = UOp(Op.NOT, condition.dtype, (condition,)), zero, value
     elif not _is_zero(zero):
         return None
-    left: list[UOp] = []
+    remaining: list[UOp] = []
     intervals: list[_Interval] = []
     for clause in iter_clauses(condition):
         interval = _read_clause(clause, reduce)
         if interval is None:
-            left.append(clause)
+            remaining.append(clause)
         else:
             intervals.append(interval)
     if not intervals:
@@ -96,19 +93,19 @@ def _narrow(reduce: UOp) -> UOp | None:
         first = simplify(first)
         narrow[loop] = loop.with_src((simplify((last - first).maximum(0)),))
         moved[loop] = narrow[loop] + first
-    for clause in left:
+    for clause in remaining:
         value = UOp(Op.WHERE, value.dtype, (clause, value, zero))
     return reduce.with_src((value.substitute(moved), *(narrow.get(r, r) for r in reduce.loops)))
 
 
 def _is_zero(x: UOp) -> bool:
-    # -0.0 will do: a sum starts at 0.0.
+    # -0.0 is skipped as well: a sum starts at 0.0.
     return x.op is Op.CONST and splat_value(x) == 0
 
 
 def _read_clause(clause: UOp, reduce: UOp) -> _Interval | None:
-    """Where a comparison holds, as an interval of one of the reduction's loops that depends on
-    loops around it alone.
+    """Read a comparison as an interval of a loop of the reduction, whose bounds depend only on
+    enclosing loops; None if it is not of this form.
     """
     is_negated = clause.op is Op.NOT
     order = clause.source if is_negated else clause
@@ -127,15 +124,15 @@ def _read_clause(clause: UOp, reduce: UOp) -> _Interval | None:
     scale = terms.pop((loop,), 0)
     if not scale or any(loop in atom.ranges for monomial in terms for atom in monomial):
         return None
-    # loop * scale + rest < 0, or 0 <= loop * scale + rest, which is -loop * scale - rest - 1 < 0.
+    # loop * scale + offset < 0, or 0 <= loop * scale + offset, which is -loop * scale - offset - 1 < 0.
     if is_negated:
         terms, scale = add_scaled({ONE: -1}, terms, -1), -scale
-    rest = from_terms(terms, index)
+    offset = from_terms(terms, index)
     if scale > 0:
-        # loop < -rest / scale, rounded up.
-        return _Interval(loop, None, -(rest // scale))
-    # rest < loop * -scale: the first is the quotient, rounded down, and one.
-    return _Interval(loop, rest // -scale + 1, None)
+        # loop < -offset / scale, rounded up.
+        return _Interval(loop, None, -(offset // scale))
+    # offset < loop * -scale: the first iteration is the quotient, rounded down, plus 1.
+    return _Interval(loop, offset // -scale + 1, None)
 
 
 def _count_steps(reduce: UOp, loop: UOp) -> int:

@@ -1,4 +1,4 @@
-"""place-launch-axes: axes that run in parallel become numbers that the launch gives to each part.
+"""place-launch-axes: replace parallel axes by the thread, workgroup and work-item ids of the launch.
 
 before → after:
 
@@ -7,8 +7,8 @@ before → after:
     RANGE [16, LOCAL]           SPECIAL lidx0
     RANGE [128, GLOBAL]         SPECIAL idx0, where there are no workgroups
 
-A store to a buffer at a place that does not depend on some work-item of the workgroup is done by
-work-item 0 alone."""
+A store to a buffer whose index does not depend on some axis of work-items is done only by work-item 0
+of that axis."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from svod_schedule.lower.expand import widen
 __all__ = ["get_work_items", "place_launch_axes"]
 
 FAR = 32
-"""Elements so far apart are as far as can be: in lines of their own."""
+"""Maximum stride that counts: elements this far apart are in different cache lines."""
 
 _WORK_ITEM_AXES = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 
 def place_launch_axes(sink: UOp, target: Target) -> UOp:
-    """`sink` without THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges."""
+    """Replace THREAD, GLOBAL, LOCAL, WARP and GROUP_REDUCE ranges by ids."""
     axes = _get_axes(sink)
     work_items = get_work_items(sink)
     grid = [r for r in axes if r.arg.kind is AxisType.GLOBAL]
     replaced = {
         r: UOp.variable("core_id", 0, int(r.vmax)) for r in axes if r.arg.kind is AxisType.THREAD
     }
-    replaced |= _number(work_items, target.max_local_dims, "lidx")
-    replaced |= _number(grid, target.max_global, "gidx" if work_items else "idx")
+    replaced |= _make_ids(work_items, target.max_local_dims, "lidx")
+    replaced |= _make_ids(grid, target.max_global, "gidx" if work_items else "idx")
     return _substitute(sink, replaced, work_items) if replaced else sink
 
 
 def get_work_items(sink: UOp) -> list[UOp]:
-    """The RANGEs whose values number the work-items of a workgroup; the last one counts in ones.
+    """Return the RANGEs over the work-items of a workgroup, the fastest varying one last.
 
-    That is the one along which memory is read and written most nearly in order.
+    The last one is the axis along which memory accesses are closest to contiguous.
     """
     work_items = [r for r in _get_axes(sink) if r.arg.kind in _WORK_ITEM_AXES]
     if len(work_items) > 1:
@@ -51,7 +51,7 @@ def get_work_items(sink: UOp) -> list[UOp]:
 
 
 def _distance(access: UOp, work_item: UOp) -> float:
-    """How far apart in memory neighbours along a work-item axis are, each time that they run an
+    """Total distance in memory of neighbouring work-items along an axis, over all executions of an
     access.
     """
     stride = find_stride(access.position, work_item)
@@ -60,18 +60,16 @@ def _distance(access: UOp, work_item: UOp) -> float:
 
 
 def _get_axes(sink: UOp) -> list[UOp]:
-    """The RANGEs from outer to inner loop; those that share a reduction, which is over,
-    come last.
-    """
+    """Return the RANGEs from outer to inner loop, then the RANGEs of reductions."""
     nodes = list(sink.iter_ops(Op.END, Op.RANGE))
-    place = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.loops)}
+    depth = {r: i for end in nodes if end.op is Op.END for i, r in enumerate(end.loops)}
     return sorted(
         (n for n in nodes if n.op is Op.RANGE),
-        key=lambda r: (r not in place, place.get(r, 0), r.arg.id),
+        key=lambda r: (r not in depth, depth.get(r, 0), r.arg.id),
     )
 
 
-def _number(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:
+def _make_ids(axes: list[UOp], limits: tuple[int, ...], prefix: str) -> dict[UOp, UOp]:
     groups = arrange_axes(axes, limits) if axes else []
     return {axis: value for group in groups for axis, value in group.values(prefix).items()}
 
@@ -87,8 +85,8 @@ def _substitute(sink: UOp, replaced: dict[UOp, UOp], work_items: list[UOp]) -> U
         operands = tuple(done[s] for s in operands)
         new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
         if node.op is Op.STORE and _memory_of(node).op is Op.PARAM:
-            place = node.location.position.ranges
-            new = _store_once(new, [replaced[r] for r in work_items if r not in place])
+            ranges = node.location.position.ranges
+            new = _store_once(new, [replaced[r] for r in work_items if r not in ranges])
         done[node] = new
     return done[sink]
 
@@ -97,11 +95,11 @@ def _memory_of(store: UOp) -> UOp:
     return store.location.memory
 
 
-def _store_once(store: UOp, others: list[UOp]) -> UOp:
-    """`store`, done where each of `others` is 0."""
+def _store_once(store: UOp, absent: list[UOp]) -> UOp:
+    """Gate `store` to the work-items whose ids along the axes `absent` are 0."""
     location = store.location
     gate = location.gate
-    for work_item in others:
+    for work_item in absent:
         is_first = work_item.eq(0)
         gate = is_first if gate is None else gate & widen(is_first, gate.dtype.lanes)
     if gate is None or gate is location.gate:

@@ -1,4 +1,4 @@
-"""simplify-indices: what opts made of loops makes long indices.
+"""simplify-indices: simplify the indices that tiled loops have made long.
 
 before → after:
 
@@ -14,5 +14,5 @@ __all__ = ["simplify_indices"]
 
 
 def simplify_indices(sink: UOp) -> UOp:
-    """`sink` after the symbolic rules. Reductions stay: opts have named their loops."""
+    """Apply the symbolic rules. Reductions are kept, since applied opts refer to their loops."""
     return graph_rewrite(SYMBOLIC, sink)

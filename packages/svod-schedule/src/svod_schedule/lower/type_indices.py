@@ -1,13 +1,13 @@
-"""type-indices: every value of dtype `index` becomes a machine integer, int32 where its bounds fit,
-else int64.
+"""type-indices: give every value of dtype `index` a machine integer type, int32 if its bounds fit,
+otherwise int64.
 
 before → after:
 
     %0 = RANGE 1000 : index              %0 = RANGE 1000 : i32
     %1 = MUL %0, 4194304 : index   ->    %1 = MUL (CAST %0 : i64), 4194304 : i64
 
-An operation is as wide as its widest operand or its own result needs; a loop variable is as wide as
-its end. Memory of dtype `index` holds int64.
+An operation is as wide as its widest operand or its result requires; an induction variable is as
+wide as its trip count. Memory of dtype `index` holds int64.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _JOINED: Final = (ELEMENTWISE - {Op.CAST, Op.BITCAST}) | {
     Op.GEP,
     Op.REDUCE,
 }
-"""Ops whose operands and result have one integer type."""
+"""Ops whose operands and result have the same integer type."""
 
 
 def type_indices(root: UOp) -> UOp:
-    """The graph of `root` without the dtype `index`."""
+    """Rewrite the graph of `root` without the dtype `index`."""
     done: dict[UOp, UOp] = {}
     for node in root.toposort():
         if node.dtype.kind == "index" or "index" in [s.dtype.kind for s in node.src]:
@@ -67,27 +67,27 @@ def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
 
 
 def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
-    """The node with the operands of dtype `index` brought to one type, which a result of dtype
-    `index` gets too.
+    """Cast the operands of dtype `index` to a common type, which is also the type of a result of
+    dtype `index`.
     """
     widths = [
         s.dtype.scalar
-        for s, given in zip(src, node.src, strict=True)
-        if given.dtype.kind == "index"
+        for s, original in zip(src, node.src, strict=True)
+        if original.dtype.kind == "index"
     ]
     is_index = node.dtype.kind == "index"
     wide = int64 in widths or (is_index and _own(node) is int64)
     integer = int64 if wide else int32
     src = tuple(
         [
-            s.cast(integer) if given.dtype.kind == "index" else s
-            for s, given in zip(src, node.src, strict=True)
+            s.cast(integer) if original.dtype.kind == "index" else s
+            for s, original in zip(src, node.src, strict=True)
         ]
     )
     return UOp(node.op, integer.vec(node.dtype.lanes) if is_index else node.dtype, src, node.arg)
 
 
 def _own(node: UOp) -> DType:
-    """The type that holds every value of the node."""
+    """Return the narrowest type that holds every value of the node."""
     low, high = node.bounds
     return int32 if low >= _LOW and high <= _HIGH else int64

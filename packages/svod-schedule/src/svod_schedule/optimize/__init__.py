@@ -14,7 +14,7 @@ Example:
     >>> apply_opts(kernel, target, chosen.opts).arg.applied_opts == chosen.opts
     True
 
-    A `Scheduler` applies opts one by one, and tells which do not fit:
+    A `Scheduler` applies opts one by one, and reports which ones are not allowed:
 
     >>> from svod_ir import parse_opts
     >>> scheduler = Scheduler(kernel, target)

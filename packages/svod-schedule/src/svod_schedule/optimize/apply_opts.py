@@ -1,4 +1,4 @@
-"""apply-opts: a kernel computed several elements at a time, and by several threads.
+"""apply-opts: tile, vectorize, unroll and parallelize the loops of a kernel.
 
 before → after, for `UPCAST(0, 4)`:
 
@@ -25,7 +25,7 @@ def apply_opts(
     opts: tuple[Opt, ...] | None = None,
     note: Callable[[tuple[Reason, ...]], None] | None = None,
 ) -> UOp:
-    """The kernel with exactly these Opts applied; None lets the heuristics choose. `note` is told
+    """Apply exactly these Opts to a kernel; with None, the heuristics choose. `note` is called with
     the reasons.
 
     Raises:

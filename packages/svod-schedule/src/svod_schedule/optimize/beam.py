@@ -1,12 +1,13 @@
-"""Beam search: better Opts than the heuristics', found by measuring.
+"""Beam search: autotuning of a kernel's Opts by measurement.
 
-It begins with the kernel as it is and with the heuristics' choice. A round makes every kernel that
-is one change away from the best ones so far, leaves out what is equal to another, computes much
-more, or is expected to be slow, and has the rest measured. It ends when a round gains too little,
-when nothing is left, or when the caller says so; what is best then is the result.
+The search starts from the unoptimized kernel and from the heuristics' choice. Each round generates
+all candidates that are one change away from the best ones so far, and drops duplicates, candidates
+that compute much more, and candidates that the cost model predicts to be slow. The remaining ones
+are measured. The search ends when a round gains too little, when no candidate is left, or when the
+caller stops it; the fastest candidate is the result.
 
-There is no clock here: `measure` finds out how fast candidates are, and `should_stop` when time is
-up. With `predict` for `measure` nothing is run, and the cost model chooses.
+There is no clock here: `measure` times candidates, and `should_stop` tells when time is up. With
+`predict` as `measure` nothing is run, and the cost model chooses.
 
 Example:
     >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
@@ -22,7 +23,7 @@ Example:
     >>> result.seconds <= result.heuristic_seconds
     True
 
-    A report has an event for each candidate that was `Tried`, and for each round:
+    `report` is called with an event for each `Tried` candidate, and for each round:
 
     >>> from svod_schedule.optimize.beam import Tried, format_event
     >>> events = []
@@ -63,14 +64,14 @@ from svod_schedule.pipeline import Context, run_pipeline
 __all__ = ["Event", "Tried", "format_event", "predict", "search"]
 
 _BATCH = 8
-"""So many candidates are measured between two questions whether to stop."""
+"""Number of candidates that are measured between two calls of `should_stop`."""
 
 _WORK_ITEM_AXES = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """What became of a candidate that was measured, or dropped for a limit."""
+    """Outcome of a candidate that was measured, or dropped for a limit."""
 
     candidate: Candidate
     outcome: Outcome
@@ -80,14 +81,14 @@ Event: TypeAlias = Tried | Round
 
 
 def predict(candidates: Sequence[Candidate], _best_seconds: float | None = None) -> list[Outcome]:
-    """A `Measure` that believes the cost model: for machines that are not here."""
+    """A `Measure` that returns the cost model's predictions: for targets that are not available."""
     return [Timed(c.predicted) for c in candidates]
 
 
 def format_event(event: Event) -> str:
-    """An event as one line."""
+    """Format an event as one line."""
     if isinstance(event, Round):
-        best = "nothing" if event.best_seconds is None else f"{event.best_seconds * 1e6:.1f} us"
+        best = "none timed" if event.best_seconds is None else f"{event.best_seconds * 1e6:.1f} us"
         opts = format_opts(event.best_opts) or "no opts"
         return f"round of {event.n_measured} out of {event.n_made}: {best} with {opts}"
     opts = format_opts(event.candidate.opts) or "no opts"
@@ -110,15 +111,15 @@ def search(
     report: Callable[[Event], None] = lambda _: None,
     known: Mapping[str, Outcome] | None = None,
 ) -> SearchResult:
-    """Search the Opts for `kernel`, the body of a CALL as kernelize makes it.
+    """Search the fastest Opts for `kernel`, the body of a CALL as kernelize makes it.
 
-    The same measurements give the same result. `context.opts` is not looked at.
+    The search is deterministic: equal measurements give equal results. `context.opts` is ignored.
 
     Args:
-        measure: called with some candidates at a time; see `Measure`.
-        should_stop: asked often; the search ends soon after it says so.
-        report: called with what became of each candidate, and after each round.
-        known: the outcomes of an earlier search, which are not measured again.
+        measure: called with a batch of candidates; see `Measure`.
+        should_stop: called often; the search ends soon after it returns True.
+        report: called with the outcome of each candidate, and after each round.
+        known: outcomes of an earlier search; these candidates are not measured again.
     """
     return _Search(kernel, context, config, measure, should_stop, report, known or {}).run()
 
@@ -143,10 +144,10 @@ class _Search:
         self.schedulers[()] = Scheduler(
             run_pipeline("optimize", kernel, context, until="apply-opts"), context.target
         )
-        self.made: dict[str, Candidate] = {}
+        self.candidates: dict[str, Candidate] = {}
         self.costs: dict[str, Cost] = {}
         self.pool: dict[str, tuple[float, Candidate]] = {}
-        """What was made and not measured, with the time that is expected of it."""
+        """Candidates that are not measured yet, with the time that is predicted for them."""
         self.outcomes: dict[str, Outcome] = {}
         self.known = {k: o for k, o in known.items() if not is_stopped(o)}
         self.expanded: set[str] = set()
@@ -181,8 +182,8 @@ class _Search:
     def _run_rounds(self, start: list[Candidate]) -> StopReason:
         beam = list(dict.fromkeys(start))
         while len(self.rounds) < self.config.max_rounds:
-            before = self._best_seconds()
-            n_made = len(self.made)
+            previous_best = self._best_seconds()
+            n_made = len(self.candidates)
             for candidate in beam:
                 self._expand(candidate)
                 if self.should_stop():
@@ -194,22 +195,24 @@ class _Search:
             ranked = self._rank()
             best = ranked[0] if ranked else start[0]
             self.rounds.append(
-                Round(len(self.made) - n_made, n_measured, best.opts, self._seconds(best))
+                Round(len(self.candidates) - n_made, n_measured, best.opts, self._seconds(best))
             )
             self.report(self.rounds[-1])
             if self.should_stop():
                 return StopReason.STOPPED
-            after = self._best_seconds()
-            if after is None or (
-                before is not None and after > before * (1 - self.config.min_gain)
+            current_best = self._best_seconds()
+            if current_best is None or (
+                previous_best is not None
+                and current_best > previous_best * (1 - self.config.min_gain)
             ):
                 return StopReason.CONVERGED
             beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
         return StopReason.ROUNDS
 
     def _confirm(self, heuristic: Candidate) -> list[Candidate]:
-        """Measure the best once more, side by side, and return them: the least of many times is
-        also the luckiest.
+        """Measure the best candidates once more, in one batch, and return them.
+
+        The minimum of many noisy times is biased: the apparent winner may only have been lucky.
         """
         finalists = self._rank()[: self.config.width]
         if not finalists or finalists == [heuristic]:
@@ -222,13 +225,11 @@ class _Search:
         return finalists
 
     def _choose(self, heuristic: Candidate, finalists: list[Candidate]) -> Candidate:
-        """The fastest of the finalists, but the heuristics' choice where the gain could be
-        chance.
-        """
+        """Return the fastest finalist, or the heuristics' choice if the gain could be noise."""
         best = next((c for c in self._rank() if c in finalists), heuristic)
-        seconds, usual = self._seconds(best), self._seconds(heuristic)
-        is_gain = usual is None or (
-            seconds is not None and seconds < usual * (1 - self.config.min_gain)
+        seconds, default_seconds = self._seconds(best), self._seconds(heuristic)
+        is_gain = default_seconds is None or (
+            seconds is not None and seconds < default_seconds * (1 - self.config.min_gain)
         )
         return best if is_gain else heuristic
 
@@ -240,12 +241,12 @@ class _Search:
         return self._add(chosen.scheduler, None)
 
     def _scheduler_of(self, opts: tuple[Opt, ...]) -> Scheduler | None:
-        """The kernel with these opts, or None if one does not apply; what sequences begin with in
-        common is done once.
+        """Return the kernel with these opts, or None if one is not allowed. Common prefixes of
+        sequences are applied once.
         """
         if opts not in self.schedulers:
-            before = self._scheduler_of(opts[:-1])
-            scheduler = None if before is None else before.copy()
+            prefix = self._scheduler_of(opts[:-1])
+            scheduler = None if prefix is None else prefix.copy()
             if scheduler is not None:
                 try:
                     scheduler.apply_opt(opts[-1])
@@ -255,7 +256,7 @@ class _Search:
         return self.schedulers[opts]
 
     def _expand(self, candidate: Candidate) -> None:
-        """Make every kernel that is one change away."""
+        """Generate all candidates that are one change away."""
         self.expanded.add(candidate.key)
         for opts in iter_neighbours(
             candidate.opts, self._scheduler_of, can_pad=self.config.can_pad
@@ -273,12 +274,12 @@ class _Search:
     def _add(self, scheduler: Scheduler, parent: Candidate | None) -> Candidate:
         kernel = scheduler.finish()
         key = make_key(kernel)
-        if key in self.made:
+        if key in self.candidates:
             self.n_dropped[DropReason.DUPLICATE] += 1
-            return self.made[key]
+            return self.candidates[key]
         cost = estimate_cost(kernel, self.target)
         candidate = Candidate(tuple(scheduler.applied_opts), kernel, key, cost.seconds)
-        self.made[key], self.costs[key] = candidate, cost
+        self.candidates[key], self.costs[key] = candidate, cost
         if parent is not None:
             dropped = self._check_limits(scheduler, cost) or self._check_bloat(
                 cost, self.costs[parent.key]
@@ -286,8 +287,8 @@ class _Search:
             if dropped is not None:
                 self._note(candidate, dropped)
             else:
-                # The model may be off for this kernel as a whole: what counts is how much better
-                # than the parent.
+                # The cost model may be biased for this kernel: only the predicted gain over the
+                # measured parent counts.
                 measured = self._seconds(parent)
                 scale = (
                     1.0 if measured is None or not parent.predicted else measured / parent.predicted
@@ -318,7 +319,7 @@ class _Search:
         return None
 
     def _take_promising(self) -> list[Candidate]:
-        """The candidates that should be fastest, out of the pool; the others stay in it."""
+        """Remove the candidates of the least predicted time from the pool."""
         ranked = sorted(self.pool.values(), key=lambda entry: (entry[0], entry[1].key))
         chosen = [candidate for _, candidate in ranked[: self.config.max_measured]]
         for candidate in chosen:
@@ -326,7 +327,7 @@ class _Search:
         return chosen
 
     def _measure(self, candidates: list[Candidate]) -> int:
-        """Measure what is not known; the number of new outcomes."""
+        """Measure candidates without a known outcome; return the number of new outcomes."""
         n_measured = 0
         for candidate in candidates:
             if candidate.key in self.known and candidate.key not in self.outcomes:
@@ -354,7 +355,7 @@ class _Search:
         return find_seconds(candidate, self.outcomes)
 
     def _rank(self) -> list[Candidate]:
-        return rank_candidates(self.made.values(), self.outcomes)
+        return rank_candidates(self.candidates.values(), self.outcomes)
 
     def _best_seconds(self) -> float | None:
         times = [o.seconds for o in self.outcomes.values() if isinstance(o, Timed)]

@@ -1,8 +1,7 @@
-"""What a search proposes and what is found out about it: the border between the search and its
-measurements.
+"""Candidates of a search and their outcomes: the interface between the search and the measurements.
 
-The search knows no clock and no device. It hands `Candidate`s to a `Measure` function and gets an
-`Outcome` for each.
+The search has no clock and no device. It passes `Candidate`s to a `Measure` function, which returns
+an `Outcome` for each.
 
 Example:
     >>> from svod_dtype import float32, void
@@ -11,15 +10,15 @@ Example:
     >>> i = UOp.range(64, 0, AxisType.LOOP)
     >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
 
-    A `Measure` that looks times up, by the opts, and has none for the widest vectors:
+    A `Measure` with a table of times by opts, without an entry for the widest vectors:
 
     >>> from svod_ir import format_opts, parse_opts
     >>> from svod_schedule.optimize.apply_opts import apply_opts
-    >>> def look_up(candidates, best_seconds):
+    >>> def read_times(candidates, best_seconds):
     ...     times = {"": 9e-6, "UPCAST(0, 4)": 5e-6, "UPCAST(0, 8)": 4e-6}
     ...     texts = [format_opts(c.opts) for c in candidates]
     ...     return [Timed(times[t]) if t in times else Dropped(DropReason.STOPPED) for t in texts]
-    >>> measure: Measure = look_up
+    >>> measure: Measure = read_times
     >>> candidates = []
     >>> for text in ("", "UPCAST(0, 4)", "UPCAST(0, 8)", "UPCAST(0, 16)"):
     ...     opts = parse_opts(text)
@@ -33,7 +32,7 @@ Example:
     >>> [format_opts(c.opts) for c in rank_candidates(candidates, outcomes)]
     ['UPCAST(0, 8)', 'UPCAST(0, 4)', '']
 
-    What is out before it is measured:
+    A candidate that is too long is dropped before it is measured:
 
     >>> check_length(kernel.toposort(), max_uops=10)
     Dropped(reason=<DropReason.UOPS: 'has too many uops'>, detail='11 > 10: 2 PARAM, 2 CONST, 2 INDEX, 1 RANGE, 1 MUL')
@@ -65,9 +64,9 @@ __all__ = [
 
 
 class DropReason(Enum):
-    """Why a candidate is no choice.
+    """Reason for dropping a candidate.
 
-    The first four are found by the search, the others by who measures.
+    The search finds the first four, the `Measure` function the others.
     """
 
     LIMIT = "exceeds a limit of the configuration"
@@ -89,9 +88,9 @@ class DropReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A kernel that could be the choice: the optimised SINK and the opts that made it.
+    """A candidate schedule: the optimized SINK and the opts that were applied.
 
-    `predicted` is what the cost model expects, in seconds.
+    `predicted` is the time that the cost model predicts, in seconds.
     """
 
     opts: tuple[Opt, ...]
@@ -102,14 +101,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Timed:
-    """A candidate runs right; its least time over all runs."""
+    """Outcome of a candidate with correct results: its minimum time over all runs."""
 
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """A candidate is out; `detail` is for people."""
+    """Outcome of a candidate that cannot be chosen; `detail` is for display."""
 
     reason: DropReason
     detail: str = ""
@@ -119,13 +118,13 @@ Outcome: TypeAlias = Timed | Dropped
 
 
 class Measure(Protocol):
-    """Finds out how fast candidates are: one outcome for each, in their order.
+    """Function that times candidates: one outcome for each, in their order.
 
-    Candidates of one call are compared with each other, so that it is best to time them in turns: a
-    slow phase of the machine then hits all of them. `best_seconds` is the least time of the search
-    so far, None where there is none: what takes several times as long may be given up. A candidate
-    that was not looked at for want of time is `Dropped(DropReason.STOPPED)`. It raises nothing for
-    what a candidate does."""
+    Candidates of one call are compared with each other, so it is best to time them in turns: a slow
+    phase of the machine then affects all of them. `best_seconds` is the minimum time of the search
+    so far, or None: a candidate that takes several times as long may be abandoned. A candidate that
+    is skipped because time is up is `Dropped(DropReason.STOPPED)`. The function does not raise if a
+    candidate fails."""
 
     def __call__(
         self, candidates: Sequence[Candidate], best_seconds: float | None, /
@@ -133,12 +132,12 @@ class Measure(Protocol):
 
 
 def is_stopped(outcome: Outcome) -> bool:
-    """Whether a candidate was not looked at for want of time, so that nothing is known of it."""
+    """Whether a candidate was skipped because time was up, so that its time is unknown."""
     return isinstance(outcome, Dropped) and outcome.reason is DropReason.STOPPED
 
 
 def find_seconds(candidate: Candidate, outcomes: Mapping[str, Outcome]) -> float | None:
-    """The time of a candidate, None where it was not timed."""
+    """Return the time of a candidate, or None if it was not timed."""
     outcome = outcomes.get(candidate.key)
     return outcome.seconds if isinstance(outcome, Timed) else None
 
@@ -146,7 +145,7 @@ def find_seconds(candidate: Candidate, outcomes: Mapping[str, Outcome]) -> float
 def rank_candidates(
     candidates: Iterable[Candidate], outcomes: Mapping[str, Outcome]
 ) -> list[Candidate]:
-    """Those that were timed, the fastest first."""
+    """Return the timed candidates, the fastest first."""
     timed = [
         (seconds, c.key, c)
         for c in candidates
@@ -156,8 +155,8 @@ def rank_candidates(
 
 
 def make_key(kernel: UOp) -> str:
-    """Names an optimised kernel whatever its opts, its name and the numbers of its loops: equal
-    keys compute the same in the same way.
+    """Hash an optimized kernel without its opts, its name and the ids of its loops: kernels of equal
+    keys run the same code.
     """
     order = kernel.toposort()
     ranges = [n for n in order if n.op is Op.RANGE]
@@ -166,8 +165,8 @@ def make_key(kernel: UOp) -> str:
 
 
 def check_length(linear: Sequence[UOp], max_uops: int) -> Dropped | None:
-    """What to say of a candidate whose linear program is longer than `max_uops`, with its most
-    frequent ops; None if it is not.
+    """Return the outcome of a candidate whose linear program is longer than `max_uops`, with its
+    most frequent ops; None if it is not longer.
     """
     if len(linear) <= max_uops:
         return None

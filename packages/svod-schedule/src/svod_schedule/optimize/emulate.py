@@ -1,12 +1,12 @@
-"""emulate: what the target has no arithmetic for is computed in float32.
+"""emulate: compute in float32 the dtypes that the target has no arithmetic for.
 
 before → after:
 
     %1 = ADD %a, %b : bf16   ->   %1 = CAST (ADD (CAST %a : f32), (CAST %b : f32)) : bf16
     %2 = CAST %x : bf16      ->   %2 = BITCAST (CAST (round(BITCAST %x : u32) >> 16) : u16) : bf16
 
-Each operation is rounded once, to nearest even, subnormals included; a reduction only at its end,
-also of float16 where that is native."""
+Each operation is rounded once, to nearest even, subnormals included. A reduction is rounded only at
+its end, even in float16 where that is native."""
 
 from __future__ import annotations
 
@@ -34,15 +34,14 @@ _SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
 _ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
 _COMPUTED: Final = _ARITHMETIC | COMPARISON | _SIGN_BIT_OPS | {Op.CAST, Op.REDUCE, Op.SCAN}
 _THROUGH_DOUBLE: Final = frozenset({Op.SIN, Op.COS, Op.TAN, Op.POW})
-"""Functions whose arithmetic for float32 is in part that of float64."""
+"""Functions that are computed partly in float64 for float32."""
 
 
 def emulate(sink: UOp, target: Target) -> UOp:
-    """The kernel with arithmetic on native dtypes alone.
+    """Rewrite a kernel to arithmetic on native dtypes only.
 
     Raises:
-        UnsupportedDtypeError: if the target does not compute in float64, and something here needs
-            it.
+        UnsupportedDtypeError: if the kernel needs float64 arithmetic, which the target lacks.
     """
     if float64 not in target.native_dtypes:
         _check_no_double(sink, target)
@@ -50,16 +49,18 @@ def emulate(sink: UOp, target: Target) -> UOp:
 
 
 def _check_no_double(sink: UOp, target: Target) -> None:
-    for found in sink.toposort():
-        is_double = found.op in _COMPUTED and any(
-            n.dtype.scalar is float64 for n in (found, *found.src)
+    for operation in sink.toposort():
+        is_double = operation.op in _COMPUTED and any(
+            n.dtype.scalar is float64 for n in (operation, *operation.src)
         )
-        if is_double or _becomes_double(found, target):
-            raise UnsupportedDtypeError(dtype=float64, operation=found.op.name, target=target.name)
+        if is_double or _becomes_double(operation, target):
+            raise UnsupportedDtypeError(
+                dtype=float64, operation=operation.op.name, target=target.name
+            )
 
 
 def _becomes_double(x: UOp, target: Target) -> bool:
-    """Whether lowering computes `x` in float64, of which nothing else is."""
+    """Whether lowering computes `x` in float64, though neither it nor its operands are float64."""
     if x.op is Op.CAST:
         wide = x.source.dtype
         is_rounded_twice = x.dtype.scalar is bfloat16 and bfloat16 not in target.native_dtypes
@@ -68,8 +69,8 @@ def _becomes_double(x: UOp, target: Target) -> bool:
 
 
 def make_emulation(target: Target) -> RuleSet:
-    """The rules that leave arithmetic only on the target's native dtypes, and on float64, which
-    float32 cannot stand for.
+    """Make the rules that leave arithmetic only on the target's native dtypes, and on float64, which
+    float32 cannot emulate.
     """
     return _make_rules(
         frozenset(d for d in FLOAT_DTYPES if d not in target.native_dtypes and d is not float64)
@@ -78,17 +79,17 @@ def make_emulation(target: Target) -> RuleSet:
 
 @lru_cache(maxsize=16)
 def _make_rules(emulated: frozenset[DType]) -> RuleSet:
-    def is_emulated(found: UOp) -> bool:
-        return found.dtype.scalar in emulated
+    def is_emulated(x: UOp) -> bool:
+        return x.dtype.scalar in emulated
 
-    def is_narrow(found: UOp) -> bool:
-        return found.dtype.scalar is float16 or found.dtype.scalar in emulated
+    def is_narrow(x: UOp) -> bool:
+        return x.dtype.scalar is float16 or x.dtype.scalar in emulated
 
-    def takes_emulated(found: UOp) -> bool:
-        return found.source.dtype.scalar in emulated
+    def takes_emulated(x: UOp) -> bool:
+        return x.source.dtype.scalar in emulated
 
-    def is_wide_to_half(found: UOp) -> bool:
-        return found.dtype.scalar is float16 and found.source.dtype.scalar is float64
+    def is_wide_to_half(x: UOp) -> bool:
+        return x.dtype.scalar is float16 and x.source.dtype.scalar is float64
 
     rules = (
         _make_rule(_change_sign_bit, _SIGN_BIT_OPS, is_emulated),
@@ -106,10 +107,10 @@ def _make_rules(emulated: frozenset[DType]) -> RuleSet:
 def _make_rule(
     fn: Callable[..., UOp | None], ops: frozenset[Op], when: Callable[[UOp], bool]
 ) -> Rule:
-    """The rule that a function states, for the dtypes that a target lacks."""
-    made = rule(node(ops, name="x", when=when))(fn)
-    made.name = fn.__name__.removeprefix("_")
-    return made
+    """Make a rule from a function, for nodes of `ops` for which `when` holds."""
+    result = rule(node(ops, name="x", when=when))(fn)
+    result.name = fn.__name__.removeprefix("_")
+    return result
 
 
 def _arithmetic_in_float32(x: UOp) -> UOp:
@@ -132,9 +133,7 @@ def _compare_in_float32(x: UOp) -> UOp:
 
 
 def _reduce_in_float32(x: UOp) -> UOp:
-    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, which rounds once in all; SCAN
-    likewise.
-    """
+    """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, rounded once; SCAN likewise."""
     return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(
         x.dtype
     )

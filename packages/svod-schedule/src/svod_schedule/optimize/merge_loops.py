@@ -1,11 +1,11 @@
-"""merge-loops: loops that walk through all memory together become one.
+"""merge-loops: collapse neighbouring loops that traverse all memory contiguously.
 
 before → after, for two loops of one nest and every access in it:
 
     a[r0 * 64 + r1 * 1], r0 in [0, 8), r1 in [0, 64)        a[r], r in [0, 512)
 
-Two neighbouring loops merge when each access moves by (inner size) * (inner stride) along the outer
-one and neither loop's number is used for anything but addresses."""
+Two neighbouring loops merge if the outer stride of each access is (inner size) * (inner stride), and
+both induction variables are used for addresses only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["merge_loops"]
 
 
 def merge_loops(sink: UOp) -> UOp:
-    """`sink` with each nest of loops as shallow as its accesses allow."""
+    """Collapse each loop nest of `sink` as far as its accesses allow."""
     order = sink.toposort()
     nests = [n.loops for n in order if n.op in (Op.END, Op.REDUCE) and len(n.src) > 2]
     if not nests:
@@ -27,18 +27,18 @@ def merge_loops(sink: UOp) -> UOp:
     free = _used_outside_addresses(sink)
     for nest in nests:
         ranges = list(nest)
-        position = len(ranges) - 2
-        while position >= 0:
-            outer, inner = ranges[position], ranges[position + 1]
+        i = len(ranges) - 2
+        while i >= 0:
+            outer, inner = ranges[i], ranges[i + 1]
             if not {outer, inner} & free and _is_one_walk(accesses, outer, inner):
-                # The bounds of an empty loop do not say that it has no iterations; its end does.
+                # The merged trip count is a product: a loop with a trip count of 0 stays empty.
                 merged = outer.with_src((outer.stop * inner.stop,))
                 sink = replace_range(
                     replace_range(sink, outer, UOp.const(index, 0), ()), inner, merged, (merged,)
                 )
                 accesses = [n for n in sink.toposort() if n.op is Op.INDEX]
-                ranges[position : position + 2] = [merged]
-            position -= 1
+                ranges[i : i + 2] = [merged]
+            i -= 1
     return sink
 
 
@@ -64,8 +64,8 @@ def _is_one_walk(accesses: list[UOp], outer: UOp, inner: UOp) -> bool:
 
 
 def _used_outside_addresses(sink: UOp) -> set[UOp]:
-    """RANGEs whose number is a value, a condition or a gate somewhere."""
-    found: set[UOp] = set()
+    """RANGEs that are used in a value, a condition or a gate."""
+    used: set[UOp] = set()
     seen: set[UOp] = set()
     stack = [sink]
     while stack:
@@ -74,16 +74,16 @@ def _used_outside_addresses(sink: UOp) -> set[UOp]:
             continue
         seen.add(node)
         if node.op is Op.INDEX:
-            # What an address is computed from is examined there; a gate, and what fills the memory,
+            # Of an address, only nested accesses are examined; a gate, and the writes of the memory,
             # are uses of their own.
             stack.extend(s for s in node.position.toposort() if s.op is Op.INDEX)
             stack.extend((node.memory, *node.src[2:]))
             continue
         is_loop_end = node.op in (Op.END, Op.REDUCE, Op.SCAN, Op.CARRY)
-        for position, operand in enumerate(node.src):
+        for i, operand in enumerate(node.src):
             if operand.op is Op.RANGE:
-                if not (is_loop_end and position > 0) or node.op is Op.SCAN:
-                    found.add(operand)
+                if not (is_loop_end and i > 0) or node.op is Op.SCAN:
+                    used.add(operand)
             else:
                 stack.append(operand)
-    return found
+    return used

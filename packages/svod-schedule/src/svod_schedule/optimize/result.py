@@ -1,5 +1,5 @@
-"""What a search found, as a value with a text form, so that it can be kept on disk, read by people,
-and gone on with.
+"""Result of a search, with a text form that can be stored on disk, read, and used to continue the
+search.
 
 Example:
     >>> from svod_schedule.optimize.result import Round, SearchResult, StopReason, find_result
@@ -38,7 +38,7 @@ _VERSION: Final = 1
 
 
 class StopReason(Enum):
-    """Why a search ended."""
+    """Reason for the end of a search."""
 
     CONVERGED = "a round gained too little"
     EXHAUSTED = "nothing was left to try"
@@ -50,7 +50,7 @@ class StopReason(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One round: how many kernels were made, how many of them measured, and the best afterwards."""
+    """One round: the number of generated and of measured candidates, and the best so far."""
 
     n_made: int
     n_measured: int
@@ -60,11 +60,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """The best opts that a search found and how it found them.
+    """The best opts of a search, and its history.
 
-    `seconds` is None where nothing could be measured; `opts` are the heuristics' then. `outcomes`
-    has what was measured, by the candidates' keys: a later search that is given it goes on instead
-    of beginning anew."""
+    `seconds` is None if no candidate could be measured; `opts` are the heuristics' then. `outcomes`
+    has the measurements by candidate key; a later search continues from them."""
 
     opts: tuple[Opt, ...]
     seconds: float | None
@@ -78,11 +77,11 @@ class SearchResult:
 
     @property
     def is_complete(self) -> bool:
-        """Whether more time would have changed nothing."""
+        """Whether the search ended by itself, and not because time was up."""
         return self.stop is not StopReason.STOPPED
 
     def to_text(self) -> str:
-        """This as one line of JSON, from which `find_result` makes an equal value."""
+        """Serialize the result as one line of JSON, which `find_result` reads back."""
         return json.dumps(
             {
                 "version": _VERSION,
@@ -105,9 +104,7 @@ class SearchResult:
 
 
 def find_result(text: str) -> SearchResult | None:
-    """The result that `to_text` wrote, or None where the text is something else, as that of another
-    version.
-    """
+    """Read a result that `to_text` wrote; None if the text is anything else, or of another version."""
     try:
         data = json.loads(text)
         if data["version"] != _VERSION:
@@ -120,8 +117,8 @@ def find_result(text: str) -> SearchResult | None:
             unoptimized_seconds=_to_seconds(data["unoptimized_seconds"]),
             stop=StopReason[data["stop"]],
             rounds=tuple(
-                Round(int(made), int(measured), parse_opts(opts), _to_seconds(seconds))
-                for made, measured, opts, seconds in data["rounds"]
+                Round(int(n_made), int(n_measured), parse_opts(opts), _to_seconds(seconds))
+                for n_made, n_measured, opts, seconds in data["rounds"]
             ),
             n_dropped={DropReason[name]: int(n) for name, n in data["n_dropped"].items()},
             outcomes={

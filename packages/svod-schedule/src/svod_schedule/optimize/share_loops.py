@@ -1,12 +1,12 @@
-"""share-loops: independent reductions of the same elements share their loops.
+"""share-loops: fuse the loops of independent reductions over the same elements.
 
 before → after, for the sums of a row's elements and of their squares:
 
     REDUCE(x[r1], r1; ADD), REDUCE(x[r2] * x[r2], r2; ADD)      REDUCE(x[r1], r1; ADD), REDUCE(x[r1] * x[r1], r1; ADD)
 
-The elements are read once, and what both compute from them is computed once. Reductions that read
-other elements besides, such as two products with one operand in common, keep their loops: together
-they would need more registers than each by itself."""
+The elements are loaded once, and common subexpressions are computed once. Reductions that each read
+further elements, such as two products with one common operand, keep their loops: fused, they would
+need more registers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _REDUCE = Op.REDUCE
 
 
 def share_loops(sink: UOp) -> UOp:
-    """`sink` with one set of loops for independent reductions that read the same elements."""
+    """Fuse the loops of independent reductions of `sink` that read the same elements."""
     order = sink.toposort()
     if sum(node.op is _REDUCE for node in order) < 2:
         return sink
@@ -40,7 +40,7 @@ def share_loops(sink: UOp) -> UOp:
 
 @dataclass(slots=True)
 class _Reads:
-    """Loops of a reduction, and the elements that are read in them."""
+    """Loops of a reduction, and the elements that it reads."""
 
     loops: tuple[UOp, ...]
     elements: frozenset[UOp]

@@ -1,4 +1,4 @@
-"""simplify-kernel: what can be known about a kernel's values before it is optimised.
+"""simplify-kernel: algebraic simplification of a kernel before it is optimized.
 
 before → after:
 
@@ -18,7 +18,5 @@ _RULES = (SYMBOLIC + REDUCTIONS + GUARDED).renamed("symbolic-in-kernels")
 
 
 def simplify_kernel(sink: UOp) -> UOp:
-    """`sink` with constants folded, reductions without a loop where there is a formula, and simple
-    indices and conditions.
-    """
+    """Fold constants, replace reductions by closed forms, and simplify indices and conditions."""
     return graph_rewrite(_RULES, sink)

@@ -4,8 +4,8 @@
 
     print(prove_rules(MY_RULES))
 
-`python -m svod_schedule.prove` proves the compiler's own rules; with names, these rules or sets
-alone; `package.module:MY_RULES` names a set of your own.
+`python -m svod_schedule.prove` proves the compiler's own rules; with names, only these rules or rule
+sets. `package.module:MY_RULES` refers to a set of your own.
 
 Example:
     >>> from svod_ir import UOp, rule
@@ -16,12 +16,12 @@ Example:
     ...     '''x + y -> y + x.'''
     ...     return y + x
     >>> report = prove_rules([swapped], QUICK)
-    >>> isinstance(report, Report), isinstance(QUICK, Effort), all(isinstance(one, RuleReport) for one in report.rules)
+    >>> isinstance(report, Report), isinstance(QUICK, Effort), all(isinstance(r, RuleReport) for r in report.rules)
     (True, True, True)
     >>> report.counterexamples, len(list_rule_sets()) > 0
     ([], True)
 
-    Of a rule that is wrong it shows values:
+    For a wrong rule, it finds a counterexample:
 
     >>> from svod_schedule.prove import Counterexample
     >>> @rule(var("x", INT) - var("y", INT))

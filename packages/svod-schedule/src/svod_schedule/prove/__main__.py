@@ -1,10 +1,10 @@
 """`python -m svod_schedule.prove [--quick] [--kernels] [NAME ...]`: prove rules, and print a table
 and any counterexample.
 
-A NAME is a rule, one of the compiler's rule sets, or `package.module:RULES` for a rule, a set or a
-tuple of your own. Rules of your own must hold for whole tensors too, unless `--kernels` says that
-they run in kernels alone, as the compiler's own do. The exit status is 1 where a rule is wrong or
-never fired, 2 where there is none of a name."""
+A NAME is a rule, a rule set of the compiler, or `package.module:RULES` for a rule, a set or a tuple
+of your own. Your rules must hold for whole tensors too, unless `--kernels` says that they are used
+only in kernels, like the compiler's own. The exit status is 1 if a rule is wrong or never fired, 2
+if a name is unknown."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = ["get_rules", "main"]
 
 
 def get_rules(names: list[str]) -> list[Rule]:
-    """The rules that names stand for; all of the compiler's without names.
+    """Look up rules by name; without names, return all rules of the compiler.
 
     Raises:
-        UnknownRuleError: if nothing has the name.
+        UnknownRuleError: if a name is unknown.
     """
     sets = list_rule_sets()
     rules = [rule for rule_set in sets.values() for rule in rule_set]
@@ -53,10 +53,10 @@ def _import_rules(name: str) -> list[Rule]:
         known = vars(import_module(module))
     except ModuleNotFoundError as error:
         raise UnknownRuleError(name=name, known=[], problem=str(error)) from error
-    found: object = known.get(attribute)
-    listed = cast("Sequence[object]", found if isinstance(found, tuple | list) else (found,))
-    if isinstance(found, RuleSet):
-        listed = found.rules
+    value: object = known.get(attribute)
+    listed = cast("Sequence[object]", value if isinstance(value, tuple | list) else (value,))
+    if isinstance(value, RuleSet):
+        listed = value.rules
     rules = [rule for rule in listed if isinstance(rule, Rule)]
     if not rules or len(rules) != len(listed):
         mine = [key for key, value in known.items() if isinstance(value, Rule | RuleSet)]
@@ -72,26 +72,26 @@ def main(arguments: list[str] | None = None) -> int:
         "names",
         nargs="*",
         metavar="NAME",
-        help="a rule, a rule set, or package.module:RULES; all without",
+        help="a rule, a rule set, or package.module:RULES; default: all",
     )
     parser.add_argument("--quick", action="store_true", help="fewer instances of each pattern")
     parser.add_argument(
         "--kernels",
         action="store_true",
-        help="the rules run in kernels alone: try no whole tensors",
+        help="the rules are used only in kernels: try no whole tensors",
     )
-    given = parser.parse_args(arguments)
+    parsed = parser.parse_args(arguments)
     try:
-        rules = get_rules(given.names)
+        rules = get_rules(parsed.names)
     except UnknownRuleError as error:
         parser.error(str(error))
-    effort = QUICK if given.quick else THOROUGH
+    effort = QUICK if parsed.quick else THOROUGH
     of_kernels = {rule for rule_set in list_rule_sets().values() for rule in rule_set}
     proofs = [
-        prove_rules([rule], effort, tensors=not given.kernels and rule not in of_kernels)
+        prove_rules([rule], effort, tensors=not parsed.kernels and rule not in of_kernels)
         for rule in rules
     ]
-    report = Report(tuple(found for proof in proofs for found in proof.rules))
+    report = Report(tuple(rule_report for proof in proofs for rule_report in proof.rules))
     print(report)
     for name in report.unfired:
         print(f"error: {name} never fired")

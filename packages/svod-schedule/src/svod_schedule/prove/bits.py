@@ -1,5 +1,5 @@
-"""The meaning of integer and bool ops on bit-vectors of the dtype's width: exact for every op, slow
-for wide products.
+"""Semantics of integer and bool ops on bit-vectors of the dtype's width: exact for every op, slow for
+wide products.
 
 Dtype index has 64 bits, and its sums, differences and products are assumed not to overflow them.
 """
@@ -24,14 +24,14 @@ __all__ = ["TRANSLATED", "Bits"]
 
 _MAX_PRODUCTS: Final = 256
 _MAX_CHOICES: Final = 64
-"""Bits of all the products of a power that z3 is asked about, with a known exponent and
-with any.
+"""Maximum number of bits of all products of a power that is translated, with a constant exponent and
+with a variable one. Larger powers would exhaust z3's budget.
 """
 
 
 class Bits:
-    """Terms are bit-vectors, bools are z3's; while `is_assuming`, `assumed` collects that dtype
-    index does not overflow.
+    """Semantics with bit-vectors as terms, and z3's bools. While `is_assuming`, `assumed` collects
+    the conditions that dtype index does not overflow.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class Bits:
         return z3.BoolSort() if dtype.is_bool else z3.BitVecSort(dtype.bits)
 
     def lift(self, raw: Term, dtype: DType) -> Term:
-        """A variable or the content of memory as a value."""
+        """Convert a variable or an element of memory to a value."""
         del dtype
         return raw
 
@@ -63,7 +63,9 @@ class Bits:
         return value
 
     def apply(self, op: Op, source: DType, result: DType, operands: tuple[Term, ...]) -> Term:
-        """`op` on operands of dtype `source` (of a WHERE, its branches') giving dtype `result`."""
+        """Apply `op` to operands of dtype `source` (for a WHERE, of its branches), with dtype
+        `result`.
+        """
         if op is Op.WHERE:
             return z3.If(*operands)
         if op is Op.CAST or op is Op.BITCAST:
@@ -111,8 +113,8 @@ def _convert(x: Term, source: DType, target: DType) -> Term:
         return x != 0
     if target.bits <= source.bits:
         return z3.Extract(target.bits - 1, 0, x) if target.bits < source.bits else x
-    more = target.bits - source.bits
-    return z3.SignExt(more, x) if source.is_signed else z3.ZeroExt(more, x)
+    n_extra_bits = target.bits - source.bits
+    return z3.SignExt(n_extra_bits, x) if source.is_signed else z3.ZeroExt(n_extra_bits, x)
 
 
 def _floor_divide(x: Term, y: Term) -> Term:
@@ -128,11 +130,11 @@ def _unless_zero(divisor: Term, quotient: Term) -> Term:
 
 
 def _power(x: Term, y: Term) -> Term:
-    """Products of squares; for a signed negative exponent that of the inverse is chosen by
-    `_signed_power`.
+    """Compute a power by squaring, for a non-negative exponent; `_signed_power` handles negative
+    ones.
     """
     result, square = z3.BitVecVal(1, x.size()), x
-    # Bits beyond those of a constant exponent multiply by nothing.
+    # Bits above the highest set bit of a constant exponent have no effect.
     exponent: Any = z3.simplify(y)
     is_known = z3.is_bv_value(exponent)
     n_bits = exponent.as_long().bit_length() if is_known else x.size()
@@ -145,15 +147,15 @@ def _power(x: Term, y: Term) -> Term:
 
 
 def _signed_power(x: Term, y: Term) -> Term:
-    one = z3.BitVecVal(1, x.size())
-    of_minus_one = z3.If(y & 1 != 0, -one, one)
-    inverse = z3.If(x == 1, one, z3.If(x == -1, of_minus_one, z3.BitVecVal(0, x.size())))
+    unit = z3.BitVecVal(1, x.size())
+    of_minus_one = z3.If(y & 1 != 0, -unit, unit)
+    inverse = z3.If(x == 1, unit, z3.If(x == -1, of_minus_one, z3.BitVecVal(0, x.size())))
     return z3.If(y < 0, inverse, _power(x, y))
 
 
 def _sign(x: Term) -> Term:
-    one = z3.BitVecVal(1, x.size())
-    return z3.If(x > 0, one, z3.If(x < 0, -one, z3.BitVecVal(0, x.size())))
+    unit = z3.BitVecVal(1, x.size())
+    return z3.If(x > 0, unit, z3.If(x < 0, -unit, z3.BitVecVal(0, x.size())))
 
 
 def _threefry(x: Term, key: Term) -> Term:
@@ -162,12 +164,12 @@ def _threefry(x: Term, key: Term) -> Term:
     keys: list[Any] = [z3.Extract(31, 0, key), z3.Extract(63, 32, key)]
     keys.append(keys[0] ^ keys[1] ^ 0x1BD11BDA)
     a, b = z3.Extract(31, 0, x) + keys[0], z3.Extract(63, 32, x) + keys[1]
-    for group in range(5):
-        for turn in (13, 15, 26, 6) if group % 2 == 0 else (17, 29, 16, 24):
+    for round_group in range(5):
+        for rotation in (13, 15, 26, 6) if round_group % 2 == 0 else (17, 29, 16, 24):
             a = a + b
-            b = z3.RotateLeft(b, turn) ^ a
-        a = a + keys[(group + 1) % 3]
-        b = b + keys[(group + 2) % 3] + (group + 1)
+            b = z3.RotateLeft(b, rotation) ^ a
+        a = a + keys[(round_group + 1) % 3]
+        b = b + keys[(round_group + 2) % 3] + (round_group + 1)
     return z3.Concat(b, a)
 
 
@@ -224,4 +226,4 @@ _UNSIGNED: Final[_Table] = {
 }
 
 TRANSLATED: Final = frozenset({*_COMMON, *_SIGNED, *_UNSIGNED})
-"""The ops that have a meaning here."""
+"""Ops that have a translation here."""

@@ -1,9 +1,9 @@
-"""Instances of a pattern: nodes that it matches, made from the pattern itself.
+"""Generation of instances of a pattern: nodes that it matches, made from the pattern itself.
 
-`iter_instances` walks the declaration. Names get one node for all their places, constants are those
-that the pattern's own conditions accept, commutative operands come in both orders. First come
-full-range variables and constants, then operands with structure (`operands`); nothing here knows
-any rule."""
+`iter_instances` walks the pattern's declaration. All uses of a name get the same node, constants are
+filtered by the pattern's own conditions, and commutative operands appear in both orders. Full-range
+variables and constants come first, then operands with structure (`operands`). Nothing here is
+specific to a rule."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from svod_dtype import ALL_DTYPES, DType, bool_, float32, index, int32, uint8, v
 from svod_ir import AxisType, GraphError, Op, ParamArg, Pattern, UOp
 from svod_ir.ops import BINARY, COMPARISON, REDUCTIONS, UNARY, takes
 from svod_ir.pattern import ANYTHING
-from svod_schedule.prove.movements import MOVED, draw_arg
+from svod_schedule.prove.movements import MOVED, sample_arg
 from svod_schedule.prove.operands import MEMORY_SIZE, Operands, list_constants, truth_like
 
 __all__ = ["MAIN_DTYPES", "iter_instances", "iter_tensor_instances"]
@@ -31,38 +31,40 @@ class _Mismatch(Exception):
 def iter_instances(
     pattern: Pattern, dtype: DType, seed: str, n_plain: int, n_structured: int
 ) -> Iterator[UOp]:
-    """Nodes that a pattern may match, whose operands are of `dtype` where the pattern leaves it
-    open; the same for equal arguments.
+    """Generate nodes that a pattern may match, with operands of `dtype` unless the pattern restricts
+    it; deterministic for equal arguments.
     """
     random = Random(seed)
     for attempt in range(n_plain + n_structured):
         depth = 0 if attempt < n_plain else random.choice((1, 1, 2, 2, 3))
-        draw = _Draw(Operands(random, dtype, depth))
+        generator = _Generator(Operands(random, dtype, depth))
         try:
-            made = draw.instance(pattern)
+            instance = generator.instance(pattern)
         except _Mismatch:
             continue
-        yield made
+        yield instance
 
 
-def iter_tensor_instances(pattern: Pattern, dtype: DType, seed: str, n_drawn: int) -> Iterator[UOp]:
-    """The same of whole tensors, for patterns of elementwise ops, movement ops and reductions over
-    axes.
+def iter_tensor_instances(
+    pattern: Pattern, dtype: DType, seed: str, n_attempts: int
+) -> Iterator[UOp]:
+    """Generate instances on whole tensors, for patterns of elementwise ops, movement ops and
+    reductions over axes.
     """
     random = Random(seed)
-    for _ in range(n_drawn):
-        draw = _Draw(Operands(random, dtype, depth=0, is_tensor=True))
+    for _ in range(n_attempts):
+        generator = _Generator(Operands(random, dtype, depth=0, is_tensor=True))
         try:
-            made = draw.instance(pattern)
-            if made.find_shape():
-                yield made
+            instance = generator.instance(pattern)
+            if instance.find_shape():
+                yield instance
         except (_Mismatch, GraphError):
-            # Operands of different shapes are no graph.
+            # Operands of different shapes do not form a valid graph.
             continue
 
 
-class _Draw:
-    """One instance in the making."""
+class _Generator:
+    """Generator of one instance."""
 
     def __init__(self, operands: Operands) -> None:
         self.operands = operands
@@ -81,14 +83,14 @@ class _Draw:
             if self.captured[name].dtype is not want:
                 raise _Mismatch
             return self.captured[name]
-        made = self._make_new(pattern, want)
-        if pattern.kinds is not None and made.dtype.kind not in pattern.kinds:
+        result = self._make_new(pattern, want)
+        if pattern.kinds is not None and result.dtype.kind not in pattern.kinds:
             raise _Mismatch
-        if pattern.when is not None and not pattern.when(made):
+        if pattern.when is not None and not pattern.when(result):
             raise _Mismatch
         if name is not None:
-            self.captured[name] = made
-        return made
+            self.captured[name] = result
+        return result
 
     def _make_new(self, pattern: Pattern, want: DType) -> UOp:
         if (
@@ -111,27 +113,27 @@ class _Draw:
     def _make_constant(self, pattern: Pattern, want: DType) -> UOp:
         if pattern.ops is not None and Op.VCONST not in pattern.ops and want.lanes > 1:
             raise _Mismatch
-        made = self.operands.constant(want)
-        if pattern.when is None or pattern.when(made):
-            return made
-        # The conditions of a constant pattern say which values it takes.
+        constant = self.operands.constant(want)
+        if pattern.when is None or pattern.when(constant):
+            return constant
+        # Try all representative constants against the condition of the pattern.
         options = [c for v in list_constants(want.scalar) if pattern.when(c := UOp.const(want, v))]
         if not options:
             raise _Mismatch
-        found = self.operands.choose(options)
-        if want.is_int and found.op is Op.CONST:
-            self.operands.numbers.append(found.arg)
-        return found
+        chosen = self.operands.choose(options)
+        if want.is_int and chosen.op is Op.CONST:
+            self.operands.numbers.append(chosen.arg)
+        return chosen
 
     def _make_elementwise(self, pattern: Pattern, op: Op, want: DType) -> UOp:
         wants = self._operand_dtypes(op, want)
         patterns = pattern.src if pattern.src is not None else (Pattern(),) * len(wants)
         if len(patterns) != len(wants):
             raise _Mismatch
-        # Constants first: bounds and coefficients are drawn to fit them.
+        # Constants first: bounds and coefficients are generated to fit them.
         order = sorted(range(len(patterns)), key=lambda i: not _is_constant(patterns[i]))
-        made: dict[int, UOp] = {i: self._make(patterns[i], wants[i]) for i in order}
-        src = tuple(made[i] for i in range(len(patterns)))
+        operands: dict[int, UOp] = {i: self._make(patterns[i], wants[i]) for i in order}
+        src = tuple(operands[i] for i in range(len(patterns)))
         if pattern.is_commutative and self.operands.chance(0.5):
             src = src[::-1]
         return UOp(op, want, src)
@@ -171,7 +173,9 @@ class _Draw:
         shape = tuple(s for s in operand.find_shape() or () if isinstance(s, int))
         if not shape:
             raise _Mismatch
-        arg = draw_arg(op, shape, self.operands.random) if pattern.arg is ANYTHING else pattern.arg
+        arg = (
+            sample_arg(op, shape, self.operands.random) if pattern.arg is ANYTHING else pattern.arg
+        )
         return UOp(op, want, (operand,), arg)
 
     # Loops, memory and vectors.
@@ -233,12 +237,12 @@ def _is_constant(pattern: Pattern) -> bool:
 
 
 _SPECIAL: Final = {
-    Op.REDUCE: _Draw.make_reduce,
-    Op.END: _Draw.make_end,
-    Op.RANGE: _Draw.make_range,
-    Op.INDEX: _Draw.make_index,
-    Op.BROADCAST: _Draw.make_broadcast,
-    **{op: partial(_Draw.make_moved, op=op) for op in MOVED},
+    Op.REDUCE: _Generator.make_reduce,
+    Op.END: _Generator.make_end,
+    Op.RANGE: _Generator.make_range,
+    Op.INDEX: _Generator.make_index,
+    Op.BROADCAST: _Generator.make_broadcast,
+    **{op: partial(_Generator.make_moved, op=op) for op in MOVED},
 }
 
 MAIN_DTYPES: Final = (

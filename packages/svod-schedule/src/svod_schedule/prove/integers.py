@@ -1,8 +1,8 @@
-"""The meaning of integer ops on unbounded integers, wrapped where a result may leave its dtype.
+"""Semantics of integer ops on unbounded integers, wrapped if a result may exceed its dtype.
 
 Division by constants of any width is linear arithmetic here, which z3 decides where bit-vectors of
-64 bits are out of reach. Bits are known where arithmetic says them: shifts by constants, masks of
-low bits, and what all ones or all zeros combine with."""
+64 bits are too slow. Bit operations are supported only where they are arithmetic: shifts by
+constants, masks of low bits, and operations with all ones or all zeros."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
@@ -17,14 +17,14 @@ from svod_ir import Op
 from svod_ir.ops import COMPARISON
 from svod_schedule.prove.terms import Term, Untranslated, apply_bool
 
-__all__ = ["Integers", "Whole"]
+__all__ = ["BoundedInt", "Integers"]
 
 _MAX_POWER = 8
 
 
-class Whole(NamedTuple):
-    """An integer term and an interval that holds it, derived here and not by `svod_ir._bounds`,
-    which rules rely on.
+class BoundedInt(NamedTuple):
+    """An integer term with an interval of its values. The interval is derived here, independently of
+    `svod_ir._bounds`, which the rules under test rely on.
     """
 
     term: Any
@@ -37,8 +37,8 @@ class Whole(NamedTuple):
 
 
 class Integers:
-    """Terms are `Whole`s, bools are z3's; while `is_assuming`, `assumed` collects that dtype index
-    does not overflow.
+    """Semantics with `BoundedInt` as terms, and z3's bools. While `is_assuming`, `assumed` collects
+    the conditions that dtype index does not overflow.
     """
 
     def __init__(self) -> None:
@@ -49,17 +49,17 @@ class Integers:
         return z3.BoolSort() if dtype.is_bool else z3.IntSort()
 
     def lift(self, raw: Term, dtype: DType) -> Term:
-        """A variable or the content of memory as a value."""
-        return raw if dtype.is_bool else Whole(raw, int(dtype.min), int(dtype.max))
+        """Convert a variable or an element of memory to a value."""
+        return raw if dtype.is_bool else BoundedInt(raw, int(dtype.min), int(dtype.max))
 
     def raw(self, value: Term) -> Any:
-        return value.term if isinstance(value, Whole) else value
+        return value.term if isinstance(value, BoundedInt) else value
 
     def constant(self, value: bool | int, dtype: DType) -> Term:
         return (
             z3.BoolVal(bool(value))
             if dtype.is_bool
-            else Whole(z3.IntVal(int(value)), int(value), int(value))
+            else BoundedInt(z3.IntVal(int(value)), int(value), int(value))
         )
 
     def between(self, value: Term, low: int, high: int, dtype: DType) -> Any:
@@ -68,7 +68,9 @@ class Integers:
         return z3.And(low <= value.term, value.term <= high)
 
     def apply(self, op: Op, source: DType, result: DType, operands: tuple[Term, ...]) -> Term:
-        """`op` on operands of dtype `source` (of a WHERE, its branches') giving dtype `result`."""
+        """Apply `op` to operands of dtype `source` (for a WHERE, of its branches), with dtype
+        `result`.
+        """
         if op is Op.WHERE:
             condition, x, y = operands
             return z3.If(condition, x, y) if source.is_bool else _choose(condition, x, y)
@@ -86,21 +88,21 @@ class Integers:
             return value
         return _wrap(value, result)
 
-    def _assume_fit(self, value: Whole, dtype: DType) -> None:
+    def _assume_fit(self, value: BoundedInt, dtype: DType) -> None:
         if value.low < dtype.min or value.high > dtype.max:
             self.assumed.append(self.between(value, int(dtype.min), int(dtype.max), dtype))
 
 
-def _wrap(value: Whole, dtype: DType) -> Whole:
+def _wrap(value: BoundedInt, dtype: DType) -> BoundedInt:
     low, high = int(dtype.min), int(dtype.max)
     if low <= value.low and value.high <= high:
         return value
-    return Whole((value.term - low) % (1 << dtype.bits) + low, low, high)
+    return BoundedInt((value.term - low) % (1 << dtype.bits) + low, low, high)
 
 
 def _convert(x: Term, source: DType, target: DType) -> Term:
     if source.is_bool:
-        return x if target.is_bool else Whole(z3.If(x, 1, 0), 0, 1)
+        return x if target.is_bool else BoundedInt(z3.If(x, 1, 0), 0, 1)
     return x.term != 0 if target.is_bool else _wrap(x, target)
 
 
@@ -116,11 +118,11 @@ def _compare(op: Op, x: Any, y: Any) -> Any:
             return x != y
 
 
-def _choose(condition: Any, x: Whole, y: Whole) -> Whole:
-    return Whole(z3.If(condition, x.term, y.term), min(x.low, y.low), max(x.high, y.high))
+def _choose(condition: Any, x: BoundedInt, y: BoundedInt) -> BoundedInt:
+    return BoundedInt(z3.If(condition, x.term, y.term), min(x.low, y.low), max(x.high, y.high))
 
 
-def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
+def _compute(op: Op, operands: tuple[BoundedInt, ...], dtype: DType) -> BoundedInt:
     x, y = operands[0], operands[-1]
     match op:
         case Op.ADD:
@@ -132,7 +134,7 @@ def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
         case Op.MULACC:
             return _add(_multiply(x, operands[1]), y)
         case Op.NEG:
-            return Whole(-x.term, -x.high, -x.low)
+            return BoundedInt(-x.term, -x.high, -x.low)
         case Op.IDIV:
             return _floor_divide(x, y)
         case Op.MOD:
@@ -144,17 +146,17 @@ def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
                 x.term < 0, _negate(_remainder_of_sizes(x, y)), _remainder_of_sizes(x, y)
             )
         case Op.MAX:
-            return Whole(
+            return BoundedInt(
                 z3.If(x.term >= y.term, x.term, y.term), max(x.low, y.low), max(x.high, y.high)
             )
         case Op.MIN:
-            return Whole(
+            return BoundedInt(
                 z3.If(x.term <= y.term, x.term, y.term), min(x.low, y.low), min(x.high, y.high)
             )
         case Op.ABS:
             return _size(x)
         case Op.SIGN:
-            return Whole(z3.If(x.term > 0, 1, z3.If(x.term < 0, -1, 0)), -1, 1)
+            return BoundedInt(z3.If(x.term > 0, 1, z3.If(x.term < 0, -1, 0)), -1, 1)
         case Op.SHL | Op.SHR:
             return _shift(op, x, y, dtype)
         case Op.POW:
@@ -165,29 +167,29 @@ def _compute(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
             raise Untranslated(op)
 
 
-def _add(x: Whole, y: Whole) -> Whole:
-    return Whole(x.term + y.term, x.low + y.low, x.high + y.high)
+def _add(x: BoundedInt, y: BoundedInt) -> BoundedInt:
+    return BoundedInt(x.term + y.term, x.low + y.low, x.high + y.high)
 
 
-def _subtract(x: Whole, y: Whole) -> Whole:
-    return Whole(x.term - y.term, x.low - y.high, x.high - y.low)
+def _subtract(x: BoundedInt, y: BoundedInt) -> BoundedInt:
+    return BoundedInt(x.term - y.term, x.low - y.high, x.high - y.low)
 
 
-def _multiply(x: Whole, y: Whole) -> Whole:
+def _multiply(x: BoundedInt, y: BoundedInt) -> BoundedInt:
     corners = (x.low * y.low, x.low * y.high, x.high * y.low, x.high * y.high)
-    return Whole(x.term * y.term, min(corners), max(corners))
+    return BoundedInt(x.term * y.term, min(corners), max(corners))
 
 
-def _negate(x: Whole) -> Whole:
-    return Whole(-x.term, -x.high, -x.low)
+def _negate(x: BoundedInt) -> BoundedInt:
+    return BoundedInt(-x.term, -x.high, -x.low)
 
 
-def _size(x: Whole) -> Whole:
-    return Whole(z3.If(x.term < 0, -x.term, x.term), 0, max(abs(x.low), abs(x.high)))
+def _size(x: BoundedInt) -> BoundedInt:
+    return BoundedInt(z3.If(x.term < 0, -x.term, x.term), 0, max(abs(x.low), abs(x.high)))
 
 
-def _by_sign(y: Whole, positive: Any, negative: Any) -> Any:
-    """What a division is for positive and for negative divisors; 0 for 0."""
+def _by_sign(y: BoundedInt, positive: Any, negative: Any) -> Any:
+    """Select the result of a division by the sign of the divisor; 0 for a divisor of 0."""
     if y.low > 0:
         return positive
     if y.high < 0:
@@ -195,77 +197,77 @@ def _by_sign(y: Whole, positive: Any, negative: Any) -> Any:
     return z3.If(y.term > 0, positive, z3.If(y.term < 0, negative, 0))
 
 
-def _floor_divide(x: Whole, y: Whole) -> Whole:
+def _floor_divide(x: BoundedInt, y: BoundedInt) -> BoundedInt:
     # z3's division rounds down where the divisor is positive.
     largest = max(abs(x.low), abs(x.high))
     low, high = -largest, largest
     if y.low > 0:
         low, high = min(x.low // y.low, x.low // y.high), max(x.high // y.low, x.high // y.high)
-    return Whole(_by_sign(y, x.term / y.term, (-x.term) / (-y.term)), low, high)
+    return BoundedInt(_by_sign(y, x.term / y.term, (-x.term) / (-y.term)), low, high)
 
 
-def _floor_remainder(x: Whole, y: Whole) -> Whole:
-    return Whole(
+def _floor_remainder(x: BoundedInt, y: BoundedInt) -> BoundedInt:
+    return BoundedInt(
         _by_sign(y, x.term % y.term, -((-x.term) % (-y.term))),
         min(y.low + 1, 0),
         max(y.high - 1, 0),
     )
 
 
-def _truncate(x: Whole, y: Whole) -> Whole:
+def _truncate(x: BoundedInt, y: BoundedInt) -> BoundedInt:
     size, divisor = _size(x).term, _size(y).term
     quotient: Any = z3.If(y.term == 0, 0, size / divisor)
     largest = max(abs(x.low), abs(x.high))
-    return Whole(z3.If((x.term < 0) == (y.term < 0), quotient, -quotient), -largest, largest)
+    return BoundedInt(z3.If((x.term < 0) == (y.term < 0), quotient, -quotient), -largest, largest)
 
 
-def _remainder_of_sizes(x: Whole, y: Whole) -> Whole:
+def _remainder_of_sizes(x: BoundedInt, y: BoundedInt) -> BoundedInt:
     size, divisor = _size(x), _size(y)
-    return Whole(z3.If(y.term == 0, 0, size.term % divisor.term), 0, size.high)
+    return BoundedInt(z3.If(y.term == 0, 0, size.term % divisor.term), 0, size.high)
 
 
-def _shift(op: Op, x: Whole, y: Whole, dtype: DType) -> Whole:
+def _shift(op: Op, x: BoundedInt, y: BoundedInt, dtype: DType) -> BoundedInt:
     if not y.is_constant:
         raise Untranslated(op)
     if op is Op.SHL:
         factor = 1 << y.low if 0 <= y.low < dtype.bits else 0
-        return _multiply(x, Whole(z3.IntVal(factor), factor, factor))
-    # A distance out of range shifts every bit out, and the sign stays.
+        return _multiply(x, BoundedInt(z3.IntVal(factor), factor, factor))
+    # A shift distance out of range shifts out every bit except the sign.
     distance = y.low if 0 <= y.low < dtype.bits else dtype.bits
-    return Whole(x.term / (1 << distance), x.low >> distance, x.high >> distance)
+    return BoundedInt(x.term / (1 << distance), x.low >> distance, x.high >> distance)
 
 
-def _power(x: Whole, y: Whole) -> Whole:
+def _power(x: BoundedInt, y: BoundedInt) -> BoundedInt:
     if not y.is_constant or not 0 <= y.low <= _MAX_POWER:
         raise Untranslated(Op.POW)
-    result = Whole(z3.IntVal(1), 1, 1)
+    result = BoundedInt(z3.IntVal(1), 1, 1)
     for _ in range(y.low):
         result = _multiply(result, x)
     return result
 
 
-def _combine_bits(op: Op, operands: tuple[Whole, ...], dtype: DType) -> Whole:
+def _combine_bits(op: Op, operands: tuple[BoundedInt, ...], dtype: DType) -> BoundedInt:
     x, y = operands[0], operands[-1]
     ones = int(dtype.max) if dtype.is_unsigned else -1
     if op is Op.NOT:
-        return Whole(ones - x.term, ones - x.high, ones - x.low)
+        return BoundedInt(ones - x.term, ones - x.high, ones - x.low)
     for a, b in ((x, y), (y, x)):
-        found = _with_constant(op, a, b.low, ones) if b.is_constant else None
-        if found is None and op is Op.XOR and ones == -1 and b.low >= -1 and b.high <= 0:
-            found = _choose(b.term == 0, a, Whole(-1 - a.term, -1 - a.high, -1 - a.low))
-        if found is not None:
-            return found
+        combined = _with_constant(op, a, b.low, ones) if b.is_constant else None
+        if combined is None and op is Op.XOR and ones == -1 and b.low >= -1 and b.high <= 0:
+            combined = _choose(b.term == 0, a, BoundedInt(-1 - a.term, -1 - a.high, -1 - a.low))
+        if combined is not None:
+            return combined
     raise Untranslated(op)
 
 
-def _with_constant(op: Op, x: Whole, c: int, ones: int) -> Whole | None:
-    zero, all_ones = Whole(z3.IntVal(0), 0, 0), Whole(z3.IntVal(ones), ones, ones)
+def _with_constant(op: Op, x: BoundedInt, c: int, ones: int) -> BoundedInt | None:
+    zero, all_ones = BoundedInt(z3.IntVal(0), 0, 0), BoundedInt(z3.IntVal(ones), ones, ones)
     if c == 0:
         return zero if op is Op.AND else x
     if c == ones:
         if op is Op.XOR:
-            return Whole(ones - x.term, ones - x.high, ones - x.low)
+            return BoundedInt(ones - x.term, ones - x.high, ones - x.low)
         return x if op is Op.AND else all_ones
     if op is Op.AND and c > 0 and c & (c + 1) == 0:
-        return Whole(x.term % (c + 1), 0, c)
+        return BoundedInt(x.term % (c + 1), 0, c)
     return None

@@ -1,4 +1,4 @@
-"""The args that a movement op, or a reduction over axes, may have on a tensor of some shape."""
+"""Random args of movement ops, and of reductions over axes, for a tensor of a given shape."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from svod_ir import Op
 from svod_ir.args import ReduceArg, ScanArg
 from svod_ir.ops import REDUCTIONS
 
-__all__ = ["MOVED", "draw_arg"]
+__all__ = ["MOVED", "sample_arg"]
 
 Shape = tuple[int, ...]
 
 _REDUCTIONS: Final = sorted(REDUCTIONS, key=lambda op: op.value)
 
 
-def draw_arg(op: Op, shape: Shape, random: Random) -> object:
-    """An arg of `op`, which is among `MOVED`, for an operand of `shape`."""
-    return _DRAW[op](shape, random)
+def sample_arg(op: Op, shape: Shape, random: Random) -> object:
+    """Sample an arg of `op`, which is in `MOVED`, for an operand of `shape`."""
+    return _SAMPLERS[op](shape, random)
 
 
 def _reshape(shape: Shape, random: Random) -> Shape:
@@ -59,7 +59,7 @@ def _scan(shape: Shape, random: Random) -> ScanArg:
     return ScanArg(random.choice(_REDUCTIONS), random.randrange(len(shape)))
 
 
-_DRAW: Final[dict[Op, Callable[[Shape, Random], object]]] = {
+_SAMPLERS: Final[dict[Op, Callable[[Shape, Random], object]]] = {
     Op.RESHAPE: _reshape,
     Op.PERMUTE: _permute,
     Op.EXPAND: _expand,
@@ -70,4 +70,4 @@ _DRAW: Final[dict[Op, Callable[[Shape, Random], object]]] = {
     Op.SCAN_AXIS: _scan,
 }
 
-MOVED: Final = frozenset(_DRAW)
+MOVED: Final = frozenset(_SAMPLERS)

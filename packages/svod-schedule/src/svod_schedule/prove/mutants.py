@@ -1,9 +1,7 @@
-"""Rules with one thing changed, to see that the prover notices: `make_mutants` of a module of
-rules.
+"""Mutation testing of the prover: `make_mutants` changes one thing in a module of rules.
 
-A mutant is the module's own syntax tree with one comparison, sign, number, operand or condition
-changed, and run as a module of its own, so that functions below a rule are changed as its callers
-see them."""
+A mutant is the module's syntax tree with one comparison, sign, number, operand or condition changed,
+executed as a new module, so that rules call the mutated helper functions."""
 
 from __future__ import annotations
 
@@ -39,9 +37,7 @@ _OPERATORS: Final[dict[type[ast.operator], type[ast.operator]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """A change in words, the function that it is in, and the rules of the changed module by
-    name.
-    """
+    """A mutated module: its rules by name, a description of the change, and the changed function."""
 
     function: str
     line: int
@@ -50,7 +46,7 @@ class Mutant:
 
 
 def make_mutants(module: ModuleType, functions: frozenset[str] | None = None) -> Iterator[Mutant]:
-    """Every mutant of a module, or of these functions in it."""
+    """Generate all mutants of a module, or of some functions in it."""
     source = inspect.getsource(module)
     for function, site, change in _list_sites(ast.parse(source)):
         if functions is not None and function not in functions:
@@ -59,16 +55,18 @@ def make_mutants(module: ModuleType, functions: frozenset[str] | None = None) ->
         node = list(ast.walk(tree))[site]
         text = _apply(node, change)
         try:
-            made = _run(tree, module)
+            mutated = _run(tree, module)
         except (TypeError, ValueError, AttributeError):
-            # The module itself does not take the change: there is nothing to prove.
+            # The changed module cannot be imported, so it has no rules to prove.
             continue
-        rules = {value.name: value for value in vars(made).values() if isinstance(value, Rule)}
+        rules = {value.name: value for value in vars(mutated).values() if isinstance(value, Rule)}
         yield Mutant(function, getattr(node, "lineno", 0), text, rules)
 
 
 def _list_sites(tree: ast.Module) -> list[tuple[str, int, int]]:
-    """Each function's name, the number of the node in the walk, and which of its changes."""
+    """List the possible changes: the function's name, the index of the node in the walk, and the
+    index of the change.
+    """
     owners: dict[ast.AST, str] = {}
     for statement in tree.body:
         if isinstance(statement, ast.FunctionDef):
@@ -84,13 +82,13 @@ def _list_sites(tree: ast.Module) -> list[tuple[str, int, int]]:
 
 
 def _annotations(function: ast.FunctionDef) -> Iterator[ast.AST | None]:
-    for part in ast.walk(function):
-        if isinstance(part, ast.AnnAssign) or (
-            isinstance(part, ast.arg) and part.annotation is not None
+    for node in ast.walk(function):
+        if isinstance(node, ast.AnnAssign) or (
+            isinstance(node, ast.arg) and node.annotation is not None
         ):
-            yield part.annotation
-        elif isinstance(part, ast.FunctionDef) and part.returns is not None:
-            yield part.returns
+            yield node.annotation
+        elif isinstance(node, ast.FunctionDef) and node.returns is not None:
+            yield node.returns
 
 
 def _count_changes(node: ast.AST) -> int:
@@ -114,7 +112,7 @@ def _count_changes(node: ast.AST) -> int:
 
 
 def _apply(node: ast.AST, change: int) -> str:
-    """Change the node in place; the change in words."""
+    """Change the node in place, and return a description of the change."""
     before = ast.unparse(node)
     match node:
         case ast.Compare():
@@ -141,9 +139,10 @@ def _apply(node: ast.AST, change: int) -> str:
 
 
 def _run(tree: ast.Module, module: ModuleType) -> ModuleType:
-    made = ModuleType(module.__name__)
-    made.__dict__.update({"__package__": module.__package__, "__file__": module.__file__})
+    mutated = ModuleType(module.__name__)
+    mutated.__dict__.update({"__package__": module.__package__, "__file__": module.__file__})
     exec(
-        compile(ast.fix_missing_locations(tree), module.__file__ or "mutant", "exec"), made.__dict__
+        compile(ast.fix_missing_locations(tree), module.__file__ or "mutant", "exec"),
+        mutated.__dict__,
     )
-    return made
+    return mutated

@@ -1,9 +1,9 @@
-"""What may stand where a pattern says "any node": constants, variables with bounds, and small
-expressions of them.
+"""Random operands for patterns that match any node: constants, variables with bounds, and small
+expressions.
 
-Rules look at constants and intervals, and at sums, quotients and comparisons below their operands.
-So the numbers of one instance belong together: bounds end at multiples of its constants, or one
-before or after, and coefficients are multiples and divisors of them."""
+Rules inspect constants and intervals, and sums, quotients and comparisons below their operands. So
+the numbers of one instance are related: bounds are multiples of its constants, plus or minus one,
+and coefficients are their multiples and divisors."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ MEMORY_SIZE: Final = 64
 _SHAPES: Final = ((2, 3), (6,), (1, 4), (2, 1, 2))
 _SMALL: Final = (0, 1, -1, 2, 3, 4, 5, 7, 8, 10, 12, -2, -4)
 _LIMIT: Final = 1 << 20
-"""Dtype index counts elements of memory: with larger variables and constants most products would
-overflow.
+"""Bound of variables and constants of dtype index, which counts elements of memory: with larger ones
+most products would overflow.
 """
 _FLOATS: Final = (0.0, -0.0, 1.0, -1.0, 2.0, 0.5, -2.0, 3.0, math.inf, -math.inf, math.nan)
 
 
 def truth_like(dtype: DType) -> DType:
-    """The dtype of a comparison of nodes of `dtype`."""
+    """Return the dtype of a comparison of nodes of `dtype`."""
     return bool_.vec(dtype.lanes)
 
 
 @lru_cache(maxsize=64)
 def list_constants(dtype: DType) -> tuple[Number, ...]:
-    """The constants that stand for all: each of 8 bits, else the ends, the powers of two and their
-    neighbours, and small ones.
+    """List representative constants: all values of 8 bits; otherwise the extremes, the powers of two
+    and their neighbours, and small values.
     """
     if dtype.is_bool:
         return (False, True)
@@ -54,7 +54,7 @@ def list_constants(dtype: DType) -> tuple[Number, ...]:
     if dtype.kind == "index":
         low, high = -_LIMIT, _LIMIT
     powers = [1 << bit for bit in range(dtype.bits)]
-    found = [
+    candidates = [
         *_SMALL,
         low,
         low + 1,
@@ -62,11 +62,11 @@ def list_constants(dtype: DType) -> tuple[Number, ...]:
         high,
         *(s * p + d for p in powers for s in (1, -1) for d in (0, 1, -1)),
     ]
-    return tuple(dict.fromkeys(v for v in found if low <= v <= high))
+    return tuple(dict.fromkeys(v for v in candidates if low <= v <= high))
 
 
 class Operands:
-    """Draws the operands of one instance, whose numbers and nodes it remembers to use them again.
+    """Random generator of the operands of one instance, which reuses earlier numbers and nodes.
 
     With `is_tensor`, most variables are tensors of one shape, in memory that is read as a whole.
     """
@@ -89,7 +89,7 @@ class Operands:
     # Constants.
 
     def constant(self, dtype: DType) -> UOp:
-        """A constant, of a vector one for each lane; a splat now and then."""
+        """Generate a constant; for a vector, one per lane or a splat."""
         if dtype.lanes > 1 and self.chance(0.5):
             return UOp(
                 Op.VCONST, dtype, (), tuple(self.number(dtype.scalar) for _ in range(dtype.lanes))
@@ -99,7 +99,7 @@ class Operands:
     def number(self, dtype: DType) -> Number:
         value = self.choose(list_constants(dtype))
         if self.shape and self.chance(0.5):
-            # What rules of tensors look for in constants.
+            # The constants that rules on tensors match.
             value = cast_value(self.choose((0, 1, -1, 2)), dtype)
         if dtype.is_int:
             if self.depth and self.chance(0.8):
@@ -108,7 +108,7 @@ class Operands:
         return value
 
     def _related(self, dtype: DType) -> int:
-        """A small number, or one that has to do with the numbers so far."""
+        """Generate a small number, or a number related to earlier ones."""
         small = self.random.randint(1, 12)
         known = (
             self.choose(self.numbers)
@@ -135,7 +135,7 @@ class Operands:
     # Variables.
 
     def variable(self, dtype: DType) -> UOp:
-        """A variable; of a vector one for each lane; a tensor."""
+        """Generate a variable; for a vector, one per lane; or a tensor."""
         if self.shape and dtype.kind != "index" and not self.chance(0.2):
             self.n_variables += 1
             memory = UOp(
@@ -174,7 +174,7 @@ class Operands:
             else self.random.randint(1, 20)
         )
         q = self.random.randint(-3, 3) * n
-        found = self.choose(
+        chosen = self.choose(
             (
                 (0, n - 1),
                 (0, n - 1),
@@ -199,13 +199,13 @@ class Operands:
                 (low, 0),
             )
         )
-        first, last = max(found[0], low), min(found[1], high)
+        first, last = max(chosen[0], low), min(chosen[1], high)
         return (first, last) if first <= last else (low, high)
 
     # Expressions.
 
     def expression(self, dtype: DType) -> UOp:
-        """A node of a dtype: one that stands in the instance already, a variable, or a small
+        """Generate a node of a dtype: an earlier node of the instance, a variable, or a small
         expression.
         """
         known = [n for n in self.nodes if n.dtype is dtype]
@@ -213,20 +213,20 @@ class Operands:
             return self.choose(known)
         if self.depth and self.chance(0.12):
             return UOp.const(dtype, 0) if self.chance(0.4) else self.constant(dtype)
-        made = self._compose(dtype) if self.depth and self.chance(0.7) else self.variable(dtype)
-        self.nodes.append(made)
-        return made
+        result = self._compose(dtype) if self.depth and self.chance(0.7) else self.variable(dtype)
+        self.nodes.append(result)
+        return result
 
     def _compose(self, dtype: DType) -> UOp:
         self.depth -= 1
         if dtype.is_bool:
-            made = self._condition(dtype)
+            result = self._condition(dtype)
         elif dtype.is_float:
-            made = self._of_floats(dtype)
+            result = self._of_floats(dtype)
         else:
-            made = self._of_integers(dtype)
+            result = self._of_integers(dtype)
         self.depth += 1
-        return made
+        return result
 
     def _of_floats(self, dtype: DType) -> UOp:
         x = self.expression(dtype)
@@ -245,7 +245,7 @@ class Operands:
         )()
 
     def read(self, dtype: DType, position: UOp, gate: UOp | None = None) -> UOp:
-        """An element of memory."""
+        """Make the location of an element of memory."""
         memory = UOp(Op.PARAM, dtype, (), ParamArg(0, MEMORY_SIZE))
         return UOp(
             Op.INDEX, dtype, (memory, position) if gate is None else (memory, position, gate)
@@ -266,13 +266,13 @@ class Operands:
                 else self.expression(compared)
             )
             y = self.constant(compared) if self.chance(0.7) else self.expression(compared)
-            # The same left side again, with another limit: what chains of conditions are about.
+            # The same left side with another limit, for rules on chains of conditions.
             seen = [n for n in self.nodes if n.op is Op.LT and n.left.dtype is compared]
             if seen and self.chance(0.6):
                 x = self.choose(seen).left
-            made = UOp(self.choose((Op.LT, Op.LT, Op.LT, Op.EQ, Op.NE, Op.LE)), dtype, (x, y))
-            self.nodes.append(made)
-            return made
+            comparison = UOp(self.choose((Op.LT, Op.LT, Op.LT, Op.EQ, Op.NE, Op.LE)), dtype, (x, y))
+            self.nodes.append(comparison)
+            return comparison
 
         def negated() -> UOp:
             return UOp(Op.NOT, dtype, (self.choose((order, lambda: self.expression(dtype)))(),))
@@ -292,8 +292,8 @@ class Operands:
     def sum(self, dtype: DType) -> UOp:
         total = self.term(dtype)
         for _ in range(self.random.randint(1, 2)):
-            other = self.constant(dtype) if self.chance(0.35) else self.term(dtype)
-            total = UOp(Op.SUB if self.chance(0.2) else Op.ADD, dtype, (total, other))
+            term = self.constant(dtype) if self.chance(0.35) else self.term(dtype)
+            total = UOp(Op.SUB if self.chance(0.2) else Op.ADD, dtype, (total, term))
         return total
 
     def term(self, dtype: DType) -> UOp:
@@ -305,13 +305,13 @@ class Operands:
         return UOp(self.choose((Op.IDIV, Op.MOD)), dtype, (x, y))
 
     def rejoined(self, dtype: DType) -> UOp:
-        """x // c * c + x % c, or one number off."""
-        x, c, other = self.expression(dtype), self.constant(dtype), self.constant(dtype)
+        """Generate x // c * c + x % c, or the same with one number changed."""
+        x, c, wrong_constant = self.expression(dtype), self.constant(dtype), self.constant(dtype)
         multiple = UOp(
-            Op.MUL, dtype, (UOp(Op.IDIV, dtype, (x, c)), c if self.chance(0.8) else other)
+            Op.MUL, dtype, (UOp(Op.IDIV, dtype, (x, c)), c if self.chance(0.8) else wrong_constant)
         )
-        rest = self.choose((UOp(Op.MOD, dtype, (x, c)), x))
-        return UOp(Op.ADD if rest.op is Op.MOD else Op.SUB, dtype, (rest, multiple))
+        remainder = self.choose((UOp(Op.MOD, dtype, (x, c)), x))
+        return UOp(Op.ADD if remainder.op is Op.MOD else Op.SUB, dtype, (remainder, multiple))
 
     def binary(self, dtype: DType) -> UOp:
         op = self.choose((Op.MUL, Op.SUB, Op.MAX, Op.MIN, Op.AND, Op.IDIV, Op.MOD))
@@ -341,14 +341,14 @@ class Operands:
     # Loops.
 
     def loop(self) -> UOp:
-        """The counter of a loop with few iterations, or with a symbolic end."""
+        """Generate the counter of a loop of few iterations, or with a symbolic trip count."""
         self.n_variables += 1
         end: UOp | int = self.choose((1, 2, 3, 4))
         if self.chance(0.3):
             end = UOp.variable(f"v{self.n_variables}", self.choose((0, 1, 1)), 4)
-        made = UOp.range(end, self.n_variables, AxisType.REDUCE)
-        self.nodes += [made] * 4
-        return made
+        counter = UOp.range(end, self.n_variables, AxisType.REDUCE)
+        self.nodes += [counter] * 4
+        return counter
 
     def other_dtype(self) -> DType:
         return self.choose(ALL_NUMBERS).vec(self.dtype.lanes)

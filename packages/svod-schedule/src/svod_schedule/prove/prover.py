@@ -1,8 +1,7 @@
-"""Proofs of rules: each rule is fired on instances of its own patterns, and both sides are
-compared.
+"""Proofs of rules: each rule is applied to instances of its own patterns, and both sides are compared.
 
-`prove_rules` is the entry. Nothing is restated: the pattern is what is instantiated, the rule's
-function decides whether it fires, and what it returns is what is compared."""
+`prove_rules` is the entry point. Rules are not restated for the prover: the pattern itself is
+instantiated, and the rule's function is called, so the proof is about the actual code."""
 
 from __future__ import annotations
 
@@ -22,8 +21,8 @@ __all__ = ["QUICK", "THOROUGH", "Counterexample", "Effort", "Report", "RuleRepor
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How many draws of each pattern and dtype, and after how many that fired to stop (four times
-    that with structure).
+    """Number of instances per pattern and dtype, and the number of firings after which to stop (four
+    times as many for structured operands).
     """
 
     n_plain: int
@@ -40,9 +39,7 @@ THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
 
 @dataclass(frozen=True, slots=True)
 class Counterexample:
-    """Values for which a rule changes the result; `is_confirmed` where `svod_ir.evaluate` shows it
-    too.
-    """
+    """Values for which a rule changes the result; `is_confirmed` if `svod_ir.evaluate` reproduces it."""
 
     rule: str
     before: UOp
@@ -50,7 +47,7 @@ class Counterexample:
     values: dict[UOp, Any]
     is_confirmed: bool
     problem: str | None = None
-    """What differs, if it is not the values."""
+    """Description of a difference other than values (dtype or shape)."""
 
     def __str__(self) -> str:
         values = ", ".join(
@@ -74,12 +71,12 @@ def _name(leaf: UOp) -> str:
 
 @dataclass(slots=True)
 class RuleReport:
-    """What is known of one rule.
+    """Result of the proofs of one rule.
 
-    `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and of
-    those that the function did not decline. `undecided` counts firings that were sampled because z3
-    gave up, `sampled` those that have floats or effects, which z3 is not asked about, `tensors`
-    those on whole tensors, whose shapes and sampled values were compared."""
+    `matched` and `fired` are the kinds of dtype of the instances that the pattern matched, and for
+    which the function did not return None. `undecided` counts firings that were sampled because z3
+    gave up; `sampled` counts firings with floats or effects, which are not translated to z3;
+    `tensors` counts firings on whole tensors, whose shapes and sampled values were compared."""
 
     rule: Rule
     proved: int = 0
@@ -102,13 +99,13 @@ class RuleReport:
 
     @property
     def declined(self) -> set[str]:
-        """The kinds of dtype that the pattern takes and the function always declined."""
+        """Kinds of dtype that the pattern matches and the function always declined."""
         return self.matched - self.fired
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What is known of each rule."""
+    """Results of the proofs of all rules."""
 
     rules: tuple[RuleReport, ...]
 
@@ -135,17 +132,17 @@ class Report:
 
 
 _LEGEND: Final = (
-    "proved, sampled, undecided, tensors: how many firings of the rule were compared, and how.",
+    "proved, sampled, undecided, tensors: number of firings of the rule that were compared, by method.",
     "  proved     by z3, for every value of the variables",
     (
-        "  sampled    at special and random values, since they have floats or effects, which z3 is"
-        " not asked about"
+        "  sampled    at special and random values, since floats and effects are not translated"
+        " to z3"
     ),
-    "  undecided  at special and random values too, since z3 gave up on them",
+    "  undecided  at special and random values, since z3 gave up",
     "  tensors    on whole tensors: their shapes, and random values",
     (
-        "kinds, declined: the kinds of dtype that the rule fired for, and those that its pattern"
-        " takes and it always declined."
+        "kinds, declined: the kinds of dtype that the rule fired for, and the kinds that its pattern"
+        " matches but the rule always declined."
     ),
 )
 
@@ -159,20 +156,20 @@ def prove_rules(
     ctx: object = None,
     tensors: bool = True,
 ) -> Report:
-    """Prove each rule for each dtype that its patterns take, or find values that it is wrong for.
+    """Prove each rule for each dtype that its patterns match, or find a counterexample.
 
-    Integers and bools are proved with z3 over all values of the variables, for constants, bounds
-    and structures that are drawn (the same in every run). Floats are compared to the last bit at
-    special and random values.
+    Integers and bools are proved with z3 over all values of the variables, for sampled constants,
+    bounds and structures (the same in every run). Floats are compared to the last bit at special
+    and random values.
 
     Args:
         rules: a `RuleSet`, or any rules.
-        effort: how many instances of each pattern.
-        dtypes: of the operands where a pattern leaves them open.
-        stop_at_first: whether to go on to the next rule once one is wrong.
-        ctx: what rules that have a parameter `ctx` get.
-        tensors: whether the rules must hold for whole tensors too, and keep their shapes. Rules
-            that run in kernels alone need not: every node of a kernel is a number or a vector.
+        effort: number of instances of each pattern.
+        dtypes: dtypes of the operands, unless a pattern restricts them.
+        stop_at_first: whether to continue with the next rule after the first counterexample.
+        ctx: value of the parameter `ctx` of rules that have one.
+        tensors: whether the rules must hold for whole tensors too, and preserve their shapes. Rules
+            that are used only in kernels need not, since kernels have no shaped nodes.
     """
     return Report(
         tuple(
@@ -190,9 +187,9 @@ def _prove_rule(
     has_tensors: bool,
 ) -> RuleReport:
     report = RuleReport(rule)
-    for number, pattern in enumerate(rule.patterns):
+    for i, pattern in enumerate(rule.patterns):
         for dtype in dtypes:
-            seed = f"{rule.name}/{number}/{dtype.short}"
+            seed = f"{rule.name}/{i}/{dtype.short}"
             _prove_pattern(report, pattern, dtype, effort, seed, ctx)
             if (
                 has_tensors
@@ -210,7 +207,8 @@ def _prove_pattern(
     report: RuleReport, pattern: Pattern, dtype: DType, effort: Effort, seed: str, ctx: object
 ) -> None:
     seen: set[UOp] = set()
-    # Plain operands are counted apart: those with structure are what conditions are about.
+    # Plain and structured operands are counted separately: the conditions of rules concern
+    # structured operands.
     for n_plain, n_structured in ((effort.n_plain, 0), (0, effort.n_structured)):
         n_fired = 0
         for before in iter_instances(pattern, dtype, f"{seed}/{n_plain}", n_plain, n_structured):
@@ -310,7 +308,7 @@ def _is_outside_of_z3(before: UOp) -> bool:
 
 
 def _count_roundings(name: str, before: UOp) -> int:
-    """By how many roundings a rule may differ: 0 where it claims the same bits."""
+    """Number of roundings by which the sides of a rule may differ; 0 if the rule is exact."""
     if name == "arithmetic_in_float32":
         return 1 if before.op in _ROUNDED_TWICE else 0
     return _ROUNDED.get(name, 0)
@@ -320,6 +318,6 @@ _ROUNDED: Final[dict[str, int]] = {
     "fuse_multiply_add": 2,  # the product is not rounded
     "reciprocal_root": 2,  # the root is rounded before it divides
 }
-# Through float32 these are rounded twice: sums, products, quotients and roots of narrow floats are
-# not hurt by that.
+# These functions are rounded twice when computed in float32. Double rounding is innocuous for sums,
+# products, quotients and roots of narrow floats.
 _ROUNDED_TWICE: Final = FUNCTIONS | {Op.MULACC}

@@ -1,4 +1,4 @@
-"""The rules that stand to be proved: every rule set of the compiler that rewrites values."""
+"""Rules to prove: all rule sets of the compiler that rewrite values."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ __all__ = ["list_rule_sets"]
 
 
 def list_rule_sets() -> dict[str, RuleSet]:
-    """By name: the algebra, what holds under conditions and in loops, and the late
-    decompositions.
-    """
+    """Map names to rule sets: algebra, rules for conditions and loops, and the late decompositions."""
     missing = RuleSet("missing", tuple(rule for _, rule in FOR_MISSING), is_pure=True)
     decompose = (DIVISION + SIMPLER + CHEAPER + FUSE + missing).renamed("decompose")
     plain = Target.generic(cores=1)

@@ -1,5 +1,5 @@
-"""Whether two graphs have equal values for all values of their variables: yes, no for these values,
-or not known.
+"""Decision by z3 whether two graphs are equal for all values of their variables: equal, different
+with a counterexample, or unknown.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -22,13 +22,13 @@ __all__ = ["Answer", "Values", "decide_equal"]
 Values = dict[UOp, "bool | int"]
 
 _STEPS: Final = 500_000
-"""z3's own count of its work: unlike seconds it is the same on every machine."""
+"""Budget in z3's own unit of work, which is the same on every machine, unlike seconds."""
 _LIMIT_MS: Final = 3_000
-"""Only steps that are longer than usual meet it."""
+"""Timeout, for the rare steps that take unusually long."""
 
 
 class Answer(NamedTuple):
-    """`values` are those for which the graphs differ."""
+    """Verdict, with values for which the graphs differ."""
 
     verdict: Literal["equal", "different", "unknown"]
     values: Values
@@ -41,8 +41,8 @@ _UNKNOWN: Final = Answer("unknown", {})
 
 
 def decide_equal(before: UOp, after: UOp) -> Answer:
-    """Ask z3, first about integers, then about bits; both are exact, each is fast where the other
-    is slow.
+    """Decide with z3, by the semantics of integers or of bit-vectors, whichever is likely faster, then
+    by the other one. Both are exact.
     """
     ops = {n.op for n in (*before.toposort(), *after.toposort())}
     for meaning in (Integers, Bits) if ops & _DIVISIONS else (Bits, Integers):
@@ -60,7 +60,7 @@ def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
     left = translation.to_terms(before)
     meaning.is_assuming = False
     right = translation.to_terms(after)
-    # Lanes of one value stand for all lanes.
+    # A single value is broadcast to all lanes.
     pairs = zip(left, right * len(left) if len(right) == 1 else right, strict=True)
     differs = z3.Or(*[meaning.raw(a) != meaning.raw(b) for a, b in pairs])
     if z3.is_false(z3.simplify(differs)) or (
@@ -71,10 +71,10 @@ def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
     solver.set("rlimit", _STEPS)
     solver.set("timeout", _LIMIT_MS)
     solver.add(*translation.known, *meaning.assumed, differs)
-    found = solver.check()
-    if found == z3.unsat:
+    verdict = solver.check()
+    if verdict == z3.unsat:
         return Answer("equal", {})
-    if found != z3.sat:
+    if verdict != z3.sat:
         return _UNKNOWN
     model = solver.model()
     return Answer(
@@ -84,7 +84,7 @@ def _decide(before: UOp, after: UOp, meaning: Meaning) -> Answer:
 
 
 def _is_polynomial(root: UOp) -> bool:
-    """Whether multiplying everything out may help, and is not too much."""
+    """Whether expanding all products may help, and is affordable."""
     nodes = root.toposort()
     return (
         len(nodes) < _MAX_NODES
@@ -94,9 +94,9 @@ def _is_polynomial(root: UOp) -> bool:
 
 
 def _value(model: Any, raw: Any, dtype: DType) -> bool | int:
-    found = model.eval(raw, model_completion=True)
+    result = model.eval(raw, model_completion=True)
     if dtype.is_bool:
-        return bool(z3.is_true(found))
-    if z3.is_int_value(found):
-        return int(found.as_long())
-    return int(found.as_signed_long() if dtype.is_signed else found.as_long())
+        return bool(z3.is_true(result))
+    if z3.is_int_value(result):
+        return int(result.as_long())
+    return int(result.as_signed_long() if dtype.is_signed else result.as_long())

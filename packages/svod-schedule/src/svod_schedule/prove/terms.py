@@ -1,4 +1,4 @@
-"""What both meanings share: terms, the bools, and the error for what a meaning cannot say."""
+"""Common parts of the two semantics: terms, bools, and the error for untranslatable nodes."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownLambdaType=false
@@ -16,18 +16,18 @@ from svod_ir import Op
 __all__ = ["Meaning", "Term", "Untranslated", "apply_bool"]
 
 Term: TypeAlias = Any
-"""A z3 term, or a meaning's own value around one."""
+"""A z3 term, or a wrapper of one that a semantics defines."""
 
 
 class Untranslated(Exception):
-    """A node that a meaning has no term for."""
+    """A node that a semantics cannot translate."""
 
 
 class Meaning(Protocol):
-    """How ops become z3 terms.
+    """Semantics of ops as z3 terms.
 
-    Dtype index counts elements of memory: what a rule is given does not overflow (`assumed`, while
-    `is_assuming`), and what it makes of that wraps in 64 bits, as on a machine.
+    Dtype index counts elements of memory: the input of a rule is assumed not to overflow (`assumed`,
+    while `is_assuming`), and its output wraps in 64 bits, as on a machine.
     """
 
     assumed: list[Any]
@@ -42,7 +42,7 @@ class Meaning(Protocol):
 
 
 def apply_bool(op: Op, operands: tuple[Term, ...]) -> Term:
-    """`op` on bools, as `svod_ir._arithmetic` has it: + is or, - is exclusive or, * is and."""
+    """Apply `op` to bools, as `svod_ir._arithmetic` does: + is or, - is exclusive or, * is and."""
     function = _BOOL.get(op)
     if function is None:
         raise Untranslated(op)

@@ -1,5 +1,5 @@
-"""Graphs as z3 terms, one for each lane: leaves become variables, loops are unrolled, memory is a
-function of the position.
+"""Translation of graphs to z3 terms, one per lane: leaves become variables, loops are unrolled, and
+memory is an uninterpreted function of the index.
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -23,10 +23,10 @@ _MAX_ITERATIONS: Final = 8
 
 
 class Translation:
-    """Terms of several graphs over the same leaves.
+    """Translation of several graphs over the same leaves.
 
-    `known` holds what the leaves' bounds say. What a meaning assumes of a node (that an index does
-    not overflow) is in `meaning.assumed`."""
+    `known` holds the constraints from the bounds of the leaves. Assumptions about nodes (an index
+    does not overflow) are in `meaning.assumed`."""
 
     def __init__(self, meaning: Meaning) -> None:
         self.meaning = meaning
@@ -36,15 +36,15 @@ class Translation:
         self._done: dict[UOp, Lanes] = {}
 
     def to_terms(self, root: UOp) -> Lanes:
-        """The term of each lane of a graph.
+        """Return the term of each lane of a graph.
 
         Raises:
-            Untranslated: if the meaning has no term for a node.
+            Untranslated: if the semantics cannot translate a node.
         """
         return self._translate(root, {}, self._done)
 
     def _translate(self, root: UOp, counters: dict[UOp, Lanes], done: dict[UOp, Lanes]) -> Lanes:
-        # The body of a loop is entered once for each iteration, with the counter's value.
+        # The body of a loop is translated once per iteration, with the counter's value.
         loops = set(root.iter_ops(Op.REDUCE))
         for node in root.toposort(stop=loops):
             if node not in done and node not in counters and node.op not in _MEMORIES:
@@ -117,14 +117,14 @@ class Translation:
         if key is None:
             key = z3.Function(f"memory_{memory.arg.slot}", *sorts, self.meaning.sort(node.dtype))
             self._memories[memory] = key
-        found = self.meaning.lift(key(*[self.meaning.raw(p) for p in positions]), node.dtype)
+        element = self.meaning.lift(key(*[self.meaning.raw(p) for p in positions]), node.dtype)
         self.known.append(
-            self.meaning.between(found, int(node.dtype.min), int(node.dtype.max), node.dtype)
+            self.meaning.between(element, int(node.dtype.min), int(node.dtype.max), node.dtype)
         )
         if gate is None:
-            return found
+            return element
         zero = self.meaning.constant(0, node.dtype)
-        return self.meaning.apply(Op.WHERE, node.dtype, node.dtype, (gate, found, zero))
+        return self.meaning.apply(Op.WHERE, node.dtype, node.dtype, (gate, element, zero))
 
     def _unroll(self, node: UOp, counters: dict[UOp, Lanes]) -> Lanes:
         ranges = [s for s in node.loops if s.op is Op.RANGE]
@@ -133,7 +133,7 @@ class Translation:
         start = {Op.ADD: 0, Op.MUL: 1, Op.MAX: node.dtype.min, Op.MIN: node.dtype.max}[node.arg]
         total = self.meaning.constant(int(start), node.dtype)
         for position, is_inside in self._positions(ranges, counters):
-            # What the body says elsewhere in the graph is said of another iteration.
+            # An empty cache: terms of the body's nodes belong to another iteration.
             (value,) = self._translate(node.source, {**counters, **position}, {})
             combined = self.meaning.apply(node.arg, node.dtype, node.dtype, (total, value))
             total = self.meaning.apply(
@@ -144,22 +144,22 @@ class Translation:
     def _positions(
         self, ranges: list[UOp], counters: dict[UOp, Lanes]
     ) -> list[tuple[dict[UOp, Lanes], Any]]:
-        found: list[tuple[dict[UOp, Lanes], Any]] = [({}, z3.BoolVal(True))]
+        positions: list[tuple[dict[UOp, Lanes], Any]] = [({}, z3.BoolVal(True))]
         for counter in ranges:
             most = int(counter.stop.vmax)
             if most > _MAX_ITERATIONS:
                 raise Untranslated(counter)
             grown: list[tuple[dict[UOp, Lanes], Any]] = []
-            for position, is_inside in found:
+            for position, is_inside in positions:
                 (end,) = self._translate(
                     counter.stop, {**counters, **position}, self._done if not counters else {}
                 )
-                for number in range(most):
-                    at = self.meaning.constant(number, counter.dtype)
+                for i in range(most):
+                    at = self.meaning.constant(i, counter.dtype)
                     is_below = self.meaning.apply(Op.LT, counter.dtype, bool_, (at, end))
                     grown.append(({**position, counter: (at,)}, z3.And(is_inside, is_below)))
-            found = grown
-        return found
+            positions = grown
+        return positions
 
 
 _MEMORIES: Final = frozenset({Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG, Op.BUFFER})

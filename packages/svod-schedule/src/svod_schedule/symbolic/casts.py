@@ -1,4 +1,4 @@
-"""Conversions: those that change nothing, and chains of them."""
+"""Conversions: casts without effect, and chains of casts."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ _INDEX: Final = frozenset({"index"})
 
 @rule(node(frozenset({Op.CAST, Op.BITCAST}), x, name="n"))
 def cast_to_same(n: UOp, x: UOp) -> UOp | None:
-    """cast(x) -> x, bitcast(x) -> x, to the dtype that x has."""
+    """cast(x) -> x, bitcast(x) -> x, to the dtype of x."""
     return x if x.dtype is n.dtype else None
 
 
 @rule(node(Op.CAST, node(Op.CAST, x, name="inner"), name="n"))
 def cast_of_cast(n: UOp, inner: UOp, x: UOp) -> UOp | None:
-    """cast(cast(x)) -> cast(x) when the inner one keeps every value of x.
+    """cast(cast(x)) -> cast(x) when the inner cast preserves every value of x.
 
-    When: no integer takes the way over floats, which do not wrap, to a dtype that it does not fit.
+    When: no integer is converted through a float to an integer dtype that it does not fit, since
+    floats do not wrap.
     """
     if not keeps_values(x, inner.dtype):
         return None
@@ -57,7 +58,7 @@ def cast_operands_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
 
 
 def _is_exact(node: UOp) -> bool:
-    """Whether a sum, product or choice of its operands' values cannot wrap."""
+    """Whether a sum, product, minimum or maximum of its operands' values cannot wrap."""
     if node.op is Op.MAX or node.op is Op.MIN:
         return True
     (a, b), (c, d) = node.left.bounds, node.right.bounds
@@ -85,17 +86,17 @@ def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
 
 
 def keeps_values(x: UOp, dtype: DType) -> bool:
-    """Whether every value of `x` is one of `dtype`, -0.0 and NaN included."""
-    given = x.dtype
-    if dtype.kind == "bool" or given.kind == "bool":
-        return given.kind == "bool"
-    if given.kind == "float":
-        # The one type without infinities keeps no other's.
-        if dtype.kind != "float" or (dtype.name == "float8_e4m3" and given.name != "float8_e4m3"):
+    """Whether every value of `x`, including -0.0 and NaN, is representable in `dtype`."""
+    source = x.dtype
+    if dtype.kind == "bool" or source.kind == "bool":
+        return source.kind == "bool"
+    if source.kind == "float":
+        # float8_e4m3 has no infinities, so it cannot represent every value of another dtype.
+        if dtype.kind != "float" or (dtype.name == "float8_e4m3" and source.name != "float8_e4m3"):
             return False
         return (
-            dtype.exponent_bits >= given.exponent_bits
-            and dtype.mantissa_bits >= given.mantissa_bits
+            dtype.exponent_bits >= source.exponent_bits
+            and dtype.mantissa_bits >= source.mantissa_bits
         )
     low, high = x.bounds
     if dtype.kind == "float":
@@ -116,4 +117,4 @@ CASTS = RuleSet(
     ),
     is_pure=True,
 )
-"""Conversions that change nothing."""
+"""Casts without effect, and chains of casts."""

@@ -4,9 +4,9 @@
     i // 4 < 3          ->  i < 12
     3 <= i              ->  ~(i < 3)
 
-For dtype index every order becomes `terms < terms + constant`, with positive coefficients on both
-sides, or the NOT of it. The difference of the sides is read as a polynomial; for dtypes that wrap,
-rules fire only where neither side and no result can.
+For dtype index, every comparison becomes `terms < terms + constant`, with positive coefficients on
+both sides, or the NOT of it. The difference of the sides is read as a polynomial. For dtypes that
+wrap, rules fire only if neither side nor the result can wrap.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def move_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
     for reduced in (_divide_order(terms, limit), _lift_quotient(terms, limit)):
         if reduced is not None:
             terms, limit = _reduce_order(reduced)
-    found = _make_order(terms, limit, x)
-    return None if found is n else found
+    order = _make_order(terms, limit, x)
+    return None if order is n else order
 
 
 def _reduce_order(difference: Terms) -> tuple[Terms, int]:
-    """The terms and limit that terms < limit says the same as difference < 0, divided by their
-    common factor.
+    """Return terms and limit such that terms < limit is equivalent to difference < 0, divided by
+    their common factor.
     """
     terms = dict(difference)
     limit = -terms.pop(ONE, 0)
@@ -82,14 +82,14 @@ def _reduce_order(difference: Terms) -> tuple[Terms, int]:
 
 
 def _divide_order(terms: Terms, limit: int) -> Terms | None:
-    """a*g + b < c -> a < k when (c - b) / g rounds up to k for every value of b. Gives a - k."""
+    """a*g + b < c -> a < k when (c - b) / g rounds up to k for every value of b. Returns a - k."""
     for g in sorted({abs(coefficient) for coefficient in terms.values()} - {1}, reverse=True):
-        rest = {m: coefficient for m, coefficient in terms.items() if coefficient % g}
-        low, high = get_interval(rest)
+        indivisible = {m: coefficient for m, coefficient in terms.items() if coefficient % g}
+        low, high = get_interval(indivisible)
         k = -(-(limit - low) // g)
-        if len(rest) < len(terms) and k == -(-(limit - high) // g):
+        if len(indivisible) < len(terms) and k == -(-(limit - high) // g):
             return add_scaled(
-                {m: coefficient // g for m, coefficient in terms.items() if m not in rest},
+                {m: coefficient // g for m, coefficient in terms.items() if m not in indivisible},
                 {ONE: k},
                 -1,
             )
@@ -97,7 +97,7 @@ def _divide_order(terms: Terms, limit: int) -> Terms | None:
 
 
 def _lift_quotient(terms: Terms, limit: int) -> Terms | None:
-    """x // d < c -> x < c*d, and -(x // d) < c -> (1 - c)*d - 1 < x. Gives the difference."""
+    """x // d < c -> x < c*d, and -(x // d) < c -> (1 - c)*d - 1 < x. Returns the difference."""
     if len(terms) != 1:
         return None
     ((monomial, sign),) = terms.items()
@@ -114,7 +114,7 @@ def _lift_quotient(terms: Terms, limit: int) -> Terms | None:
 
 
 def _make_order(terms: Terms, limit: int, x: UOp) -> UOp | None:
-    """The node for terms < limit; where every coefficient is negative, it is a NOT."""
+    """Make the node of terms < limit, as a NOT if every coefficient is negative."""
     left = {m: coefficient for m, coefficient in terms.items() if coefficient > 0}
     right: Terms = {m: -coefficient for m, coefficient in terms.items() if coefficient < 0}
     is_negated = not left
@@ -164,13 +164,13 @@ def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
         right[ONE] = constant // sign
     if not fits(left, x.dtype) or not fits(right, x.dtype):
         return None
-    found = n.with_src((from_terms(left, x.dtype), from_terms(right, x.dtype)))
-    return None if found is n else found
+    equality = n.with_src((from_terms(left, x.dtype), from_terms(right, x.dtype)))
+    return None if equality is n else equality
 
 
 @rule(node(Op.NOT, node(frozenset({Op.EQ, Op.NE}), x, y, name="n")))
 def negate_equality(n: UOp, x: UOp, y: UOp) -> UOp:
-    """~(x == y) -> x != y, ~(x != y) -> x == y; true of NaN too."""
+    """~(x == y) -> x != y, ~(x != y) -> x == y; also holds for NaN."""
     return UOp(Op.NE if n.op is Op.EQ else Op.EQ, n.dtype, (x, y))
 
 

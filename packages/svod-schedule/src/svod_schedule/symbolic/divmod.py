@@ -4,9 +4,9 @@
     (i * 12 + j * 4 + k) % 4    ->  k % 4
     k // 4, k % 4               ->  0, k          when 0 <= k < 4
 
-Division rounds down, so that most rules hold for negative numbers too. Rules read the numerator as
-a polynomial (`terms`) and fire only where it cannot wrap. Each finds a `Split`, which gives the
-quotient and the remainder at once."""
+Division rounds down, so most rules hold for negative numbers too. Rules read the numerator as a
+polynomial (`terms`) and fire only if it cannot wrap. Each finds a `Split`, which gives both the
+quotient and the remainder."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ x, y, n, c = var("x"), var("y", INT), var("n", INT), const("c", INT)
 
 
 class Split(NamedTuple):
-    """`N // d == quotient + inner // divisor` and `N % d == scale * (inner % divisor) + rest`."""
+    """`N // d == quotient + inner // divisor` and `N % d == scale * (inner % divisor) + offset`."""
 
     quotient: Terms
     inner: Terms
     divisor: int
     scale: int
-    rest: Terms
+    offset: Terms
 
     def to_quotient(self, dtype: DType) -> UOp:
         terms = dict(self.quotient)
@@ -56,7 +56,7 @@ class Split(NamedTuple):
         return from_terms(terms, dtype)
 
     def to_remainder(self, dtype: DType) -> UOp:
-        terms = dict(self.rest)
+        terms = dict(self.offset)
         if self.divisor != 1:
             inner = UOp(
                 Op.MOD, dtype, (from_terms(self.inner, dtype), UOp.const(dtype, self.divisor))
@@ -85,16 +85,16 @@ def _split_by_interval(terms: Terms, d: int) -> Split | None:
 
 
 def _split_by_remainder(terms: Terms, d: int) -> Split | None:
-    """(a*(c*d) + b) // d -> a*c + b // d, all the way when b then lies in one block of d values.
+    """(a*(c*d) + b) // d -> a*c + k, when all values of b lie in k*d..k*d + d-1.
 
-    The part that a term leaves may be taken as c % d, or as c % d - d: each choice is tried.
+    The remainder of a coefficient may be taken as c % d or as c % d - d: each choice is tried.
     """
     for choose in (_round_down, _round_to_zero, _round_to_nearest):
         quotients = {m: q for m, coefficient in terms.items() if (q := choose(coefficient, d))}
         if quotients:
-            found = _split_by_interval(add_scaled(dict(terms), quotients, -d), d)
-            if found is not None:
-                return Split(add_scaled(dict(found.quotient), quotients, 1), {}, 1, 1, found.rest)
+            split = _split_by_interval(add_scaled(dict(terms), quotients, -d), d)
+            if split is not None:
+                return Split(add_scaled(dict(split.quotient), quotients, 1), {}, 1, 1, split.offset)
     return None
 
 
@@ -125,7 +125,7 @@ def _split_off_multiples(terms: Terms, d: int) -> Split | None:
 def _split_by_factor(terms: Terms, d: int) -> Split | None:
     """(a*(c*g) + b) // (e*g) -> (a*c + k) // e when every value of b lies in k*g..k*g + g-1.
 
-    The largest such divisor g of d leaves the least in the division.
+    The largest such divisor g of d gives the simplest division.
     """
     factors = {d}
     for monomial, coefficient in terms.items():
@@ -135,12 +135,12 @@ def _split_by_factor(terms: Terms, d: int) -> Split | None:
         multiples = {
             m: coefficient // g for m, coefficient in terms.items() if m and coefficient % g == 0
         }
-        rest = {m: coefficient for m, coefficient in terms.items() if m not in multiples}
-        low, high = get_interval(rest)
+        offset = {m: coefficient for m, coefficient in terms.items() if m not in multiples}
+        low, high = get_interval(offset)
         k = low // g
         if multiples and k == high // g:
             inner = {**multiples, ONE: k} if k else multiples
-            return Split({}, inner, d // g, g, add_scaled(rest, {ONE: k * g}, -1))
+            return Split({}, inner, d // g, g, add_scaled(offset, {ONE: k * g}, -1))
     return None
 
 
@@ -160,64 +160,64 @@ def _find_split(
     terms = to_terms(numerator)
     if not fits(terms, numerator.dtype):
         return None
-    found = split(terms, d)
-    return found if found is not None and fits(found.inner, numerator.dtype) else None
+    result = split(terms, d)
+    return result if result is not None and fits(result.inner, numerator.dtype) else None
 
 
 @rule(node(Op.IDIV, x, c, kinds=INT))
 def divide_by_interval(x: UOp, c: UOp) -> UOp | None:
     """x // c -> q when every value of x lies in q*c..q*c + c-1."""
-    found = _find_split(x, c.arg, _split_by_interval)
-    return None if found is None else found.to_quotient(x.dtype)
+    split = _find_split(x, c.arg, _split_by_interval)
+    return None if split is None else split.to_quotient(x.dtype)
 
 
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_by_interval(x: UOp, c: UOp) -> UOp | None:
     """x % c -> x - q*c when every value of x lies in q*c..q*c + c-1."""
-    found = _find_split(x, c.arg, _split_by_interval)
-    return None if found is None else found.to_remainder(x.dtype)
+    split = _find_split(x, c.arg, _split_by_interval)
+    return None if split is None else split.to_remainder(x.dtype)
 
 
 @rule(node(Op.IDIV, x, c, kinds=INT))
 def divide_multiples_away(x: UOp, c: UOp) -> UOp | None:
     """(a*c + b) // c -> a when 0 <= b < c."""
-    found = _find_split(x, c.arg, _split_by_remainder)
-    return None if found is None else found.to_quotient(x.dtype)
+    split = _find_split(x, c.arg, _split_by_remainder)
+    return None if split is None else split.to_quotient(x.dtype)
 
 
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_multiples_away(x: UOp, c: UOp) -> UOp | None:
     """(a*c + b) % c -> b when 0 <= b < c."""
-    found = _find_split(x, c.arg, _split_by_remainder)
-    return None if found is None else found.to_remainder(x.dtype)
+    split = _find_split(x, c.arg, _split_by_remainder)
+    return None if split is None else split.to_remainder(x.dtype)
 
 
 @rule(node(Op.IDIV, x, c, kinds=INT))
 def divide_off_multiples(x: UOp, c: UOp) -> UOp | None:
     """(a*c + b) // c -> a + b // c."""
-    found = _find_split(x, c.arg, _split_off_multiples)
-    return None if found is None else found.to_quotient(x.dtype)
+    split = _find_split(x, c.arg, _split_off_multiples)
+    return None if split is None else split.to_quotient(x.dtype)
 
 
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_off_multiples(x: UOp, c: UOp) -> UOp | None:
     """(a*c + b) % c -> b % c."""
-    found = _find_split(x, c.arg, _split_off_multiples)
-    return None if found is None else found.to_remainder(x.dtype)
+    split = _find_split(x, c.arg, _split_off_multiples)
+    return None if split is None else split.to_remainder(x.dtype)
 
 
 @rule(node(Op.IDIV, x, c, kinds=INT))
 def divide_by_common_factor(x: UOp, c: UOp) -> UOp | None:
     """(a*g + b) // (e*g) -> a // e when 0 <= b < g."""
-    found = _find_split(x, c.arg, _split_by_factor)
-    return None if found is None else found.to_quotient(x.dtype)
+    split = _find_split(x, c.arg, _split_by_factor)
+    return None if split is None else split.to_quotient(x.dtype)
 
 
 @rule(node(Op.MOD, x, c, kinds=INT))
 def modulo_by_common_factor(x: UOp, c: UOp) -> UOp | None:
     """(a*g + b) % (e*g) -> (a % e)*g + b when 0 <= b < g."""
-    found = _find_split(x, c.arg, _split_by_factor)
-    return None if found is None else found.to_remainder(x.dtype)
+    split = _find_split(x, c.arg, _split_by_factor)
+    return None if split is None else split.to_remainder(x.dtype)
 
 
 @rule(node(Op.IDIV, x, 1, kinds=INT))
@@ -260,7 +260,7 @@ def modulo_negative(x: UOp, c: UOp) -> UOp | None:
 
 
 def _find_negated(x: UOp) -> Terms | None:
-    """The terms of -x, where neither x nor -x can wrap."""
+    """Find the terms of -x; None if x or -x can wrap."""
     terms = to_terms(x)
     negated = add_scaled({}, terms, -1)
     return negated if fits(terms, x.dtype) and fits(negated, x.dtype) else None
@@ -271,12 +271,12 @@ def divide_quotient(x: UOp, c: UOp) -> UOp | None:
     """(x // a + b) // c -> (x + b*a) // (a*c) when a, c > 0."""
     if c.arg <= 0:
         return None
-    found = divide_nested(x, c.arg)
-    return None if found is None else UOp(Op.IDIV, x.dtype, found)
+    division = divide_nested(x, c.arg)
+    return None if division is None else UOp(Op.IDIV, x.dtype, division)
 
 
 def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
-    """The numerator and divisor that (x // a + b) // d is, when it is one division."""
+    """Find the numerator and divisor of (x // a + b) // d as one division; None if there is none."""
     dtype = numerator.dtype
     inner, shift = numerator, 0
     if inner.op is Op.ADD and inner.right.op is Op.CONST:
@@ -316,13 +316,13 @@ def modulo_remainder(x: UOp, c: UOp) -> UOp | None:
 
 
 def _open_remainder(monomial: Monomial, coefficient: int, d: int) -> Terms:
-    """The monomial, with x for a factor x % a that the coefficient makes equal to it modulo d."""
-    for position, atom in enumerate(monomial):
+    """Replace a factor x % a of a monomial by x, if the coefficient makes them congruent modulo d."""
+    for i, atom in enumerate(monomial):
         if atom.op is Op.MOD and atom.right.op is Op.CONST and atom.right.arg > 0:
             numerator = to_terms(atom.left)
             if atom.right.arg * coefficient % d == 0 and fits(numerator, atom.dtype):
-                others = (*monomial[:position], *monomial[position + 1 :])
-                return multiply_terms({others: 1}, numerator)
+                factors = (*monomial[:i], *monomial[i + 1 :])
+                return multiply_terms({factors: 1}, numerator)
     return {monomial: 1}
 
 
@@ -347,68 +347,66 @@ def modulo_twice(x: UOp, y: UOp) -> UOp:
 @rule(node(Op.IDIV, x, n, kinds=INT))
 def divide_by_symbol(x: UOp, n: UOp) -> UOp | None:
     """(a*n + b) // n -> a + b // n when n > 0; b // n -> 0 when 0 <= b < n."""
-    found = _split_by_symbol(x, n)
-    if found is None:
+    division = _split_by_symbol(x, n)
+    if division is None:
         return None
-    quotient, rest, is_small = found
+    quotient, remaining, is_small = division
     if not is_small:
-        _add_expression(quotient, UOp(Op.IDIV, x.dtype, (from_terms(rest, x.dtype), n)), 1)
+        _add_expression(quotient, UOp(Op.IDIV, x.dtype, (from_terms(remaining, x.dtype), n)), 1)
     return from_terms(quotient, x.dtype)
 
 
 @rule(node(Op.MOD, x, n, kinds=INT))
 def modulo_symbol(x: UOp, n: UOp) -> UOp | None:
     """(a*n + b) % n -> b % n when n > 0; b % n -> b when 0 <= b < n."""
-    found = _split_by_symbol(x, n)
-    if found is None:
+    division = _split_by_symbol(x, n)
+    if division is None:
         return None
-    _, rest, is_small = found
-    remainder = from_terms(rest, x.dtype)
+    _, remaining, is_small = division
+    remainder = from_terms(remaining, x.dtype)
     return remainder if is_small else UOp(Op.MOD, x.dtype, (remainder, n))
 
 
 def _split_by_symbol(numerator: UOp, divisor: UOp) -> tuple[Terms, Terms, bool] | None:
-    """Quotient and rest of a numerator by a positive expression, and whether the rest is in
-    0..divisor - 1.
+    """Divide a numerator by a positive expression: return the quotient, the remaining terms, and
+    whether these are in 0..divisor - 1.
     """
     if divisor.op is Op.CONST or divisor.vmin <= 0:
         return None
     terms, divisors = to_terms(numerator), to_terms(divisor)
     if not fits(terms, numerator.dtype) or not fits(divisors, numerator.dtype):
         return None
-    quotient, rest = _divide_terms(terms, divisors)
-    if not fits(rest, numerator.dtype):
+    quotient, remaining = _divide_terms(terms, divisors)
+    if not fits(remaining, numerator.dtype):
         return None
-    is_small = _is_below(rest, divisor, divisors)
-    return (quotient, rest, is_small) if quotient or is_small else None
+    is_small = _is_below(remaining, divisor, divisors)
+    return (quotient, remaining, is_small) if quotient or is_small else None
 
 
 def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
-    """Polynomial division: every multiple of the divisor's first term that takes its other terms
-    along.
-    """
+    """Divide polynomials: take out each multiple of the divisor of which all terms are present."""
     lead = max(divisors, key=len)
     coefficient = divisors[lead]
     quotient: Terms = {}
-    rest = dict(terms)
+    remaining = dict(terms)
     for monomial in list(terms):
-        others = divide_monomial(monomial, lead)
-        current = rest.get(monomial, 0)
-        if others is None or not current or current % coefficient:
+        factors = divide_monomial(monomial, lead)
+        current = remaining.get(monomial, 0)
+        if factors is None or not current or current % coefficient:
             continue
         factor = current // coefficient
         product: Terms = {}
-        for part, scale in divisors.items():
-            add_scaled(product, {make_monomial(*others, *part): scale}, factor)
-        if all(p in rest for p in product):
-            add_scaled(rest, product, -1)
-            add_scaled(quotient, {others: factor}, 1)
-    return quotient, rest
+        for term, scale in divisors.items():
+            add_scaled(product, {make_monomial(*factors, *term): scale}, factor)
+        if all(p in remaining for p in product):
+            add_scaled(remaining, product, -1)
+            add_scaled(quotient, {factors: factor}, 1)
+    return quotient, remaining
 
 
 def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
-    """Whether 0 <= terms < bound for sure: by intervals, or at the last iteration of loops with
-    symbolic ends.
+    """Whether 0 <= terms < bound is certain: by intervals, or at the last iteration of loops with
+    symbolic trip counts.
     """
     low, high = get_interval(terms)
     if low < 0:
@@ -427,8 +425,8 @@ def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
 
 
 def _last_value(atom: UOp) -> Terms:
-    """The largest value of a loop counter or remainder as an expression of its end or divisor;
-    other atoms are their own.
+    """Return the largest value of a loop counter or remainder in terms of the trip count or divisor;
+    other atoms are returned unchanged.
     """
     end = (
         atom.stop

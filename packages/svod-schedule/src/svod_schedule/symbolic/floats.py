@@ -1,7 +1,7 @@
-"""Floating-point identities that hold to the last bit, for NaN, infinities and both zeros.
+"""Floating-point identities that are exact, including NaN, infinities and both zeros.
 
 There is no x + 0.0 -> x, since -0.0 + 0.0 is 0.0, no x * 0.0 -> 0.0, since NaN and infinities give
-NaN, and no regrouping of sums. The sign and payload of a NaN are not kept."""
+NaN, and no reassociation of sums. The sign and payload of a NaN are not preserved."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def cancel_signs(n: UOp, x: UOp, y: UOp) -> UOp:
 
 @rule(node(Op.ABS, node(frozenset({Op.NEG, Op.ABS}), x, name="inner"), name="n"))
 def absolute_twice(n: UOp, inner: UOp, x: UOp) -> UOp | None:
-    """abs(-x) -> abs(x), abs(abs(x)) -> abs(x); for signed integers too, where abs and - wrap
+    """abs(-x) -> abs(x), abs(abs(x)) -> abs(x); also for signed integers, where abs and negation wrap
     alike.
     """
     return None if inner.op is Op.NEG and n.dtype.is_unsigned else UOp(Op.ABS, n.dtype, (x,))
@@ -89,7 +89,7 @@ def round_twice(x: UOp) -> UOp:
 
 @rule(node(Op.POW, x, splat("c", FLOAT), kinds=FLOAT))
 def float_power(x: UOp, c: UOp) -> UOp | None:
-    """x ** 2.0 -> x * x, x ** 0.5 -> sqrt(x) + 0.0 but for -inf, x ** -1.0 -> 1 / x, x ** 0.0 ->
+    """x ** 2.0 -> x * x, x ** 0.5 -> sqrt(x) + 0.0 except for -inf, x ** -1.0 -> 1 / x, x ** 0.0 ->
     1.0 even for NaN.
     """
     match splat_value(c):
@@ -98,7 +98,7 @@ def float_power(x: UOp, c: UOp) -> UOp | None:
         case 2.0:
             return UOp(Op.MUL, x.dtype, (x, x))
         case 0.5:
-            # The root of -0.0 is -0.0, that of -inf NaN, but their powers are 0.0 and inf (C17,
+            # sqrt(-0.0) is -0.0 and sqrt(-inf) is NaN, but the powers are 0.0 and inf (C17,
             # F.10.4.4).
             root = UOp(Op.ADD, x.dtype, (UOp(Op.SQRT, x.dtype, (x,)), UOp.const(x.dtype, 0.0)))
             is_lowest = UOp(Op.EQ, bool_.vec(x.dtype.lanes), (x, UOp.const(x.dtype, -math.inf)))
@@ -125,4 +125,4 @@ FLOATS = RuleSet(
     ),
     is_pure=True,
 )
-"""Floating-point identities that hold to the last bit."""
+"""Floating-point identities that are exact."""

@@ -1,4 +1,4 @@
-"""Constants: operations on constants alone, and values that can be only one.
+"""Constant folding: operations on constants, and expressions with only one possible value.
 
 3 + 4     ->  7
 x < 10    ->  true     when x is in 0..9
@@ -25,7 +25,7 @@ _CONSTANTS: Final = (Op.CONST, Op.VCONST)
     node(_FOLDED, const(), const(), const(), name="n"),
 )
 def fold_constants(n: UOp) -> UOp | None:
-    """2 + 3 -> 5, where the result is defined to the last bit."""
+    """2 + 3 -> 5, if the result is defined to the last bit."""
     value = evaluate_scalar(n.op, n.dtype, tuple(s.arg for s in n.src))
     return None if value is None else UOp.const(n.dtype, value)
 
@@ -61,9 +61,9 @@ def broadcast_constant(n: UOp, c: UOp) -> UOp:
     node(Op.RANGE, name="n"),
 )
 def collapse_single_value(n: UOp) -> UOp | None:
-    """x -> c when c is the only value that x can have; a loop of one iteration has the counter 0.
+    """x -> c when c is the only possible value of x; the counter of a loop of one iteration is 0.
 
-    When: a loop that may have no iteration stays a loop.
+    When: the loop cannot be empty.
     """
     if n.op is Op.RANGE and n.stop.bounds[0] < 1:
         return None
@@ -73,8 +73,8 @@ def collapse_single_value(n: UOp) -> UOp | None:
 
 @rule(node(frozenset({Op.REDUCE, Op.END}), name="n"))
 def drop_constant_counter(n: UOp) -> UOp | None:
-    """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: a counter that became
-    constant has no loop.
+    """reduce(x, r, 0) -> reduce(x, r), reduce(x, 0) -> x, end(e, 0) -> e: the loop of a constant
+    counter is removed.
     """
     body, *loops = n.src
     ranges = tuple(r for r in loops if r.op is not Op.CONST)
@@ -94,4 +94,4 @@ FOLDING = RuleSet(
     ),
     is_pure=True,
 )
-"""Operations on constants, and values that can be only one."""
+"""Operations on constants, and expressions with only one possible value."""

@@ -1,4 +1,4 @@
-"""Identities of one operation: neutral and absorbing elements, an operand met twice, bits, minimum
+"""Identities of single operations: neutral and absorbing elements, repeated operands, bits, minimum
 and maximum.
 
 Rules for floats are in `floats`: there x + 0 is not x, since -0.0 + 0.0 is 0.0.
@@ -62,7 +62,7 @@ def combine_twice(n: UOp, inner: UOp, x: UOp) -> UOp | None:
     """(x & y) & x -> x & y, (x | y) & x -> x, and so for |, max and min."""
     if inner.op is n.op:
         return inner
-    # Where y is NaN, max(x, y) is NaN, and so is min of it and x.
+    # Not for floats: if y is NaN, min(max(x, y), x) is NaN.
     return x if inner.op is _DUAL[n.op] and x.dtype.kind != "float" else None
 
 
@@ -173,4 +173,4 @@ IDENTITIES = RuleSet(
     ),
     is_pure=True,
 )
-"""Neutral and absorbing elements, and operands met twice."""
+"""Neutral and absorbing elements, and repeated operands."""

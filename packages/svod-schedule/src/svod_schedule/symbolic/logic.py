@@ -1,4 +1,4 @@
-"""Bool algebra and WHERE."""
+"""Boolean algebra and WHERE."""
 
 from __future__ import annotations
 
@@ -64,16 +64,16 @@ def normalize_chain(n: UOp) -> UOp | None:
     """(x & y) & x -> x & y, x & ~x -> false, (i < 4) & (i < 7) -> i < 4, (i < 4) & ~(i < 7) ->
     false; so for |.
 
-    The operands of a chain are distinct and in order.
+    The operands of a chain become distinct and sorted.
     """
     operands = _flatten(n)
     distinct = _tighten(dict.fromkeys(operands), n.op)
     if distinct is None or any(o.op is Op.NOT and o.source in distinct for o in distinct):
         return UOp.const(n.dtype, n.op is Op.OR)
-    first, *others = sorted(distinct, key=node_key)
-    for other in others:
-        first = UOp(n.op, n.dtype, (first, other))
-    return first
+    chain, *operands_left = sorted(distinct, key=node_key)
+    for operand in operands_left:
+        chain = UOp(n.op, n.dtype, (chain, operand))
+    return chain
 
 
 def _flatten(n: UOp) -> list[UOp]:
@@ -89,10 +89,10 @@ def _flatten(n: UOp) -> list[UOp]:
 
 
 def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
-    """The operands with one limit on each side of an expression; None where they contradict each
+    """Keep the tightest limit on each side of an expression; None if the limits contradict each
     other.
 
-    With OR the roles change: the loosest limits stay, and None says that one of them always holds.
+    For OR, the loosest limits are kept, and None means that the chain always holds.
     """
     limits: dict[tuple[UOp, bool], UOp] = {}
     for operand in operands:
@@ -102,7 +102,7 @@ def _tighten(operands: dict[UOp, None], op: Op) -> dict[UOp, None] | None:
             continue
         key = (order.left, is_negated)
         known = limits.get(key)
-        # Of x < c the smallest c implies the others, of ~(x < c) the largest.
+        # The smallest c implies all x < c, the largest c implies all ~(x < c).
         if known is None or (_limit(operand) < _limit(known)) == (is_negated == (op is Op.OR)):
             limits[key] = operand
     for (expression, is_negated), operand in limits.items():
@@ -217,4 +217,4 @@ LOGIC = RuleSet(
     ),
     is_pure=True,
 )
-"""Bool algebra and choices."""
+"""Boolean algebra and WHERE."""

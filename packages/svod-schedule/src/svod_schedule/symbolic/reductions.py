@@ -1,11 +1,11 @@
-"""Reductions that need no loop.
+"""Closed forms of reductions.
 
     sum of where(r == e, a[r], 0) over r    ->  a[e] where 0 <= e < n, else 0
     sum of where(r < e, c, 0) over r        ->  max(0, min(e, n)) * c
     max of x over r                         ->  x                       when x does not depend on r
 
-The first makes a load at a computed index of a product with a one-hot matrix. Terms must be 0 by
-choice, never by multiplication of floats: 0 times NaN is NaN.
+The first turns a product with a one-hot matrix into a gather. Terms must be 0 by selection (WHERE),
+not by multiplication of floats: 0 times NaN is NaN.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def multiply_by_condition(x: UOp, c: UOp) -> UOp:
 @rule(node(Op.REDUCE, name="n"))
 def reduce_invariant(n: UOp) -> UOp | None:
     """max(x) over r -> x, sum(x) over r -> x * n for integers, when x does not depend on r and r
-    has an iteration.
+    is not empty.
     """
     x, ranges = n.source, n.loops
     if x.dtype is not n.dtype or x.dtype.lanes != 1:
@@ -47,8 +47,8 @@ def reduce_invariant(n: UOp) -> UOp | None:
             x = UOp(Op.MUL, x.dtype, (x, UOp(Op.CAST, x.dtype, (r.stop,))))
     elif n.arg not in _EXTREMES and x.dtype.kind != "bool":
         return None
-    rest = tuple(r for r in ranges if r not in free)
-    return n.with_src((x, *rest)) if rest else x
+    loops_left = tuple(r for r in ranges if r not in free)
+    return n.with_src((x, *loops_left)) if loops_left else x
 
 
 @rule(node(Op.REDUCE, node(Op.WHERE), name="n", arg=Op.ADD, has_more=True))
@@ -61,9 +61,9 @@ def select_by_counter(n: UOp) -> UOp | None:
         return None
     for r in n.loops:
         for clause in choice.clauses:
-            found = _solve(clause, r) if clause.op is Op.EQ else None
-            if found is not None and found.sign:
-                return _select(n, choice, clause, r, found.value)
+            solution = _solve(clause, r) if clause.op is Op.EQ else None
+            if solution is not None and solution.sign:
+                return _select(n, choice, clause, r, solution.value)
     return None
 
 
@@ -86,7 +86,7 @@ def count_by_counter(n: UOp) -> UOp | None:
 
 
 class _Masked(NamedTuple):
-    """`value` where all clauses hold, else 0."""
+    """`value` where all clauses hold, and 0 elsewhere."""
 
     clauses: tuple[UOp, ...]
     value: UOp
@@ -104,20 +104,20 @@ def _read_choice(where: UOp) -> _Masked | None:
 
 
 def _is_zero(x: UOp) -> bool:
-    # -0.0 will do: it is added to 0.0, or to the value that is chosen.
+    # -0.0 counts as zero: it is added to 0.0, or to the selected value.
     return x.op in (Op.CONST, Op.VCONST) and splat_value(x) == 0
 
 
 class _Solution(NamedTuple):
-    """What a comparison says of a counter: `sign * r` compares with `sign * value`."""
+    """A comparison solved for a counter: `sign * r` compares with `sign * value`."""
 
     sign: int
     value: UOp
 
 
 def _solve(comparison: UOp, r: UOp) -> _Solution | None:
-    """The expression that a comparison of integers compares `r` with, free of r; None if there is
-    none.
+    """Solve a comparison of integers for `r`: find the expression without r that r compares with, or
+    None.
     """
     left, right = comparison.src
     dtype = left.dtype
@@ -147,21 +147,21 @@ def _both(first: UOp, second: UOp) -> UOp:
 
 
 def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
-    """The value at r = e, each of its reads gated."""
+    """Return the value at r = e, with all reads gated."""
     inside = _both(
         UOp(Op.NOT, bool_, (UOp(Op.LT, bool_, (e, UOp.const(index, 0))),)),
         UOp(Op.LT, bool_, (e, r.stop)),
     )
     condition = inside
-    for other in choice.clauses:
-        if other is not clause:
-            condition = _both(condition, other)
+    for term in choice.clauses:
+        if term is not clause:
+            condition = _both(condition, term)
     moved = _move(UOp.sink(condition, choice.value), r, e, inside)
     if moved is None:
         return None
     condition, value = moved.src
     if value.dtype.is_float:
-        # A sum that starts at 0.0 never is -0.0.
+        # A sum that starts at 0.0 is never -0.0.
         value = UOp(Op.ADD, value.dtype, (value, UOp.const(value.dtype, 0.0)))
     return _sum_over_others(
         n, r, UOp(Op.WHERE, value.dtype, (condition, value, UOp.const(value.dtype, 0)))
@@ -169,9 +169,7 @@ def _select(n: UOp, choice: _Masked, clause: UOp, r: UOp, e: UOp) -> UOp | None:
 
 
 def _move(root: UOp, r: UOp, e: UOp, inside: UOp) -> UOp | None:
-    """`root` with e for r, and every location that depends on r gated; None where a node of another
-    kind would read.
-    """
+    """Substitute e for r, and gate each location that depends on r; None if a node cannot be gated."""
     done: dict[UOp, UOp] = {r: e}
     for current in root.toposort(stop={r, e, inside}):
         if current in done or r not in current.ranges:
@@ -186,25 +184,23 @@ def _move(root: UOp, r: UOp, e: UOp, inside: UOp) -> UOp | None:
 
 
 def _find_interval(limits: list[UOp], r: UOp) -> tuple[list[UOp], list[UOp]] | None:
-    """Lower bounds (included) and upper bounds (excluded) of r that say the same as all the
-    limits.
-    """
+    """Find inclusive lower bounds and exclusive upper bounds of r that are equivalent to all limits."""
     lower: list[UOp] = []
     upper: list[UOp] = []
     for limit in limits:
         is_negated = limit.op is Op.NOT
         order = limit.source if is_negated else limit
-        found = _solve(order, r) if order.op is Op.LT else None
-        if found is None:
+        solution = _solve(order, r) if order.op is Op.LT else None
+        if solution is None:
             return None
         # r < e, or e < r, which is e + 1 <= r; a negation turns the first into e <= r, the second
         # into r < e + 1.
         bound = (
-            found.value
-            if found.sign == 1
-            else UOp(Op.ADD, index, (found.value, UOp.const(index, 1)))
+            solution.value
+            if solution.sign == 1
+            else UOp(Op.ADD, index, (solution.value, UOp.const(index, 1)))
         )
-        (upper if (found.sign == 1) != is_negated else lower).append(bound)
+        (upper if (solution.sign == 1) != is_negated else lower).append(bound)
     return lower, upper
 
 
@@ -222,14 +218,14 @@ def _count(
     kept = [c for c in choice.clauses if c not in limits]
     if kept:
         condition = kept[0]
-        for other in kept[1:]:
-            condition = _both(condition, other)
+        for clause in kept[1:]:
+            condition = _both(condition, clause)
         total = UOp(Op.WHERE, n.dtype, (condition, total, UOp.const(n.dtype, 0)))
     return _sum_over_others(n, r, total)
 
 
 def _sum_over_others(n: UOp, r: UOp, value: UOp) -> UOp:
-    ranges = tuple(other for other in n.loops if other is not r)
+    ranges = tuple(loop for loop in n.loops if loop is not r)
     return n.with_src((value, *ranges)) if ranges else value
 
 
@@ -238,4 +234,4 @@ REDUCTIONS: Final = RuleSet(
     (multiply_by_condition, reduce_invariant, select_by_counter, count_by_counter),
     is_pure=True,
 )
-"""Loops over equal values, and over all zeros but a few."""
+"""Closed forms of reductions."""

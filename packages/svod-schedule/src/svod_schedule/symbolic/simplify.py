@@ -1,4 +1,4 @@
-"""The rule set of all symbolic rules, and its application to one expression."""
+"""Set of all symbolic rules, and its application to one expression."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ __all__ = ["PLACED", "SYMBOLIC", "simplify"]
 SYMBOLIC: Final = (
     FOLDING + IDENTITIES + LOGIC + COMPARISONS + SUMS + DIVMOD + CASTS + FLOATS
 ).renamed("symbolic")
-"""Every rule that holds for all nodes without a shape, bit for bit."""
+"""All rules that hold for nodes without a shape, bit for bit."""
 
 PLACED: Final = frozenset({Op.INDEX, Op.LOAD, Op.AFTER, Op.BUFFERIZE, Op.REDUCE, Op.SCAN})
-"""Reads of memory and loops: they have a place in the kernel, which all readers share.
+"""Reads of memory and loops, which all their users share in a kernel.
 
-An expression is simplified above them: one that other expressions read as well, and that changed
-here alone, would be read, or run, twice, the second time in the loop of the first. """
+`simplify` does not rewrite below them: if only one user had a changed copy, the read or loop would
+be executed twice."""
 
 _FINAL: Final = frozenset({Op.CONST, Op.VCONST, Op.DEFINE_VAR, Op.SPECIAL, Op.PARAM, Op.BUFFER})
 _COUNTERS: Final = frozenset({Op.CONST, Op.RANGE, Op.DEFINE_VAR, Op.SPECIAL})
@@ -36,8 +36,8 @@ _MAX_REMEMBERED_NODES: Final = 24
 
 
 def simplify(node: UOp) -> UOp:
-    """The simplest equal expression that the symbolic rules find, of the same reads of memory and
-    the same reductions.
+    """Simplify an expression by the symbolic rules, with the same reads of memory and the same
+    reductions.
     """
     if node.op in _FINAL:
         return node
@@ -48,16 +48,16 @@ def simplify(node: UOp) -> UOp:
 
 @lru_cache(maxsize=4096)
 def _remember(node: UOp) -> UOp:
-    """The result for an expression that comes again in every kernel of the same form.
+    """Simplify an index expression, which recurs in every kernel of the same form.
 
-    The rule set's own memory forgets an expression when its last reader is gone, which is at once
-    here."""
+    The rule set's own cache forgets an expression when its last user is gone, which is immediately
+    in this case."""
     return graph_rewrite(SYMBOLIC, node)
 
 
 def _is_index_arithmetic(node: UOp) -> bool:
-    """Whether `node` is a short expression of loop counters alone: to remember one that reads
-    memory would keep that memory alive.
+    """Whether `node` is a short expression of loop counters only. An expression that reads memory is
+    not cached, since that would keep the memory alive.
     """
     stack = [node]
     for _ in range(_MAX_REMEMBERED_NODES):

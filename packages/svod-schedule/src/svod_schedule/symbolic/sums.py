@@ -1,11 +1,11 @@
-"""Sums of integers in normal form.
+"""Normal form of integer sums.
 
     j + i * 2 + i * 3 + 1 + 1      ->  i * 5 + j + 2
     (x // 4) * 4 + x % 4           ->  x
     x + (x // 4) * -4              ->  x % 4
 
-Dtype index has one form for each polynomial: products multiplied out, terms in order, constants on
-the right. For other dtypes a sum is rewritten where terms merge, or a constant stands on the left.
+For dtype index, each polynomial has one form: products expanded, terms sorted, constants on the
+right. For other dtypes a sum is rewritten only if terms merge, or if a constant is on the left.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def put_constant_right(n: UOp, c: UOp, y: UOp) -> UOp | None:
 
 @rule(node(COMMUTATIVE - {Op.ADD, Op.MUL, Op.EQ, Op.NE}, x, y, name="n", kinds=INT).ordered())
 def put_in_order(n: UOp, x: UOp, y: UOp) -> UOp | None:
-    """y & x -> x & y, for min, max and bits of integers; sums and equalities have normal forms of
-    their own.
+    """y & x -> x & y, for min, max and bits of integers; sums and equalities have other normal
+    forms.
     """
     return n.with_src((y, x)) if compare_nodes(x, y) > 0 else None
 
@@ -55,7 +55,9 @@ def normalize_sum(n: UOp) -> UOp | None:
 
 
 def _is_normal(n: UOp) -> bool:
-    """A quick test for sums and products that are in normal form, given that their operands are."""
+    """Whether a sum or product is in normal form, given that its operands are; a quick, conservative
+    test.
+    """
     if len(n.src) == 1:
         return False
     x, y = n.src
@@ -82,7 +84,7 @@ def _is_normal(n: UOp) -> bool:
 
 
 def _find_atom(term: UOp) -> UOp | None:
-    """The atom of a term a or a*c that cannot recombine with others."""
+    """Find the atom of a term a or a*c that cannot recombine with factors."""
     if term.op is Op.MUL and term.right.op is Op.CONST:
         term = term.left
     return None if term.op in _COMBINING else term
@@ -109,68 +111,68 @@ def multiply_twice(x: UOp, c: UOp, d: UOp) -> UOp | None:
 
 
 def recombine(terms: Terms) -> Terms:
-    """The sum with quotients and remainders of the same division put together."""
+    """Combine quotients and remainders of the same division in a sum."""
     if not any(atom.op is Op.IDIV or atom.op is Op.MOD for monomial in terms for atom in monomial):
         return terms
     while True:
-        found = next((f for monomial in terms for f in _recombine_at(terms, monomial)), None)
-        if found is None:
+        combined = next((f for monomial in terms for f in _recombine_at(terms, monomial)), None)
+        if combined is None:
             return terms
-        terms = found
+        terms = combined
 
 
 def _recombine_at(terms: Terms, monomial: Monomial) -> list[Terms]:
-    for position, atom in enumerate(monomial):
+    for i, atom in enumerate(monomial):
         if atom.op not in (Op.IDIV, Op.MOD) or not fits(to_terms(atom.left), atom.dtype):
             continue
-        others = (*monomial[:position], *monomial[position + 1 :])
+        factors = (*monomial[:i], *monomial[i + 1 :])
         for attempt in (
             (join_quotient, take_remainder_away) if atom.op is Op.MOD else (take_quotient_away,)
         ):
-            found = attempt(terms, monomial, others, atom)
-            if found is not None:
-                return [found]
+            combined = attempt(terms, monomial, factors, atom)
+            if combined is not None:
+                return [combined]
     return []
 
 
-def join_quotient(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+def join_quotient(terms: Terms, monomial: Monomial, factors: Monomial, atom: UOp) -> Terms | None:
     """(x // n)*n + x % n -> x."""
     x, divisor = atom.src
     scale = terms[monomial]
     if divisor.op is not Op.CONST:
         if divisor.vmin <= 0 <= divisor.vmax:
             return None
-        partner = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor)
-        return _exchange(terms, {monomial: scale}, {partner: scale}, x, others)
+        partner = make_monomial(*factors, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor)
+        return _exchange(terms, {monomial: scale}, {partner: scale}, x, factors)
     for numerator, d in _quotients(x, divisor):
-        partner = make_monomial(*others, UOp(Op.IDIV, x.dtype, (numerator, d)))
-        found = _exchange(terms, {monomial: scale}, {partner: scale * divisor.arg}, x, others)
-        if found is not None:
-            return found
-    return _join_remainder(terms, monomial, others, atom)
+        partner = make_monomial(*factors, UOp(Op.IDIV, x.dtype, (numerator, d)))
+        joined = _exchange(terms, {monomial: scale}, {partner: scale * divisor.arg}, x, factors)
+        if joined is not None:
+            return joined
+    return _join_remainder(terms, monomial, factors, atom)
 
 
 def _quotients(x: UOp, divisor: UOp) -> list[tuple[UOp, UOp]]:
-    """The numerators and divisors that x // divisor may have become."""
+    """List the numerators and divisors of forms that x // divisor may have been rewritten to."""
     nested = divide_nested(x, divisor.arg) if divisor.arg > 0 else None
     return [(x, divisor)] if nested is None else [(x, divisor), nested]
 
 
-def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, others: Monomial) -> Terms | None:
-    """Take two parts of a sum out, both of which it must hold exactly, and put `x` times the rest
-    of the monomial in.
+def _exchange(terms: Terms, first: Terms, second: Terms, x: UOp, factors: Monomial) -> Terms | None:
+    """Replace two terms of a sum, which must have exactly these coefficients, by `x` times the other
+    factors; None if they are missing.
     """
     ((monomial, scale),) = first.items()
     ((partner, partner_scale),) = second.items()
     if terms.get(partner) != partner_scale:
         return None
     changed = add_scaled(dict(terms), {monomial: scale, partner: partner_scale}, -1)
-    for part, factor in to_terms(x).items():
-        add_scaled(changed, {make_monomial(*others, *part): factor}, scale)
+    for term, coefficient in to_terms(x).items():
+        add_scaled(changed, {make_monomial(*factors, *term): coefficient}, scale)
     return changed
 
 
-def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UOp) -> Terms | None:
+def _join_remainder(terms: Terms, monomial: Monomial, factors: Monomial, atom: UOp) -> Terms | None:
     """((x // b) % m)*b + x % b -> x % (b*m)."""
     quotient, modulus = atom.src
     if (
@@ -181,7 +183,7 @@ def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UO
     ):
         return None
     x, b = quotient.src
-    scale, remainder = terms[monomial], make_monomial(*others, UOp(Op.MOD, x.dtype, (x, b)))
+    scale, remainder = terms[monomial], make_monomial(*factors, UOp(Op.MOD, x.dtype, (x, b)))
     if (
         scale % b.arg
         or terms.get(remainder) != scale // b.arg
@@ -190,20 +192,20 @@ def _join_remainder(terms: Terms, monomial: Monomial, others: Monomial, atom: UO
         return None
     joined = UOp(Op.MOD, x.dtype, (x, UOp.const(x.dtype, b.arg * modulus.arg)))
     changed = add_scaled(dict(terms), {monomial: scale, remainder: scale // b.arg}, -1)
-    return add_scaled(changed, {make_monomial(*others, joined): scale // b.arg}, 1)
+    return add_scaled(changed, {make_monomial(*factors, joined): scale // b.arg}, 1)
 
 
 def take_remainder_away(
-    terms: Terms, monomial: Monomial, others: Monomial, atom: UOp
+    terms: Terms, monomial: Monomial, factors: Monomial, atom: UOp
 ) -> Terms | None:
     """x - x % n -> (x // n)*n."""
     x, divisor = atom.src
     if divisor.op is not Op.CONST or divisor.arg <= 0:
         return None
-    changed = _take_away(terms, x, others, -terms[monomial])
+    changed = _take_away(terms, x, factors, -terms[monomial])
     if changed is None:
         return None
-    quotient = make_monomial(*others, UOp(Op.IDIV, x.dtype, (x, divisor)))
+    quotient = make_monomial(*factors, UOp(Op.IDIV, x.dtype, (x, divisor)))
     return add_scaled(
         add_scaled(changed, {monomial: terms[monomial]}, -1),
         {quotient: -terms[monomial] * divisor.arg},
@@ -212,7 +214,7 @@ def take_remainder_away(
 
 
 def take_quotient_away(
-    terms: Terms, monomial: Monomial, others: Monomial, atom: UOp
+    terms: Terms, monomial: Monomial, factors: Monomial, atom: UOp
 ) -> Terms | None:
     """x - (x // n)*n -> x % n."""
     x, divisor = atom.src
@@ -222,21 +224,19 @@ def take_quotient_away(
     for numerator, step in _steps(terms, x, divisor.arg):
         if scale % step:
             continue
-        changed = _take_away(terms, numerator, others, -scale // step)
+        changed = _take_away(terms, numerator, factors, -scale // step)
         if changed is not None:
             remainder = UOp(Op.MOD, x.dtype, (numerator, UOp.const(x.dtype, step)))
             return add_scaled(
                 add_scaled(changed, {monomial: scale}, -1),
-                {make_monomial(*others, remainder): -scale // step},
+                {make_monomial(*factors, remainder): -scale // step},
                 1,
             )
     return None
 
 
 def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
-    """The ways to read x // d as a division of one of the sum's atoms: of x by d, or of x // p by d
-    // p.
-    """
+    """List the readings of x // d as a division of an atom of the sum: x by d, or x // p by d // p."""
     quotients = dict.fromkeys(
         a for m in terms for a in m if a.op is Op.IDIV and a.left is x and a.right.op is Op.CONST
     )
@@ -245,18 +245,18 @@ def _steps(terms: Terms, x: UOp, d: int) -> list[tuple[UOp, int]]:
     ]
 
 
-def _take_away(terms: Terms, x: UOp, others: Monomial, scale: int) -> Terms | None:
-    """The sum less `scale` times x; None unless it holds every term of it."""
-    parts: Terms = {}
-    for part, factor in to_terms(x).items():
-        add_scaled(parts, {make_monomial(*others, *part): factor}, scale)
-    if not any(parts):
-        # Every sum holds a constant: 4 % 3 and 4 // 3 would become each other for ever.
+def _take_away(terms: Terms, x: UOp, factors: Monomial, scale: int) -> Terms | None:
+    """Subtract `scale` times x from a sum; None unless the sum has all its terms."""
+    product: Terms = {}
+    for term, term_coefficient in to_terms(x).items():
+        add_scaled(product, {make_monomial(*factors, *term): term_coefficient}, scale)
+    if not any(product):
+        # Every sum contains any constant: 4 % 3 and 4 // 3 would be rewritten to each other for ever.
         return None
-    for monomial, coefficient in parts.items():
+    for monomial, coefficient in product.items():
         if monomial and terms.get(monomial) != coefficient:
             return None
-    return add_scaled(dict(terms), parts, -1)
+    return add_scaled(dict(terms), product, -1)
 
 
 SUMS = RuleSet(
@@ -264,4 +264,4 @@ SUMS = RuleSet(
     (put_constant_right, put_in_order, normalize_sum, merge_terms, multiply_twice),
     is_pure=True,
 )
-"""One form for equal sums of integers."""
+"""Normal form of integer sums."""

@@ -1,9 +1,9 @@
-"""Integer expressions read as polynomials of `svod_ir.polynomial`, and written again.
+"""Conversion of integer expressions to polynomials of `svod_ir.polynomial`, and back.
 
 `to_terms` reads ADD, SUB, NEG and MUL; every other node is an atom. Integer arithmetic wraps, so it
-is a ring: a polynomial has the value of its expression modulo 2^bits, whatever wraps on the way.
-Where the polynomial's interval fits the dtype (`fits`), the two are equal as integers, and rules
-about division and order apply. Dtype index never overflows, so there they always do."""
+is a ring: a polynomial has the value of its expression modulo 2^bits, even if intermediate results
+wrap. If the polynomial's interval fits the dtype (`fits`), the two are equal as integers, and rules
+about division and comparison apply. Dtype index never overflows, so there they always apply."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
 
 def to_terms(node: UOp) -> Terms:
-    """The polynomial of an integer expression.
+    """Read an integer expression as a polynomial.
 
-    Products of sums are multiplied out for dtype index alone: there it is the normal form,
-    elsewhere it would be more work for the kernel. An expression with more than `MAX_TERMS`
+    Products of sums are expanded only for dtype index, whose normal form is the expanded one; for
+    other dtypes this would add work to the kernel. An expression with more than `MAX_TERMS`
     summands is an atom."""
     terms = _Reader().find_terms(node, 0)
     return {(node,): 1} if terms is None else terms
@@ -44,7 +44,7 @@ _READ = frozenset({Op.ADD, Op.SUB, Op.NEG, Op.MUL, Op.CONST, Op.VCONST})
 
 
 class _Reader:
-    """Reads one expression, visiting a bounded number of nodes: a tower of products has
+    """Reader of one expression, which visits a bounded number of nodes: nested products may have
     exponentially many terms.
     """
 
@@ -110,7 +110,7 @@ class _Reader:
 
 
 def count_leaves(node: UOp) -> int:
-    """How many summands an expression writes out: what `to_terms` merges.
+    """Count the summands of an expression, before `to_terms` merges them.
 
     Counting stops beyond `MAX_TERMS`.
     """
@@ -125,7 +125,7 @@ def count_leaves(node: UOp) -> int:
 
 
 def fits(terms: Terms, dtype: DType) -> bool:
-    """Whether an expression with these terms has their value as integers, nothing lost to
+    """Whether an expression with these terms has the polynomial's value as an integer, without
     wrapping.
     """
     if dtype.kind == "index":
@@ -147,13 +147,13 @@ _monomial_key = cmp_to_key(_compare_monomials)
 
 
 def first_monomial(terms: Terms) -> Monomial:
-    """The monomial that `from_terms` writes first."""
+    """Return the monomial that `from_terms` writes first."""
     return min(terms, key=_monomial_key)
 
 
 def from_terms(terms: Terms, dtype: DType) -> UOp:
-    """The expression of a polynomial: products with their constant on the right, in order, then the
-    constant.
+    """Make the expression of a polynomial: sorted products with their coefficient on the right, then
+    the constant.
 
     For dtype index, subtraction is addition of a negative multiple; other dtypes use SUB.
     """
@@ -164,8 +164,8 @@ def from_terms(terms: Terms, dtype: DType) -> UOp:
         return _from_signed_terms(monomials, terms, dtype)
     total: UOp | None = None
     for monomial in monomials:
-        part = _make_product(monomial, terms[monomial], dtype)
-        total = part if total is None else UOp(Op.ADD, dtype, (total, part))
+        term = _make_product(monomial, terms[monomial], dtype)
+        total = term if total is None else UOp(Op.ADD, dtype, (total, term))
     return UOp.const(dtype, 0) if total is None else total
 
 
@@ -174,32 +174,32 @@ def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) ->
     added = [
         _make_product(m, coefficients[m], dtype) for m in monomials if m and coefficients[m] > 0
     ]
-    taken = [
+    subtracted = [
         _make_product(m, -coefficients[m], dtype) for m in monomials if m and coefficients[m] < 0
     ]
     constant = coefficients.get(ONE, 0)
-    if not added and taken and constant:
+    if not added and subtracted and constant:
         added, constant = [UOp.const(dtype, constant)], 0
-    elif not added and taken:
-        added = [UOp(Op.NEG, dtype, (taken.pop(0),))]
+    elif not added and subtracted:
+        added = [UOp(Op.NEG, dtype, (subtracted.pop(0),))]
     elif not added:
         return UOp.const(dtype, constant)
     total = added[0]
-    for part in added[1:]:
-        total = UOp(Op.ADD, dtype, (total, part))
-    for part in taken:
-        total = UOp(Op.SUB, dtype, (total, part))
+    for term in added[1:]:
+        total = UOp(Op.ADD, dtype, (total, term))
+    for term in subtracted:
+        total = UOp(Op.SUB, dtype, (total, term))
     if not constant:
         return total
-    # An unsigned constant that stands for a negative one would take all bounds away.
+    # Adding the unsigned wraparound of a negative constant would lose all bounds, so subtract.
     if constant < 0 and dtype.kind == "uint":
         return UOp(Op.SUB, dtype, (total, UOp.const(dtype, -constant)))
     return UOp(Op.ADD, dtype, (total, UOp.const(dtype, constant)))
 
 
 def _wrap(value: int, dtype: DType) -> int:
-    """The coefficient modulo 2^bits that is written out; a negative one of an unsigned dtype is
-    subtracted.
+    """Reduce a coefficient modulo 2^bits; a negative coefficient of an unsigned dtype stays negative,
+    and is subtracted.
     """
     modulus = 1 << dtype.bits
     if dtype.kind == "uint":

@@ -1,10 +1,10 @@
-"""Simplification of an expression that is used only where a condition holds.
+"""Simplification of expressions that are used only where a condition holds.
 
     (i + 3) % 8                 under i < 5              ->  i + 3
     (i*2 + k - 1) // 8          under 0 <= i*2 + k - 1 < 8  ->  0
 
-The clauses of a conjunction bound polynomials. In the expression each bounded one is replaced by a
-variable with the tighter bounds, and put back afterwards.
+The clauses of a conjunction bound polynomials. In the expression, each bounded polynomial is
+replaced by a variable with the tighter bounds, and substituted back afterwards.
 """
 
 from __future__ import annotations
@@ -37,50 +37,48 @@ class Bound(NamedTuple):
 
 
 def simplify_under(valid: UOp, expression: UOp) -> UOp:
-    """An expression that is equal to `expression` wherever `valid` holds, and may be anything
-    elsewhere.
-    """
+    """Simplify `expression` where `valid` holds; its value elsewhere is arbitrary."""
     simplified = simplify(expression)
     if not simplified.src:
         return simplified
-    for number, bound in enumerate(_get_bounds(_read_clauses(iter_clauses(simplify(valid))))):
-        simplified = _apply_bound(bound, simplified, number)
+    for i, bound in enumerate(_get_bounds(_read_clauses(iter_clauses(simplify(valid))))):
+        simplified = _apply_bound(bound, simplified, i)
     return simplified
 
 
 def simplify_condition(valid: UOp) -> UOp:
-    """A conjunction without the clauses that follow from the others, each simplified under the
-    others.
-    """
+    """Drop the clauses of a conjunction that the others imply, and simplify each under the others."""
     valid = simplify(valid)
     clauses = list(iter_clauses(valid))
     if len(clauses) == 1:
         return valid
     bounds = {clause: _read_clause(clause) for clause in clauses}
-    # The last clauses come from the innermost operations; earlier ones are kept where either would
-    # do.
+    # The last clauses come from the innermost operations. If two clauses imply each other, the
+    # earlier one is kept.
     for clause in reversed(clauses):
-        others = [c for c in clauses if c is not clause]
+        other_clauses = [c for c in clauses if c is not clause]
         known, own = (
-            _get_bounds([b for c in others if (b := bounds[c]) is not None]),
+            _get_bounds([b for c in other_clauses if (b := bounds[c]) is not None]),
             bounds[clause],
         )
         decided = None if own is None else _decide(own, known)
         if decided is False:
             return UOp.const(valid.dtype, False)
-        if decided or not others:
-            clauses = others or clauses
+        if decided or not other_clauses:
+            clauses = other_clauses or clauses
         elif any(n.op in _DECIDABLE and n.dtype.kind != "bool" for n in clause.toposort()):
-            clauses = [simplify_under(_join(others), c) if c is clause else c for c in clauses]
+            clauses = [
+                simplify_under(_join(other_clauses), c) if c is clause else c for c in clauses
+            ]
             bounds.update({c: _read_clause(c) for c in clauses if c not in bounds})
     return simplify(_join(clauses))
 
 
 def _decide(own: Bound, known: list[Bound]) -> bool | None:
-    """Whether a bound always holds, or never, where the known ones do."""
+    """Whether a bound always holds (True) or never (False) where the known bounds hold; else None."""
     low, high = get_interval(own.terms)
     for bound in known:
-        # own = bound * scale + rest, with the scale that takes one of the bound's terms away.
+        # own = bound * scale + remainder, with a scale that eliminates a term of the bound.
         for monomial, coefficient in bound.terms.items():
             scale, remainder = divmod(own.terms.get(monomial, 0), coefficient)
             if not scale or remainder:
@@ -94,7 +92,7 @@ def _decide(own: Bound, known: list[Bound]) -> bool | None:
 
 
 def iter_clauses(valid: UOp) -> Iterator[UOp]:
-    """The conditions that `valid` is the conjunction of, from left to right."""
+    """Yield the conditions whose conjunction is `valid`, from left to right."""
     stack = [valid]
     while stack:
         current = stack.pop()
@@ -105,10 +103,10 @@ def iter_clauses(valid: UOp) -> Iterator[UOp]:
 
 
 def _join(clauses: list[UOp]) -> UOp:
-    first, *others = clauses
-    for clause in others:
-        first = UOp(Op.AND, first.dtype, (first, clause))
-    return first
+    conjunction, *remaining = clauses
+    for clause in remaining:
+        conjunction = UOp(Op.AND, conjunction.dtype, (conjunction, clause))
+    return conjunction
 
 
 def _read_clauses(clauses: Iterable[UOp]) -> list[Bound]:
@@ -116,18 +114,18 @@ def _read_clauses(clauses: Iterable[UOp]) -> list[Bound]:
 
 
 def _get_bounds(bounds: list[Bound]) -> list[Bound]:
-    """The tightest bounds, one for each polynomial; none where two contradict each other."""
-    found: dict[UOp, Bound] = {}
+    """Return the tightest bounds of each polynomial, without bounds that contradict each other."""
+    tightest: dict[UOp, Bound] = {}
     for bound in bounds:
-        known = found.get(bound.expression, bound)
-        found[bound.expression] = known._replace(
+        known = tightest.get(bound.expression, bound)
+        tightest[bound.expression] = known._replace(
             low=max(known.low, bound.low), high=min(known.high, bound.high)
         )
-    return [b for b in found.values() if b.low <= b.high]
+    return [b for b in tightest.values() if b.low <= b.high]
 
 
 def _read_clause(clause: UOp) -> Bound | None:
-    """x < c, ~(x < c), x == c as bounds of x, where x may be a difference."""
+    """Read x < c, ~(x < c) or x == c as bounds of x, where x may be a difference."""
     is_negated = clause.op is Op.NOT
     order = clause.source if is_negated else clause
     if (
@@ -151,25 +149,25 @@ def _read_clause(clause: UOp) -> Bound | None:
         low = max(low, limit)
     else:
         high = min(high, limit - 1)
-    # One polynomial has one sign here, so that a lower and an upper bound of it meet.
+    # Normalize the sign, so that a lower and an upper bound have the same polynomial.
     if next(iter(terms.values())) < 0:
         terms, low, high = add_scaled({}, terms, -1), -high, -low
     return Bound(terms, from_terms(terms, dtype), low, high)
 
 
-def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
+def _apply_bound(bound: Bound, expression: UOp, index: int) -> UOp:
     dtype = bound.expression.dtype
     if bound.low == bound.high:
         known = UOp.const(dtype, bound.low)
     else:
-        known = UOp(Op.DEFINE_VAR, dtype, (), (f"bound {number}", bound.low, bound.high))
+        known = UOp(Op.DEFINE_VAR, dtype, (), (f"bound {index}", bound.low, bound.high))
     replaced, replacement = _find_lead(bound, known) or (bound.expression, known)
     nodes = expression.toposort()
     if replaced not in nodes or (
         known.op is Op.DEFINE_VAR and not any(n.op in _DECIDABLE for n in nodes)
     ):
         return expression
-    # What is read or reduced stays: that happens where the condition is false, too.
+    # Reads and reductions are kept: they are also executed where the condition is false.
     kept = {n: n for n in nodes if n.op in PLACED}
     tightened = simplify(expression.substitute({**kept, replaced: replacement}))
     result = (
@@ -181,25 +179,27 @@ def _apply_bound(bound: Bound, expression: UOp, number: int) -> UOp:
 
 
 def _find_lead(bound: Bound, known: UOp) -> tuple[UOp, UOp] | None:
-    """An atom with coefficient 1 or -1, and its value in terms of the bounded polynomial: i = (i +
-    j) - j.
+    """Find an atom with coefficient 1 or -1, and its value in terms of the bounded polynomial: i =
+    (i + j) - j.
     """
     for monomial, coefficient in bound.terms.items():
         if len(monomial) == 1 and coefficient in (1, -1):
-            others = {m: c for m, c in bound.terms.items() if m != monomial}
-            value = add_scaled(add_scaled({}, to_terms(known), coefficient), others, -coefficient)
+            other_terms = {m: c for m, c in bound.terms.items() if m != monomial}
+            value = add_scaled(
+                add_scaled({}, to_terms(known), coefficient), other_terms, -coefficient
+            )
             return monomial[0], from_terms(value, known.dtype)
     return None
 
 
 def _count(expression: UOp) -> int:
-    """How many operations an expression takes."""
+    """Count the operations of an expression."""
     return sum(1 for node in expression.toposort() if node.src)
 
 
 @rule(node(Op.WHERE, var("c", BOOL), var("x"), var("y"), kinds=INT | BOOL))
 def guard_branch(c: UOp, x: UOp, y: UOp) -> UOp | None:
-    """where(i < 4, i // 4, y) -> where(i < 4, 0, y): the chosen branch is simplified under the
+    """where(i < 4, i // 4, y) -> where(i < 4, 0, y): the branch is simplified under the
     condition.
     """
     guarded = simplify_under(c, x)
@@ -208,7 +208,7 @@ def guard_branch(c: UOp, x: UOp, y: UOp) -> UOp | None:
 
 @rule(node(Op.INDEX, name="n"))
 def guard_index(n: UOp) -> UOp | None:
-    """buffer[(i + 3) % 8] if i < 5 -> buffer[i + 3] if i < 5: positions are simplified under the
+    """buffer[(i + 3) % 8] if i < 5 -> buffer[i + 3] if i < 5: indices are simplified under the
     gate.
     """
     gate = n.gate
@@ -226,4 +226,4 @@ def guard_clauses(n: UOp) -> UOp | None:
 
 
 GUARDED: Final = RuleSet("guarded", (guard_clauses, guard_branch, guard_index), is_pure=True)
-"""What is used only where a condition holds, simplified under it."""
+"""Simplification of expressions under the condition that guards them."""

@@ -1,8 +1,8 @@
 """Fast path of realize: compute a cell by the plan of an earlier graph of the same structure.
 
-Unlike `work`, this registers no computation: it holds the registry's lock while the plan runs,
-which takes microseconds. Everything unusual is left to `work`, above all when another thread
-computes or captures a function."""
+A short plan runs under the registry's lock, which takes microseconds and needs no registration. A
+long one is registered as a computation and runs without the lock. Everything unusual is left to
+`work`, above all when another thread computes or captures a function."""
 
 from __future__ import annotations
 
@@ -47,23 +47,58 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
             or tensor.node is not node
         ):
             return None
-        result = _execute(known, structure)
-        if result is None:
+        operands = _list_buffers(structure)
+        if operands is None:
             return None
-        tensor.set_memory(result, known.make_node)
-        registry.replace_computed(node, tensor)
-    return known
+        if known.is_short:
+            result = _execute(known, operands)
+            if result is None:
+                return None
+            tensor.set_memory(result, known.make_node)
+            registry.replace_computed(node, tensor)
+            return known
+        computation = registry.start_computation(
+            [buffer.storage_id for buffer in operands], (), {id(tensor): node}
+        )
+        assert computation is not None, "no thread is computing"
+    try:
+        return known if _compute_registered(tensor, known, operands, computation) else None
+    finally:
+        registry.end_computation(computation)
 
 
-def _execute(known: KnownPlan, structure: GraphStructure) -> Buffer | None:
-    """The result on the memory of this graph; None if some of it was overwritten meanwhile, or
-    another thread is executing the plan.
-    """
+def _compute_registered(
+    cell: Cell, known: KnownPlan, operands: list[Buffer], computation: registry.Computation
+) -> bool:
+    """Compute a cell without the lock; return False if it has no result from it."""
+    node = computation.nodes[id(cell)]
+    result = _execute(known, operands)
+    if result is None:
+        return False
+    with tables.lock:
+        # Other threads may have written the cell, and replaced parts of its graph by their results.
+        present = computation.nodes[id(cell)]
+        if cell.is_donated or cell.memory is not None or cell.node is not present:
+            return False
+        cell.set_memory(result, known.make_node)
+        registry.replace_computed(present, cell)
+        if present is not node:
+            registry.replace_computed(node, cell)
+    return True
+
+
+def _list_buffers(structure: GraphStructure) -> list[Buffer] | None:
+    """The memory of a graph; None if some of it was overwritten meanwhile."""
     buffers: list[Buffer] = []
     for memory in structure.memories:
         buffer = memory.attached
         if not isinstance(buffer, Buffer):
             return None
         buffers.append(buffer)
-    buffers.append(known.make())
-    return buffers[-1] if known.plan.execute_direct(known.lending, buffers) else None
+    return buffers
+
+
+def _execute(known: KnownPlan, operands: list[Buffer]) -> Buffer | None:
+    """The result of a plan in new memory; None if another thread is executing the plan."""
+    result = known.make()
+    return result if known.plan.execute_direct(known.lending, [*operands, result]) else None

@@ -43,9 +43,9 @@ overhead of the general path.
 
 MAX_KNOWN_PLANS: Final = 512
 
-MAX_BYTES: Final = 1 << 18
-"""Maximum number of bytes that a known plan reads and writes. It runs under the registry's lock,
-which must be free again within microseconds.
+MAX_BYTES_UNDER_LOCK: Final = 1 << 18
+"""Maximum number of bytes that a plan reads and writes if it runs under the registry's lock, which
+must be free again within microseconds.
 """
 
 _BUFFER: Final = Op.BUFFER
@@ -74,6 +74,7 @@ class KnownPlan:
     Attributes:
         config: the options that it was prepared with.
         plan: owned by this object.
+        is_short: whether it may run under the registry's lock.
         lending: the indices of the graph's memory and of the result.
         make: allocates the memory of a result.
         make_node: makes the node of a result on its memory.
@@ -81,6 +82,7 @@ class KnownPlan:
 
     config: PrepareConfig
     plan: ExecutionPlan
+    is_short: bool
     lending: Lending
     make: Callable[[], Buffer]
     make_node: Callable[[Buffer], UOp]
@@ -125,6 +127,7 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
     return whether it was stored.
 
     Only the second plan of a structure is stored: graphs that are computed once need none."""
+    # A reused plan has small intermediates, which it may hold as long as it is cached.
     if not (plan.is_reused and can_be_known(config)) or plan.is_special or plan.num_outputs != 1:
         return False
     structure = find_structure(root)
@@ -133,17 +136,18 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
     index_of, (result,) = plan.ast_to_buffer, plan.output_indices
     indices = (*(index_of.get(memory.arg.id) for memory in structure.memories), result)
     lent = frozenset([index for index in indices if index is not None])
-    if not _is_small_and_here(plan, lent):
+    if not _is_in_permanent_memory(plan, lent):
         return False
+    is_short = sum(plan.buffers[index].nbytes for index in lent) <= MAX_BYTES_UNDER_LOCK
     plan.lend(lent)
     out, allocator = plan.buffers[result], get_allocator(plan.device)
     make = Buffer.make_factory(allocator, out.dtype, out.size)
-    known = KnownPlan(config, plan, Lending(indices), make, _prepare_node(root, out))
+    known = KnownPlan(config, plan, is_short, Lending(indices), make, _prepare_node(root, out))
     return KNOWN_PLANS.add(structure.key, known) is known
 
 
-def _is_small_and_here(plan: ExecutionPlan, indices: Iterable[int]) -> bool:
-    """True if these buffers are small and in permanent host memory."""
+def _is_in_permanent_memory(plan: ExecutionPlan, indices: Iterable[int]) -> bool:
+    """True if these buffers are in permanent host memory."""
     allocator, buffers = get_allocator(plan.device), [plan.buffers[index] for index in indices]
     if not (
         isinstance(allocator, PermanentAllocator)
@@ -151,10 +155,7 @@ def _is_small_and_here(plan: ExecutionPlan, indices: Iterable[int]) -> bool:
         and allocator.is_host_addressable
     ):
         return False
-    return (
-        all(b.device == allocator.device for b in buffers)
-        and sum(b.nbytes for b in buffers) <= MAX_BYTES
-    )
+    return all(b.device == allocator.device for b in buffers)
 
 
 def _prepare_node(root: UOp, out: Buffer) -> Callable[[Buffer], UOp]:

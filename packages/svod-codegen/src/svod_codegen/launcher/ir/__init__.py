@@ -1,9 +1,8 @@
-"""The thread pool and the batch launcher, written as LLVM IR so that no C compiler is needed at
-install time.
+"""Thread pool and batch launcher, written in LLVM IR so that no C compiler is needed at install time.
 
-`tables` walks launches; `loops` walks launches with loops around them, with `edges`, what is done
-where a loop begins and ends, on `records`. `regions` are the threads that both use, `parking` is
-what differs between systems, and `module` puts all of it together."""
+`tables` runs tables of launches; `loops` runs tables with loops, with the entry and exit of loops in
+`edges` and the layout of the table in `records`. `regions` has the threads that both use, `parking`
+the differences between systems, and `module` assembles all of it."""
 
 from __future__ import annotations
 

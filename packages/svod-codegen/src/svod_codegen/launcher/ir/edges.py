@@ -1,4 +1,4 @@
-"""What is done before the first iteration of a loop and after the last one, as LLVM IR."""
+"""Entry and exit of loops: the work before the first and after the last iteration, in LLVM IR."""
 
 from __future__ import annotations
 

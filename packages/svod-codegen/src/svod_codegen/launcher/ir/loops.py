@@ -1,13 +1,13 @@
-"""Walking a table of launches with loops around them, as LLVM IR.
+"""Interpreter of a table of launches with loops, in LLVM IR.
 
-The table is a program: steps, of which `svod_run_loops` does one after the other; the end of an
-iteration goes on with the first step of the body. What a loop changes for its next iteration stands
-in its `Update`s. All that is known of a program at work is in its records, so that loops are nested
-without calls, and a program goes on where it returned.
+The table is a program: `svod_run_loops` executes its steps sequentially; the end of an iteration
+jumps back to the first step of the body. The words that change between iterations are listed in the
+loop's `Update`s. The whole state of a running program is in its records, so loops are nested without
+calls, and a program can be resumed.
 
-It returns 1 at the end of an iteration when some time has passed, so that Python hears signals, and
-is called again. Iterations are counted between two looks at the clock, as many as take some
-microseconds: a look costs as much as a few tiny kernels. The end of the program returns 0."""
+It returns 1 at the end of an iteration when some time has passed, so that Python can handle signals,
+and is called again. The clock is read only once per some microseconds of iterations, since reading
+it costs as much as a few tiny kernels. The end of the program returns 0."""
 
 from __future__ import annotations
 
@@ -19,11 +19,9 @@ __all__ = ["LOOPS"]
 
 _RETURN_NS: Final = 50_000_000
 _LOOK_NS: Final = 8192
-"""How long iterations go unwatched: a look at the clock, 20 to 50 ns, is less than a
-percent of it.
-"""
+"""Time between two readings of the clock, which take 20 to 50 ns: less than a percent of it."""
 _LOOK_ITERATIONS: Final = 1024
-"""Never more of them: the next ones may take longer than the last."""
+"""Maximum number of iterations between two readings, since later iterations may take longer."""
 
 LOOPS: Final = f"""
 define i64 @svod_run_loops(ptr %pool, ptr %program, i64 %is_resumed) nounwind {{

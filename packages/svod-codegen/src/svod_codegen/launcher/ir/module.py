@@ -1,4 +1,4 @@
-"""The launcher's module of LLVM IR, put together for a system."""
+"""Assembly of the launcher's LLVM IR module for a system."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ EXPORTS: Final = (
 
 _STACK_BYTES: Final = (
     8 << 20
-)  # kernels keep tiles on the stack; some systems give threads only 128 KiB
+)  # kernels have packed panels on the stack; the default on some systems is only 128 KiB
 
 
 def make_launcher_ir(machine: str, system: str, parking: Parking) -> str:
-    """The launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux",
+    """Make the launcher's module for an architecture ("x86_64", "aarch64", ...) and system ("linux",
     "darwin", ...).
     """
     platform = make_platform(machine, system, parking)
     workers = NO_WORKERS if parking == "none" else WORKERS
     text = TABLES + EDGES + LOOPS + workers + platform.declarations + platform.now
     values = asdict(platform) | {"stack_bytes": _STACK_BYTES}
-    # The offsets last: the pieces of the platform mention them too.
+    # The offsets come last, since the platform's snippets refer to them too.
     values |= {name: offset for name, offset in vars(PoolLayout).items() if name.isupper()}
     for record in RECORDS:
         values |= {

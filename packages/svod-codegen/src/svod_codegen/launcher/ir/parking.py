@@ -1,6 +1,4 @@
-"""What differs between systems and processors: how threads sleep, pause and read the clock, as LLVM
-IR.
-"""
+"""Platform-specific parts of the launcher in LLVM IR: sleeping, pausing, and reading the clock."""
 
 from __future__ import annotations
 
@@ -10,12 +8,14 @@ from typing import Final, Literal
 __all__ = ["Parking", "Platform", "make_platform"]
 
 Parking = Literal["futex", "condition", "none"]
-"""How workers sleep; "none" has no workers, and every launch runs in the calling thread."""
+"""Primitive for sleeping workers; with "none" there are no workers, and launches run in the calling
+thread.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Platform:
-    """What differs between systems, as IR."""
+    """Platform-specific snippets of IR."""
 
     declarations: str
     pause: str
@@ -27,15 +27,15 @@ class Platform:
 
 
 def make_platform(machine: str, system: str, parking: Parking) -> Platform:
-    """The pieces for an architecture and system."""
+    """Make the snippets for an architecture and system."""
     declarations = _PAUSE_DECLARATIONS.get(machine, "")
     park = wake = init_parking = ""
     if parking == "futex":
         declarations += "declare i64 @syscall(i64, ...)\n"
-        number = str(_FUTEX_CALLS[machine])
+        syscall_number = str(_FUTEX_CALLS[machine])
         park, wake = (
-            _PARK_FUTEX.replace("${futex}", number),
-            _WAKE_FUTEX.replace("${futex}", number),
+            _PARK_FUTEX.replace("${futex}", syscall_number),
+            _WAKE_FUTEX.replace("${futex}", syscall_number),
         )
     elif parking == "condition":
         declarations += _CONDITION_DECLARATIONS

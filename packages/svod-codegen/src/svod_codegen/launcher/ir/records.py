@@ -1,8 +1,6 @@
-"""What the program of a table with loops consists of: records of 64-bit words, which the IR of
-`loops` reads.
+"""Records of a table with loops: 64-bit words, which the IR of `loops` interprets.
 
-Everything that is called an address is one; `..._at` is the address of a word of a plan, which is
-read at each run."""
+Fields named `..._at` are the addresses of words of a plan, which are read at each run."""
 
 from __future__ import annotations
 
@@ -25,31 +23,31 @@ __all__ = [
 ]
 
 RUN: Final = 0
-"""Run launches of one part each, from `first` up to `last`, one after the other in this thread."""
+"""Run launches of one part each, from `first` up to `last`, sequentially in this thread."""
 REPEAT: Final = 1
 """The end of an iteration of the loop at `first`."""
 REGION: Final = 2
 """Run the group of launches at `first` on all threads."""
 COPY: Final = 3
-"""Do what the Copy at `first` says."""
+"""Execute the Copy at `first`."""
 ENTER: Final = 4
-"""Begin the loop at `first`; its body follows."""
+"""Enter the loop at `first`; its body follows."""
 DONE: Final = 5
 """The end of the program."""
 
 
 class State(NamedTuple):
-    """Where a program is."""
+    """Execution state of a program."""
 
     first_step: int = 0
-    next_step: int = 0  # where it returned to Python
-    n_left: int = 0  # iterations before the next look at the clock
-    n_between: int = 0  # iterations between two looks
+    next_step: int = 0  # the step to resume at
+    n_left: int = 0  # iterations before the next reading of the clock
+    n_between: int = 0  # iterations between two readings
     looked_at: int = 0  # nanoseconds
 
 
 class Step(NamedTuple):
-    """What to do; the next one follows it."""
+    """An instruction of the program."""
 
     kind: int
     first: int = 0
@@ -67,49 +65,49 @@ class Copy(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A loop: what its iterations change, how many there are, and where it is."""
+    """A loop: the updates between iterations, the trip count, and the execution state."""
 
     updates: int
     updates_of_carried: int
     updates_end: int
     carried: int
     carried_end: int
-    go_on_at: int  # 0 where the loop runs for `count` iterations in any case
+    go_on_at: int  # 0 if the loop has no condition and always runs `count` iterations
     go_on_offset: int
     count_at: int
     count_offset: int
-    is_count_in_memory: int  # then the word is the address of an int64
+    is_count_in_memory: int  # whether the word is the address of an int64
     branch: int
-    n_branches: int  # 0 for what is no branch
+    n_branches: int  # 0 if the loop is not a branch
     body: int = 0  # first step
     after: int = 0  # step after the loop
-    n_left: int = 0  # iterations, with the one that runs
+    n_left: int = 0  # remaining iterations, including the current one
     n_at_most: int = 0  # iterations
 
 
 class Update(NamedTuple):
-    """A word of a plan that changes between iterations: it gets `next`, which becomes (next +
+    """A word of a plan that changes between iterations: it is set to `next`, which becomes (next +
     stride) ^ mask.
     """
 
     target: int
     next: int = 0
     stride: int = 0
-    mask: int = 0  # of the two addresses of a carried value, which alternate
-    base_at: int = 0  # the first value is what lies here, and base_offset more
+    mask: int = 0  # XOR of the two alternating addresses of a carried value
+    base_at: int = 0  # the initial value is this word plus base_offset
     base_offset: int = 0
     step: int = 0  # the stride of a loop that is not reversed
     is_reversed: int = 0
 
 
 class Carried(NamedTuple):
-    """A value that iterations hand on."""
+    """A loop-carried value."""
 
     initial_at: int
     initial_offset: int
     result_at: int
     result_offset: int
-    spare_at: int  # 0 for a value that changes in place
+    spare_at: int  # second buffer; 0 for a value that is updated in-place
     spare_offset: int
     nbytes: int
     reads: int  # updates

@@ -1,12 +1,12 @@
-"""The pool of threads and its parallel regions, as LLVM IR.
+"""Thread pool and its parallel regions, in LLVM IR.
 
 The pool is a block of memory.  A parallel region publishes the head of a group, sets `ticket` to
-the number of parts and increments `sequence`.  Every thread, the caller among them, claims parts by
-decrementing `ticket`; the caller never waits for a thread that claimed nothing, so a worker that
-wakes late costs nothing.  A claim that succeeds keeps `unfinished` above zero, therefore the group
-cannot change while a part of it runs.  Workers spin for a moment after their last part, then sleep
-in the kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds
-the pool busy runs all its parts alone."""
+the number of parts and increments `sequence`.  All threads, including the caller, claim parts by
+decrementing `ticket`; the caller never waits for a thread that claimed no part, so a worker that
+wakes late costs nothing.  A successful claim keeps `unfinished` above zero, so the group cannot
+change while a part of it runs.  Workers spin for a moment after their last part, then sleep in the
+kernel (futex) or on a condition variable.  One region runs at a time: a caller that finds the pool
+busy runs all its parts itself."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["NO_WORKERS", "WORKERS", "PoolLayout"]
 
 
 class PoolLayout:
-    """Byte offsets in the pool's memory; words that different threads write lie on lines of their
-    own.
+    """Byte offsets in the pool's memory. Words that different threads write are in separate cache
+    lines, to avoid false sharing.
     """
 
-    SEQUENCE: Final = 0  # i32, incremented for each region: the word that workers wait on
+    SEQUENCE: Final = 0  # i32, incremented for each region; workers wait on it
     GROUP: Final = 64  # ptr to the head of the group
     TICKET: Final = 128  # i64, parts not yet claimed; negative after failed claims
     UNFINISHED: Final = 192  # i64, parts not yet done

@@ -1,12 +1,12 @@
-"""Walking a table of launches without loops, as LLVM IR.
+"""Execution of a table of launches without loops, in LLVM IR.
 
 A launch is a record of six 64-bit words:
 
     entry, buffers, values, n_parts, group_launches, group_parts
 
-`entry(buffers, values, part)` runs one part of a kernel.  The last two words are read at the head
-of a group only, the launches that may run at the same time: how many they are, and the sum of their
-parts.  A table is an array of launches, group after group.
+`entry(buffers, values, part)` runs one part of a kernel.  The last two words are read only at the
+head of a group, which is a set of launches that may run at the same time: the number of launches,
+and the sum of their parts.  A table is an array of launches, sorted by group.
 """
 
 from __future__ import annotations

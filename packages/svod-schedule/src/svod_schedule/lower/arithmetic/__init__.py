@@ -1,4 +1,4 @@
-"""Integer division and float remainder in operations that processors have.
+"""Integer division and float remainder in terms of machine operations.
 
 Imports `transcendental` for the layout of floats, and no pass.
 """

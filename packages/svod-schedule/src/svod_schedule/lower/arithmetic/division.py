@@ -1,12 +1,12 @@
-"""Divisions of integers as what processors have: shifts, multiplications, and division that
-truncates.
+"""Integer division: strength reduction to shifts and multiplications, and legalization to truncating
+division.
 
     %1 = IDIV %x, 8 : i32      ->   %1 = SHR %x, 3 : i32
     %2 = MOD %x, 8 : i32       ->   %2 = AND %x, 7 : i32
     %3 = IDIV %n, 10 : i32     ->   %3 = SHR (MUL %n, 205), 11 : i32      where 0 <= n < 100
 
-Floor division becomes truncation (CDIV) with a correction where the signs may differ; nothing
-traps: a division by zero gives 0, and the least integer divided by -1 wraps to itself."""
+Floor division becomes truncating division (CDIV) with a correction if the signs may differ. No
+division traps: a division by zero gives 0, and the minimum integer divided by -1 wraps to itself."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ x, y, c = var("x"), var("y"), splat("c")
 
 
 def splat_like(like: UOp, value: bool | int | float) -> UOp:
-    """A constant of the dtype of `like`, in every lane."""
+    """Make a constant of the dtype of `like`, in every lane."""
     return UOp.const(like.dtype, value)
 
 
 def find_power_of_two(value: object) -> int | None:
-    """k where value is 2**k."""
+    """Return k if the value is 2**k."""
     return (
         value.bit_length() - 1
         if isinstance(value, int) and value > 0 and value & (value - 1) == 0
@@ -55,7 +55,7 @@ def divide_by_constant(x: UOp, c: UOp) -> UOp | None:
 
 @rule((x // y).of(INT))
 def floor_division(x: UOp, y: UOp) -> UOp:
-    """x // y -> CDIV(x, y) - (the remainder is not 0 and has not the sign of y), guarded against 0
+    """x // y -> CDIV(x, y) - (the remainder is not 0 and its sign differs from y), guarded against 0
     and -1.
     """
     divisor = _safe_divisor(x, y)
@@ -83,14 +83,14 @@ def mod_by_constant(x: UOp, c: UOp) -> UOp | None:
 
 @rule((x % y).of(INT))
 def floor_mod(x: UOp, y: UOp) -> UOp:
-    """x % y -> CMOD(x, y), plus y where it is not 0 and has not the sign of y, guarded against 0
-    and -1.
+    """x % y -> CMOD(x, y), plus y if it is not 0 and its sign differs from y, guarded against 0 and
+    -1.
     """
     divisor = _safe_divisor(x, y)
     remainder = x.alu(Op.CMOD, divisor)
     if _may_differ_in_sign(x, y):
         remainder = _is_off(remainder, divisor).where(remainder + divisor, remainder)
-    # A divisor that had to be replaced was replaced by 1, whose remainder is the 0 that is wanted.
+    # A divisor of 0 or -1 was replaced by 1, whose remainder of 0 is the required result.
     return remainder
 
 
@@ -100,7 +100,7 @@ DIVISION: Final = RuleSet(
 
 
 def _safe_divisor(x: UOp, y: UOp) -> UOp:
-    """`y`, or 1 where dividing by it would trap."""
+    """Return `y`, or 1 where dividing by `y` would trap."""
     low, high = y.bounds
     safe = y
     if _may_overflow(x, y):
@@ -125,10 +125,10 @@ def _is_off(remainder: UOp, divisor: UOp) -> UOp:
 
 
 def _floor_by_positive(x: UOp, divisor: int) -> UOp:
-    """floor(x / divisor) for a divisor above 1 that is no power of two."""
+    """Return floor(x / divisor) for a divisor above 1 that is no power of two."""
     if x.vmin >= 0:
         return _divide_non_negative(x, divisor, int(x.vmax))
-    # Moving x up by a multiple of the divisor makes it non-negative, if there is room for it.
+    # Adding a multiple of the divisor makes x non-negative, unless it overflows.
     steps = -(int(x.vmin) // divisor)
     if int(x.vmax) + steps * divisor <= int(x.dtype.max):
         moved = x + splat_like(x, steps * divisor)
@@ -141,7 +141,7 @@ def _floor_by_positive(x: UOp, divisor: int) -> UOp:
 
 
 def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
-    """x / divisor for 0 <= x <= vmax, by the narrowest multiplication that is exact."""
+    """Return x / divisor for 0 <= x <= vmax, by the narrowest multiplication that is exact."""
     if vmax < divisor:
         return splat_like(x, 0)
     factor, shift = get_magic(divisor, vmax)
@@ -151,7 +151,8 @@ def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
     if wide is not None:
         product = x.cast(wide) * UOp.const(wide.vec(x.dtype.lanes), factor)
         return (product >> splat_like(product, shift)).cast(x.dtype)
-    # Division of unsigned numbers is what compilers turn into a high multiplication most cheaply.
+    # The compiler's own strength reduction, by a high multiplication, is cheapest for unsigned
+    # division.
     unsigned = _UNSIGNED.get(x.dtype.scalar, x.dtype.scalar).vec(x.dtype.lanes)
     return x.cast(unsigned).alu(Op.CDIV, UOp.const(unsigned, divisor)).cast(x.dtype)
 
@@ -160,9 +161,9 @@ _UNSIGNED: Final[dict[DType, DType]] = {int32: uint32, int64: uint64}
 
 
 def _wide_type(x: UOp, product: int) -> DType | None:
-    """The type to multiply in.
+    """Choose a wider type for the multiplication; None if there is none.
 
-    A vector would lose half its lanes to a wider type, so it stays as it is from 32 bits on.
+    A wider type would halve the lanes of a vector, so vectors are not widened from 32 bits on.
     """
     bits = x.dtype.bits
     if bits < 32 and product <= uint32.max:
@@ -175,12 +176,12 @@ def _wide_type(x: UOp, product: int) -> DType | None:
 
 
 def get_magic(divisor: int, vmax: int) -> tuple[int, int]:
-    """(factor, shift) with the smallest shift such that n // divisor == n * factor >> shift for 0
-    <= n <= vmax.
+    """Return (factor, shift) with the smallest shift such that n // divisor == n * factor >> shift
+    for 0 <= n <= vmax.
 
     Source: Warren 2013, "Hacker's Delight", section 10-9 (unsigned division by divisors above 1).
     """
-    # The remainder is hardest to get right at the largest n that is one less than a multiple.
+    # The worst case is the largest n that is one less than a multiple of the divisor.
     hardest = (vmax + 1) // divisor * divisor - 1
     for shift in range(2 * vmax.bit_length() + 1):
         excess = -(1 << shift) % divisor

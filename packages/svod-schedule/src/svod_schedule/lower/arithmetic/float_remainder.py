@@ -1,5 +1,5 @@
-"""The exact remainder of floats, as a loop that repeats once for every `mantissa_bits` bits of the
-quotient but the first.
+"""Exact remainder of floats (FMOD), as a loop with one iteration for every `mantissa_bits` bits of the
+quotient except the first.
 
 before → after:
 
@@ -8,8 +8,9 @@ before → after:
                     loop of n iterations: STORE(r, LOAD(r) modulo |y| * 2^(mantissa_bits * (n - i)))
                     LOAD(AFTER(r, END)) modulo |y|, with the sign of x
 
-Each step is exact: its quotient has no more bits than the mantissa, so that it is at most one too
-large, and the remainder is a multiple of the last bit of the divisor and less than the divisor."""
+Each step is exact: its quotient has no more bits than the mantissa, so the rounded quotient is at
+most one too large. The remainder is a multiple of the last bit of the divisor and less than the
+divisor, so it is representable."""
 
 from __future__ import annotations
 
@@ -29,32 +30,40 @@ _ZERO = UOp.const(index, 0)
 
 
 def write_remainder(x: UOp, y: UOp, fresh: FreshIds, *, has_fma: bool) -> UOp:
-    """FMOD of two float32 or float64 values."""
+    """Compute FMOD of two float32 or float64 values."""
     layout = format_of(x)
     size, divisor = make_alu(Op.ABS, x), make_alu(Op.ABS, y)
     exponents = _exponent(layout, size), _split_divisor(layout, divisor)[1]
-    last = (1 << (layout.dtype.bits - 1 - layout.mantissa_bits)) - 1
+    largest_exponent = (1 << (layout.dtype.bits - 1 - layout.mantissa_bits)) - 1
     # The step after the loop gives the results of infinities, NaN and a divisor of 0.
-    is_ordinary = (exponents[0] < last) & (divisor > 0.0)
+    is_ordinary = (exponents[0] < largest_exponent) & (divisor > 0.0)
     distance = is_ordinary.where(exponents[0] - exponents[1], _number(exponents[0], 0))
     if x.dtype.lanes > 1:
         distance = UOp(Op.REDUCE, layout.signed, (distance,), Op.MAX)
-    largest = _number(distance, last + layout.mantissa_bits)
+    largest = _number(distance, largest_exponent + layout.mantissa_bits)
     distance = make_alu(Op.MIN, make_alu(Op.MAX, distance, _number(distance, 0)), largest)
     count = distance.cast(index) // layout.mantissa_bits
     loop = fresh.make_range(count, AxisType.LOOP)
 
     outer = sorted({*x.ranges, *y.ranges}, key=lambda r: r.arg.id)
-    # The divisor goes through a register too: read in the loop, it keeps what depends on it there.
+    # The divisor goes through a register, so that values that depend on it are not hoisted out of the
+    # loop, which rarely runs.
     argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)
-    given = argument.after(*outer).index(_ZERO).store(divisor)
-    begun = value.after(*outer).index(_ZERO).store(size)
-    inside = argument.after(given, loop).index(_ZERO).load()
-    rest = value.after(begun, loop).index(_ZERO)
+    divisor_store = argument.after(*outer).index(_ZERO).store(divisor)
+    size_store = value.after(*outer).index(_ZERO).store(size)
+    inside = argument.after(divisor_store, loop).index(_ZERO).load()
+    remainder = value.after(size_store, loop).index(_ZERO)
     shift = ((count - loop) * layout.mantissa_bits).cast(layout.signed)
-    reduced = _reduce_shifted(layout, rest.load(), inside, _spread(shift, x.dtype), has_fma=has_fma)
-    whole = value.after(rest.store(reduced).end(loop)).index(_ZERO).load()
-    return with_sign_of((divisor > whole).where(whole, _reduce(whole, divisor, has_fma=has_fma)), x)
+    reduced = _reduce_shifted(
+        layout, remainder.load(), inside, _spread(shift, x.dtype), has_fma=has_fma
+    )
+    reduced_size = value.after(remainder.store(reduced).end(loop)).index(_ZERO).load()
+    return with_sign_of(
+        (divisor > reduced_size).where(
+            reduced_size, _reduce(reduced_size, divisor, has_fma=has_fma)
+        ),
+        x,
+    )
 
 
 def _number(like: UOp, value: int) -> UOp:
@@ -67,13 +76,13 @@ def _spread(scalar: UOp, like: DType) -> UOp:
 
 
 def _exponent(layout: FloatFormat, size: UOp) -> UOp:
-    """The biased exponent of a value that is not negative."""
+    """Return the biased exponent of a non-negative value."""
     return layout.to_bits(size) >> layout.mantissa_bits
 
 
 def _split_divisor(layout: FloatFormat, divisor: UOp) -> tuple[UOp, UOp]:
-    """The bits of a normal float with the digits of `divisor`, and the biased exponent of
-    `divisor`, also below 0.
+    """Return the bits of a normal float with the significand of `divisor`, and the biased exponent of
+    `divisor`, which is negative for subnormals.
     """
     exponent = _exponent(layout, divisor)
     is_subnormal = exponent < 1
@@ -85,7 +94,7 @@ def _split_divisor(layout: FloatFormat, divisor: UOp) -> tuple[UOp, UOp]:
 def _reduce_shifted(
     layout: FloatFormat, size: UOp, divisor: UOp, shift: UOp, *, has_fma: bool
 ) -> UOp:
-    """`size` modulo `divisor * 2^shift`, where that is not above `size`."""
+    """Return `size` modulo `divisor * 2^shift`, or `size` if it is less than that."""
     bits, exponent = _split_divisor(layout, divisor)
     exponent = exponent + shift
     largest = _number(exponent, (1 << (layout.dtype.bits - 1 - layout.mantissa_bits)) - 2)
@@ -94,22 +103,22 @@ def _reduce_shifted(
         digits | (make_alu(Op.MIN, exponent, largest) << layout.mantissa_bits)
     )
     is_below = make_alu(Op.LE, exponent, _exponent(layout, size)) & make_alu(Op.LE, shifted, size)
-    # A divisor of 0 has no digits, and what would be left of `size` is no NaN.
+    # A divisor of 0 must leave `size` unchanged: the step after the loop makes it NaN.
     return (is_below & (divisor > 0.0)).where(_reduce(size, shifted, has_fma=has_fma), size)
 
 
 def _reduce(size: UOp, divisor: UOp, *, has_fma: bool) -> UOp:
-    """`size` modulo `divisor`, whose quotient has no more bits than the mantissa."""
+    """Return `size` modulo `divisor`, if the quotient has no more bits than the mantissa."""
     quotient = make_alu(Op.TRUNC, make_alu(Op.FDIV, size, divisor))
     if has_fma:
-        rest = fma(-quotient, divisor, size)
+        remainder = fma(-quotient, divisor, size)
     elif size.dtype.scalar is float32:
         wide = [
             operand.cast(float64.vec(size.dtype.lanes)) for operand in (size, quotient, divisor)
         ]
-        rest = (wide[0] - wide[1] * wide[2]).cast(size.dtype)
+        remainder = (wide[0] - wide[1] * wide[2]).cast(size.dtype)
     else:
         product = quotient * divisor
-        rest = size - product - product_error(quotient, divisor, product, has_fma=False)
+        remainder = size - product - product_error(quotient, divisor, product, has_fma=False)
     # The quotient was rounded, and may have reached the next integer.
-    return (rest < 0.0).where(rest + divisor, rest)
+    return (remainder < 0.0).where(remainder + divisor, remainder)

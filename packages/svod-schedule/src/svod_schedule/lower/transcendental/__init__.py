@@ -1,12 +1,11 @@
-"""Transcendental functions as polynomials: what the late lowering puts in place of an op that the
-target lacks.
+"""Polynomial approximations of transcendental functions, for ops that the target lacks.
 
-`exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, of fma, integer and bit operations on whole
+`exp x` → `2^m * 2^m * (1 + r (1 + r (0.5 + ...)))`, in fma, integer and bit operations on whole
 vectors.
 
 Results are within 1 ulp (float32; without fma 1.6) and 2 ulp (float64) of the true value, for every
-argument; special values are those of IEEE 754, clause 9.2, and C17, annex F.10. The narrower float
-types are computed in float32."""
+argument. Special values follow IEEE 754, clause 9.2, and C17, annex F.10. Narrower float types are
+computed in float32."""
 
 from __future__ import annotations
 
@@ -38,7 +37,7 @@ __all__ = ["RARE", "TRANSCENDENTAL", "HasOps", "RareCase", "decompose_transcende
 
 
 class HasOps(Protocol):
-    """The part of a `Target` that the choice depends on."""
+    """Attributes of a `Target` that the choice depends on."""
 
     @property
     def native_ops(self) -> frozenset[Op]: ...
@@ -48,9 +47,8 @@ class HasOps(Protocol):
 
 
 class RareCase(NamedTuple):
-    """A function in two parts:
-
-    `rare` for the arguments where `is_rare`, `common` (any value there) for the others.
+    """A function with a slow path: `rare` for arguments where `is_rare` holds, `common` for all others
+    (its value for rare arguments is arbitrary).
     """
 
     is_rare: Callable[..., UOp]
@@ -81,14 +79,14 @@ RARE: Final[Mapping[Op, RareCase]] = {
     Op.COS: RareCase(is_huge, cos_of_moderate, cos_of_huge),
     Op.TAN: RareCase(is_huge, tan_of_moderate, tan_of_huge),
 }
-"""The functions that take several times the work for some arguments."""
+"""Functions whose rare arguments take several times the work."""
 
 _NEEDS_FMA: Final = frozenset({*RARE, Op.POW})
-"""The functions that take another way where a product and a sum are rounded separately."""
+"""Functions with a different algorithm for targets without fma."""
 
 
 def decompose_transcendental(node: UOp, target: HasOps) -> UOp | None:
-    """`node` in arithmetic, or None where its op is no transcendental function or the target has
+    """Approximate a transcendental op by arithmetic; None if it is no such op or the target has
     it.
     """
     function = TRANSCENDENTAL.get(node.op)

@@ -4,7 +4,7 @@ Cost (float32): 33 operations, no division.
 
 The polynomials are minimax, found here by the Remez exchange: (erf x - x) / x in x^2 with the
 relative error of erf as weight, and log2(erfc x) with weight erfc(x) log 2 / erf(x), which makes
-its error that of erf. The errors are below 2^-26 (float32) and 2^-55 (float64)."""
+its error the error of erf. The errors are below 2^-26 (float32) and 2^-55 (float64)."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from svod_schedule.lower.transcendental.floats import (
 __all__ = ["erf"]
 
 _NEAR: Final = 1.0
-# Where p is expanded: log2(erfc c) must be close to a number of the type, for its error is
-# multiplied by much.
+# Centre of the expansion of p. log2(erfc c) must be close to a representable number, since its
+# rounding error is amplified.
 _CENTRE: Final = {FLOAT32: 1.09765625, FLOAT64: 1.08203125}
-# erf is 1 in the type from here on.
+# erf rounds to 1 from here on.
 _FAR: Final = {FLOAT32: 4.0, FLOAT64: 6.0}
 # fmt: off
 _ERF: Final = {
@@ -50,17 +50,17 @@ _LOG2_ERFC: Final = {
 
 
 def erf(x: UOp) -> UOp:
-    """The error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to `x`."""
+    """Error function, 2 / sqrt(pi) times the integral of exp(-t^2) from 0 to `x`."""
     layout = format_of(x)
     size = x.alu(Op.ABS)
     near = fma(polynomial(size * size, _ERF[layout]), size, size)
     limit = UOp.const(x.dtype, _FAR[layout])
     u = (size > limit).where(limit, size) - _CENTRE[layout]
-    constant, *rest = _LOG2_ERFC[layout]
-    slope = polynomial(u, rest)
+    constant, *coefficients = _LOG2_ERFC[layout]
+    slope = polynomial(u, coefficients)
     n, factor = round_and_scale(fma(slope, u, constant), 1.0)
     # The difference is taken before the sum is rounded.
     r = fma(slope, u, UOp.const(x.dtype, constant) - n)
-    part = fma(polynomial(r, EXP2[layout]), r, 1.0)
-    far = fma(-factor, part, 1.0)
+    power = fma(polynomial(r, EXP2[layout]), r, 1.0)
+    far = fma(-factor, power, 1.0)
     return with_sign_of((size < _NEAR).where(near, far), x)

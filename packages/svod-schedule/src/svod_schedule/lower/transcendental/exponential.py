@@ -1,13 +1,13 @@
-"""EXP, EXP2 and EXPM1: an integer power of two times a polynomial.
+"""EXP, EXP2 and EXPM1, as an integer power of two times a polynomial.
 
 With n = round(x / log 2) and r = x - n log 2, `exp(x) = 2^n exp(r)` with |r| <= log(2) / 2. Adding
 1.5 * 2^mantissa_bits + b to a small number rounds it to an integer n and leaves n + b in the low
-bits, where integer operations find it. The power is applied as two factors of about 2^(n/2): these
-are normal numbers from where the result is infinite down to where it is 0, and one multiplication
-rounds to a subnormal result, so that no case has to be told apart.
+bits, where integer operations can use it. The power is applied as two factors of about 2^(n/2):
+these are normal numbers over the whole range from overflow to underflow, and only one multiplication
+rounds to a subnormal result, so no case distinction is needed.
 
-EXPM1 takes 1 away before the power is applied, `2^n (exp(r) - 1 + (1 - 2^-n))`, and keeps what
-rounding r and that sum loses: where n is 1 or -1, nearly two bits cancel.
+EXPM1 subtracts 1 before the power is applied, `2^n (exp(r) - 1 + (1 - 2^-n))`, and compensates for
+the rounding errors of r and of that sum: if n is 1 or -1, nearly two bits cancel.
 
 Cost (float32): EXP 19 instructions, 10 of them fma; EXP2 17; EXPM1 35.
 
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 LOG2_E: Final = 1.4426950408889634
-# log 2 in two parts, of which the first has so few bits that an n times it is exact.
+# log 2 as a sum of two floats. The first has so few bits that its product with n is exact.
 LOG_2: Final = {
     FLOAT32: (0.693145751953125, 1.428606765330187e-06),
     FLOAT64: (0.6931471803691238, 1.9082149292705877e-10),
@@ -66,14 +66,14 @@ EXP2: Final = {
               7.075616420345005e-09, 4.5192973322033675e-10),
 }
 # fmt: on
-# Arguments beyond these give 0 and infinity all the same.
+# Arguments beyond these limits give 0 and infinity as well.
 _EXP_RANGE: Final = {FLOAT32: (-104.5, 89.0), FLOAT64: (-746.0, 710.0)}
 _EXPM1_RANGE: Final = {FLOAT32: (-20.0, 89.0), FLOAT64: (-40.0, 710.0)}
 _EXP2_RANGE: Final = {FLOAT32: (-151.0, 129.0), FLOAT64: (-1076.0, 1025.0)}
 
 
 def exp(x: UOp) -> UOp:
-    """e to the power `x`."""
+    """Exponential function, e to the power `x`."""
     layout = format_of(x)
     x = clamp(x, _EXP_RANGE[layout])
     shift = layout.rounder + 2 * layout.bias
@@ -95,24 +95,24 @@ def exp2(x: UOp) -> UOp:
 
 
 def expm1(x: UOp) -> UOp:
-    """e to the power `x`, less 1."""
+    """e to the power `x`, minus 1."""
     layout = format_of(x)
-    # Half of the power, so that it is a number where the result is near the largest one; its
-    # inverse is 0 there.
+    # Half of the power, so that it is finite if the result is near the largest float; its inverse
+    # is 0 there.
     half, inverse, r, r_low = reduce_by_log2(clamp(x, _EXPM1_RANGE[layout]), -1, layout)
-    part = fma(inverse, -0.5, 1.0)
-    part_low = fma(inverse, -0.5, UOp.const(x.dtype, 1.0) - part)
-    total = part + r
-    lost = (part - total) + r + part_low
+    offset = fma(inverse, -0.5, 1.0)
+    offset_low = fma(inverse, -0.5, UOp.const(x.dtype, 1.0) - offset)
+    total = offset + r
+    lost = (offset - total) + r + offset_low
     tail = fma(r * r, polynomial(r, EXP[layout][1:]), r_low)
-    # The sum of zeros has lost the sign of x. Twice comes first: half of a subnormal number may be
-    # none.
+    # The sum of zeros has lost the sign of x. The product with 2 comes first, since half of a
+    # subnormal number may not be representable.
     return with_sign_of((total + (tail + lost)) * 2.0 * half, x)
 
 
 def reduce_by_log2(x: UOp, shift: int, layout: FloatFormat) -> tuple[UOp, UOp, UOp, UOp]:
-    """2^(n + shift), its inverse, and the two parts of r, where `x = n log 2 + r` and n + shift
-    fits the exponent.
+    """Return 2^(n + shift), its inverse, and the high and low parts of r, where `x = n log 2 + r`;
+    n + shift must fit the exponent.
 
     The inverse of the largest power of two is 0.
     """
@@ -120,16 +120,16 @@ def reduce_by_log2(x: UOp, shift: int, layout: FloatFormat) -> tuple[UOp, UOp, U
     shifted = fma(x, LOG2_E, base)
     n = shifted - base
     high, low = LOG_2[layout]
-    rest = fma(n, -high, x)
-    r = fma(n, -low, rest)
-    r_low = fma(n, -low, rest - r)
+    partial = fma(n, -high, x)
+    r = fma(n, -low, partial)
+    r_low = fma(n, -low, partial - r)
     power = (layout.to_unsigned(shifted) + shift) << layout.mantissa_bits
     inverse = UOp.const(power.dtype, 2 * layout.bias << layout.mantissa_bits) - power
     return layout.from_bits(power), layout.from_bits(inverse), r, r_low
 
 
 def round_and_scale(x: UOp, multiplier: float) -> tuple[UOp, UOp]:
-    """n = round(x * multiplier), and 2^n, which must be a normal number."""
+    """Return n = round(x * multiplier) and 2^n, which must be a normal number."""
     layout = format_of(x)
     shift = layout.rounder + layout.bias
     shifted = x + shift if multiplier == 1.0 else fma(x, multiplier, shift)
@@ -137,7 +137,7 @@ def round_and_scale(x: UOp, multiplier: float) -> tuple[UOp, UOp]:
 
 
 def clamp(x: UOp, limits: tuple[float, float]) -> UOp:
-    """`x` within limits; NaN stays."""
+    """Clamp `x` to limits; NaN is kept."""
     # Written so that each line is one instruction on x86.
     low, high = (UOp.const(x.dtype, limit) for limit in limits)
     x = (x < low).where(low, x)
@@ -145,10 +145,10 @@ def clamp(x: UOp, limits: tuple[float, float]) -> UOp:
 
 
 def scale_twice(x: UOp, shifted: UOp, layout: FloatFormat) -> UOp:
-    """`x` times 2^n, where the low bits of `shifted` hold n + 2 bias."""
-    whole = layout.to_unsigned(shifted)
-    half = whole >> 1
+    """Return `x` times 2^n, where the low bits of `shifted` hold n + 2 bias."""
+    exponent = layout.to_unsigned(shifted)
+    half = exponent >> 1
     first, second = (
-        layout.from_bits(part << layout.mantissa_bits) for part in (half, whole - half)
+        layout.from_bits(bits << layout.mantissa_bits) for bits in (half, exponent - half)
     )
     return x * first * second

@@ -1,8 +1,7 @@
-"""What the approximations share: the layout of the float types, polynomials, and work on bits.
+"""Building blocks of the approximations: float formats, polynomials, and bit manipulation.
 
-A value is a float32 or float64 node of any number of lanes, or a tensor of them. Every function
-here and in the neighbouring modules takes values and gives values; none of them needs to know the
-number of lanes."""
+A value is a float32 or float64 node of any number of lanes. All functions here and in the
+neighbouring modules are independent of the number of lanes."""
 
 from __future__ import annotations
 
@@ -27,8 +26,8 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class FloatFormat:
-    """A binary interchange format of IEEE 754: its type, the integers of its size, bits and
-    exponent bias.
+    """A binary interchange format of IEEE 754: its dtype, the integer dtypes of the same size, the
+    number of mantissa bits, and the exponent bias.
     """
 
     dtype: DType
@@ -43,8 +42,8 @@ class FloatFormat:
 
     @property
     def rounder(self) -> float:
-        """1.5 * 2^mantissa_bits: added to a small float, it rounds it to an integer that then
-        stands in the low bits.
+        """1.5 * 2^mantissa_bits. Adding it to a small float rounds that to an integer, which is then
+        in the low bits.
         """
         return 1.5 * 2.0**self.mantissa_bits
 
@@ -53,15 +52,15 @@ class FloatFormat:
         return 2.0 ** (1 - self.bias)
 
     def to_bits(self, x: UOp) -> UOp:
-        """The representation of `x` as a signed integer."""
+        """Reinterpret `x` as a signed integer."""
         return x.bitcast(self.signed.vec(x.dtype.lanes))
 
     def to_unsigned(self, x: UOp) -> UOp:
-        """The representation of `x` as an unsigned integer, whose right shift brings in zeros."""
+        """Reinterpret `x` as an unsigned integer, whose right shift is logical."""
         return x.bitcast(self.unsigned.vec(x.dtype.lanes))
 
     def from_bits(self, bits: UOp) -> UOp:
-        """The float represented by an integer of the same size."""
+        """Reinterpret an integer of the same size as a float."""
         return bits.bitcast(self.dtype.vec(bits.dtype.lanes))
 
 
@@ -70,21 +69,21 @@ FLOAT64: Final = FloatFormat(float64, int64, uint64, 52, 1023)
 
 
 def format_of(x: UOp) -> FloatFormat:
-    """The format of a float32 or float64 value."""
+    """Return the format of a float32 or float64 value."""
     return FLOAT32 if x.dtype.scalar is float32 else FLOAT64
 
 
 def fma(x: UOp, y: UOp | float, z: UOp | float) -> UOp:
-    """`x * y + z`, rounded once where the target has such an instruction.
+    """Return `x * y + z`, rounded once if the target has fma.
 
-    Constants are chosen so that what has to be exact is exact without it too.
+    Constants are chosen such that products that have to be exact are exact without fma as well.
     """
     y = y if isinstance(y, UOp) else UOp.const(x.dtype, y)
     return make_alu(Op.MULACC, x, y, z if isinstance(z, UOp) else UOp.const(x.dtype, z))
 
 
 def polynomial(x: UOp, coefficients: Sequence[float]) -> UOp:
-    """The polynomial with these coefficients, the constant one first, by Horner's rule."""
+    """Evaluate a polynomial by Horner's rule; the constant coefficient comes first."""
     result = UOp.const(x.dtype, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
         result = fma(result, x, coefficient)
@@ -92,17 +91,18 @@ def polynomial(x: UOp, coefficients: Sequence[float]) -> UOp:
 
 
 def with_sign_of(magnitude: UOp, x: UOp) -> UOp:
-    """A value that is not negative, with the sign bit of `x`."""
+    """Copy the sign bit of `x` to a non-negative value."""
     layout = format_of(x)
     return layout.from_bits(layout.to_bits(magnitude) | (layout.to_bits(x) & layout.signed.min))
 
 
 def product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
-    """The rounding error of `product = x * y`. The values are float64 if the target has no fma.
+    """Return the rounding error of `product = x * y`. The values are float64 if the target has no
+    fma.
 
     Source:
         Dekker, "A floating-point technique for extending the available precision", Numerische
-        Mathematik 18 (1971); here the parts are cut by a mask.
+        Mathematik 18 (1971); here the operands are split by a mask.
     """
     if has_fma:
         return fma(x, y, -product)

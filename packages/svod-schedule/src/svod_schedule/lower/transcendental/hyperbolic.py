@@ -1,11 +1,11 @@
-"""TANH: an odd polynomial near 0, `1 - 2 / (exp(2 |x|) + 1)` beyond. SINH and COSH: sums of what
+"""TANH: an odd polynomial near 0, `1 - 2 / (exp(2 |x|) + 1)` beyond. SINH and COSH: sums of terms that
 both exponentials share.
 
 With |x| = n log 2 + r as for the exponential, `exp(+-|x|) = 2^+-n (cosh r +- sinh r)`, so that
 
     sinh |x| = 2^(n-1) ((1 - 4^-n) cosh r + (1 + 4^-n) sinh r)      cosh x = 2^(n-1) ((1 + 4^-n) cosh r + (1 - 4^-n) sinh r)
 
-without a division; for n = 0, sinh is the series of sinh r alone. The series of sinh r and cosh r
+without a division; for n = 0, sinh is just the series of sinh r. The series of sinh r and cosh r
 (NIST Handbook of Mathematical Functions, 4.33) are short, since |r| <= log(2) / 2: the errors are
 below 2^-27 (float32) and 2^-60 (float64).
 
@@ -13,8 +13,8 @@ Cost (float32): TANH 27 operations, one of them a division; SINH 39; COSH 37.
 
 The polynomial is minimax for (tanh x - x) / x^3 in x^2, found here by the Remez exchange; the
 relative error of x + x^3 Q(x^2) is below 2^-30 (float32) and 2^-58 (float64). The polynomial of the
-exponential function is that of `exponential` with its coefficients multiplied by powers of two, so
-that it gives exp(2 r)."""
+exponential function is taken from `exponential`, with its coefficients multiplied by powers of two,
+so that it gives exp(2 r)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from svod_schedule.lower.transcendental.floats import (
 __all__ = ["cosh", "sinh", "tanh"]
 
 _NEAR: Final = {FLOAT32: 1.0, FLOAT64: 0.625}
-# tanh is 1 in the type from here on.
+# tanh rounds to 1 from here on.
 _FAR: Final = {FLOAT32: 10.0, FLOAT64: 20.0}
 # fmt: off
 _TANH: Final = {
@@ -61,7 +61,7 @@ _COSH: Final = {
     layout: tuple(1.0 / math.factorial(k) for k in range(2, last, 2))
     for layout, last in ((FLOAT32, 8), (FLOAT64, 16))
 }
-# Larger arguments give infinity all the same; for these, 2^(n-2) is the largest power of two.
+# Larger arguments give infinity as well; at these limits, 2^(n-2) is the largest power of two.
 _LARGEST: Final = {FLOAT32: 89.5, FLOAT64: 710.6}
 _EXP_OF_DOUBLE: Final = {
     layout: tuple(c * 2.0 ** (k + 1) for k, c in enumerate(cs)) for layout, cs in EXP.items()
@@ -69,7 +69,7 @@ _EXP_OF_DOUBLE: Final = {
 
 
 def tanh(x: UOp) -> UOp:
-    """The hyperbolic tangent."""
+    """Hyperbolic tangent."""
     layout = format_of(x)
     size = x.alu(Op.ABS)
     square = size * size
@@ -86,12 +86,12 @@ def tanh(x: UOp) -> UOp:
 
 
 def sinh(x: UOp) -> UOp:
-    """The hyperbolic sine."""
+    """Hyperbolic sine."""
     return with_sign_of(_combine(x, -1.0), x)
 
 
 def cosh(x: UOp) -> UOp:
-    """The hyperbolic cosine."""
+    """Hyperbolic cosine."""
     return _combine(x, 1.0)
 
 
@@ -107,7 +107,7 @@ def _combine(x: UOp, sign: float) -> UOp:
     square = r * r
     sine = r * square * polynomial(square, _SINH[layout])
     cosine = square * polynomial(square, _COSH[layout])
-    # Nearly two bits of the sum may cancel: what it loses is kept.
+    # Nearly two bits of the sum may cancel, so its rounding error is added back.
     total = fma(odd, r, even)
     lost = fma(odd, r, even - total) + even_low
     return (total + fma(even, cosine, fma(odd, sine + r_low, lost))) * power

@@ -1,16 +1,16 @@
-"""LOG, LOG2 and LOG1P: the exponent plus a polynomial of the significand.
+"""LOG, LOG2 and LOG1P, as the exponent plus a polynomial of the significand.
 
 x = 2^e (1 + f) with 1 + f between sqrt(1/2) and sqrt(2), so that near 1 the exponent is 0 and the
-result keeps its relative accuracy. Subtracting the bits of sqrt(1/2) from the bits of x moves the
-exponent field to just that e.
+result keeps its relative accuracy. Subtracting the bits of sqrt(1/2) from the bits of x leaves that e
+in the exponent field.
 
     log x  = e log 2 + f + f^2 (-1/2 + f Q(f))        log2 x = e + f + f R(f)
 
-LOG1P finds e from 1 + x rounded, but f = 2^-e x - (1 - 2^-e) from x itself, in two parts: where e
-is 1, it is not exact in one. The sum e log 2 + f keeps what it loses, since for e = 1 a bit cancels
-there.
+LOG1P computes e from the rounded 1 + x, but f = 2^-e x - (1 - 2^-e) from x itself, as a sum of two
+floats, since one is not exact for e = 1. The rounding error of e log 2 + f is added back, since for
+e = 1 a bit cancels there.
 
-Neither division nor table. Cost (float32): 27 operations for LOG, of which 6 are for the special
+There is no division and no table. Cost (float32): 27 operations for LOG, of which 6 are for special
 values and 4 for subnormal numbers; 37 for LOG1P.
 
 The coefficients are minimax polynomials, found here by the Remez exchange so that the relative
@@ -33,7 +33,7 @@ from svod_schedule.lower.transcendental.floats import (
 
 __all__ = ["log", "log1p", "log2", "split_exponent"]
 
-# log 2 in two parts, of which the first has so few bits that an exponent times it is exact.
+# log 2 as a sum of two floats. The first has so few bits that its product with an exponent is exact.
 _LOG_2: Final = {
     FLOAT32: (0.693145751953125, 1.428606765330187e-06),
     FLOAT64: (0.6931471805582987, 1.6465949582897082e-12),
@@ -61,7 +61,7 @@ _LOG2: Final = {
 
 
 def log(x: UOp) -> UOp:
-    """The natural logarithm."""
+    """Natural logarithm."""
     layout = format_of(x)
     exponent, f = split_exponent(x, layout)
     high, low = _LOG_2[layout]
@@ -70,21 +70,21 @@ def log(x: UOp) -> UOp:
 
 
 def log2(x: UOp) -> UOp:
-    """The logarithm to base 2."""
+    """Logarithm to base 2."""
     layout = format_of(x)
     exponent, f = split_exponent(x, layout)
     return _with_special_values(x, exponent + fma(polynomial(f, _LOG2[layout]), f, f))
 
 
 def log1p(x: UOp) -> UOp:
-    """The natural logarithm of 1 + `x`."""
+    """Natural logarithm of 1 + `x`."""
     layout = format_of(x)
     shifted = layout.to_unsigned(x + 1.0) - (
         _SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits)
     )
     field = shifted >> layout.mantissa_bits
     exponent = _to_float(field, layout) - (2.0**layout.mantissa_bits + layout.bias)
-    # Four times the power and a quarter of x: 2^-e is no normal number for the largest ones.
+    # Four times the power and a quarter of x: for the largest x, 2^-e is subnormal.
     power = layout.from_bits(
         (UOp.const(field.dtype, 2 * layout.bias + 2) - field) << layout.mantissa_bits
     )
@@ -92,19 +92,19 @@ def log1p(x: UOp) -> UOp:
     f = fma(quarter, power, offset)
     f_low = fma(quarter, power, offset - f)
     high, low = _LOG_2[layout]
-    whole = exponent * high
-    total = whole + f
-    lost = (whole - total) + f
+    scaled = exponent * high
+    total = scaled + f
+    lost = (scaled - total) + f
     tail = fma(f * f, polynomial(f, _LOG[layout]), fma(exponent, low, lost + f_low))
     result = (x < math.inf).where(total + tail, x)
     result = (x > -1.0).where(result, x.eq(-1.0).where(UOp.const(x.dtype, -math.inf), math.nan))
-    # Here x is its own logarithm, the sign of zeros included.
+    # For tiny x, log1p(x) rounds to x, including signed zeros.
     return (x.alu(Op.ABS) < 2.0 ** -(layout.mantissa_bits + 2)).where(x, result)
 
 
 def _to_float(field: UOp, layout: FloatFormat) -> UOp:
-    """An exponent field plus 2^mantissa_bits, as a float: under the exponent of that power, an
-    integer stands for itself.
+    """Convert an exponent field to the float field + 2^mantissa_bits: with that exponent, the mantissa
+    bits are the integer itself.
     """
     return layout.from_bits(field | ((layout.bias + layout.mantissa_bits) << layout.mantissa_bits))
 
@@ -112,7 +112,7 @@ def _to_float(field: UOp, layout: FloatFormat) -> UOp:
 def split_exponent(
     x: UOp, layout: FloatFormat, *, may_be_subnormal: bool = True
 ) -> tuple[UOp, UOp]:
-    """The exponent e and f of `x = 2^e (1 + f)`, both as floats, of a positive finite x."""
+    """Return e and f of `x = 2^e (1 + f)` as floats, for a positive finite x."""
     offset = UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias)
     if may_be_subnormal:
         is_subnormal = x < layout.smallest_normal
@@ -121,7 +121,7 @@ def split_exponent(
             UOp.const(x.dtype, 2.0**layout.mantissa_bits + layout.bias + layout.mantissa_bits),
             offset,
         )
-    # The exponent in place of an unsigned integer, with the bias added so that it is not negative.
+    # The exponent field of an unsigned integer; the bias is added so that it is not negative.
     shifted = layout.to_unsigned(x) - (
         _SQRT_HALF_BITS[layout] - (layout.bias << layout.mantissa_bits)
     )

@@ -1,15 +1,16 @@
-"""POW: `|x|^y = 2^(y log2 |x|)`, with the logarithm to more bits than the type has, and the cases
-of C17, F.10.4.4.
+"""POW: `|x|^y = 2^(y log2 |x|)`, with an extended precision logarithm, and the special cases of C17,
+F.10.4.4.
 
-y log2 |x| goes up to the largest exponent, so that as many bits of the logarithm's precision are
-lost as an exponent has. float32 is computed in float64. For float64 the logarithm is a sum of two
-floats:
+y log2 |x| may be as large as the largest exponent, which costs as many bits of the logarithm's
+precision as an exponent has. float32 is computed in float64. For float64 the logarithm is a sum of
+two floats:
 
     s = f / (2 + f),    log2(1 + f) = s (A + s^2 (B + s^2 Q(s^2))),    A = 2 / log 2,    B = A / 3
 
-where s, s^2, A, B and their products have two parts.
+where s, s^2, A, B and their products are sums of two floats.
 
-Cost: 42 operations on float64 for float32, 108 for float64, one a division, and 22 for the cases.
+Cost: 42 operations on float64 for float32; 108 for float64, including a division; 22 for the special
+cases.
 
 The polynomials are minimax, found here by the Remez exchange. The errors are 2^-38 for the
 logarithm and 2^-34 for the power of two in float32's case, 2^-66 and 2^-57 in float64's."""
@@ -51,13 +52,13 @@ _Q: Final = (
     0.19038662025248335,
 )
 # fmt: on
-# Between these the exponents of results lie; the clamped y keeps a product with log2(1) = 0 from being NaN.
+# Bounds of the exponents of results. y is clamped so that its product with log2(1) = 0 is not NaN.
 _EXPONENTS: Final = {FLOAT32: (-160.0, 130.0), FLOAT64: (-1080.0, 1030.0)}
 _LARGEST_Y: Final = {FLOAT32: (-1.0e30, 1.0e30), FLOAT64: (-1.0e200, 1.0e200)}
 
 
 def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:
-    """`x` to the power `y`."""
+    """Power function, `x` to the power `y`."""
     layout = format_of(x)
     size = x.alu(Op.ABS)
     bounded = clamp(y, _LARGEST_Y[layout])
@@ -89,7 +90,7 @@ def _power64(size: UOp, y: UOp, *, has_fma: bool) -> UOp:
     high = _with_limits(size, high)
     p = y * high
     p_low = product_error(y, high, p, has_fma=has_fma) + y * low
-    # Where p is no exponent, its low part may be NaN.
+    # If p is out of range, its low part may be NaN.
     p_low = (p.alu(Op.ABS) < -_EXPONENTS[FLOAT64][0]).where(p_low, 0.0)
     p = clamp(p, _EXPONENTS[FLOAT64])
     shift = FLOAT64.rounder + 2 * FLOAT64.bias
@@ -99,7 +100,7 @@ def _power64(size: UOp, y: UOp, *, has_fma: bool) -> UOp:
 
 
 def _log2_in_two_parts(x: UOp, *, has_fma: bool) -> tuple[UOp, UOp]:
-    """log2 of a positive finite number, with a relative error below 2^-64."""
+    """Return log2 of a positive finite number, with a relative error below 2^-64."""
     exponent, f = split_exponent(x, FLOAT64)
     divisor = f + 2.0
     divisor_low = f - (divisor - 2.0)
@@ -125,10 +126,10 @@ def _log2_in_two_parts(x: UOp, *, has_fma: bool) -> tuple[UOp, UOp]:
         s, outer_low, s_low * outer
     )
     total = exponent + logarithm
-    # The exponent is 0 or the larger one.
+    # The exponent is 0 or larger than the logarithm, so the error of the sum is exact.
     return total, exponent - total + logarithm + logarithm_low
 
 
 def _with_limits(x: UOp, logarithm: UOp) -> UOp:
-    """The logarithm, but what it is of 0, infinity and NaN."""
+    """Return the logarithm, with the limits for 0, infinity and NaN."""
     return (x < math.inf).where(x.eq(0.0).where(UOp.const(x.dtype, -math.inf), logarithm), x)

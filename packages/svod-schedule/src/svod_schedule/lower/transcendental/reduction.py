@@ -1,8 +1,8 @@
-"""The remainder of an argument by pi / 2, to nearly twice the precision of its type.
+"""Argument reduction: the remainder by pi / 2, to nearly twice the precision of the dtype.
 
-`reduce_moderate` subtracts a multiple of pi / 2 given in parts (Cody and Waite). `reduce_huge`
-multiplies the significand with just those bits of 2 / pi that matter for the exponent, in integers
-(Payne and Hanek), and is right for every finite argument.
+`reduce_moderate` subtracts a multiple of pi / 2, which is a sum of several constants (Cody and
+Waite). `reduce_huge` multiplies the significand with the bits of 2 / pi that matter for the
+exponent, in integers (Payne and Hanek), and is exact for every finite argument.
 
 Source:
     Cody and Waite, "Software Manual for the Elementary Functions", 1980, chapter 8.
@@ -22,7 +22,7 @@ __all__ = ["LIMIT", "Remainder", "reduce_huge", "reduce_moderate"]
 
 Remainder = tuple[UOp, UOp, UOp]
 """n modulo 4 in the low bits of a signed integer, and r + s = x - n pi / 2, where s is less than
-half a unit of r or so.
+about half an ulp of r.
 """
 
 _TWO_OVER_PI: Final = 0.6366197723675814
@@ -67,29 +67,29 @@ _WINDOW: Final = {FLOAT32: (14, 2, 3), FLOAT64: (40, 5, 6)}
 
 
 def reduce_moderate(x: UOp, layout: FloatFormat, *, has_fma: bool) -> Remainder:
-    """The remainder of an argument up to `LIMIT`; NaN for infinities and NaN."""
+    """Reduce an argument up to `LIMIT`; NaN for infinities and NaN."""
     shifted = fma(x, _TWO_OVER_PI, layout.rounder)
     n = shifted - layout.rounder
     *first, second, third = _HALF_PI[layout] if has_fma else _HALF_PI_SHORT[layout]
-    for part in first:
-        x = fma(n, -part, x)
+    for constant in first:
+        x = fma(n, -constant, x)
     product = n * second
     r = x - product
-    # What rounding the difference lost, what rounding the product lost, and the last part.
+    # The rounding error of the difference, the rounding error of the product, and the last constant.
     s = x - r - product - fma(n, second, -product)
     s = fma(n, -third, s)
     return layout.to_bits(shifted), r, s
 
 
 def reduce_huge(x: UOp, layout: FloatFormat) -> Remainder:
-    """The remainder of an argument beyond the smallest `LIMIT`; NaN for infinities, anything for
-    smaller arguments.
+    """Reduce an argument beyond the smallest `LIMIT`; NaN for infinities, arbitrary for smaller
+    arguments.
     """
     n_zeros, n_choice_bits, n_words = _WINDOW[layout]
     size = x.alu(Op.ABS)
     bits = layout.to_unsigned(size).cast(uint64)
-    # Where in 2 / pi the bits begin whose product with x is less than 4 quarter turns; what is
-    # before gives whole turns.
+    # Offset of the first bit of 2 / pi whose product with x is less than 4 quarter turns; earlier
+    # bits only contribute full turns.
     position = (bits >> layout.mantissa_bits) - (layout.bias + layout.mantissa_bits + 2 - n_zeros)
     window = _take_words(position, n_zeros, n_choice_bits, n_words)
     significand = (bits & ((1 << layout.mantissa_bits) - 1)) | (1 << layout.mantissa_bits)
@@ -112,15 +112,15 @@ def reduce_huge(x: UOp, layout: FloatFormat) -> Remainder:
 
 
 def _take_words(position: UOp, n_zeros: int, n_choice_bits: int, n_words: int) -> list[UOp]:
-    """`n_words` words of 32 bits of 2 / pi from bit `position` on, counted with the zeros put
-    before.
+    """Extract `n_words` words of 32 bits of 2 / pi from bit `position` on, including the leading
+    zeros.
     """
     count = (1 << n_choice_bits) + n_words
     table = _TWO_OVER_PI_BITS >> (1184 + n_zeros - 32 * count)
     words = [
         UOp.const(position.dtype, (table >> 32 * (count - 1 - i)) & _WORD) for i in range(count)
     ]
-    # A choice of 2^k words is k choices between two, each half as long as the one before.
+    # A selection of 2^k words takes k selections between two, each half as long as the previous one.
     for bit in reversed(range(n_choice_bits)):
         step = 1 << bit
         is_later = (position & (32 << bit)).ne(0)
@@ -130,8 +130,8 @@ def _take_words(position: UOp, n_zeros: int, n_choice_bits: int, n_words: int) -
 
 
 def _multiply(limbs: tuple[UOp, ...], words: list[UOp]) -> list[UOp]:
-    """The product of an integer (lowest limb first) and a fraction (highest word first), modulo 1,
-    in as many words.
+    """Multiply an integer (lowest limb first) and a fraction (highest word first), modulo 1, to as
+    many words as the fraction has.
     """
     products = [[limb * word for word in words] for limb in limbs]
     result: list[UOp] = []
@@ -148,19 +148,23 @@ def _multiply(limbs: tuple[UOp, ...], words: list[UOp]) -> list[UOp]:
 
 
 def _to_angle(limbs: list[UOp], layout: FloatFormat) -> tuple[UOp, UOp]:
-    """The angle of a fraction of a quarter turn (the first limb counts 2^-30), in two parts."""
-    parts = [_to_float64(limb) * 2.0 ** (-30 - 32 * i) for i, limb in enumerate(limbs[:4])]
+    """Convert a fraction of a quarter turn (the unit of the first limb is 2^-30) to an angle, as a sum
+    of two floats.
+    """
+    terms = [_to_float64(limb) * 2.0 ** (-30 - 32 * i) for i, limb in enumerate(limbs[:4])]
     if layout is FLOAT32:
-        angle = (parts[0] + parts[1] + parts[2]) * _HALF_PI[FLOAT64][0]
+        angle = (terms[0] + terms[1] + terms[2]) * _HALF_PI[FLOAT64][0]
         r = angle.cast(float32)
         return r, (angle - r.cast(float64)).cast(float32)
-    high = parts[0] + parts[1]
-    low = parts[1] - (high - parts[0]) + (parts[2] + parts[3])
+    high = terms[0] + terms[1]
+    low = terms[1] - (high - terms[0]) + (terms[2] + terms[3])
     first, second, _ = _HALF_PI[FLOAT64]
     r = high * first
     return r, fma(high, first, -r) + fma(high, second, low * first)
 
 
 def _to_float64(limb: UOp) -> UOp:
-    """An integer below 2^32 as a float64, without the conversion that vector units often lack."""
+    """Convert an integer below 2^32 to float64 by bit operations, since vector units often lack the
+    conversion.
+    """
     return FLOAT64.from_bits(limb | 0x4330000000000000) - 2.0**52

@@ -1,13 +1,12 @@
-"""SIN, COS and TAN: the remainder by pi / 2, then polynomials for |r| <= pi / 4.
+"""SIN, COS and TAN: argument reduction by pi / 2, then polynomials for |r| <= pi / 4.
 
-The remainder comes in two parts, r + s, so that its rounding does not count:
+The remainder is a sum of two floats, r + s, so that its rounding error is negligible:
 
     sin x = ± r + (s + r^3 S(r^2))   or   ± 1 + r^2 (-1/2 + r^2 C(r^2)), by the parity of n
     tan x = t or -1 / t, where t = r + (s + s r^2 + r^3 T(r^2))
 
 Cost (float32): SIN and COS 37 operations, TAN 28 and a division, about a hundred for arguments
-beyond 100,000. The pass branch-rare puts the latter where they are computed only for a vector that
-has such an argument.
+beyond 100,000. The pass branch-rare computes the latter only for vectors that have such an argument.
 
 The polynomials are minimax in r^2, found here by the Remez exchange with the relative error of the
 function as weight; the errors are below 2^-27 (float32) and 2^-57 (float64)."""
@@ -62,22 +61,22 @@ _TAN: Final = {
 
 
 def sin(x: UOp, *, has_fma: bool = True) -> UOp:
-    """The sine of an angle in radians."""
+    """Sine of an angle in radians."""
     return is_huge(x, has_fma=has_fma).where(sin_of_huge(x), sin_of_moderate(x, has_fma=has_fma))
 
 
 def cos(x: UOp, *, has_fma: bool = True) -> UOp:
-    """The cosine of an angle in radians."""
+    """Cosine of an angle in radians."""
     return is_huge(x, has_fma=has_fma).where(cos_of_huge(x), cos_of_moderate(x, has_fma=has_fma))
 
 
 def tan(x: UOp, *, has_fma: bool = True) -> UOp:
-    """The tangent of an angle in radians."""
+    """Tangent of an angle in radians."""
     return is_huge(x, has_fma=has_fma).where(tan_of_huge(x), tan_of_moderate(x, has_fma=has_fma))
 
 
 def is_huge(x: UOp, *, has_fma: bool) -> UOp:
-    """Where the functions of moderate arguments do not hold."""
+    """Mask of the arguments that are too large for the functions of moderate arguments."""
     return x.alu(Op.ABS) > LIMIT[format_of(x), has_fma]
 
 
@@ -107,7 +106,8 @@ def tan_of_huge(x: UOp) -> UOp:
 
 
 def _tangent(remainder: Remainder) -> UOp:
-    # In float32 a quotient of rounded values misses one ulp by little.
+    # In float32 the error of a quotient of rounded values slightly exceeds 1 ulp, so it is computed
+    # in float64.
     return (_tangent32 if format_of(remainder[1]) is FLOAT32 else _tangent64)(*remainder)
 
 
@@ -120,17 +120,17 @@ def _tangent32(quadrant: UOp, r: UOp, s: UOp) -> UOp:
 
 def _tangent64(quadrant: UOp, r: UOp, s: UOp) -> UOp:
     square = r * r
-    rest = fma(r * square, polynomial(square, _TAN[FLOAT64]), fma(s, square, s))
-    t = r + rest
-    t_low = r - t + rest
-    # -1 / t, with one step of Newton's method on both parts of t.
+    correction = fma(r * square, polynomial(square, _TAN[FLOAT64]), fma(s, square, s))
+    t = r + correction
+    t_low = r - t + correction
+    # -1 / t, with one Newton step for t + t_low.
     inverse = UOp.const(t.dtype, -1.0) / t
     inverse = fma(inverse, fma(inverse, t_low, fma(inverse, t, 1.0)), inverse)
     return (quadrant & 1).ne(0).where(inverse, t)
 
 
 def _sine(remainder: Remainder, n_quarters: int) -> UOp:
-    """The sine of an angle and a number of quarter turns."""
+    """Sine of an angle plus a number of quarter turns."""
     quadrant, r, s = remainder
     layout = format_of(r)
     if n_quarters:

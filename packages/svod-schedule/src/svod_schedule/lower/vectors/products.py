@@ -1,5 +1,5 @@
-"""Products that a tensor core can take: a sum over products of two loads, whose dtypes are those of
-the core's operands.
+"""Matching of products for a tensor core: sums of products of two loads, in the dtypes of the core's
+operands.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ TILED = (AxisType.TILE_N, AxisType.TILE_M, AxisType.TILE_K)
 
 
 def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
-    """The two operands whose products `reduce` adds up.
+    """Find the two operands whose products `reduce` adds up.
 
-    Each is the location of elements that are read as they are, or exactly widened, or an integer
-    expression of such."""
+    Each is a location whose elements may be widened exactly, or an integer expression of such
+    locations."""
     value = reduce.source
     if reduce.arg is not Op.ADD or value.op is not Op.MUL or not reduce.loops:
         return None
@@ -34,7 +34,7 @@ def _find_operand(value: UOp) -> UOp | None:
         return source
     if value.dtype.kind in ("int", "uint"):
         return value if _is_expression(value) else None
-    # What the target computes in float32 is decoded by integer operations.
+    # An emulated dtype is decoded to float32 by integer operations.
     source = value.strip((Op.BITCAST, Op.SHL, Op.CAST))
     return (
         source
@@ -53,8 +53,8 @@ def _is_expression(value: UOp) -> bool:
 
 
 def get_locations(operand: UOp) -> list[UOp]:
-    """Where an operand is read, but for positions that are read themselves."""
-    found: dict[UOp, None] = {}
+    """List the locations that an operand reads, without the locations inside their indices."""
+    locations: dict[UOp, None] = {}
     stack, seen = [operand], set[UOp]()
     while stack:
         node = stack.pop()
@@ -62,10 +62,10 @@ def get_locations(operand: UOp) -> list[UOp]:
             continue
         seen.add(node)
         if node.op is Op.INDEX:
-            found[node] = None
+            locations[node] = None
         else:
             stack.extend(node.src)
-    return list(found)
+    return list(locations)
 
 
 def _is_exact(narrow: DType, wide: DType) -> bool:
@@ -78,8 +78,8 @@ def _is_exact(narrow: DType, wide: DType) -> bool:
 
 
 def fits(operand: UOp, dtype: DType) -> bool:
-    """Whether a core that takes `dtype` can be given an operand: integers may be widened, and are
-    known to be in an interval.
+    """Whether a core that takes `dtype` accepts an operand: integers may be widened, and integer
+    expressions must have suitable bounds.
     """
     if operand.op is Op.INDEX:
         return operand.dtype is dtype or _is_wider(operand.dtype, dtype)
@@ -92,17 +92,17 @@ def _is_wider(narrow: DType, wide: DType) -> bool:
 
 
 def tile_axes(node: UOp, kind: AxisType) -> list[UOp]:
-    """The axes of a tensor core's tile that `node` depends on, from outer to inner."""
+    """Return the axes of a tensor core's tile that `node` depends on, from outer to inner."""
     return sorted((r for r in node.ranges if r.arg.kind is kind), key=lambda r: r.arg.id)
 
 
 def is_tiled(reduce: UOp) -> bool:
-    """Whether a REDUCE is taken by a tensor core."""
+    """Whether a REDUCE is computed by a tensor core."""
     return any(r.arg.kind is AxisType.TILE_K for r in reduce.loops)
 
 
 def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, UOp, UOp] | None:
-    """The core whose tile a REDUCE has, and the locations of its operands a and b."""
+    """Find the core whose tile a REDUCE has, and the operands a and b."""
     operands = find_operands(reduce) if is_tiled(reduce) else None
     if operands is None:
         return None

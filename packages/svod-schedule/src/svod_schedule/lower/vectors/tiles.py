@@ -1,5 +1,5 @@
-"""Reductions over the tile of a tensor core become WMMAs, and the copies that lay out its operands
-whole vectors.
+"""Lowering of reductions over a tensor core's tile to WMMAs, and of the packing of its operands to
+vector copies.
 
 before → after, for a core that multiplies 1 x 4 by 4 x 16 (c is a TILE_N, j a TILE_K axis):
 
@@ -7,13 +7,13 @@ before → after, for a core that multiplies 1 x 4 by 4 x 16 (c is a TILE_N, j a
 
     REDUCE(WMMA(x[m * 64 + k * 4]:u8x4, w[k * 64]:i8x64, 0), k; ADD)
 
-A result of one row is a vector along the columns. One of several rows is stored to private memory
-as it is, from where the rows are read as vectors, since there is no other arithmetic on a whole
-tile; and so are operands that do not lie in memory in the order of their lanes.
+A result of one row is a vector along the columns. A result of several rows is stored to private
+memory, from which the rows are read as vectors, since a tile supports no other arithmetic. Operands
+whose layout in memory differs from the order of their lanes are staged in private memory as well.
 
-An END over TILE_K axes fills private memory. Its vectors are loaded whole where they lie together,
-put together from rows of them, or turned round where the elements that lie together are those of
-different lanes."""
+An END over TILE_K axes packs an operand to private memory. Its vectors are loaded as a whole if they
+are contiguous, concatenated from contiguous rows, or transposed if the elements of different lanes
+are contiguous."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["add_to", "is_tile", "make_tiles"]
 
 
 def make_tiles(sink: UOp, cores: tuple[TensorCore, ...]) -> UOp:
-    """`sink` without TILE_K axes."""
+    """Rewrite TILE_K axes to WMMAs and vector copies."""
     if not any(r.arg.kind is AxisType.TILE_K for r in sink.iter_ops(Op.RANGE)):
         return sink
     maker = _TileMaker(sink, cores)
@@ -51,7 +51,7 @@ def is_tile(value: UOp) -> bool:
 
 
 def add_to(total: UOp, value: UOp) -> UOp:
-    """`total` + `value`, a chain of WMMAs that begins with zeros."""
+    """Return `total` + `value`, where `value` is a chain of WMMAs that starts with zeros."""
     chain: list[UOp] = []
     while value.op is Op.WMMA:
         chain.append(value)
@@ -62,16 +62,16 @@ def add_to(total: UOp, value: UOp) -> UOp:
 
 
 class _TileMaker:
-    """Keeps tiles in private memory."""
+    """Lowering of products, with tiles in private memory."""
 
     def __init__(self, sink: UOp, cores: tuple[TensorCore, ...]) -> None:
         self.cores = cores
         self.fresh = FreshIds(sink)
 
     def multiply(self, node: UOp, done: dict[UOp, UOp]) -> UOp:
-        found = find_core(node, self.cores)
-        assert found is not None, node
-        core, a, b = found
+        match = find_core(node, self.cores)
+        assert match is not None, node
+        core, a, b = match
         rows, columns = tile_axes(a, AxisType.TILE_M), tile_axes(b, AxisType.TILE_N)
         depth = [r for r in node.loops if r.arg.kind is AxisType.TILE_K]
         dtype_a, dtype_b, dtype = core.operand_dtypes
@@ -85,14 +85,14 @@ class _TileMaker:
         result = UOp(Op.WMMA, dtype, (*values, UOp.const(dtype, 0)), core)
         loops = tuple(r for r in node.loops if r not in depth)
         if has_tiles and not loops:
-            # The sum of a single step has a register of its own all the same.
+            # The sum of a single step needs an accumulator as well.
             loops = (self.fresh.make_range(1, AxisType.REDUCE),)
         if loops:
             result = UOp(Op.REDUCE, dtype, (result, *loops), Op.ADD)
         return self._read_row(result, rows[0], columns[0]) if has_tiles else result
 
     def _stage(self, value: UOp) -> UOp:
-        """An operand with several rows as a whole vector of memory."""
+        """Return an operand of several rows as a contiguous vector in memory."""
         return value if value.op is Op.INDEX and value.gate is None else self._keep(value)
 
     def _keep(self, value: UOp) -> UOp:
@@ -100,7 +100,9 @@ class _TileMaker:
         return memory.index(first).with_dtype(value.dtype)
 
     def _store(self, value: UOp) -> tuple[UOp, UOp]:
-        """Private memory that holds the lanes of `value`, and where those of this copy begin."""
+        """Store the lanes of `value` in private memory; return the memory and the offset of this
+        copy.
+        """
         copied = sorted(
             (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)),
             key=lambda r: r.arg.id,
@@ -120,30 +122,30 @@ class _TileMaker:
 
 
 def _fill(end: UOp) -> UOp:
-    """The stores of a tile as one, or as one for each part that lies together in private memory."""
+    """Merge the stores of a tile to one vector store per contiguous run of private memory."""
     store = end.body
     location, value = store.src
     axes = [r for r in end.loops if r.arg.kind is AxisType.TILE_K]
     strides = {r: find_stride(location.position, r) or 0 for r in axes}
     axes.sort(key=lambda r: -strides[r])
     memory = {n.memory: n.memory for n in get_locations(value)}
-    whole = _read_value(value, memory, axes)
+    packed = _read_value(value, memory, axes)
     n_dense = _count_dense(location.position, axes, [max_trips(r) for r in axes])
-    apart, together = axes[: len(axes) - n_dense], axes[len(axes) - n_dense :]
-    n_lanes = max_trips(*together)
+    outer, dense = axes[: len(axes) - n_dense], axes[len(axes) - n_dense :]
+    n_lanes = max_trips(*dense)
     stores: list[UOp] = []
-    for part, place in enumerate(product(*(range(max_trips(r)) for r in apart))):
+    for run, coordinates in enumerate(product(*(range(max_trips(r)) for r in outer))):
         fixed = location.substitute(
-            {r: UOp.const(index, p) for r, p in zip(apart, place, strict=True)}
+            {r: UOp.const(index, p) for r, p in zip(outer, coordinates, strict=True)}
         )
-        target = _read_vector(fixed, location.memory, together)
-        stores.append(target.store(_take_lanes(whole, part * n_lanes, n_lanes)))
+        target = _read_vector(fixed, location.memory, dense)
+        stores.append(target.store(_take_lanes(packed, run * n_lanes, n_lanes)))
     body = stores[0] if len(stores) == 1 else UOp(Op.GROUP, void, tuple(stores))
     return body.end(*(r for r in end.loops if r not in axes))
 
 
 def _take_lanes(value: UOp, first: int, n_lanes: int) -> UOp:
-    """Some lanes of a vector side by side."""
+    """Extract consecutive lanes of a vector."""
     if value.dtype.lanes == n_lanes:
         return value
     return UOp(
@@ -152,8 +154,8 @@ def _take_lanes(value: UOp, first: int, n_lanes: int) -> UOp:
 
 
 def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> UOp:
-    """A location, or an expression of locations, along `axes`; `memory` gives where each
-    lies now.
+    """Vectorize a location, or an expression of locations, along `axes`; `memory` maps the original
+    memory to the rewritten one.
     """
     if value.op is Op.INDEX:
         return _read_vector(value, memory[value.memory], axes)
@@ -162,31 +164,31 @@ def _read_value(value: UOp, memory: Mapping[UOp, UOp], axes: Sequence[UOp]) -> U
 
 
 def _read_vector(location: UOp, memory: UOp, axes: Sequence[UOp]) -> UOp:
-    """What `location` is along `axes`, the last one first, as the lanes of a vector; `memory` is
-    where it lies now.
+    """Read `location` along `axes` as the lanes of a vector, the last axis varying fastest; `memory`
+    is its rewritten memory.
     """
     position, gate = location.position, location.gate
     sizes = [max_trips(r) for r in axes]
     run = _count_dense(position, axes, sizes)
     dense = list(axes[len(axes) - run :])
     if not dense:
-        # What lies together may be elements of different lanes.
+        # Elements of non-adjacent lanes may be contiguous: load along that axis and transpose.
         dense = [r for r in axes if find_stride(position, r) == 1][:1]
-    others = [r for r in axes if r not in dense]
+    outer = [r for r in axes if r not in dense]
     n_lanes = max_trips(*dense)
-    parts: list[UOp] = []
-    for place in product(*(range(max_trips(r)) for r in others)):
-        fixed = {r: UOp.const(index, p) for r, p in zip(others, place, strict=True)}
+    vectors: list[UOp] = []
+    for coordinates in product(*(range(max_trips(r)) for r in outer)):
+        fixed = {r: UOp.const(index, p) for r, p in zip(outer, coordinates, strict=True)}
         first = simplify(position.substitute({**fixed, **{r: UOp.const(index, 0) for r in dense}}))
         inside = (
             () if gate is None else (_spread(simplify(gate.substitute(fixed)), dense, n_lanes),)
         )
-        parts.append(UOp(Op.INDEX, location.dtype.vec(n_lanes), (memory, first, *inside)))
-    return _order(parts, n_lanes, axes, [*others, *dense])
+        vectors.append(UOp(Op.INDEX, location.dtype.vec(n_lanes), (memory, first, *inside)))
+    return _order(vectors, n_lanes, axes, [*outer, *dense])
 
 
 def _count_dense(position: UOp, axes: Sequence[UOp], sizes: list[int]) -> int:
-    """How many of the last axes are consecutive in memory."""
+    """Number of trailing axes that are contiguous in memory together."""
     stride = 1
     for n, (r, size) in enumerate(zip(reversed(axes), reversed(sizes), strict=True)):
         if find_stride(position, r) != stride:
@@ -195,33 +197,31 @@ def _count_dense(position: UOp, axes: Sequence[UOp], sizes: list[int]) -> int:
     return len(axes)
 
 
-def _order(parts: list[UOp], n_lanes: int, axes: Sequence[UOp], given: Sequence[UOp]) -> UOp:
-    """The lanes of `parts`, which are in the order of the axes `given`, in the order of `axes`."""
-    n = len(parts) * n_lanes
-    dtype = parts[0].dtype.scalar.vec(n)
-    if len(parts) == 1:
-        whole = parts[0]
+def _order(vectors: list[UOp], n_lanes: int, axes: Sequence[UOp], read_axes: Sequence[UOp]) -> UOp:
+    """Concatenate `vectors`, whose lanes are in the order of `read_axes`, in the order of `axes`."""
+    n = len(vectors) * n_lanes
+    dtype = vectors[0].dtype.scalar.vec(n)
+    if len(vectors) == 1:
+        joined = vectors[0]
     else:
-        whole = UOp(Op.VECTORIZE if n_lanes == 1 else Op.CAT, dtype, tuple(parts))
-    if list(axes) == list(given):
-        return whole
+        joined = UOp(Op.VECTORIZE if n_lanes == 1 else Op.CAT, dtype, tuple(vectors))
+    if list(axes) == list(read_axes):
+        return joined
     stride, strides = 1, dict[UOp, int]()
-    for r in reversed(given):
+    for r in reversed(read_axes):
         strides[r] = stride
         stride *= max_trips(r)
-    places = product(*(range(max_trips(r)) for r in axes))
-    return UOp(
-        Op.GEP,
-        dtype,
-        (whole,),
-        tuple(sum(p * strides[r] for p, r in zip(place, axes, strict=True)) for place in places),
+    lanes = (
+        sum(i * strides[r] for i, r in zip(coordinates, axes, strict=True))
+        for coordinates in product(*(range(max_trips(r)) for r in axes))
     )
+    return UOp(Op.GEP, dtype, (joined,), tuple(lanes))
 
 
 def _spread(
     value: UOp, axes: Sequence[UOp], n_lanes: int, read: Mapping[UOp, UOp] | None = None
 ) -> UOp:
-    """`value` for each lane along `axes`; of `read`, the vectors are known."""
+    """Vectorize `value` along `axes`; `read` has the vectors of known nodes."""
     if n_lanes == 1 or not any(r in value.ranges for r in axes):
         return value
     spread: dict[UOp, UOp] = dict(read or {})

@@ -1,14 +1,14 @@
-"""Reads and writes of memory along a lane axis, as vectors of consecutive elements.
+"""Vectorization of memory accesses along a lane axis, as vectors of contiguous elements.
 
     p[i * 8 + u]        ->  p[i * 8]:f32x8
     p[i * 16 + u * 2]   ->  the even lanes of p[i * 16]:f32x8 and p[i * 16 + 7]:f32x8
-    p[7 - u]            ->  p[0]:f32x8 with its lanes turned round
+    p[7 - u]            ->  p[0]:f32x8 with its lanes reversed
     p[i] if i + u < 9   ->  where(i + u < 9, p[i] if i < 9, 0)
 
-A read of every second, third or fourth element loads what lies between as well, and nothing before
-the first or behind the last: a load that is right for the elements is right for the vectors. One
-element that is read for those lanes where a condition holds is read once if it holds in any of
-them: its first or last lane decides that, or all lanes do."""
+A strided read of every second, third or fourth element also loads the elements in between, but none
+before the first or after the last: if the scalar loads are in bounds, the vector loads are too. An
+element that is read by all lanes for which a condition holds is read once if the condition holds in
+any lane. For a comparison, its first or last lane decides; otherwise all lanes are tested."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["merge_accesses"]
 
 
 def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
-    """`sink` with vector locations where elements lie near each other along a lane axis."""
+    """Merge accesses of contiguous or strided elements along a lane axis to vectors."""
     written = {n.location for n in sink.iter_ops(Op.STORE)}
     merged: dict[UOp, UOp] = {}
     for node in sink.toposort():
@@ -51,32 +51,30 @@ def merge_accesses(sink: UOp, lane_axes: Iterable[UOp]) -> UOp:
 
 
 def _read_once(node: UOp, new: UOp, lane_axes: Iterable[UOp]) -> UOp:
-    """A position that no lane axis moves, which is gated lane by lane, as one read and a choice in
-    each lane.
+    """Rewrite a read at an index common to all lanes, but with a gate per lane, as one scalar read
+    and a select per lane.
     """
     if node.gate is None or new.gate is None:
         return new
-    # Only in the node as it was it shows which clauses a lane axis moves: what is read along it is
-    # a vector in the new one.
-    was, clauses = tuple(iter_clauses(node.gate)), tuple(iter_clauses(new.gate))
-    moving = {n: a for n, clause in enumerate(was) for a in lane_axes if a in clause.ranges}
+    # Only the original node shows which clauses depend on a lane axis: in the new one, reads along
+    # the axis are vectors already.
+    old_clauses, clauses = tuple(iter_clauses(node.gate)), tuple(iter_clauses(new.gate))
+    moving = {n: a for n, clause in enumerate(old_clauses) for a in lane_axes if a in clause.ranges}
     if len(set(moving.values())) != 1:
         return new
     axis = next(iter(moving.values()))
     condition = _conjoin(clauses[n] for n in moving)
-    lane = _find_deciding_lane(was[next(iter(moving))], axis) if len(moving) == 1 else None
+    lane = _find_deciding_lane(old_clauses[next(iter(moving))], axis) if len(moving) == 1 else None
     if lane is not None:
-        whole = simplify(new.gate.substitute({axis: UOp.const(index, lane)}))
+        gate = simplify(new.gate.substitute({axis: UOp.const(index, lane)}))
     else:
-        # Where several conditions leave lanes in the middle, only all lanes together tell. A gather
-        # from one address, of as many branches as lanes on processors that cannot gather, takes
-        # LLVM 50 times as long to compile.
+        # Several conditions may hold for lanes in the middle only, so all lanes are tested. The
+        # alternative, a gather from one address, becomes a branch per lane on processors without
+        # gather, and takes LLVM 50 times as long to compile.
         has_any = UOp(Op.REDUCE, condition.dtype.scalar, (condition, axis), Op.MAX)
-        whole = _conjoin(
-            (*(clause for n, clause in enumerate(clauses) if n not in moving), has_any)
-        )
-    found = UOp(Op.INDEX, node.dtype, (*new.src[:-1], whole))
-    return UOp(Op.WHERE, node.dtype, (condition, found, UOp.const(node.dtype, 0)))
+        gate = _conjoin((*(clause for n, clause in enumerate(clauses) if n not in moving), has_any))
+    location = UOp(Op.INDEX, node.dtype, (*new.src[:-1], gate))
+    return UOp(Op.WHERE, node.dtype, (condition, location, UOp.const(node.dtype, 0)))
 
 
 def _conjoin(clauses: Iterable[UOp]) -> UOp:
@@ -84,7 +82,7 @@ def _conjoin(clauses: Iterable[UOp]) -> UOp:
 
 
 def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
-    """The first or last place along `axis`, whichever satisfies a comparison if any place does."""
+    """Return the first or last lane of `axis`, whichever satisfies a comparison if any lane does."""
     order = clause.source if clause.op is Op.NOT else clause
     if order.op is not Op.LT:
         return None
@@ -96,16 +94,16 @@ def _find_deciding_lane(clause: UOp, axis: UOp) -> int | None:
 
 
 def _make_vector(node: UOp, new: UOp, axis: UOp, lane: UOp) -> UOp:
-    """As many consecutive elements as `axis` has, from the one that `node` names at `lane`
-    of it.
+    """Make a vector of contiguous elements, one per lane of `axis`, starting at the element of
+    `lane`.
     """
     first = simplify(new.position.substitute({axis: lane}))
     return UOp(Op.INDEX, node.dtype.vec(max_trips(axis)), (new.memory, first, *new.src[2:]))
 
 
 def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
-    """The elements `stride` apart, picked from vectors that cover all from the first to the
-    last.
+    """Read elements `stride` apart by a shuffle of vectors that cover the range from the first to the
+    last element.
     """
     n_lanes, step = max_trips(axis), abs(stride)
     lowest = UOp.const(index, 0 if stride > 0 else n_lanes - 1)
@@ -115,9 +113,9 @@ def _read_strided(node: UOp, new: UOp, axis: UOp, stride: int) -> UOp:
         base.with_src((base.memory, simplify(base.position + s), *base.src[2:])) for s in starts
     )
     source = vectors[0] if step == 1 else UOp(Op.CAT, node.dtype.vec(n_lanes * step), vectors)
-    places: list[int] = []
+    lane_indices: list[int] = []
     for lane in range(n_lanes):
         element = step * (lane if stride > 0 else n_lanes - 1 - lane)
         vector = next(n for n, start in enumerate(starts) if start <= element < start + n_lanes)
-        places.append(vector * n_lanes + element - starts[vector])
-    return UOp(Op.GEP, node.dtype.vec(n_lanes), (source,), tuple(places))
+        lane_indices.append(vector * n_lanes + element - starts[vector])
+    return UOp(Op.GEP, node.dtype.vec(n_lanes), (source,), tuple(lane_indices))

@@ -1,4 +1,4 @@
-"""Cost model: the time that an optimized kernel should take on a target.
+"""Cost model: predicted time of an optimized kernel on a target.
 
 Imports `lower`, which the model follows, and no other package of optimize.
 """

@@ -1,8 +1,8 @@
-"""Expected time of an optimized kernel on a target, predicted only from its graph.
+"""Predicted time of an optimized kernel on a target, from its graph only.
 
-Three bounds are computed and joined: what the core issues (vector instructions, loads, stores, loop
-ends, spilled registers), how long chains of dependent additions take, and what has to come through
-each cache. Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4),
+Three bounds are computed and combined: the instructions that the core issues (vector instructions,
+loads, stores, loop ends, spills), the latency of chains of dependent additions, and the traffic
+into each level of the cache. Source of the model: S. Williams, A. Waterman, D. Patterson, "Roofline", CACM 52(4),
 2009, with a roof for each unit and each level of memory."""
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from svod_schedule.optimize.cost_model.loop_nest import (
 __all__ = ["Cost", "estimate_cost"]
 
 _EXPANDED = (AxisType.UPCAST, AxisType.UNROLL, AxisType.TILE_N, AxisType.TILE_M)
-_SHOWN = 0.2
-"""The part that is seen of what happens beside the slowest."""
+_EXPOSED = 0.2
+"""Fraction of the faster bounds that the slowest one does not hide."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a kernel is expected to take, and of what.
+    """Predicted time of a kernel, and its components.
 
-    All but `seconds`, the whole, are parts: of the core's units and of dependences, in seconds of
-    one thread; of each level of memory; of starting. `n_operations` and `n_bytes` are of arithmetic
-    and of accesses, counted in elements; `n_taken` is how many elements of one value an iteration
-    of the loops takes at most."""
+    `seconds` is the total. The other times are bounds: of issue and of dependences, of each level
+    of memory, and of the launch. `n_operations` is the number of scalar operations, `n_bytes` the
+    number of accessed bytes. `n_taken` is the maximum number of elements of one value per
+    iteration."""
 
     seconds: float
     issue_seconds: float
@@ -58,8 +58,8 @@ class Cost:
 
 @dataclass(slots=True)
 class _Body:
-    """What one iteration of a loop does itself, in instructions of each unit, and how long its
-    slowest chain takes, in cycles.
+    """Cost of one iteration of a loop without inner loops: instructions of each unit, and the
+    latency of the longest chain in cycles.
     """
 
     issued: float = 0.0
@@ -71,8 +71,8 @@ class _Body:
     spilled: float = 0.0
 
     def stalled(self, target: Target) -> float:
-        """The cycles in which nothing is issued: as many iterations run at once as the core looks
-        ahead, past the end of a chain.
+        """Cycles in which no instruction is issued. Iterations within the reorder window overlap, also
+        past the end of a chain.
         """
         ahead = target.rates.window / max(self.issued, 1.0)
         return max(self.chain / (1 + ahead / self.run) - self.cycles(target), 0.0)
@@ -80,14 +80,14 @@ class _Body:
     def cycles(self, target: Target) -> float:
         rates = target.rates
         units = (self.vector / rates.vector, self.loads / rates.loads, self.stores / rates.stores)
-        # What is spilled is read by what comes next, so that nothing hides it.
+        # The next instructions depend on spilled values, so their latency is not hidden.
         return max(self.issued / rates.issued, *units) + self.spilled / rates.stores
 
 
 def estimate_cost(kernel: UOp, target: Target) -> Cost:
-    """Predict the time of one launch of an optimised kernel that is not lowered yet.
+    """Predict the time of one launch of an optimized kernel that is not lowered yet.
 
-    Variables count with the middle of their bounds. Caches are warm: what fits in one is there.
+    Variables are assumed to be in the middle of their bounds, and caches to be warm.
     """
     return _Estimate(kernel, target).cost()
 
@@ -124,7 +124,7 @@ class _Estimate:
         latency = sum(body.stalled(target) * n for body, n in bodies) * cycle
         l2 = self._bytes_into(target.l1_bytes, is_private=True) / rates.l2_bytes * cycle
         l3 = self._bytes_into(target.l2_bytes, is_private=True) / rates.l3_bytes * cycle
-        # One core takes the larger part of what the memory can give.
+        # A single core already uses most of the memory bandwidth.
         memory = (
             self._bytes_into(target.l3_bytes or target.l2_bytes)
             / target.memory_bandwidth
@@ -134,7 +134,7 @@ class _Estimate:
         parts = (issue + latency, l2, l3, memory)
         return Cost(
             # The slowest part hides most of the others.
-            seconds=start + max(parts) + _SHOWN * (sum(parts) - max(parts)),
+            seconds=start + max(parts) + _EXPOSED * (sum(parts) - max(parts)),
             issue_seconds=issue,
             latency_seconds=latency,
             l2_seconds=l2,
@@ -149,7 +149,7 @@ class _Estimate:
         )
 
     def _get_fused(self) -> set[UOp]:
-        """Products that are added at once, where the target does both in one instruction."""
+        """Products that the target fuses with an addition (FMA)."""
         readers: defaultdict[UOp, list[UOp]] = defaultdict(list)
         for node in self.order:
             for operand in node.src:
@@ -158,7 +158,7 @@ class _Estimate:
         return {n for n in products if self.target.has_fma and all(map(_is_sum, readers[n]))}
 
     def _shape(self, node: UOp, without: tuple[UOp, ...] = ()) -> tuple[int, int]:
-        """How many copies of a node there are, and its lanes."""
+        """Number of register copies of a node, and its lanes."""
         copies = lanes = 1
         for r in node.ranges:
             if r.arg.kind in _EXPANDED and r not in without:
@@ -169,8 +169,8 @@ class _Estimate:
         return copies, lanes
 
     def _tile_size(self, node: UOp) -> int:
-        """How many elements of an operand of a tensor core, or of what fills one, are taken in a
-        step; 1 elsewhere.
+        """Number of elements per step of an operand of a tensor core, or of its packing; 1 for other
+        nodes.
         """
         return (
             typical_trips(*(r for r in node.ranges if r.arg.kind in TILED))
@@ -179,7 +179,7 @@ class _Estimate:
         )
 
     def _count_steps(self, node: UOp) -> int:
-        """How often an operand of a tensor core is taken in one iteration of the loops."""
+        """Number of steps of a tensor core in one iteration of the loops."""
         return typical_trips(
             *(r for r in node.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL))
         )
@@ -217,7 +217,7 @@ class _Estimate:
         copies, lanes = self._shape(node)
         loops = self.nest.loops_of(node)
         if _is_in_step(node):
-            # What the core does, or makes of an operand beside it.
+            # Part of the core's instruction, or the conversion of an operand for it.
             if node.dtype.kind != "index":
                 self.n_operations += (
                     self._count_steps(node) * self._tile_size(node) * count_runs(loops)
@@ -226,7 +226,7 @@ class _Estimate:
         self.n_taken = max(self.n_taken, copies * lanes)
         body = self.bodies[loops]
         if node.dtype.kind == "index":
-            # Addresses are mostly part of the instructions that use them.
+            # Address arithmetic is mostly folded into addressing modes; only divisions are not.
             body.issued += 3 * copies if node.op in (Op.IDIV, Op.MOD) else 0.2
             return
         dtype = node.left.dtype if node.op in COMPARISON else node.dtype
@@ -266,8 +266,8 @@ class _Estimate:
         self.n_bytes += copies * lanes * itemsize * count_runs(access.loops)
 
     def _add_operand(self, access: NestedAccess) -> None:
-        """Vectors of a tile where its elements lie together, rows of them or single elements
-        elsewhere.
+        """Add the loads or stores of a core's operand: vectors if the tile is contiguous, otherwise
+        runs of elements.
         """
         node = access.node
         steps, size = self._count_steps(node), self._tile_size(node)
@@ -297,9 +297,9 @@ class _Estimate:
         self.n_bytes += steps * size * node.dtype.itemsize * count_runs(access.loops)
 
     def _add_tile(self, node: UOp, core: TensorCore) -> None:
-        """The steps of a tensor core: each takes the time of so many vector instructions."""
+        """Add the steps of a tensor core, in equivalent vector instructions."""
         loops = self.nest.loops_of(node.source)
-        steps, kept = self._count_steps(node.source), self._count_steps(node)
+        steps, n_results = self._count_steps(node.source), self._count_steps(node)
         body = self.bodies[loops]
         body.issued += steps
         body.vector += steps * core.cycles * self.target.rates.vector
@@ -309,14 +309,14 @@ class _Estimate:
             body.chain = max(body.chain, max(self.target.rates.add_latency, 3 * core.cycles))
             body.run = _run_length(node, own_loops)
             if not core.tiles:
-                self.registers[loops] += kept * self._registers(core.dims[0], node.dtype)
-            elif kept > core.tiles:
-                body.spilled += (kept - core.tiles) * core.dims[1]
+                self.registers[loops] += n_results * self._registers(core.dims[0], node.dtype)
+            elif n_results > core.tiles:
+                body.spilled += (n_results - core.tiles) * core.dims[1]
         if core.dims[1] > 1:
-            # A tile is written to memory, from where its rows are read.
+            # The result tile is stored to memory, from which its rows are loaded.
             after = self.bodies[self.nest.loops_of(node)]
-            after.stores += kept * core.dims[1]
-            after.loads += kept * core.dims[1]
+            after.stores += n_results * core.dims[1]
+            after.loads += n_results * core.dims[1]
 
     def _add_reduce(self, node: UOp) -> None:
         tile = find_core(node, self.target.tensor_cores)
@@ -324,13 +324,13 @@ class _Estimate:
             self._add_tile(node, tile[0])
             return
         value, op = node.source, node.arg
-        own = set(node.loops)
+        own_ranges = set(node.loops)
         loops = self.nest.loops_of(value)
-        own_loops = [r for r in own if r.arg.kind not in _EXPANDED]
-        # A value may depend on none of the loops it is added up in.
+        own_loops = [r for r in own_ranges if r.arg.kind not in _EXPANDED]
+        # The summand may be independent of the reduction's loops.
         loops = max([loops, *(self.nest.around[r] for r in own_loops)], key=len)
         copies, lanes = self._shape(value)
-        kept, _ = self._shape(node)
+        n_results, _ = self._shape(node)
         n_vectors = self._registers(lanes, value.dtype)
         slow = TABLE[op].instructions
         body = self.bodies[loops]
@@ -338,15 +338,15 @@ class _Estimate:
         body.vector += copies * n_vectors * slow
         self.n_operations += copies * lanes * count_runs(loops)
         if own_loops:
-            accumulators = copies if copies <= MAX_ACCUMULATORS else kept
+            accumulators = copies if copies <= MAX_ACCUMULATORS else n_results
             latency = self.target.rates.add_latency if value.dtype.kind == "float" else 1.0
             body.chain = max(body.chain, latency * slow)
             body.run = _run_length(node, own_loops)
             self.registers[loops] += accumulators * n_vectors
         after = self.bodies[self.nest.loops_of(node)]
-        if any(r in self.lane_axes for r in own):
+        if any(r in self.lane_axes for r in own_ranges):
             steps = n_vectors - 1 + 2 * ceil(log2(max(lanes // n_vectors, 2)))
-            after.issued += kept * steps
+            after.issued += n_results * steps
             after.chain += self.target.rates.add_latency * (steps / 2 + 1)
 
     def _add_loops(self) -> None:
@@ -357,9 +357,9 @@ class _Estimate:
                 outside.issued += self.target.rates.loop_entry * self.target.rates.issued
 
     def _add_spills(self) -> None:
-        for loops, wanted in self.registers.items():
-            # The operands of some steps are on their way at a time.
-            excess = wanted - self.target.vector_registers * 3 // 4
+        for loops, n_needed in self.registers.items():
+            # A quarter of the registers holds the operands of steps in flight.
+            excess = n_needed - self.target.vector_registers * 3 // 4
             if excess > 0:
                 self.bodies[loops].spilled += excess
                 self.n_spilled += excess
@@ -373,7 +373,7 @@ class _Estimate:
             target.rates.scattered,
             is_private=is_private,
         )
-        # A line is read before it is written.
+        # A line is read before it is written (write allocate), so a store counts twice.
         return sum(traffic.bytes_of(a) * (2 if a.is_store else 1) for a in accesses)
 
 
@@ -386,7 +386,7 @@ def _is_sum(node: UOp) -> bool:
 
 
 def _run_length(reduce: UOp, loops: list[UOp]) -> float:
-    """Number of additions that depend on each other; `block-sums` cuts long sums."""
+    """Number of additions in a dependence chain; `block-sums` cuts long sums."""
     n = typical_trips(*loops)
     if reduce.arg is not Op.ADD or reduce.dtype.kind != "float":
         return n

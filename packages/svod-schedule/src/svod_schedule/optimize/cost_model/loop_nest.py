@@ -1,9 +1,8 @@
-"""The loop nest of an optimised kernel, and which bytes its accesses touch: what a cost model asks
-of a kernel.
+"""Loop nest of an optimized kernel, and the memory footprint of its accesses, for the cost model.
 
-A value is computed in the innermost loop that it depends on, and so in all loops around that one;
-an access reuses what lies in a cache if a whole iteration of a loop around it touches no more than
-fits there."""
+A value is computed in the innermost loop that it depends on, and so in all loops that enclose it.
+An access hits a cache if one iteration of an enclosing loop touches no more than the cache
+holds."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ __all__ = [
 ]
 
 _WAYS = 8
-"""So many lines whose addresses differ by a multiple of a power of two are in a cache at a time."""
+"""Associativity: number of lines that map to the same set and are in a cache at a time."""
 
 PAGE_BYTES = 4096
 
@@ -34,7 +33,7 @@ _PARALLEL = (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL, AxisType.WARP)
 
 
 def estimate_stride(expression: UOp, r: UOp) -> float | None:
-    """About how far `expression` moves when `r` grows by 1; None where that depends on data."""
+    """Estimate the change of `expression` when `r` grows by 1; None if it depends on data."""
     if expression is r:
         return 1.0
     if r not in expression.ranges:
@@ -59,8 +58,8 @@ def estimate_stride(expression: UOp, r: UOp) -> float | None:
         case Op.CAST | Op.AFTER:
             return estimate_stride(expression.source, r)
         case Op.WHERE:
-            found = [estimate_stride(s, r) for s in expression.src[1:]]
-            return None if None in found else max((s for s in found if s is not None), key=abs)
+            strides = [estimate_stride(s, r) for s in expression.src[1:]]
+            return None if None in strides else max((s for s in strides if s is not None), key=abs)
         case _:
             return None
 
@@ -77,7 +76,7 @@ class NestedAccess:
     is_store: bool
 
     def footprint(self, ranges: Iterable[UOp], line_bytes: int) -> Footprint:
-        """The cache lines that are touched while `ranges` run and all others stand still."""
+        """Return the cache lines that are touched while `ranges` iterate and all others are fixed."""
         moved = [(s, typical_trips(r)) for r in ranges if (s := self.strides.get(r, 0.0)) != 0]
         run = float(self.node.dtype.itemsize)
         jumps: list[tuple[float, int]] = []
@@ -86,16 +85,18 @@ class NestedAccess:
                 run += stride * (n - 1)
             else:
                 jumps.append((stride, n))
-        # A row begins anywhere in a line.
+        # A row may begin anywhere in a line.
         run = max(run, line_bytes) if not jumps else ceil(run / line_bytes) * line_bytes
-        whole = max(self.node.memory.unordered.arg.size * self.node.dtype.itemsize, line_bytes)
-        return Footprint(min(run * prod(n for _, n in jumps), whole), run, tuple(jumps))
+        memory_bytes = max(
+            self.node.memory.unordered.arg.size * self.node.dtype.itemsize, line_bytes
+        )
+        return Footprint(min(run * prod(n for _, n in jumps), memory_bytes), run, tuple(jumps))
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Bytes of cache lines: rows of `run_bytes` each, and for each loop over rows the distance in
-    bytes and how many.
+    """Cache lines of an access, in bytes: runs of `run_bytes` each, and for each loop over runs their
+    distance in bytes and their number.
     """
 
     n_bytes: float
@@ -103,8 +104,8 @@ class Footprint:
     jumps: tuple[tuple[float, int], ...]
 
     def occupied(self, cache_bytes: float) -> float:
-        """The part of a cache that is needed to keep all of it there: rows that lie a power of two
-        apart share a few sets.
+        """Bytes of a cache that the footprint occupies: runs at a distance of a power of two share few
+        sets.
         """
         period = cache_bytes / _WAYS
         used = self.run_bytes
@@ -119,11 +120,11 @@ class Footprint:
 
 
 class LoopNest:
-    """Which loops stand around which."""
+    """Nesting of a kernel's loops."""
 
     def __init__(self, order: list[UOp]) -> None:
         self.around: dict[UOp, tuple[UOp, ...]] = {}
-        """For each loop those around it, from outer to inner, and itself."""
+        """Enclosing loops of each loop, from outer to inner, ending with the loop itself."""
         self._placed: dict[frozenset[UOp], tuple[UOp, ...]] = {}
         # Outer loops are closed by later nodes, so walking backwards meets them first.
         for node in reversed(order):
@@ -139,25 +140,25 @@ class LoopNest:
             around = self.around[r]
 
     def loops_of(self, node: UOp) -> tuple[UOp, ...]:
-        """The loops that a node runs in, from outer to inner."""
+        """Return the loops that a node runs in, from outer to inner."""
         ranges = node.ranges
-        found = self._placed.get(ranges)
-        if found is None:
-            loops = [self.around[r] for r in ranges if r in self.around]
-            merged = {r: None for chain in sorted(loops, key=len) for r in chain}
-            found = self._placed[ranges] = tuple(merged)
-        return found
+        loops = self._placed.get(ranges)
+        if loops is None:
+            chains = [self.around[r] for r in ranges if r in self.around]
+            merged = {r: None for chain in sorted(chains, key=len) for r in chain}
+            loops = self._placed[ranges] = tuple(merged)
+        return loops
 
 
 def count_runs(loops: Iterable[UOp]) -> int:
-    """How often a node runs that stands in `loops`, in all threads together."""
+    """Count the executions of a node in `loops`, over all threads."""
     return typical_trips(*loops)
 
 
 def get_accesses(order: list[UOp], nest: LoopNest) -> list[NestedAccess]:
-    """Every place in memory that is read or written."""
+    """List all reads and writes of memory."""
     stored = {n.location for n in order if n.op is Op.STORE}
-    found: list[NestedAccess] = []
+    accesses: list[NestedAccess] = []
     for node in order:
         if node.op is Op.INDEX:
             itemsize = node.dtype.itemsize
@@ -165,15 +166,15 @@ def get_accesses(order: list[UOp], nest: LoopNest) -> list[NestedAccess]:
                 r: None if (s := estimate_stride(node.position, r)) is None else s * itemsize
                 for r in node.position.ranges
             }
-            found.append(NestedAccess(node, nest.loops_of(node), strides, node in stored))
-    return found
+            accesses.append(NestedAccess(node, nest.loops_of(node), strides, node in stored))
+    return accesses
 
 
 class Traffic:
-    """How many bytes move into a cache of `cache_bytes`, in one launch that finds there what fits.
+    """Number of bytes transferred into a cache of `cache_bytes` in one launch with warm caches.
 
-    Bytes that are read from page to page, where nothing is fetched ahead and addresses have to be
-    looked up, count `scattered` times. Every thread has a cache of its own if `is_private`."""
+    Bytes that are read from page to page, which defeats the prefetcher and the TLB, count
+    `scattered` times. Each thread has a cache of its own if `is_private`."""
 
     def __init__(
         self,
@@ -192,15 +193,15 @@ class Traffic:
         self._fits: dict[tuple[UOp, ...], bool] = {}
 
     def bytes_of(self, access: NestedAccess) -> float:
-        """What `access` moves."""
+        """Return the bytes that `access` transfers."""
         loops = access.loops
-        # Each thread has its part in a cache of its own.
+        # Each thread has its share of the data in its own cache.
         is_split = self._is_private and loops[:1] and loops[0].arg.kind is AxisType.THREAD
         if self._does_fit(loops[:1] if is_split else ()):
             return 0.0
         first = next((i for i in range(len(loops)) if self._does_fit(loops[: i + 1])), None)
-        # The loop whose iterations fit finds again what they have in common; if none does, nothing
-        # stays for the next iteration.
+        # The outermost loop of which an iteration fits reuses lines across its iterations; if there
+        # is none, all lines are evicted before the next iteration.
         outside = len(loops) if first is None else first
         expanded = _expanded(access)
         moved = access.footprint([*loops[outside:], *expanded], self._line_bytes)
@@ -219,7 +220,7 @@ class Traffic:
         )
 
     def _does_fit(self, around: tuple[UOp, ...]) -> bool:
-        """Whether what runs inside `around`, once, touches no more than the cache holds."""
+        """Whether one execution of the body of `around` touches no more than the cache holds."""
         if around not in self._fits:
             by_memory: dict[UOp, float] = {}
             for a in self._accesses:

@@ -1,4 +1,4 @@
-"""Heuristics: the choice of Opts for a kernel, from facts about it and from measured constants.
+"""Heuristics that choose Opts for a kernel, from facts about it and from measured constants.
 
 Imports `opts` and `cost_model`.
 """

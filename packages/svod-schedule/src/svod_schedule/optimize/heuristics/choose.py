@@ -1,8 +1,8 @@
-"""The heuristics: which Opts a kernel gets, and why.
+"""Entry point of the heuristics: the Opts of a kernel, with a reason for each.
 
-`choose` finds a kernel's facts and answers the questions that the choices for its target ask:
-`workgroups.py` for machines whose work-items run in step; `core_tiles.py` for a product that a
-tensor core takes faster; `vectors.py` for all others."""
+`choose` collects the facts of a kernel and answers the questions of its target's heuristics:
+`workgroups.py` where work-items run in lockstep; `core_tiles.py` for a product that is faster on a
+tensor core; `vectors.py` for all other kernels."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ __all__ = ["Chosen", "choose"]
 
 
 class Chosen(NamedTuple):
-    """What the heuristics chose:
+    """Choice of the heuristics.
 
-    `scheduler` has the kernel with the opts applied, `reasons` say what each is for.
+    `scheduler` has the kernel with the opts applied, `reasons` explain the opts.
     """
 
     scheduler: Scheduler
@@ -34,7 +34,7 @@ class Chosen(NamedTuple):
 
 
 def choose(kernel: UOp, target: Target) -> Chosen:
-    """Choose Opts for a kernel that has none yet, as the passes before `apply-opts` leave it."""
+    """Choose Opts for a kernel without any, as the passes before `apply-opts` leave it."""
     scheduler = Scheduler(kernel, target)
     return Chosen(
         scheduler, tuple(answer(scheduler, _iter_questions(make_facts(kernel, target), scheduler)))
@@ -47,6 +47,7 @@ def _iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Questi
         return
     core = find_core_choice(facts)
     if core is not None:
+        # The target may refuse TC, e.g. for its limits: the product then falls back to vectors.
         yield [core.proposal]
         if scheduler.applied_opts:
             yield from iter_core_questions(facts, core, scheduler)

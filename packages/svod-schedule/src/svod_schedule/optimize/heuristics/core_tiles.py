@@ -1,9 +1,8 @@
-"""Opts for a product that a tensor core takes: which core, which tiles of results at a time, and
-what is packed.
+"""Opts for a product on a tensor core: the core, the register tile, and the packed operands.
 
-The loops become, from outside to inside: panels of the columns, whose part of b is packed; rows;
-and, where a is packed as well, the tiles of one panel. Register tiles hold as many accumulators as
-the core, or the vector registers, allow."""
+The loops become, from outer to inner: panels of the columns, for which a block of b is packed;
+rows; and, if a is packed as well, the tiles of one panel. Register tiles hold as many accumulators
+as the core, or the vector registers, allow."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ __all__ = ["CoreChoice", "find_core_choice", "iter_core_questions"]
 
 @dataclass(frozen=True, slots=True)
 class CoreChoice:
-    """The way a product is laid over a core: `n_panel` tiles of the core's columns fit a panel of
-    b; `gain` is how many times faster than vectors this should be."""
+    """Layout of a product on a core. `n_panel` is the number of the core's column tiles that fit a
+    panel of b; `gain` is the predicted speedup over vectors."""
 
     opt: Opt
     core: TensorCore
-    way: Layout
+    layout: Layout
     n_panel: int
     gain: float
 
@@ -42,70 +41,73 @@ class CoreChoice:
 
 
 def find_core_choice(facts: KernelFacts) -> CoreChoice | None:
-    """The core and the way that waste the least time, if that is less than what vectors take."""
+    """Find the fastest core and layout; None if vectors are about as fast."""
     target = facts.target
     if target.has_local or not target.tensor_cores or len(facts.reductions) != 1:
         return None
     if any(True for _ in facts.kernel.iter_ops(Op.SCAN, Op.DEFINE_REG)):
         return None
-    ways = list(_iter_ways(facts))
-    if not ways:
+    choices = list(_iter_choices(facts))
+    if not choices:
         return None
-    best = max(ways, key=lambda way: way.gain)
+    best = max(choices, key=lambda choice: choice.gain)
     return best if best.gain >= constants.MIN_GAIN and best.n_panel > 0 else None
 
 
-def _iter_ways(facts: KernelFacts) -> Iterator[CoreChoice]:
+def _iter_choices(facts: KernelFacts) -> Iterator[CoreChoice]:
     target = facts.target
-    for number, core in enumerate(target.tensor_cores):
+    for core_index, core in enumerate(target.tensor_cores):
         layouts = get_layouts(facts.kernel, core)
         if isinstance(layouts, str):
             continue
         total = core.dtypes[2]
-        # An integer product takes a multiplication and an addition, a float one both at once.
+        # An integer product takes a multiplication and an addition, a float one a single FMA.
         plain = (1 if total.is_float else 2) / (target.lanes(total) * target.rates.vector)
-        for position, way in enumerate(layouts):
-            n_panel = _count_panel_tiles(way, core, target)
-            yield CoreChoice(
-                Opt(OptOp.TC, position, number), core, way, n_panel, plain / _cost(way, core)
-            )
+        for layout_index, layout in enumerate(layouts):
+            n_panel = _count_panel_tiles(layout, core, target)
+            opt = Opt(OptOp.TC, layout_index, core_index)
+            yield CoreChoice(opt, core, layout, n_panel, plain / _cost(layout, core))
 
 
-def _cost(way: Layout, core: TensorCore) -> float:
-    """Cycles for each product that is of use: those of the core, and those of packing the operands
-    for it.
-    """
+def _cost(layout: Layout, core: TensorCore) -> float:
+    """Cycles per useful multiplication: of the core, and of packing its operands."""
     n, m, k = core.dims
     waste = (
-        _fill(way.columns, n)
-        * _fill(way.depth, k)
-        * (_fill(way.rows, m) if way.rows is not None else 1.0)
+        _fill(layout.columns, n)
+        * _fill(layout.depth, k)
+        * (_fill(layout.rows, m) if layout.rows is not None else 1.0)
     )
-    packing = _packing_cost(way.b, core.dtypes[1], way.columns, core) / _count_uses(way, way.b)
-    if _must_pack_rows(way, core):
-        packing += _packing_cost(way.a, core.dtypes[0], way.depth, core) / _count_uses(way, way.a)
+    packing = _packing_cost(layout.b, core.dtypes[1], layout.columns, core) / _count_uses(
+        layout, layout.b
+    )
+    if _must_pack_rows(layout, core):
+        packing += _packing_cost(layout.a, core.dtypes[0], layout.depth, core) / _count_uses(
+            layout, layout.a
+        )
     return core.cycles / (n * m * k) * waste + packing
 
 
 def _packing_cost(operand: UOp, dtype: DType, axis: UOp, core: TensorCore) -> float:
-    """Cycles for an element, where vectors are taken along `axis`."""
+    """Cycles for packing an element in vectors along `axis`."""
     if is_along(operand, axis):
         return constants.ROW_COST
     is_widened = operand.dtype is not dtype
     return constants.ELEMENT_COST if is_widened else constants.GROUP_COST / core.group
 
 
-def _count_uses(way: Layout, operand: UOp) -> int:
-    """How many results each element of an operand is used for once it is packed."""
-    return max_trips(*(r for r in way.reduce.ranges if r not in operand.ranges))
+def _count_uses(layout: Layout, operand: UOp) -> int:
+    """Number of results that use each packed element of an operand."""
+    return max_trips(*(r for r in layout.reduce.ranges if r not in operand.ranges))
 
 
-def _must_pack_rows(way: Layout, core: TensorCore) -> bool:
-    """Whether a cannot be read where it lies."""
-    is_plain = way.a.op is Op.INDEX and way.a.dtype is core.dtypes[0] and way.a.gate is None
-    size = exact_trips(way.depth)
-    lies_well = core.dims[1] == 1 and is_plain and is_along(way.a, way.depth)
-    return not (lies_well and isinstance(size, int) and size % core.dims[2] == 0)
+def _must_pack_rows(layout: Layout, core: TensorCore) -> bool:
+    """Whether a cannot be read in place."""
+    is_plain = (
+        layout.a.op is Op.INDEX and layout.a.dtype is core.dtypes[0] and layout.a.gate is None
+    )
+    size = exact_trips(layout.depth)
+    is_readable = core.dims[1] == 1 and is_plain and is_along(layout.a, layout.depth)
+    return not (is_readable and isinstance(size, int) and size % core.dims[2] == 0)
 
 
 def _fill(axis: UOp, amount: int) -> float:
@@ -113,12 +115,12 @@ def _fill(axis: UOp, amount: int) -> float:
     return ceil(size / amount) * amount / size
 
 
-def _count_panel_tiles(way: Layout, core: TensorCore, target: Target) -> int:
-    """How many tiles of the core one panel of b may have."""
+def _count_panel_tiles(layout: Layout, core: TensorCore, target: Target) -> int:
+    """Maximum number of tiles of the core in a panel of b."""
     n, _, k = core.dims
     depth = (
-        max_trips(*(r for r in way.reduce.loops if r is not way.depth))
-        * ceil(max_trips(way.depth) / k)
+        max_trips(*(r for r in layout.reduce.loops if r is not layout.depth))
+        * ceil(max_trips(layout.depth) / k)
         * k
     )
     return max_panel_bytes(target) // (depth * n * core.dtypes[1].itemsize)
@@ -127,26 +129,30 @@ def _count_panel_tiles(way: Layout, core: TensorCore, target: Target) -> int:
 def iter_core_questions(
     facts: KernelFacts, choice: CoreChoice, scheduler: Scheduler
 ) -> Iterator[Question]:
-    """The choices that come after TC, in order."""
+    """Questions that follow TC, in order."""
     return _CoreTiles(facts, choice, scheduler).iter_questions()
 
 
 class _CoreTiles:
-    """What is left of a loop keeps its `arg`, so that it is found by that in the kernel as
-    it is.
+    """Questions about the register tile, the panels and the threads of a product on a core.
+
+    The outer loop that remains of a split axis keeps the axis's `arg`, by which it is found in the
+    scheduler's present kernel.
     """
 
     def __init__(self, facts: KernelFacts, choice: CoreChoice, scheduler: Scheduler) -> None:
         self.facts, self.scheduler = facts, scheduler
         self.target, self.core, self.n_panel = facts.target, choice.core, choice.n_panel
-        way = choice.way
-        self.columns = way.columns
-        self.rows = [r for r in way.reduce.ranges if r in way.a.ranges and r not in way.b.ranges]
-        self.is_packed = _must_pack_rows(way, choice.core)
+        layout = choice.layout
+        self.columns = layout.columns
+        self.rows = [
+            r for r in layout.reduce.ranges if r in layout.a.ranges and r not in layout.b.ranges
+        ]
+        self.is_packed = _must_pack_rows(layout, choice.core)
 
     def iter_questions(self) -> Iterator[Question]:
         is_whole = self._count(self.columns) <= self.n_panel
-        # A part of a is packed once for all columns, if all of b can be.
+        # If all of b fits one panel, each block of a is packed once for all columns.
         has_rows_outside = self.is_packed and is_whole
         if not has_rows_outside:
             yield from self._put_columns_outside()
@@ -163,13 +169,14 @@ class _CoreTiles:
         yield from self._pack(has_rows_outside=has_rows_outside)
 
     def _register_tile(self, n_rows: int) -> tuple[int, int]:
-        """How many tiles along the columns and the rows have their accumulators in registers."""
+        """Number of tiles along the columns and the rows whose accumulators are in registers."""
         n_columns = self._count(self.columns)
         if self.core.tiles:
             shapes = [
                 (w, h) for w in (2, 1, 3) for h in (2, 1, 3) if w * h + w + h <= self.core.tiles
             ]
         else:
+            # Some registers remain for the operands of one step.
             most = self.target.vector_registers - (3 if self.target.vector_registers <= 16 else 4)
             shapes = [(w, h) for w in (4, 3, 2, 1) for h in range(1, 13) if w * h + w + 1 <= most]
         return min(
@@ -182,13 +189,10 @@ class _CoreTiles:
         )
 
     def _step_cost(self, shape: tuple[int, int], n_columns: int, n_rows: int) -> float:
-        """Cycles for each tile of results that is of use: those of the core, and those of loading
-        its operands.
-        """
+        """Cycles per useful tile of results: of the core, and of loading its operands."""
         width, height = shape
         loads = (width + height) / self.target.rates.loads
-        # Operands of vector units are loaded beside the arithmetic, but only if there is enough of
-        # it.
+        # Loads run in parallel with the arithmetic, but only if there is enough of it.
         cycles = (
             max(width * height * self.core.cycles, loads, self.target.rates.add_latency)
             + constants.LOAD_COST * loads
@@ -196,29 +200,29 @@ class _CoreTiles:
         return ceil(n_columns / width) * ceil(n_rows / height) * cycles / (n_columns * n_rows)
 
     def _take(self, axis: UOp, amount: int) -> Iterator[Question]:
-        found = self._find(axis)
-        if amount < 2 or found is None:
+        loop = self._find(axis)
+        if amount < 2 or loop is None:
             return
         why = f"accumulators for {amount} tiles along {self.facts.name(axis)} stay in registers"
-        ways: list[tuple[Move, ...]] = [
+        candidates: list[tuple[Move, ...]] = [
             (Move(OptOp.UPCAST, axis, amount),),
             (Move(OptOp.OVERLAP, axis, amount),),
         ]
-        if exact_trips(found) == amount:
-            ways = [(Move(OptOp.UPCAST, axis, 0),)]
+        if exact_trips(loop) == amount:
+            candidates = [(Move(OptOp.UPCAST, axis, 0),)]
         if self.target.has_masked_access and not self.core.tiles:
-            ways.append((Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount)))
-        yield [Proposal(why, moves) for moves in ways]
+            candidates.append((Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount)))
+        yield [Proposal(why, moves) for moves in candidates]
 
     def _put_columns_outside(self) -> Iterator[Question]:
-        """Swap the loop over panels outwards, past those over the rows that use a panel."""
+        """Swap the loop over panels outwards, past the loops over the rows that use a panel."""
         rows = {r.arg for r in self.rows}
-        before: list[UOp] = []
-        while before != self.scheduler.axes:
-            before = self.scheduler.axes
-            position = next((i for i, r in enumerate(before) if r.arg == self.columns.arg), 0)
-            outer = before[position - 1]
-            if position == 0 or outer.arg not in rows:
+        axes: list[UOp] = []
+        while axes != self.scheduler.axes:
+            axes = self.scheduler.axes
+            index = next((i for i, r in enumerate(axes) if r.arg == self.columns.arg), 0)
+            outer = axes[index - 1]
+            if index == 0 or outer.arg not in rows:
                 return
             why = (
                 f"{self.facts.name(self.columns)} chooses a panel and goes outside of"
@@ -229,11 +233,11 @@ class _CoreTiles:
     def _split_panel(self, n_tiles: int) -> Iterator[Question]:
         n_tiles = min(n_tiles, self._count(self.columns))
         if n_tiles > 1:
-            why = f"{n_tiles} tiles of columns use the same rows, one after the other"
+            why = f"{n_tiles} tiles of columns use the same rows sequentially"
             yield [Proposal(why, (Move(OptOp.SPLIT, self.columns, n_tiles),))]
 
     def _pack(self, *, has_rows_outside: bool) -> Iterator[Question]:
-        """Pack b outside of the rows that use it, and a in the loop over rows if need be."""
+        """Pack b outside the loops over rows that use it, and a inside them if need be."""
         loops = [r for r in self.scheduler.axes if r.arg.kind is AxisType.LOOP]
         args = {r.arg for r in self.rows}
         rows = [i for i, r in enumerate(loops) if r.arg in args]
@@ -241,18 +245,18 @@ class _CoreTiles:
         if has_rows_outside:
             outside = [r for r in outside if r.arg != self.columns.arg]
         move = Move(OptOp.PACK, outside[-1]) if outside else Opt(OptOp.PACK, None)
-        yield [Proposal("columns lie in a panel as the core reads them", (move,))]
+        yield [Proposal("columns are packed into a panel in the core's layout", (move,))]
         if self.is_packed and rows:
             yield [
                 Proposal(
-                    "rows are packed as the core reads them", (Move(OptOp.PACK, loops[rows[-1]]),)
+                    "rows are packed in the core's layout", (Move(OptOp.PACK, loops[rows[-1]]),)
                 )
             ]
 
     def _count(self, axis: UOp) -> int:
-        """How many tiles of the core are left along an axis."""
-        found = self._find(axis)
-        return 1 if found is None else max(max_size(exact_trips(found)), 1)
+        """Number of tiles of the core that remain along an axis."""
+        loop = self._find(axis)
+        return 1 if loop is None else max(max_size(exact_trips(loop)), 1)
 
     def _find(self, axis: UOp) -> UOp | None:
         return next((r for r in self.scheduler.axes if r.arg == axis.arg), None)

@@ -1,4 +1,4 @@
-"""`KernelFacts`: what every choice of Opts is made from, found once for a kernel and a target."""
+"""`KernelFacts`: the input of all heuristics, computed once for a kernel and a target."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _SLOW = frozenset(op for op, row in TABLE.items() if row.instructions >= 6) - {
     Op.RSQRT,
     Op.RECIPROCAL,
 }
-"""Ops that take the time of a division, or more; those two mostly stand where a row is normalised,
-once for all of it.
+"""Ops as slow as a division, or slower. RSQRT and RECIPROCAL are left out: they mostly normalize a
+row, and are computed once per row.
 """
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Access:
-    """A place in memory, and by how many elements it moves along each loop that its position
-    depends on (None: varying).
+    """An access of memory, with its stride in elements along each loop that its index depends on
+    (None: not constant).
     """
 
     node: UOp
@@ -37,18 +37,20 @@ class Access:
         return self.strides.get(axis, 0)
 
     def depends_on(self, axis: UOp) -> bool:
-        """Whether its position, its gate, or what fills its memory does."""
+        """Whether the index, the gate, or the value of the memory depends on `axis`."""
         return axis in self.node.ranges
 
     def cost(self, axis: UOp, n_lanes: int) -> float:
-        """How many accesses `n_lanes` elements along `axis` take, as a part of so many."""
+        """Relative cost of accessing `n_lanes` elements along `axis` as a vector; 1 is as slow as
+        scalar accesses.
+        """
         return stride_cost(self.stride(axis), self.node, axis, n_lanes, is_read=not self.is_store)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Nest:
-    """A reduction, or the loops that fill a thread's own memory: the `node` that ends the loops,
-    and what is accessed inside.
+    """A reduction, or the loops that fill private memory: the `node` that ends the loops, and the
+    accesses inside.
     """
 
     node: UOp
@@ -62,7 +64,7 @@ class Nest:
 
     @property
     def operands(self) -> list[Access]:
-        """What is read anew in each iteration."""
+        """Accesses that depend on the loops, so that each iteration reads other elements."""
         return [a for a in self.accesses if any(map(a.depends_on, self.loops))]
 
     @property
@@ -70,32 +72,32 @@ class Nest:
         return max_trips(*self.loops)
 
     def is_chosen_by(self, axis: UOp) -> bool:
-        """Whether a condition on `axis` says which terms are added up: one result at a time has
-        loops of these alone.
+        """Whether a condition on `axis` selects the terms of a sum: with one result at a time, the
+        loops are restricted to these terms.
         """
         value = self.node.source
         return self.node.op is Op.REDUCE and value.op is Op.WHERE and axis in value.condition.ranges
 
     def reuse(self, operand: Access) -> int:
-        """For how many results each element of an operand is read."""
+        """Number of results for which each element of an operand is read."""
         return max_trips(*(a for a in self.results if not operand.depends_on(a)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelFacts:
-    """A kernel before any Opt, as the choices see it.
+    """A kernel before any Opt, as the heuristics see it.
 
     Attributes:
         axes: all loops, in the order of `Scheduler.axes`.
-        results: those over results, from outer to inner.
-        accesses: every place that is read or written.
-        reductions: in the order in which they are computed.
-        rows: the loops that fill a thread's own memory.
+        results: the loops over results, from outer to inner.
+        accesses: all reads and writes.
+        reductions: all reductions, in the order of computation.
+        rows: the loop nests that fill private memory.
         carried: the loops that carry values from iteration to iteration.
-        lanes: how many elements of the widest type that is computed fit a vector.
+        lanes: the number of elements of the widest computed dtype that fit a vector.
         access_bytes: the size of the widest element in memory.
-        n_slow: how many ops take much longer than an addition.
-        work: about how many steps all loops take together.
+        n_slow: the number of ops that take much longer than an addition.
+        work: an estimate of the number of steps of all loops together.
     """
 
     kernel: UOp
@@ -113,7 +115,7 @@ class KernelFacts:
 
     @property
     def access_lanes(self) -> int:
-        """How many of the widest elements in memory fit a vector."""
+        """Number of the widest elements in memory that fit a vector."""
         return max(self.target.vector_bits // (8 * self.access_bytes), 1)
 
     @property
@@ -121,28 +123,28 @@ class KernelFacts:
         return max_trips(*self.results)
 
     def is_stored_along(self, axis: UOp) -> bool:
-        """Whether neighbouring results along `axis` lie side by side."""
+        """Whether results along `axis` are contiguous in memory."""
         return any(a.is_store and a.stride(axis) == 1 for a in self.accesses)
 
     def name(self, axis: UOp) -> str:
-        """A loop, or what is left of it, by its place among all or among the reduced ones, as in
-        Opts, and by its size.
+        """Format a loop as its index among all axes, or among the reduced ones, as in Opts, and its
+        size.
         """
-        given = next((r for r in self.axes if r.arg == axis.arg), None)
-        if given is None:
+        loop = next((r for r in self.axes if r.arg == axis.arg), None)
+        if loop is None:
             return "a new loop"
-        size = exact_trips(given)
-        shown = f"({size if isinstance(size, int) else f'up to {max_trips(given)}'})"
-        if given.arg.kind is not AxisType.REDUCE:
-            return f"axis {self.axes.index(given)} {shown}"
+        size = exact_trips(loop)
+        size_text = f"({size if isinstance(size, int) else f'up to {max_trips(loop)}'})"
+        if loop.arg.kind is not AxisType.REDUCE:
+            return f"axis {self.axes.index(loop)} {size_text}"
         return (
-            f"reduced axis {[r for r in self.axes if r.arg.kind is AxisType.REDUCE].index(given)}"
-            f" {shown}"
+            f"reduced axis {[r for r in self.axes if r.arg.kind is AxisType.REDUCE].index(loop)}"
+            f" {size_text}"
         )
 
 
 def make_facts(kernel: UOp, target: Target) -> KernelFacts:
-    """The facts of a kernel to which no Opt was applied."""
+    """Compute the facts of a kernel without Opts."""
     order = kernel.toposort()
     written = {n.location for n in order if n.op is Op.STORE}
     accesses = {
@@ -184,5 +186,5 @@ def _is_carried(end: UOp) -> bool:
 
 
 def _count_steps(ends: Iterable[UOp]) -> int:
-    """How often the bodies of all loops run; loops that stand side by side add up."""
+    """Count the iterations of all loop nests; sequential nests add up."""
     return sum(max_trips(*node.ranges.union(node.loops)) for node in ends)

@@ -1,9 +1,10 @@
-"""Choice of the operand of a product that is copied panel by panel, and of the axis of the panels.
+"""Panel packing: the choice of the operand of a product that is copied in panels, and of the axis of
+the panels.
 
-A panel is read in order, again for each tile of the other operand's rows, so that neither the
-strides of the operand nor its size matter any more. The more rows read a panel, the less its copy
-costs beside them; results that do not lie along the panel are stored one by one, which a long
-reduction makes up for."""
+A panel is read contiguously, once for each register tile of the other operand's rows, so that
+neither the operand's strides nor its size matter any more. The cost of the copy is amortized over
+the rows that read the panel. Results that are not contiguous along the panel are stored as scalars,
+which a long reduction makes up for."""
 
 from __future__ import annotations
 
@@ -21,10 +22,11 @@ __all__ = ["Panel", "count_accumulators", "find_panel", "is_short_and_deep", "ma
 
 
 class Panel(NamedTuple):
-    """The copied part of an operand: `n_vectors` of lanes along `axis`, all that is reduced.
+    """The packed block of an operand: `n_vectors` vectors along `axis`, and the whole reduction.
 
-    `n_rows` is how often each element is read, and `cost` what copying it, and storing results that
-    do not lie along it, adds to the work of the product, as a part of that work."""
+    `n_rows` is the number of times that each element is read. `cost` is the overhead of packing,
+    and of storing results that are not contiguous along the panel, relative to the work of the
+    product."""
 
     axis: UOp
     operand: Access
@@ -34,8 +36,8 @@ class Panel(NamedTuple):
 
 
 def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Panel | None:
-    """The panel that costs least, if that is less than taking lanes along `lane_axis` without a
-    copy.
+    """Find the panel of the least cost; None if vectorizing `lane_axis` without a copy costs no
+    more.
     """
     operands = reduction.operands
     if len(operands) != 2 or is_short_and_deep(facts, reduction):
@@ -49,20 +51,20 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
 
 
 def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
-    """A panel along each axis that only one operand depends on, those along which results are
-    stored first.
+    """Yield a panel along each axis that only one operand depends on, axes of contiguous stores
+    first.
     """
     reduced = [r for nest in facts.reductions for r in nest.loops]
     outside = [a for a in facts.accesses if not any(map(a.depends_on, reduced))]
     for axis in sorted(facts.results, key=lambda a: not facts.is_stored_along(a)):
         packed = [a for a in reduction.operands if a.depends_on(axis)]
         size = max_size(exact_trips(axis))
-        # A single panel is for all results: worth it where they lie along it, or where loops stand
-        # around those that use it.
+        # A single panel serves all results: it pays if they are contiguous along it, or if further
+        # loops enclose the loops that read it.
         n_least = 1 if facts.is_stored_along(axis) or len(reduction.results) > 2 else 2
         if len(packed) != 1 or size < facts.lanes * n_least:
             continue
-        # Loops inside of that over panels, along which the operand moves, are part of each panel.
+        # Inner loops that the operand depends on are part of each panel.
         inner = facts.results[facts.results.index(axis) + 1 :]
         n_inner = max_trips(*(a for a in inner if packed[0].depends_on(a)))
         fitting = max_panel_bytes(facts.target) // (
@@ -74,8 +76,8 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
         is_along = packed[0].stride(axis) == 1
         most = min(fitting, count_accumulators(facts.target) // constants.TILED_ROWS)
         if not is_along and _has_conflicts(facts, packed[0], axis, most * facts.lanes):
-            # Rows that are copied across are as many streams of memory: fewer of them stay in the
-            # cache together.
+            # Copying across rows reads as many streams of memory as there are rows: a narrow panel
+            # has few enough to stay in the cache together.
             most = min(most, 2)
         n_vectors = _count_panel_vectors(
             size, min(most, max(size // (2 * facts.lanes), 1)), facts.lanes
@@ -87,16 +89,16 @@ def _iter_panels(facts: KernelFacts, reduction: Nest) -> Iterator[Panel]:
             _is_far_apart(facts, reduction, a) for a in reduction.operands if a is not packed[0]
         ):
             cost += constants.FAR_ROWS_COST
-        # Rows that fit the registers read a panel once: what lies across would be read element by
-        # element, and not copied.
+        # If the accumulators of all rows fit the registers, the panel is read only once: scalar
+        # loads in place are then as good as the copy.
         is_read_once = not is_along and n_rows * n_vectors <= count_accumulators(facts.target)
         if n_vectors > 0 and not is_read_once:
             yield Panel(axis, packed[0], n_vectors, n_rows, cost)
 
 
 def _cost_apart(facts: KernelFacts, access: Access, axis: UOp, n_vectors: int) -> float:
-    """Steps of a product in the time of an element of `access`, which is no operand, in the tile of
-    a panel along `axis`.
+    """Cost of an element of `access`, which is no operand, in a tile of a panel along `axis`, in
+    steps of the product.
     """
     if access.stride(axis) in (0, 1):
         return 0
@@ -105,10 +107,10 @@ def _cost_apart(facts: KernelFacts, access: Access, axis: UOp, n_vectors: int) -
 
 
 def _has_conflicts(facts: KernelFacts, access: Access, axis: UOp, n_rows: int) -> bool:
-    """Whether lines of so many rows along `axis` push each other out of the first cache.
+    """Whether the lines of `n_rows` rows along `axis` conflict in the L1 cache.
 
-    Rows at a distance that is a multiple of a power of two use no more of it than if they lay so
-    far apart."""
+    Rows whose distance is a multiple of a power of two map to few sets: they occupy as much of the
+    cache as rows of that power of two."""
     stride = access.stride(axis)
     return stride is not None and (
         gcd(stride * access.node.dtype.itemsize, PAGE_BYTES) * n_rows > facts.target.l1_bytes
@@ -116,11 +118,11 @@ def _has_conflicts(facts: KernelFacts, access: Access, axis: UOp, n_rows: int) -
 
 
 def _is_far_apart(facts: KernelFacts, reduction: Nest, operand: Access) -> bool:
-    """Whether each step of a product reads an operand from another page of memory, of more than the
-    second level of the cache holds.
+    """Whether each step of a product reads an operand from another page, and the operand exceeds the
+    L2 cache.
 
-    A tile reads a part of each row, and what else is in its line is gone before the next tile
-    comes: nothing is fetched ahead."""
+    A tile reads a part of each row, and the remainder of its cache lines is evicted before the next
+    tile needs it; the hardware prefetcher does not cross pages."""
     itemsize = operand.node.dtype.itemsize
     strides = [operand.stride(r) for r in reduction.loops]
     n_bytes = operand.node.memory.unordered.arg.size * itemsize
@@ -130,8 +132,8 @@ def _is_far_apart(facts: KernelFacts, reduction: Nest, operand: Access) -> bool:
 
 
 def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
-    """How wide panels of an axis are, at most: wide ones load less for a product, narrow ones
-    overlap less at the end.
+    """Choose the number of vectors of a panel, up to `most`: a wide panel needs fewer loads per
+    product, a narrow one overlaps less at the end of the axis.
     """
     widths = [1 << i for i in range(most.bit_length())]
     return min(
@@ -142,11 +144,11 @@ def _count_panel_vectors(size: int, most: int, lanes: int) -> int:
 
 
 def is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
-    """Whether both operands of a product of few rows or columns lie along a reduced axis, whose
-    lanes need no copy.
+    """Whether a product of few rows or columns has both operands contiguous along a long reduced
+    axis, which is vectorized without a copy.
 
-    The lanes of a result are added once, after all that is reduced; so that has to be deep, and the
-    axis of whole vectors."""
+    The lanes of a result are added up once, after the reduction. So the reduction has to be deep,
+    and the axis a multiple of the vector width."""
     operands = reduction.operands
     n_least = constants.MIN_DEEP_VECTORS * facts.lanes
     n_rows = min((reduction.reuse(a) for a in operands), default=0)
@@ -157,11 +159,11 @@ def is_short_and_deep(facts: KernelFacts, reduction: Nest) -> bool:
         for r in reduction.loops
         if r.arg.kind is AxisType.REDUCE and all(a.stride(r) == 1 for a in operands)
     ]
-    evenly = [r for r in deep if _is_of_vectors(r, facts.lanes)]
+    divisible = [r for r in deep if _is_of_vectors(r, facts.lanes)]
     long = [r for r in deep if max_trips(r) >= n_least]
-    # Lanes that are added often, or a rest that is added one by one, pay for still fewer rows.
-    return any(r in long for r in evenly) or (
-        n_rows < constants.FEW_ROWS_OF_PARTS and bool(evenly or long)
+    # Frequent horizontal sums, or a scalar tail, pay only for fewer rows.
+    return any(r in long for r in divisible) or (
+        n_rows < constants.FEW_ROWS_OF_PARTS and bool(divisible or long)
     )
 
 
@@ -171,12 +173,10 @@ def _is_of_vectors(axis: UOp, lanes: int) -> bool:
 
 
 def _cost_in_place(facts: KernelFacts, reduction: Nest, axis: UOp | None) -> float:
-    """What taking lanes along `axis` without a copy adds to the work of a product, as a part of
-    that work.
-    """
+    """Overhead of vectorizing `axis` without a copy, relative to the work of the product."""
     if axis is None or _column_bytes(reduction) * max_trips(axis) > facts.target.l2_bytes // 2:
         return inf
-    # Lanes stay idle where the axis ends.
+    # Lanes of the last vector are idle.
     size, lanes = int(axis.stop.vmin), facts.lanes
     widths = [lanes >> i for i in range(lanes.bit_length()) if lanes >> i <= size]
     idle = min((-(-size // w) * lanes / size for w in widths), default=lanes) - 1
@@ -194,10 +194,10 @@ def _column_bytes(reduction: Nest) -> int:
 
 
 def max_panel_bytes(target: Target) -> int:
-    """A panel stays in the second level of the cache beside what is read once."""
+    """Maximum size of a panel: half of the L2 cache, which data that is read once shares."""
     return min(max(target.l2_bytes // 2, target.l1_bytes), constants.MAX_PANEL_BYTES)
 
 
 def count_accumulators(target: Target) -> int:
-    """Accumulators fill the registers but for the operands of one step."""
+    """Number of vector registers for accumulators; the others hold the operands of one step."""
     return target.vector_registers - (4 if target.vector_registers <= 16 else 8)

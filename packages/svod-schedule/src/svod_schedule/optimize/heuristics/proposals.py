@@ -1,9 +1,9 @@
 """Questions about a kernel, and proposals of Opts that answer them.
 
-A choice looks at a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the
-preferred one first, each with its reason. What is taken is the first whose moves the kernel and the
-target all allow. Where the model of cost was measured to know better than a constant, it is asked
-which one comes first (`Weighed`)."""
+A heuristic reads a kernel's facts and asks questions; a `Question` is a list of `Proposal`s, the
+preferred one first, each with its reason. The first proposal of which the kernel and the target
+allow all moves is applied. Where measurements showed the cost model to be better than a constant,
+it chooses the preferred proposal (`Weighed`)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _REDUCED = (OptOp.UNROLL, OptOp.GROUP, OptOp.GROUPTOP)
 
 
 class Move(NamedTuple):
-    """An Opt that names a loop, or what is left of it, and not its place; `other` is the second
-    loop of a SWAP.
+    """An Opt that refers to a loop by its RANGE instead of an index, which earlier Opts shift;
+    `other` is the second loop of a SWAP.
     """
 
     op: OptOp
@@ -31,7 +31,7 @@ class Move(NamedTuple):
     other: UOp | None = None
 
     def find_opt(self, scheduler: Scheduler) -> Opt | None:
-        """This as an Opt on the kernel as it is now; None where a loop is gone."""
+        """Return the Opt for the scheduler's present kernel; None if a loop no longer exists."""
         axes = [r.arg for r in (scheduler.reduced_axes if self.op in _REDUCED else scheduler.axes)]
         if self.axis.arg not in axes or (self.other is not None and self.other.arg not in axes):
             return None
@@ -43,8 +43,8 @@ class Move(NamedTuple):
 
 
 class Proposal(NamedTuple):
-    """Moves that belong together, none where it is best to leave the kernel as it is, and why they
-    may be good.
+    """Moves that are applied together, with the reason for them; no moves leave the kernel
+    unchanged.
     """
 
     reason: str
@@ -53,8 +53,8 @@ class Proposal(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """Proposals of which the first is taken unless the model of cost expects much less time of
-    another one.
+    """Proposals of which the first is preferred unless the cost model predicts a much shorter time
+    for another.
     """
 
     proposals: Sequence[Proposal]
@@ -63,21 +63,21 @@ class Weighed:
         return iter(self.proposals)
 
     def list_best_first(self, scheduler: Scheduler) -> list[Proposal]:
-        """Those that are allowed, the one to take in front."""
-        # Few kernels need it.
+        """Return the allowed proposals, the best one first."""
+        # Imported late: few kernels need the cost model.
         from svod_schedule.optimize.cost_model.expected_time import estimate_cost
 
         trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
         allowed = [(c, trial) for c, trial in trials if _try_moves(trial, c.moves) is not None]
         seconds = [estimate_cost(trial.sink, trial.target).seconds for _, trial in allowed]
-        found = [c for c, _ in allowed]
+        proposals = [c for c, _ in allowed]
         least = min(seconds, default=0.0)
         if not seconds or least > seconds[0] * (1 - constants.MIN_EXPECTED_GAIN):
-            return found
-        best, saved = found[seconds.index(least)], 1 - least / seconds[0]
+            return proposals
+        best, saved = proposals[seconds.index(least)], 1 - least / seconds[0]
         return [
             best._replace(reason=f"{best.reason}, which should save {saved:.0%} of the time"),
-            *found,
+            *proposals,
         ]
 
 
@@ -85,7 +85,7 @@ Question: TypeAlias = Iterable[Proposal]
 
 
 class Reason(NamedTuple):
-    """Why a kernel has some of its Opts, or, without any, why it has none of a kind."""
+    """Explanation of some Opts of a kernel or, with no opts, of the absence of a kind of Opt."""
 
     text: str
     opts: tuple[Opt, ...] = ()
@@ -95,9 +95,7 @@ class Reason(NamedTuple):
 
 
 def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reason]:
-    """Answer questions one by one: apply the first proposal of each that is allowed, and
-    say why.
-    """
+    """Apply the first allowed proposal of each question, and yield its reason."""
     for question in questions:
         for proposal in (
             question.list_best_first(scheduler) if isinstance(question, Weighed) else question
@@ -109,8 +107,8 @@ def answer(scheduler: Scheduler, questions: Iterable[Question]) -> Iterator[Reas
 
 
 def _try_moves(scheduler: Scheduler, moves: tuple[Move | Opt, ...]) -> tuple[Opt, ...] | None:
-    """Apply all moves and return them as Opts; None if one is not allowed, and then nothing has
-    changed.
+    """Apply all moves and return them as Opts; None, with the scheduler unchanged, if one of them is
+    not allowed.
     """
     before = scheduler.copy()
     for move in moves:

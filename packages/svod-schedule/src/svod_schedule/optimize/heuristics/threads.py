@@ -1,4 +1,4 @@
-"""Choice of the loop over results that is split over the threads of a processor."""
+"""Choice of the loop over results that is split over the threads of a CPU."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ __all__ = ["take_threads"]
 
 
 def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
-    """The outermost loop that can be split evenly, or is so long that a part more or less does not
-    matter.
+    """Split the outermost loop that is divisible by the number of threads, or long enough for the
+    imbalance not to matter.
     """
     n = facts.target.cores
     if n < 2 or facts.target.has_local:
@@ -25,6 +25,7 @@ def take_threads(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]
             Proposal(f"one thread: {facts.work} steps are less than {constants.MIN_THREADED_WORK}")
         ]
         return
+    # Loops that split evenly come first; the sort is stable, so outer ones precede inner ones.
     loops = [r for r in scheduler.axes if r.arg.kind is AxisType.LOOP and int(r.stop.vmin) >= n]
     yield (
         Proposal(

@@ -1,9 +1,10 @@
-"""Opts for the vectors and threads of a processor, one choice after the other.
+"""Opts for a CPU with vectors and threads, in the order in which they are applied.
 
-Which operand of a product is copied panel by panel; which loop is outermost; which axis of the
-results becomes vector lanes; which reduced axis does where none of the results can; how many
-results share what they load (register tiles); which loop is split over threads; where a panel is
-packed."""
+- The operand of a product that is copied in panels, and the order of the loops.
+- The axis of the results that is vectorized, or a reduced axis if no axis of the results can be.
+- Register tiles of results that share loads.
+- The loop that is split over threads.
+- The loop in which a panel is packed."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ __all__ = ["iter_questions"]
 
 
 class _Plan(NamedTuple):
-    """What all choices go by: the axis that becomes lanes, the product whose results are taken in
-    tiles, its panel.
+    """Decisions that all questions depend on: the vectorized axis, the product that is computed in
+    register tiles, and its panel.
     """
 
     lane_axis: UOp | None
@@ -39,7 +40,7 @@ class _Plan(NamedTuple):
 
 
 def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
-    """The choices in order; `scheduler` has the kernel as the answers so far left it."""
+    """Questions in order; `scheduler` has the kernel after the answers so far."""
     plan = _make_plan(facts)
     yield from _order_loops(facts, plan, scheduler)
     yield from _take_lanes(facts, plan)
@@ -63,7 +64,7 @@ def _make_plan(facts: KernelFacts) -> _Plan:
         and tiled is not None
         and is_short_and_deep(facts, tiled)
     ):
-        # A few lanes along the results are less than whole vectors of what is reduced.
+        # A partial vector along the results is worse than whole vectors along the reduction.
         lane_axis = None
     panel = find_panel(facts, tiled, lane_axis) if tiled is not None else None
     return _Plan(lane_axis if panel is None else panel.axis, tiled, panel)
@@ -72,8 +73,8 @@ def _make_plan(facts: KernelFacts) -> _Plan:
 def _find_lane_axis(
     facts: KernelFacts, axes: Iterable[UOp], accesses: Iterable[Access]
 ) -> UOp | None:
-    """The axis along which all accesses that depend on it are near each other, with the most to
-    gain.
+    """Find the axis with the greatest gain from vectorization, of the axes along which all dependent
+    accesses are close to each other.
     """
     best: UOp | None = None
     most = 0.0
@@ -93,8 +94,8 @@ def _find_lane_axis(
 
 
 def _find_carried_axis(facts: KernelFacts) -> UOp | None:
-    """The axis along which a loop over independent elements has the most to gain: what it computes
-    counts as what it reads does.
+    """Find the axis of independent elements along which a loop with carried values gains most from
+    vectorization, counting arithmetic as well as accesses.
     """
     gains: dict[UOp, float] = {}
     for axis in facts.results:
@@ -124,7 +125,7 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
     if plan.panel is not None:
         yield from _put_outside(facts, plan.panel, scheduler)
         return
-    # The smaller operand is the one to walk through again and again.
+    # The longer axis goes outside, so that the smaller operand is the one that is traversed again.
     inside = [
         a for a in plan.tiled.results if not all(n.depends_on(a) for n in plan.tiled.accesses)
     ]
@@ -139,15 +140,16 @@ def _order_loops(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Itera
 
 
 def _put_outside(facts: KernelFacts, panel: Panel, scheduler: Scheduler) -> Iterator[Question]:
-    """Swap the loops that choose a panel outwards, past those over the rows that use it."""
+    """Swap the loops that select a panel outwards, past the loops over the rows that use it."""
     chosen = {r.arg for r in facts.axes if panel.operand.depends_on(r)}
+    # A refused swap must not be proposed again, or the loop would not end.
     asked: set[tuple[UOp, UOp]] = set()
     n_asked = -1
     while n_asked < len(asked):
         n_asked = len(asked)
         last = [r.arg for r in scheduler.axes].index(panel.axis.arg)
-        for place in range(last):
-            outer, inner = scheduler.axes[place : place + 2]
+        for index in range(last):
+            outer, inner = scheduler.axes[index : index + 2]
             if outer.arg not in chosen and inner.arg in chosen and (outer, inner) not in asked:
                 asked.add((outer, inner))
                 reason = (
@@ -171,13 +173,13 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         if not facts.results and facts.carried:
             yield [
                 Proposal(
-                    "no lanes: what the loop carries is one element, and each iteration waits for"
-                    " the last one"
+                    "no lanes: the loop carries a single element, and each iteration depends on"
+                    " the previous one"
                 )
             ]
             return
         if not squares:
-            yield [Proposal("no lanes: along no axis do all accesses lie near each other")]
+            yield [Proposal("no lanes: along no axis are all accesses close in memory")]
         most = constants.TRANSPOSED_TILE
         amount = next(
             (
@@ -189,7 +191,7 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         )
         for side in squares:
             yield _take(
-                facts, side, amount, "squares of a transposition use whole lines of both sides"
+                facts, side, amount, "square tiles of a transposition use whole lines of both sides"
             )
     elif panel is not None:
         why = (
@@ -201,11 +203,11 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         n_vectors = (
             constants.VECTORS_OF_TILES if plan.tiled is not None else _count_vectors(facts, axis)
         )
-        why = f"lanes along {facts.name(axis)}, near each other in memory"
+        why = f"lanes along {facts.name(axis)}, close in memory"
         if facts.carried:
             why = (
-                f"each element along {facts.name(axis)} goes through the loop by itself,"
-                f" {n_vectors} vectors so that none waits"
+                f"elements along {facts.name(axis)} are independent in the loop: {n_vectors} vectors"
+                " hide the latency of the carried values"
             )
         wide = facts.lanes * n_vectors
         yield _take(
@@ -217,9 +219,9 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
 
 
 def _take_short_rows(facts: KernelFacts) -> Proposal | None:
-    """Rows that are shorter than a vector and lie one behind the other, several of them at a time:
-    what is read is put in its places in registers, and written in whole vectors. Rows of an axis
-    whose results share all that is read go along."""
+    """Propose to compute several consecutive rows at a time that are shorter than a vector: the
+    loaded elements are shuffled in registers and stored as whole vectors. An axis of two results
+    that share all loads is taken along."""
     if facts.reductions or facts.carried or facts.rows or facts.lanes < 2:
         return None
     stores = [a for a in facts.accesses if a.is_store]
@@ -232,23 +234,23 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
         or _is_chosen_by(facts, row)
     ):
         return None
-    place = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
-    if place is None:
+    row_axis = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
+    if row_axis is None:
         return None
-    amount = next((n for n in constants.SHORT_ROWS if _divides(place, n)), None)
+    amount = next((n for n in constants.SHORT_ROWS if _divides(row_axis, n)), None)
     kind = OptOp.UPCAST
     if amount is None and size & (size - 1):
-        # By itself, a row that is no power of two would be taken in parts: rather take the last
-        # ones of an odd number twice.
+        # A single row whose size is no power of two would be split into several partial vectors:
+        # computing some rows twice costs less.
         kind, amount = (
             OptOp.OVERLAP,
-            next((n for n in constants.SHORT_ROWS if n <= int(place.stop.vmin)), None),
+            next((n for n in constants.SHORT_ROWS if n <= int(row_axis.stop.vmin)), None),
         )
     if amount is None or any(
-        _is_far(a, place, size) or a.stride(row) is None for a in facts.accesses
+        _is_far(a, row_axis, size) or a.stride(row) is None for a in facts.accesses
     ):
         return None
-    moves = [Move(kind, place, amount), Move(OptOp.UPCAST, row, 0)]
+    moves = [Move(kind, row_axis, amount), Move(OptOp.UPCAST, row, 0)]
     reads = [a for a in facts.accesses if not a.is_store]
     twin = next(
         (
@@ -267,22 +269,20 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
 
 
 def _is_chosen_by(facts: KernelFacts, axis: UOp) -> bool:
-    """Whether a condition on `axis` says what is computed."""
+    """Whether a condition on `axis` selects between values."""
     return any(
         node.op is Op.WHERE and axis in node.condition.ranges for node in facts.kernel.toposort()
     )
 
 
 def _is_far(access: Access, axis: UOp, size: int) -> bool:
-    """Whether neighbours along `axis` are further from each other than a row of this size
-    is long.
-    """
+    """Whether the stride along `axis` exceeds the `size` of a row."""
     stride = access.stride(axis)
     return stride is None or not 0 <= stride <= size
 
 
 def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
-    """How many vectors of results to compute at a time, so that their latencies overlap."""
+    """Number of vectors of results per iteration, so that their latencies overlap."""
     if any(axis in r.node.ranges for r in facts.reductions):
         wide = 2 * constants.VECTORS_OF_SUMS
         has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
@@ -296,10 +296,11 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
 
 
 def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
-    """How many results to take at a time, at most `amount`, so that few are computed twice: the
-    last tile overlaps its neighbour.
+    """Number of results per tile, at most `amount`, such that few are computed twice: the last tile
+    overlaps its neighbour.
 
-    A tile costs its vectors, and a round of the loop that counts less where a result takes long.
+    The cost of a tile is its vectors plus the overhead of an iteration, which matters less where
+    results are expensive.
     """
     size = exact_trips(axis)
     if not isinstance(size, int):
@@ -315,19 +316,21 @@ def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
 
 
 def _list_square(facts: KernelFacts) -> tuple[UOp, ...]:
-    """The axes along which a transposition reads and writes."""
+    """Axes along which a transposition reads and writes contiguously; empty for other kernels."""
     written = next((a for a in facts.results if facts.is_stored_along(a)), None)
-    others = (
+    candidates = (
         a
         for a in facts.results
         if a is not written and any(n.stride(a) == 1 for n in facts.accesses)
     )
-    read = next(others, None)
+    read = next(candidates, None)
     return () if written is None or read is None else (read, written)
 
 
 def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
-    """Take `amount` results along `axis` at a time, or as many (a power of two) as it has."""
+    """Propose to compute `amount` results along `axis` at a time, or the largest power of two that
+    is allowed.
+    """
     shortest = max(int(axis.stop.vmin), 1)
     if shortest < facts.lanes and not isinstance(exact_trips(axis), int):
         yield from _take_masked(facts, axis, amount, why)
@@ -337,10 +340,10 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
         for op in (OptOp.UPCAST, OptOp.OVERLAP):
             yield Proposal(f"{why}, {amount} at a time", (Move(op, axis, amount),))
         if amount == facts.lanes:
-            # A kernel that reads what it writes computes nothing twice.
+            # A kernel that reads its own output must not compute results twice: mask the tail.
             yield from _mask(facts, axis, amount, why)
         amount //= 2
-    yield Proposal(f"one at a time along {facts.name(axis)}: nothing else is allowed")
+    yield Proposal(f"one at a time along {facts.name(axis)}: no other amount is allowed")
 
 
 def _divides(axis: UOp, amount: int) -> bool:
@@ -349,8 +352,8 @@ def _divides(axis: UOp, amount: int) -> bool:
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
-    """Take `amount` results at a time along an axis that may be shorter than a vector; the last
-    ones are masked.
+    """Propose to compute `amount` results at a time along an axis that may be shorter than a vector,
+    with a masked tail.
     """
     while amount > facts.lanes and amount * 4 > max_trips(axis):
         amount //= 2
@@ -361,11 +364,13 @@ def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Questi
 def _mask(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
     if facts.target.has_masked_access:
         moves = (Move(OptOp.PADTO, axis, amount), Move(OptOp.UPCAST, axis, amount))
-        yield Proposal(f"{why}, {amount} at a time, the last ones masked", moves)
+        yield Proposal(f"{why}, {amount} at a time, the tail masked", moves)
 
 
 def _fill_rows(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
-    """Fill a thread's own memory in vectors, where its rows do not lie along the lanes."""
+    """Vectorize the loops that fill private memory, unless its rows depend on the vectorized
+    axis.
+    """
     for nest in facts.rows:
         axis = _find_lane_axis(facts, nest.loops, nest.accesses)
         if axis is not None and plan.lane_axis not in nest.node.ranges:
@@ -381,17 +386,17 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
         loops = [r for r in reduction.loops if r.arg.kind is AxisType.REDUCE and r not in done]
         axis = _find_lane_axis(facts, loops, reduction.accesses)
         if axis is None:
-            yield [Proposal("no lanes for a reduction: what it reads does not lie near each other")]
+            yield [Proposal("no lanes for a reduction: its reads are not close in memory")]
             continue
         done.add(axis)
-        # The results of a tile keep as many sums in registers, also in the reductions after the
-        # first.
+        # Each result of a register tile has its own accumulators, which limits the vectors per sum;
+        # this holds for later reductions of the kernel as well.
         is_tiled = bool(_list_tile_axes(facts, reduction, plan.lane_axis))
         n_vectors = (
             1 if is_tiled else max(constants.VECTORS_OF_TERMS // (2 if facts.n_slow else 1), 1)
         )
         amount = facts.lanes * n_vectors
-        # Two rounds at least, so that what is left over is no longer than what is taken; one vector
+        # At least two iterations, so that the tail is no longer than the main loop; a single vector
         # if need be.
         while amount > facts.lanes and amount * 2 > max_trips(axis):
             amount //= 2
@@ -402,10 +407,10 @@ def _take_reduced_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
 
 
 def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
-    why = f"lanes along {facts.name(axis)}, since along no axis of the results"
+    why = f"lanes along {facts.name(axis)}, since no axis of the results can be vectorized"
     size = exact_trips(axis)
     is_even = not isinstance(size, int) or size % amount == 0
-    # What is left over is added up one by one: fewer vectors at a time may leave less.
+    # The tail is added up one by one: fewer vectors per iteration may shorten it.
     amounts = [
         n
         for n in (amount, amount // 2, amount // 4)
@@ -421,8 +426,8 @@ def _take_reduced(facts: KernelFacts, axis: UOp, amount: int) -> Question:
 
 
 def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> list[UOp]:
-    """Axes of results along which some load of the reduction is the same: taking several shares
-    that load.
+    """Axes of results that some load of the reduction does not depend on: a register tile along them
+    shares that load.
     """
     operands = reduction.operands
     if len(operands) < 2:
@@ -434,9 +439,8 @@ def _list_tile_axes(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) 
         and not all(n.depends_on(a) for n in operands)
         and not reduction.is_chosen_by(a)
     ]
-    # First the axis along which results are stored consecutively: its tile can become lanes after
-    # the reduction. Then those whose tile shares a load in vectors rather than one of a single
-    # element.
+    # The axis of contiguous stores comes first: its tile can become lanes after the reduction. Then
+    # axes whose tile shares a vector load rather than a scalar one.
     vectors = [n for n in operands if lane_axis is not None and n.depends_on(lane_axis)]
     return sorted(
         shared,
@@ -456,24 +460,24 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
         n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
         n_free = n_accumulators // n_vectors
-        wanted = [n_free, _count_more(axes, n_free)]
+        amounts = [n_free, _count_more(axes, n_free)]
     else:
-        wanted = [
+        amounts = [
             constants.FEW_RESULTS,
             max(n_accumulators // constants.FEW_RESULTS, _count_more(axes, n_accumulators)),
         ]
-    for axis, amount in zip(axes, wanted, strict=False):
+    for axis, amount in zip(axes, amounts, strict=False):
         if amount > 1:
             yield _take_tile(facts, axis, amount)
 
 
 def _count_more(axes: list[UOp], n_free: int) -> int:
-    """How many results to take along a second axis, where all along the first leave more than half
-    of the registers free.
+    """Size of the register tile along a second axis, where the whole first axis leaves more than
+    half of the registers free.
     """
     size = exact_trips(axes[0]) if len(axes) > 1 else n_free
     amount = n_free // size if isinstance(size, int) else 1
-    # Results that are computed twice are not worth it.
+    # Only amounts that divide the axis, or a long axis: overlap costs more than the tile gains.
     return next(
         (
             n
@@ -485,15 +489,17 @@ def _count_more(axes: list[UOp], n_free: int) -> int:
 
 
 def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
-    """Take `amount` results along `axis`, or the largest part of it that divides a short axis."""
+    """Propose a register tile of `amount` results along `axis`, or of its largest divisor on a short
+    axis.
+    """
     size = exact_trips(axis)
-    why = f"results along {facts.name(axis)} share what is loaded"
-    whole = [Proposal(f"{why}, all of them are taken at once", (Move(OptOp.UPCAST, axis, 0),))]
-    # As few tiles as with `amount`, and no larger than these need be.
+    why = f"results along {facts.name(axis)} share loads"
+    full = [Proposal(f"{why}, all of them at a time", (Move(OptOp.UPCAST, axis, 0),))]
+    # The smallest tile that gives the same number of tiles as `amount`.
     even = -(-size // -(-size // amount)) if isinstance(size, int) else amount
     overlapping = [
         Proposal(
-            f"{why}, {even} at a time, the last ones twice", (Move(OptOp.OVERLAP, axis, even),)
+            f"{why}, {even} at a time, the last tile overlaps", (Move(OptOp.OVERLAP, axis, even),)
         )
     ]
     if not isinstance(size, int):
@@ -501,7 +507,7 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
             overlapping, _mask(facts, axis, amount, why) if max_size(size) >= amount else ()
         )
     if size <= amount:
-        return whole
+        return full
     divisors = [n for n in range(amount, max(amount // 2, 2), -1) if size % n == 0]
     exact = [
         Proposal(f"{why}, {n} at a time", (Move(OptOp.UPCAST, axis, n),)) for n in divisors[:1]
@@ -515,8 +521,8 @@ def _take_tile(facts: KernelFacts, axis: UOp, amount: int) -> Question:
 
 
 def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterator[Question]:
-    """Pack in the loop over the panels; where there is one panel for all, or for each thread, in
-    the outermost loop.
+    """Pack in the loop over the panels; a single panel, or one per thread, is packed in the
+    outermost loop.
     """
     if plan.panel is None:
         return
@@ -528,8 +534,7 @@ def _pack_panel(facts: KernelFacts, plan: _Plan, scheduler: Scheduler) -> Iterat
         f"for each panel along {facts.name(axis)}" if loops and loops[0].arg == axis.arg else "once"
     )
     why = f"packed {where}, for {100 * plan.panel.cost:.1f} % of the product's work"
-    # A single panel is for all results: where no loop stands around those that use it, it is packed
-    # before all of them.
+    # A single panel without an enclosing loop is packed before all loops.
     yield [
         *(Proposal(why, (Move(OptOp.PACK, r),)) for r in loops[:1]),
         Proposal(why, (Opt(OptOp.PACK, None),)),

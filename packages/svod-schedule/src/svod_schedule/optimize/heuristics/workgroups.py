@@ -1,19 +1,18 @@
-"""Opts for machines that run the work-items of a workgroup in step.
+"""Opts for GPUs, whose work-items run in lockstep.
 
-What work-items that are neighbours read and write at once has to lie side by side, since memory is
-moved by the line. So
+The accesses of neighbouring work-items have to be coalesced, since memory is transferred by the
+line. So
 
-- a product of two operands is taken in tiles: a workgroup's work-items have a small tile each, and
-  read their operands from shared memory, to which they copied them together;
-- a reduction along memory is shared by work-items, neighbours taking neighbouring elements, who
-  meet in shared memory;
-- a reduction across memory, and whatever is computed element by element, gives neighbouring results
-  to neighbours;
-- a transposition is taken in squares, so that both sides are used by whole lines.
+- a product of two operands is computed in tiles: each work-item of a workgroup has a small tile,
+  and reads its operands from shared memory, to which the workgroup copied them;
+- a reduction along contiguous memory is shared by work-items, neighbours reading neighbouring
+  elements; their partial results are combined in shared memory;
+- a reduction across memory, and elementwise kernels, assign neighbouring results to neighbouring
+  work-items;
+- a transposition is computed in square tiles, so that both sides use whole cache lines.
 
-Axes that nothing divides are rounded up and masked at their end. A core that runs work-items one
-after the other gains nothing from all this: for such ones, the choices are those of other
-processors."""
+Axes that no suitable amount divides are padded and masked. A core that runs work-items sequentially
+gains nothing from all this: such targets use the heuristics for vectors."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ __all__ = ["iter_questions"]
 
 
 def iter_questions(facts: KernelFacts) -> Iterator[Question]:
-    """The choices in order."""
+    """Questions in order."""
     for reduction in facts.reductions if facts.target.has_shared else ():
         sides = _find_sides(facts, reduction)
         if sides is not None:
@@ -48,18 +47,20 @@ def iter_questions(facts: KernelFacts) -> Iterator[Question]:
 
 
 def _find_sides(facts: KernelFacts, reduction: Nest) -> tuple[UOp, UOp] | None:
-    """The longest results' axes that only one and only the other operand of a product depends on;
-    columns are stored in rows.
+    """Find the row and the column axis of a product: the longest axes of the results that only one
+    operand depends on. Results are contiguous along the columns.
     """
     operands = reduction.operands
     if len(operands) != 2 or reduction.n_iterations < constants.MIN_SIDE:
         return None
     sides: list[UOp] = []
-    for own, other in (operands, operands[::-1]):
+    for own, opposite in (operands, operands[::-1]):
         axes = [
             r
             for r in facts.results
-            if own.depends_on(r) and not other.depends_on(r) and max_trips(r) >= constants.MIN_SIDE
+            if own.depends_on(r)
+            and not opposite.depends_on(r)
+            and max_trips(r) >= constants.MIN_SIDE
         ]
         stored = [r for r in axes if facts.is_stored_along(r)]
         if not axes:
@@ -91,7 +92,7 @@ def _take_product(
 
 
 def _choose_tile(facts: KernelFacts, rows: UOp, columns: UOp, side: int) -> tuple[int, int]:
-    """The largest tile of a work-item for which there are enough workgroups of `side` x `side`."""
+    """Choose the largest tile per work-item that leaves enough workgroups of `side` x `side`."""
     n_others = facts.n_results // (max_trips(rows) * max_trips(columns))
     for n_rows, n_columns in constants.TILES:
         n_tiles = -(-max_trips(rows) // (side * n_rows)) * -(
@@ -105,7 +106,9 @@ def _choose_tile(facts: KernelFacts, rows: UOp, columns: UOp, side: int) -> tupl
 def _take_side(
     facts: KernelFacts, axis: UOp, n_items: int, amount: int, n_neighbours: int
 ) -> Question:
-    """Give each of `n_items` as many results along `axis`, `n_neighbours` of them side by side."""
+    """Assign `amount` results along `axis` to each of `n_items` work-items, `n_neighbours` of them
+    contiguous.
+    """
     moves: list[Move] = []
     if not _divides(axis, n_items * amount):
         moves.append(Move(OptOp.PADTO, axis, n_items * amount))
@@ -127,8 +130,8 @@ def _take_side(
 
 
 def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
-    """Give neighbouring elements of a reduction along memory to neighbours, as vectors where rows
-    are of whole ones.
+    """Assign neighbouring elements of a reduction along memory to neighbouring work-items, as
+    vectors where they divide the rows.
     """
     along = [
         r for r in reduction.loops if isinstance(exact_trips(r), int) and _moves_along(reduction, r)
@@ -139,7 +142,7 @@ def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
     while lanes > 1 and max_trips(axis) % (lanes * min(lockstep, max(max_trips(axis) // lanes, 1))):
         lanes //= 2
     n_steps = max_trips(axis) // lanes
-    # Work-items have two steps at least, so that not all they do is to meet.
+    # At least two steps per work-item, or combining the partial results would dominate.
     most = min(constants.N_STEPS * lockstep, facts.target.max_local, max(n_steps // 2, 1))
     amount = _power_of_two_in(n_steps, most)
     moves: list[Move] = []
@@ -155,21 +158,21 @@ def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
 
 
 def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
-    """Give neighbouring results to work-items; where these are few, to those in step, and parts of
-    the reduction to others.
+    """Assign neighbouring results to work-items. If results are few, a lockstep group takes them,
+    and further groups take parts of the reduction.
     """
     target = facts.target
-    wanted = (
+    n_parts = (
         target.lockstep
         * target.cores
         * constants.N_GROUPS
         * constants.N_STEPS
         // max(facts.n_results, 1)
     )
-    for axis in sorted(reduction.loops, key=max_trips, reverse=True) if wanted > 1 else ():
+    for axis in sorted(reduction.loops, key=max_trips, reverse=True) if n_parts > 1 else ():
         size = exact_trips(axis)
         amount = (
-            _power_of_two_in(size, min(wanted, constants.N_STEPS)) if isinstance(size, int) else 1
+            _power_of_two_in(size, min(n_parts, constants.N_STEPS)) if isinstance(size, int) else 1
         )
         if amount > 1:
             why = (
@@ -178,14 +181,16 @@ def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
             )
             shares = chain.from_iterable(_iter_shares(facts, target.lockstep, {}))
             yield Proposal(why, (*shares, Move(OptOp.GROUP, axis, amount)))
-    yield from _share_results(facts, _count_items(facts), "neighbouring results go to neighbours")
+    yield from _share_results(
+        facts, _count_items(facts), "neighbouring results go to neighbouring work-items"
+    )
 
 
 # --- elementwise
 
 
 def _take_squares(facts: KernelFacts) -> Question:
-    """Take squares of a transposition, whose sides are what memory moves at least."""
+    """Compute a transposition in square tiles, whose sides are the smallest memory transfer."""
     written = next((a for a in facts.results if facts.is_stored_along(a)), None)
     loads = [n for n in facts.accesses if not n.is_store]
     read = next(
@@ -210,13 +215,13 @@ def _take_squares(facts: KernelFacts) -> Question:
     moves = [Move(OptOp.UPCAST, a, amount) for a in (read, written) if amount > 1]
     moves += [Move(OptOp.LOCAL, a, n) for a, n in n_items if n > 1]
     yield Proposal(
-        f"squares of {amount} x {amount} of a transposition move whole lines of both sides",
+        f"squares of {amount} x {amount} of a transposition use whole lines of both sides",
         tuple(moves),
     )
 
 
 def _take_elements(facts: KernelFacts) -> Question:
-    why = "neighbouring results go to neighbours"
+    why = "neighbouring results go to neighbouring work-items"
     axis, lanes = (
         next((a for a in reversed(facts.results) if facts.is_stored_along(a)), None),
         facts.access_lanes,
@@ -232,16 +237,15 @@ def _take_elements(facts: KernelFacts) -> Question:
     yield from _share_results(facts, _count_items(facts), why)
 
 
-# --- parts of them
+# --- shared by the above
 
 
 def _count_items(facts: KernelFacts) -> int:
-    """How many work-items a workgroup should have, a power of two."""
+    """Number of work-items of a workgroup, a power of two."""
     target = facts.target
-    # Few results are spread over all cores before a workgroup gets more work-items than run in
-    # step.
-    wanted = min(constants.N_STEPS * target.lockstep, facts.n_results // target.cores)
-    return min(1 << max(wanted, target.lockstep).bit_length() - 1, target.max_local)
+    # Few results are spread over all cores before a workgroup gets more than one lockstep group.
+    n_items = min(constants.N_STEPS * target.lockstep, facts.n_results // target.cores)
+    return min(1 << max(n_items, target.lockstep).bit_length() - 1, target.max_local)
 
 
 def _share_results(
@@ -251,8 +255,8 @@ def _share_results(
     first: Iterable[Move] = (),
     sizes: Mapping[UOp, int] | None = None,
 ) -> Question:
-    """After the `first` moves, give neighbouring results to up to `n_items`, along the innermost
-    loops; if that is not allowed, along fewer of them."""
+    """Apply the `first` moves, then assign neighbouring results to up to `n_items` work-items along
+    the innermost loops; if that is not allowed, along fewer of them."""
     shares = list(_iter_shares(facts, n_items, sizes or {}))
     for n in range(len(shares), -1, -1):
         total = prod(share[-1].amount or 1 for share in shares[:n])
@@ -261,29 +265,29 @@ def _share_results(
 
 
 def _iter_shares(
-    facts: KernelFacts, left: int, sizes: Mapping[UOp, int]
+    facts: KernelFacts, n_left: int, sizes: Mapping[UOp, int]
 ) -> Iterator[tuple[Move, ...]]:
-    """What each loop gives to work-items, the innermost first; a long one that nothing divides is
-    masked.
+    """Moves that assign each loop to work-items, the innermost first; a long loop without a suitable
+    divisor is masked.
     """
     for loop in reversed(facts.results):
         size: SInt = sizes.get(loop, exact_trips(loop))
-        if left < 2:
+        if n_left < 2:
             return
         padding: tuple[Move, ...] = ()
-        if isinstance(size, int) and size <= left:
+        if isinstance(size, int) and size <= n_left:
             amount = size
         else:
-            amount = _power_of_two_in(size, left) if isinstance(size, int) else 1
-            if amount < min(left, facts.target.lockstep):
-                amount, padding = left, (Move(OptOp.PADTO, loop, left),)
+            amount = _power_of_two_in(size, n_left) if isinstance(size, int) else 1
+            if amount < min(n_left, facts.target.lockstep):
+                amount, padding = n_left, (Move(OptOp.PADTO, loop, n_left),)
         if amount > 1:
             yield (*padding, Move(OptOp.LOCAL, loop, amount))
-            left //= amount
+            n_left //= amount
 
 
 def _moves_along(reduction: Nest, axis: UOp) -> bool:
-    """Whether what depends on `axis` walks through memory along it."""
+    """Whether all accesses that depend on `axis` are contiguous along it."""
     strides = [a.stride(axis) for a in reduction.accesses if a.depends_on(axis)]
     return bool(strides) and all(s in (1, -1) for s in strides)
 
@@ -294,7 +298,7 @@ def _divides(axis: UOp, amount: int) -> bool:
 
 
 def _power_of_two_in(size: int, most: int) -> int:
-    """The largest power of two that divides `size` and is at most `most`."""
+    """Return the largest power of two that divides `size` and is at most `most`."""
     amount = 1 << max(most, 1).bit_length() - 1
     while size % amount:
         amount //= 2

@@ -1,5 +1,5 @@
-"""Opts: the `Scheduler` that applies them to a kernel, the transformation of each, and the list of
-those worth trying.
+"""Opts: the `Scheduler` that applies them, the transformation of each, and the Opts that a search
+tries.
 
-Imports `lower` for the limits and the products of a target, and no other package of optimize.
+Imports `lower` for the limits and the tensor cores of a target, and no other package of optimize.
 """

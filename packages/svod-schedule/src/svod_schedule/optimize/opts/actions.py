@@ -1,7 +1,7 @@
-"""The Opts that are worth trying on a kernel, from its axes and from what the target has.
+"""Candidate Opts of a search, from a kernel's axes and the features of the target.
 
-`iter_actions` lists them one by one, `iter_neighbours` the sequences of Opts that are one change
-away from a given one. Whether an Opt is allowed only `Scheduler.apply_opt` knows."""
+`iter_actions` yields single Opts, `iter_neighbours` the sequences of Opts that are one change away
+from a given one. Only `Scheduler.apply_opt` knows whether an Opt is allowed."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ __all__ = ["iter_actions", "iter_neighbours"]
 _TILES = (2, 3, 4, 5, 6, 7, 8, 12)
 _VECTORS = (1, 2, 4, 8)
 _BLOCKS = (2, 4, 8)
-_WAYS = 3
-"""So many ways to lay a product over a core are tried, the best ones."""
+_MAX_LAYOUTS = 3
+"""Maximum number of layouts of a product on a core that are tried, the best ones."""
 _WORK_ITEMS = (2, 4, 8, 16, 32, 64, 128, 256)
 _LAST = (OptOp.THREAD, OptOp.PACK)
-"""What is applied after the axes have been tiled."""
+"""Opts that are applied after the axes have been tiled."""
 
 
 def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt]:
-    """The Opts to try on a kernel in its present state, most of them allowed."""
+    """Yield the Opts to try on a kernel in its present state, most of which are allowed."""
     lanes = sorted({scheduler.target.lanes(n.dtype) for n in scheduler.sink.iter_ops(Op.INDEX)})
     amounts = sorted({*_TILES, *(n * v for n in lanes for v in _VECTORS)} - {1})
     axes = scheduler.axes
@@ -52,16 +52,18 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
 
 
 def _iter_cores(scheduler: Scheduler) -> Iterator[Opt]:
-    """The ways to give a product to a tensor core."""
-    for number, core in enumerate(scheduler.target.tensor_cores):
+    """Layouts of a product on a tensor core."""
+    for index, core in enumerate(scheduler.target.tensor_cores):
         layouts = get_layouts(scheduler.sink, core)
         if not isinstance(layouts, str):
-            yield from (Opt(OptOp.TC, way, number) for way in range(min(len(layouts), _WAYS)))
+            yield from (
+                Opt(OptOp.TC, layout, index) for layout in range(min(len(layouts), _MAX_LAYOUTS))
+            )
 
 
 def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -> Iterator[Opt]:
-    """Ways to take several outputs along an axis; the last tile overlaps where the amount does not
-    divide the size.
+    """Register tiles along an axis of results; the last tile overlaps if the amount does not divide
+    the size.
     """
     size = exact_trips(axis)
     for amount in amounts:
@@ -73,9 +75,7 @@ def _iter_tiles(position: int, axis: UOp, amounts: list[int], max_upcast: int) -
 
 
 def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
-    """Ways to share an axis out to threads or work-items, and to copy what a thread reads again and
-    again.
-    """
+    """Distributions of an axis over threads or work-items, and packing of repeated loads."""
     kind = axis.arg.kind
     if kind in (AxisType.LOOP, AxisType.GLOBAL):
         yield from (Opt(OptOp.THREAD, position, n) for n in _thread_counts(target))
@@ -90,7 +90,7 @@ def _iter_shares(position: int, axis: UOp, target: Target) -> Iterator[Opt]:
 
 
 def _iter_reduced(position: int, axis: UOp, amounts: list[int], target: Target) -> Iterator[Opt]:
-    """Ways to take several reduced elements at a time, or to share them out to work-items."""
+    """Unrollings of a reduced axis, and its distribution over work-items."""
     size = exact_trips(axis)
     if isinstance(size, int):
         yield from (Opt(OptOp.UNROLL, position, n) for n in amounts if n < size)
@@ -115,26 +115,25 @@ def iter_neighbours(
     *,
     can_pad: bool = False,
 ) -> Iterator[tuple[Opt, ...]]:
-    """The sequences one change away: with one Opt more, at the end or before those for threads;
-    with one less; with another amount. `apply` gives the kernel with some Opts."""
+    """Yield the sequences that are one change away: one more Opt, at the end or before THREAD and
+    PACK; one Opt less; another amount. `apply` returns the kernel with some Opts."""
     end = next((i for i, opt in enumerate(opts) if opt.op in _LAST), len(opts))
-    for place in sorted({len(opts), end}, reverse=True):
-        scheduler = apply(opts[:place])
+    for at in sorted({len(opts), end}, reverse=True):
+        scheduler = apply(opts[:at])
         if scheduler is not None:
             yield from (
-                (*opts[:place], opt, *opts[place:])
-                for opt in iter_actions(scheduler, can_pad=can_pad)
+                (*opts[:at], opt, *opts[at:]) for opt in iter_actions(scheduler, can_pad=can_pad)
             )
     if opts and (bare := apply(())) is not None:
-        # TC stands first, so that another core is another beginning.
-        rest = opts[1:] if opts[0].op is OptOp.TC else ()
-        yield from ((core, *rest) for core in _iter_cores(bare) if core != opts[0])
+        # TC has to come first, so another core replaces the head of the sequence.
+        tail = opts[1:] if opts[0].op is OptOp.TC else ()
+        yield from ((core, *tail) for core in _iter_cores(bare) if core != opts[0])
     for i, opt in enumerate(opts):
         yield (*opts[:i], *opts[i + 1 :])
         scheduler = apply(opts[:i])
         if scheduler is not None:
             yield from (
-                (*opts[:i], other, *opts[i + 1 :]) for other in _iter_variants(opt, scheduler)
+                (*opts[:i], variant, *opts[i + 1 :]) for variant in _iter_variants(opt, scheduler)
             )
 
 

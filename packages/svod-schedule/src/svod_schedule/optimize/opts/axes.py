@@ -1,4 +1,4 @@
-"""The loops of a kernel: in which order they stand, in another order, and in two parts."""
+"""Loops of a kernel: their order, loop interchange, and splitting off a tail loop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from svod_dtype import index
 from svod_ir import FreshIds, Op, SInt, UOp
 from svod_ir.uop import to_node
 
-__all__ = ["exchange_loops", "list_axes", "split_off_rest"]
+__all__ = ["exchange_loops", "list_axes", "split_off_tail"]
 
 _LOOPING: Final = frozenset({Op.END, Op.REDUCE, Op.SCAN})
 
 
 def list_axes(order: Sequence[UOp]) -> list[UOp]:
-    """The RANGEs of a kernel, whose nodes are in `order`: by rank of their type, then from outer to
+    """List the RANGEs of a kernel with the nodes `order`: by rank of their kind, then from outer to
     inner loop.
     """
     nest: dict[UOp, int] = {}
@@ -27,7 +27,7 @@ def list_axes(order: Sequence[UOp]) -> list[UOp]:
 
 
 def exchange_loops(sink: UOp, first: UOp, second: UOp) -> UOp:
-    """`sink` with two loops exchanged in every nest that has both; itself where there is none."""
+    """Exchange two loops in each nest that has both; return `sink` itself if there is none."""
     swapped = {first: second, second: first}
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
@@ -38,41 +38,41 @@ def exchange_loops(sink: UOp, first: UOp, second: UOp) -> UOp:
     return done[sink]
 
 
-def split_off_rest(sink: UOp, axis: UOp, main: SInt, rest: SInt) -> tuple[UOp, UOp]:
-    """Each reduction over `axis` as one over its first `main` elements joined with one over the
-    others, and the axis of the first.
+def split_off_tail(sink: UOp, axis: UOp, main: SInt, tail: SInt) -> tuple[UOp, UOp]:
+    """Split each reduction over `axis` into a main loop over `main` elements and a tail loop over
+    the last `tail` elements; return the kernel and the axis of the main loop.
     """
     main_axis = axis.with_src((to_node(main),))
-    # A rest of one element needs no loop.
-    is_loop = not (isinstance(rest, int) and rest == 1)
+    # A tail of one element needs no loop.
+    is_loop = not (isinstance(tail, int) and tail == 1)
     fresh = FreshIds(sink)
-    rest_axis = fresh.make_range(rest, axis.arg.kind) if is_loop else UOp.const(index, 0)
+    tail_axis = fresh.make_range(tail, axis.arg.kind) if is_loop else UOp.const(index, 0)
     copies: dict[UOp, UOp] = {}
     done: dict[UOp, UOp] = {}
     for node in sink.toposort():
         new = node.with_images(done)
         if node.op is Op.REDUCE and axis in node.loops:
-            # The other loops of this reduction are run twice, so the second time under new names.
-            others = [r for r in node.loops if r is not axis]
+            # The other loops of this reduction are needed twice, so the tail gets copies of them.
+            other_loops = [r for r in node.loops if r is not axis]
             copies.update(
-                {r: fresh.make_range(r.stop, r.arg.kind) for r in others if r not in copies}
+                {r: fresh.make_range(r.stop, r.arg.kind) for r in other_loops if r not in copies}
             )
-            rest_ranges = [
-                rest_axis if r is axis else copies[r]
+            tail_ranges = [
+                tail_axis if r is axis else copies[r]
                 for r in node.loops
                 if r is not axis or is_loop
             ]
             main_value = new.source.substitute({axis: main_axis})
-            rest_value = new.source.substitute(
-                {axis: rest_axis + to_node(main), **{r: copies[r] for r in others}}
+            tail_value = new.source.substitute(
+                {axis: tail_axis + to_node(main), **{r: copies[r] for r in other_loops}}
             )
             main_ranges = tuple(main_axis if r is axis else r for r in new.loops)
-            first = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
-            last = (
-                UOp(Op.REDUCE, node.dtype, (rest_value, *rest_ranges), node.arg)
-                if rest_ranges
-                else rest_value
+            main_sum = UOp(Op.REDUCE, node.dtype, (main_value, *main_ranges), node.arg)
+            tail_sum = (
+                UOp(Op.REDUCE, node.dtype, (tail_value, *tail_ranges), node.arg)
+                if tail_ranges
+                else tail_value
             )
-            new = UOp(node.arg, node.dtype, (first, last))
+            new = UOp(node.arg, node.dtype, (main_sum, tail_sum))
         done[node] = new
     return done[sink], main_axis

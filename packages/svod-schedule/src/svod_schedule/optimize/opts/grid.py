@@ -1,4 +1,4 @@
-"""The loops over a kernel's results become the grid of its launch, where the target has one.
+"""Mapping of the loops over a kernel's results to the launch grid, on targets with a grid.
 
 before → after, for at most 1000 positions in the grid:
 
@@ -18,12 +18,12 @@ __all__ = ["spread_over_grid"]
 
 
 def spread_over_grid(sink: UOp, target: Target) -> UOp:
-    """`sink` with as many positions in its grid as the target allows, each of which does its part
-    in loops.
+    """Make the loops over results axes of the grid; loops over the elements that exceed the target's
+    limit remain inside the kernel.
     """
     if not target.has_local:
         return sink
-    # What several effects share would have to be the same loop; a kernel has one effect.
+    # With several effects, their loops would have to be shared; kernels for a grid have one effect.
     nest = _list_loops(sink) if len(sink.src) == 1 else ()
     loops = [r for r in nest if r.arg.kind is AxisType.LOOP]
     sink = sink.substitute({r: r.with_arg(r.arg._replace(kind=AxisType.GLOBAL)) for r in loops})
@@ -33,7 +33,7 @@ def spread_over_grid(sink: UOp, target: Target) -> UOp:
 
 
 def _list_loops(sink: UOp) -> tuple[UOp, ...]:
-    """Loops of the first effect of a kernel."""
+    """Return the loops of the first effect of a kernel."""
     effect = next(iter(sink.src), None)
     return effect.loops if effect is not None and effect.op is Op.END else ()
 
@@ -44,24 +44,24 @@ def _find_too_large(sink: UOp, target: Target) -> AxisGroup | None:
 
 
 def _take_in_iterations(sink: UOp, group: AxisGroup, limit: int) -> UOp:
-    """Give the grid a part of the group's longest axis, and each position a loop over parts."""
+    """Split the group's longest axis into an axis of the grid and a loop in each work-item."""
     axis = max(group.axes, key=lambda r: int(r.vmax))
     n_others = 1
-    for other in group.axes:
-        n_others *= 1 if other is axis else max_trips(other)
+    for r in group.axes:
+        n_others *= 1 if r is axis else max_trips(r)
     most = max(limit // n_others, 1)
     size = exact_trips(axis)
     n_iterations = to_node((size + (most - 1)) // most)
     # As even as possible: the last iteration is then nearly full.
-    part = -(-size // int(n_iterations.vmax)) if isinstance(size, int) else most
-    if part == 1:
+    grid_size = -(-size // int(n_iterations.vmax)) if isinstance(size, int) else most
+    if grid_size == 1:
         return sink.substitute({axis: axis.with_arg(axis.arg._replace(kind=AxisType.LOOP))})
     iteration = FreshIds(sink).make_range(n_iterations, AxisType.LOOP)
-    inner = axis.with_src((UOp.const(index, part),))
-    value = iteration * part + inner
+    inner = axis.with_src((UOp.const(index, grid_size),))
+    value = iteration * grid_size + inner
     sink = replace_range(sink, axis, value, (iteration, inner))
     return (
         sink
-        if isinstance(size, int) and size % part == 0
+        if isinstance(size, int) and size % grid_size == 0
         else mask_accesses(sink, iteration, value < to_node(size))
     )

@@ -1,5 +1,5 @@
-"""PACK: what is read again and again in a loop is copied to private memory, in the order in which a
-reduction takes it.
+"""PACK: copy an operand that a loop reads repeatedly to private memory, in the order in which a
+reduction reads it (panel packing).
 
 before → after, for the loop over n of a product whose rows m all read the same columns:
 
@@ -8,8 +8,8 @@ before → after, for the loop over n of a product whose rows m all read the sam
     for n':           for k, u:  reg[k * 16 + u] = w[k * 32 + n' * 16 + u]
                       for m, k, u:  REDUCE(x[m * 64 + k] * reg[k * 16 + u], k; ADD)
 
-The operands of a tensor core are laid out tile by tile, zeros beyond the end of an axis, and
-widened to what the core takes."""
+The operands of a tensor core are laid out tile by tile, padded with zeros, and widened to the core's
+dtype."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ __all__ = ["NO_NEST", "pack_operands"]
 NO_NEST = "private memory is filled in a loop over the results of one thread"
 
 STEPS_FILLED = 16
-"""Steps of a tensor core for which a row is copied at once: a whole vector of groups of 32 bits."""
+"""Steps of a tensor core for which a row is copied at a time: a vector of groups of 32 bits."""
 
 MAX_PRIVATE_BYTES = 1 << 20
-"""The most that a kernel may set aside: threads of other libraries have stacks of few mebibytes,
-and what overflows ends the process.
+"""Maximum private memory of a kernel. It is on the stack: threads of other libraries have stacks of
+few mebibytes, and an overflow ends the process.
 """
 
 MAX_VARYING_BYTES = 1 << 19
-"""The most that is set aside for an operand whose size varies."""
+"""Maximum private memory of an operand whose size is not constant."""
 
 
 def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) -> UOp | str:
-    """`sink` with what one iteration of loop `axis`, or the whole work of a thread, reads again, or
-    why there is nothing to pack.
+    """Pack the operands that one iteration of loop `axis`, or the whole work of a thread, reads
+    repeatedly; return the reason if nothing can be packed.
     """
     nest = next(
         (n.loops for n in sink.src if n.op is Op.END and (axis is None or axis in n.loops)), None
@@ -53,12 +53,12 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
         for r in nest
         if r.arg.kind is AxisType.THREAD or (r.arg.kind is AxisType.LOOP and r in outer)
     }
-    # A loop of one iteration repeats nothing.
+    # A loop of one iteration does not repeat a load.
     inside = [
         r for r in nest if r.arg.kind is AxisType.LOOP and r not in enclosing and max_trips(r) > 1
     ]
     tiles = _get_tile_dtypes(sink, cores)
-    # What does not depend on the next loop inside is read again in each of its iterations.
+    # A load that does not depend on the next inner loop is repeated in each of its iterations.
     reused = [
         n
         for n in _reduction_loads(sink, tiles)
@@ -86,19 +86,17 @@ def pack_operands(sink: UOp, axis: UOp | None, cores: tuple[TensorCore, ...]) ->
 
 
 def _count_bytes(graph: UOp) -> int:
-    """The bytes of private memory in a graph."""
+    """Count the bytes of private memory of a graph."""
     return sum(n.arg.size * n.dtype.itemsize for n in graph.iter_ops(Op.DEFINE_REG))
 
 
 def _get_tile_dtypes(sink: UOp, cores: tuple[TensorCore, ...]) -> dict[UOp, DType]:
-    """The operands of tensor cores that still lie in the kernel's memory, and what they are packed
-    as.
-    """
+    """Map the operands of tensor cores that are not packed yet to the dtype that the core takes."""
     dtypes: dict[UOp, DType] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
-        found = find_core(reduce, cores)
-        if found is not None:
-            core, *operands = found
+        match = find_core(reduce, cores)
+        if match is not None:
+            core, *operands = match
             dtypes.update(
                 (n, d)
                 for n, d in zip(operands, core.dtypes, strict=False)
@@ -115,31 +113,33 @@ def _has_room(own: list[UOp], dtype: DType, *, is_tile: bool) -> bool:
 
 
 def _reduction_loads(sink: UOp, tiles: Mapping[UOp, DType]) -> list[UOp]:
-    """The operands of tensor cores, and all other loads that reductions repeat."""
-    found: dict[UOp, None] = {}
+    """List the operands of tensor cores, and all other loads inside reductions."""
+    loads: dict[UOp, None] = {}
     for reduce in sink.iter_ops(Op.REDUCE):
         loops = set(reduce.loops)
         nodes = reduce.source.toposort(stop=tiles)
-        loads = (n for n in nodes if n in tiles or (n.op is Op.INDEX and n.memory.op is Op.PARAM))
-        found.update((n, None) for n in loads if n.ranges & loops)
-    return list(found)
+        candidates = (
+            n for n in nodes if n in tiles or (n.op is Op.INDEX and n.memory.op is Op.PARAM)
+        )
+        loads.update((n, None) for n in candidates if n.ranges & loops)
+    return list(loads)
 
 
 def _layout_rank(r: UOp, load: UOp) -> tuple[int, int]:
-    """Loops outside, what one step takes inside: rows of a, groups of b's rows, its columns, the
-    elements of a group.
+    """Sort key of an axis in the packed layout: loops are outermost, then, for one step of the core,
+    rows of a, groups of b's rows, b's columns, and the elements of a group.
     """
-    number, kind = r.arg
+    range_id, kind = r.arg
     if r is _find_steps(load):
-        return 2, number
+        return 2, range_id
     if kind is AxisType.TILE_K:
-        return 5 if r is tile_axes(load, kind)[-1] else 3, number
-    return {AxisType.UPCAST: 1, AxisType.TILE_M: 2, AxisType.TILE_N: 4}.get(kind, 0), number
+        return 5 if r is tile_axes(load, kind)[-1] else 3, range_id
+    return {AxisType.UPCAST: 1, AxisType.TILE_M: 2, AxisType.TILE_N: 4}.get(kind, 0), range_id
 
 
 def _find_steps(load: UOp) -> UOp | None:
-    """The axis over the steps of one row of a whose elements lie together: several steps are filled
-    as one vector.
+    """Find the axis over the steps of a row of a that is contiguous: several steps are packed as one
+    vector.
     """
     groups = tile_axes(load, AxisType.TILE_K)
     if len(groups) != 1 or tile_axes(load, AxisType.TILE_N) or tile_axes(load, AxisType.TILE_M):
@@ -156,56 +156,59 @@ def _find_steps(load: UOp) -> UOp | None:
 
 
 def _make_packed(load: UOp, own: list[UOp], dtype: DType, fresh: FreshIds) -> UOp:
-    """The location in private memory that holds what `load` reads; the axes in `own` are
-    its axes.
+    """Make the location in private memory that holds the value of `load`; `own` are the axes of the
+    packed block.
     """
     sizes = [max_trips(r) for r in own]
     loops = [fresh.make_range(r.stop, _fill_kind(r, load)) for r in own]
-    places, inside = list(loops), None
+    positions, is_inside = list(loops), None
     steps = _find_steps(load)
     if steps is not None:
         i = own.index(steps)
-        n_steps, taken = sizes[i], min(STEPS_FILLED, 1 << (sizes[i].bit_length() - 1))
-        n_parts = -(-n_steps // taken)
-        loops[i] = loops[i].with_src((UOp.const(index, n_parts),))
-        loops.append(fresh.make_range(taken, AxisType.TILE_K))
-        places[i] = loops[i] * taken + loops[-1]
-        sizes[i] = n_parts * taken
-        inside = places[i] < n_steps if sizes[i] > n_steps else None
+        n_steps, steps_per_vector = sizes[i], min(STEPS_FILLED, 1 << (sizes[i].bit_length() - 1))
+        n_vectors = -(-n_steps // steps_per_vector)
+        loops[i] = loops[i].with_src((UOp.const(index, n_vectors),))
+        loops.append(fresh.make_range(steps_per_vector, AxisType.TILE_K))
+        positions[i] = loops[i] * steps_per_vector + loops[-1]
+        sizes[i] = n_vectors * steps_per_vector
+        is_inside = positions[i] < n_steps if sizes[i] > n_steps else None
     register = fresh.make_register(dtype, prod(sizes))
-    value = load.substitute(dict(zip(own, places, strict=True)))
-    if inside is not None:
-        value = gate_operand(value, inside)
+    value = load.substitute(dict(zip(own, positions, strict=True)))
+    if is_inside is not None:
+        value = gate_operand(value, is_inside)
     nest = sorted(
         loops,
         key=lambda r: (
-            not any(r is f and _is_filled_alone(o, load) for o, f in zip(own, loops, strict=False))
+            not any(
+                r is f and _is_filled_sequentially(o, load)
+                for o, f in zip(own, loops, strict=False)
+            )
         ),
     )
-    fill = register.index(_flat(places, sizes)).store(value.cast(dtype)).end(*nest)
+    fill = register.index(_flat(positions, sizes)).store(value.cast(dtype)).end(*nest)
     return register.after(fill).index(_flat(own, sizes))
 
 
 def _fill_kind(r: UOp, load: UOp) -> AxisType:
-    """How a packed axis is filled: a tile in whole vectors, a row of a, or a group of b's rows."""
+    """Choose the kind of the loop that fills a packed axis: vectors of a tile (TILE_K), or a loop."""
     kind = r.arg.kind
     if kind is AxisType.TILE_N or (kind is AxisType.TILE_K and _is_in_vector(r, load)):
         return AxisType.TILE_K
     lies_along = all(find_stride(n.position, r) == 1 for n in get_locations(load))
     if kind is AxisType.UPCAST and tile_axes(load, AxisType.TILE_K) and lies_along:
-        # The rows of a transposed operand lie together.
+        # The rows of a transposed operand are contiguous.
         return AxisType.TILE_K
-    if _is_filled_alone(r, load):
+    if _is_filled_sequentially(r, load):
         return AxisType.LOOP
     return AxisType.UPCAST if kind in (AxisType.UPCAST, AxisType.UNROLL) else AxisType.LOOP
 
 
-def _is_filled_alone(r: UOp, load: UOp) -> bool:
-    """Whether the vectors along `r` are filled one after the other, since each is read from as many
-    places as it has columns.
+def _is_filled_sequentially(r: UOp, load: UOp) -> bool:
+    """Whether the vectors along `r` are filled sequentially, because the columns of each vector are
+    read from different cache lines.
 
-    Places that are a power of two apart share a few sets of the cache, which hold those of one
-    vector and not of several."""
+    Lines at a distance of a power of two share few sets of the cache, which hold the lines of one
+    vector, but not of several."""
     columns = tile_axes(load, AxisType.TILE_N)
     return r.arg.kind is AxisType.UPCAST and any(
         find_stride(n.position, c) != 1 for n in get_locations(load) for c in columns

@@ -1,25 +1,25 @@
 """`Scheduler`: one kernel, and the transformations (`Opt`s) that may be applied to it.
 
-An `Opt` names an axis by its place in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP,
+An `Opt` refers to an axis by its index in `Scheduler.axes` (UPCAST, LOCAL, THREAD, PADTO, OVERLAP,
 SWAP, SPLIT, PACK) or among the reduced axes (UNROLL, GROUP, GROUPTOP). An amount of 0 means the
-whole axis. An Opt whose precondition does not hold raises `OptError` and changes nothing;
-`applied_opts` replays to the same kernel.
+whole axis. An Opt whose precondition does not hold raises `OptError` and leaves the kernel
+unchanged; `applied_opts` replays to the same kernel.
 
-    UPCAST(a, n)    take n outputs along axis a at a time, as vector lanes or register copies
-    OVERLAP(a, n)   the same for an axis that n does not divide: the last tile starts early enough to
-                    end at the end, so a few outputs are computed twice
-    UNROLL(a, n)    take n reduced elements at a time; what is left over is reduced by itself
-    PACK(a), PACK() copy what one iteration of loop a, or the whole work of a thread, reads again and again in the loops
-                    inside to private memory, in the order in which a reduction takes it; where work-items take the
-                    results, copy what they read alike in one iteration of the reduced loop a to the memory that they share
-    SPLIT(a, n)     n iterations of loop a at a time, in a loop inside all others of its nest: what they share is used again at once
-    PADTO(a, n)     round the axis up to a multiple of n and mask what is beyond its end
-    THREAD(a, n)    n parts for the CPU's threads
+    UPCAST(a, n)    compute n results along axis a per iteration, as vector lanes or as a register tile
+    OVERLAP(a, n)   the same for an axis that n does not divide: the last tile is shifted back to end at
+                    the end of the axis, so a few results are computed twice
+    UNROLL(a, n)    reduce n elements per iteration, with a tail loop for the remainder
+    PACK(a), PACK() copy the operands that the inner loops read repeatedly in one iteration of loop a, or in the whole
+                    work of a thread, to private memory (panel packing). With work-items, copy the tiles that they
+                    have in common in one iteration of the reduced loop a to shared memory
+    SPLIT(a, n)     block loop a: n of its iterations become the innermost loop of the nest, for locality
+    PADTO(a, n)     pad the axis to a multiple of n and mask the accesses beyond its end
+    THREAD(a, n)    split the axis into n parts for CPU threads
     LOCAL(a, n)     n work-items along axis a
     GROUP(a, n), GROUPTOP(a, n)   n work-items share a reduction (inner or outer part of the axis)
-    SWAP(a, b)      exchange two loops
-    TC(a, n)        give a product to tensor core n of the target, its axes laid over the core's tile in the a-th of the
-                    ways that there are (`tensor_cores.py`), the best first
+    SWAP(a, b)      interchange two loops
+    TC(a, n)        compute a product on tensor core n of the target, in its a-th layout, the best first
+                    (`tensor_cores.py`)
     NOLOCALS        forbid workgroups from here on
 """
 
@@ -46,7 +46,7 @@ from svod_ir.uop import to_node
 from svod_schedule._loops import mask_accesses, replace_range
 from svod_schedule.errors import OptError
 from svod_schedule.lower.vectors.products import is_tiled
-from svod_schedule.optimize.opts.axes import exchange_loops, list_axes, split_off_rest
+from svod_schedule.optimize.opts.axes import exchange_loops, list_axes, split_off_tail
 from svod_schedule.optimize.opts.grid import spread_over_grid
 from svod_schedule.optimize.opts.pack import NO_NEST, pack_operands
 from svod_schedule.optimize.opts.shared_tiles import share_tiles
@@ -55,38 +55,40 @@ from svod_schedule.optimize.opts.workgroup_limits import describe_excess
 
 __all__ = ["Scheduler"]
 
+# Bounds on the code size of an unrolled loop, and on an amount of SPLIT.
 MAX_UNROLL = 256
-MAX_TURNS = 1 << 20
+MAX_SPLIT = 1 << 20
 
 _OUTPUT = (AxisType.GLOBAL, AxisType.LOOP, AxisType.LOCAL)
 _REDUCED = (AxisType.REDUCE, AxisType.GROUP_REDUCE)
 
 
 class Scheduler:
-    """A kernel under optimisation: `sink`, the `target`, and the `applied_opts` so far."""
+    """A kernel under optimization: `sink`, the `target`, and the `applied_opts` so far."""
 
     def __init__(self, sink: UOp, target: Target) -> None:
         self.sink = sink
         self.target = target
         self.applied_opts: list[Opt] = []
         self.has_locals_forbidden = False
+        # The kernel with its nodes and axes: a cache, since opts replace `sink` as a whole.
         self._known: tuple[UOp, list[UOp], list[UOp]] = sink, [], []
 
     def copy(self) -> Scheduler:
-        """An independent scheduler in the same state (graphs are shared)."""
-        other = Scheduler(self.sink, self.target)
-        other.applied_opts = list(self.applied_opts)
-        other.has_locals_forbidden, other._known = self.has_locals_forbidden, self._known
-        return other
+        """Return an independent scheduler in the same state (graphs are shared)."""
+        copied = Scheduler(self.sink, self.target)
+        copied.applied_opts = list(self.applied_opts)
+        copied.has_locals_forbidden, copied._known = self.has_locals_forbidden, self._known
+        return copied
 
     def restore(self, earlier: Scheduler) -> None:
-        """Go back to the state of an earlier copy."""
+        """Restore the state of an earlier copy."""
         self.sink, self.applied_opts = earlier.sink, list(earlier.applied_opts)
         self.has_locals_forbidden = earlier.has_locals_forbidden
 
     @property
     def axes(self) -> list[UOp]:
-        """All RANGEs: by rank of their type, then from outer to inner loop."""
+        """All RANGEs: by rank of their kind, then from outer to inner loop."""
         return self._know()[2]
 
     @property
@@ -110,8 +112,8 @@ class Scheduler:
         return [exact_trips(r) for r in self.axes]
 
     def kernel_name(self) -> str:
-        """`r_` for a reduction or `E_`, then a letter and the size of each axis (`v` where it
-        varies).
+        """Return the name: `r_` for a reduction or `E_`, then a letter and the size of each axis (`v`
+        if it is symbolic).
         """
         prefix = (
             "r"
@@ -128,8 +130,8 @@ class Scheduler:
         return "_".join([prefix, *parts])
 
     def finish(self) -> UOp:
-        """The kernel, spread over the target's grid if it has one, its SINK carrying name
-        and opts.
+        """Return the kernel, mapped to the target's grid if it has one, with its name and opts in
+        the SINK.
         """
         spread = self.copy()
         spread.sink = spread_over_grid(self.sink, self.target)
@@ -139,7 +141,7 @@ class Scheduler:
         """Transform the kernel.
 
         Raises:
-            OptError: if the kernel or the target does not allow it; nothing has changed then.
+            OptError: if the kernel or the target does not allow it; the kernel is then unchanged.
         """
         apply = self._table()[opt.op]
         sink = apply(opt)
@@ -150,7 +152,7 @@ class Scheduler:
         self.applied_opts.append(opt)
 
     def try_opt(self, opt: Opt) -> bool:
-        """Apply `opt` if it is allowed; say whether it was."""
+        """Apply `opt` if it is allowed; return whether it was."""
         try:
             self.apply_opt(opt)
         except OptError:
@@ -175,15 +177,15 @@ class Scheduler:
         }
 
     def _axis(
-        self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], number: int | None = None
+        self, opt: Opt, axes: list[UOp], kinds: Iterable[AxisType], index: int | None = None
     ) -> UOp:
-        """The axis that `opt` names, or the one with this `number`."""
-        place = opt.axis if number is None else number
-        if place is None or not 0 <= place < len(axes):
+        """Return the axis that `opt` refers to, or the axis `index`."""
+        index = opt.axis if index is None else index
+        if index is None or not 0 <= index < len(axes):
             raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
-        axis = axes[place]
+        axis = axes[index]
         if axis.arg.kind not in kinds:
-            raise OptError(opt=opt, reason=f"axis {place} is a {axis.arg.kind.name} axis")
+            raise OptError(opt=opt, reason=f"axis {index} is a {axis.arg.kind.name} axis")
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
@@ -223,23 +225,23 @@ class Scheduler:
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
 
     def _check_no_row(self, opt: Opt, axis: UOp) -> None:
-        """Memory of a thread or a workgroup is filled for one row or tile, and read before the
-        next.
+        """Refuse an axis whose iterations reuse private or shared memory, which holds one row or tile
+        at a time.
         """
         filled = {n.source.op for n in self._order if n.op is Op.AFTER and axis in n.ranges}
         if Op.DEFINE_REG in filled:
-            raise OptError(opt=opt, reason="the thread's own memory holds one row at a time")
+            raise OptError(opt=opt, reason="private memory holds one row at a time")
         if Op.DEFINE_LOCAL in filled:
             raise OptError(opt=opt, reason="shared memory holds one tile at a time")
 
     def _check_repeatable(self, opt: Opt, *, by_rows: bool = False) -> None:
-        """Computing an output twice is right unless the kernel reads what it writes."""
+        """Refuse to compute results twice if the kernel reads its own output."""
         if self._reads_own_results(by_rows=by_rows):
             raise OptError(opt=opt, reason="the kernel reads what it writes")
 
     def _reads_own_results(self, *, by_rows: bool = False) -> bool:
-        """Whether the kernel reads memory that it writes; `by_rows` not that which it fills anew
-        for each row.
+        """Whether the kernel reads memory that it writes; `by_rows` ignores private memory, which is
+        filled anew for each row.
         """
         written = {n.location.memory for n in self._order if n.op is Op.STORE}
         if by_rows:
@@ -265,10 +267,10 @@ class Scheduler:
             raise OptError(
                 opt=opt, reason=f"the axis of {format_size(size)} is shorter than {amount}"
             )
-        rounds, rest = normalize_size(size // amount), normalize_size(size % amount)
+        rounds, tail = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
-        if not (isinstance(rest, int) and rest == 0):
-            sink, axis = split_off_rest(sink, axis, normalize_size(rounds * amount), rest)
+        if not (isinstance(tail, int) and tail == 0):
+            sink, axis = split_off_tail(sink, axis, normalize_size(rounds * amount), tail)
         inner = FreshIds(sink).make_range(amount, AxisType.UNROLL)
         if isinstance(rounds, int) and rounds == 1:
             return replace_range(sink, axis, inner, (inner,))
@@ -279,7 +281,7 @@ class Scheduler:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         self._check_result_loop(opt, axis)
         self._check_no_row(opt, axis)
-        amount, size = self._amount(opt, axis, MAX_TURNS), axis.stop
+        amount, size = self._amount(opt, axis, MAX_SPLIT), axis.stop
         is_even = divide_size(exact_trips(axis), amount) is not None
         if not is_even:
             self._check_repeatable(opt)
@@ -289,7 +291,7 @@ class Scheduler:
         inner = FreshIds(self.sink).make_range(amount, AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
         sink = replace_range(self.sink, axis, start + inner, (outer,))
-        # A scan goes on from iteration to iteration, so it stays inside.
+        # A scan carries values from iteration to iteration, so its loop stays innermost.
         nests = (n for n in sink.src if n.op is Op.END and outer in n.loops)
         ends = {
             n: (n.body, *sorted((*n.loops, inner), key=lambda r: r.arg.kind is AxisType.SCAN))
@@ -336,11 +338,14 @@ class Scheduler:
         self._check_repeatable(opt, by_rows=True)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
-        part = (axis.stop + (amount - 1)) // amount
+        part_size = (axis.stop + (amount - 1)) // amount
         outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
-        inner = axis.with_src((part,))
+        inner = axis.with_src((part_size,))
         return replace_range(
-            self.sink, axis, (outer * part).minimum(axis.stop - part) + inner, (outer, inner)
+            self.sink,
+            axis,
+            (outer * part_size).minimum(axis.stop - part_size) + inner,
+            (outer, inner),
         )
 
     def _local(self, opt: Opt) -> UOp:
@@ -360,11 +365,11 @@ class Scheduler:
         amount = self._divided(opt, axis, self.target.max_local)
         reduce = next(n for n in self.sink.iter_ops(Op.REDUCE) if axis in n.loops)
         if any(n.op is Op.REDUCE for n in reduce.source.toposort()):
-            raise OptError(opt=opt, reason="the reduction holds another one")
+            raise OptError(opt=opt, reason="the reduction contains another one")
         return self._split(axis, amount, AxisType.GROUP_REDUCE, is_top=is_top)
 
     def _check_result_loop(self, opt: Opt, axis: UOp) -> None:
-        """A loop that fills the thread's own memory is done by each thread as a whole."""
+        """Refuse a loop that fills private memory, which each thread runs as a whole."""
         if not any(axis in n.loops for n in self.sink.src):
             raise OptError(opt=opt, reason=f"axis {opt.axis} is not a loop over the results")
 
@@ -374,14 +379,14 @@ class Scheduler:
         if self.has_locals_forbidden:
             raise OptError(opt=opt, reason="NOLOCALS was applied")
         if any(True for _ in self.sink.iter_ops(Op.DEFINE_LOCAL)):
-            raise OptError(opt=opt, reason="PACK has shared out the tiles already")
+            raise OptError(opt=opt, reason="PACK has distributed the tiles already")
 
     def _swap(self, opt: Opt) -> UOp:
         axes = self.axes
         first = self._axis(opt, axes, (AxisType.LOOP, AxisType.GLOBAL, AxisType.REDUCE))
         second = self._axis(opt, axes, (first.arg.kind,), opt.amount)
         if first is second:
-            raise OptError(opt=opt, reason="it names one axis twice")
+            raise OptError(opt=opt, reason="both axes are the same")
         sink = exchange_loops(self.sink, first, second)
         if sink is self.sink:
             raise OptError(opt=opt, reason="the two axes are not loops of one nest")
@@ -391,27 +396,25 @@ class Scheduler:
         cores = self.target.tensor_cores
         if self.applied_opts:
             raise OptError(opt=opt, reason="it must come first")
-        number = opt.amount or 0
-        if not 0 <= number < len(cores):
+        core_index = opt.amount or 0
+        if not 0 <= core_index < len(cores):
             raise OptError(opt=opt, reason=f"the target has {len(cores)} tensor cores")
-        layouts = get_layouts(self.sink, cores[number])
+        layouts = get_layouts(self.sink, cores[core_index])
         if isinstance(layouts, str):
             raise OptError(opt=opt, reason=layouts)
         if opt.axis is None or not 0 <= opt.axis < len(layouts):
-            raise OptError(
-                opt=opt, reason=f"there are {len(layouts)} ways to lay the product over the core"
-            )
-        return self._lay_over(opt, layouts[opt.axis], cores[number])
+            raise OptError(opt=opt, reason=f"the product has {len(layouts)} layouts on the core")
+        return self._lay_out(opt, layouts[opt.axis], cores[core_index])
 
-    def _lay_over(self, opt: Opt, way: Layout, core: TensorCore) -> UOp:
+    def _lay_out(self, opt: Opt, layout: Layout, core: TensorCore) -> UOp:
         n, m, _ = core.dims
         tiles = [
-            (way.columns, n, AxisType.TILE_N),
-            *([(way.rows, m, AxisType.TILE_M)] if way.rows is not None else []),
+            (layout.columns, n, AxisType.TILE_N),
+            *([(layout.rows, m, AxisType.TILE_M)] if layout.rows is not None else []),
         ]
         for axis, _, _ in tiles:
             self._check_no_row(opt, axis)
-        sink = take_depth(self.sink, way, core)
+        sink = take_depth(self.sink, layout, core)
         for axis, amount, kind in tiles:
             sink = take_tile(sink, axis, amount, kind, is_repeatable=not self._reads_own_results())
         return sink
@@ -425,12 +428,12 @@ class Scheduler:
         return self.sink
 
     def _split(self, axis: UOp, amount: int, kind: AxisType, *, is_top: bool = False) -> UOp:
-        part = divide_size(exact_trips(axis), amount)
-        assert part is not None, axis
+        n_parts = divide_size(exact_trips(axis), amount)
+        assert n_parts is not None, axis
         inner = FreshIds(self.sink).make_range(amount, kind)
-        if part == 1:
+        if n_parts == 1:
             return replace_range(self.sink, axis, inner, (inner,))
-        outer = axis.with_src((to_node(part),))
+        outer = axis.with_src((to_node(n_parts),))
         if is_top:
-            return replace_range(self.sink, axis, inner * to_node(part) + outer, (inner, outer))
+            return replace_range(self.sink, axis, inner * to_node(n_parts) + outer, (inner, outer))
         return replace_range(self.sink, axis, outer * amount + inner, (outer, inner))

@@ -1,4 +1,4 @@
-"""TC: the axes of a product as tiles of a tensor core.
+"""TC: tiling of a product's axes for a tensor core.
 
 before → after, for a core that multiplies 1 x 4 by 4 x 16:
 
@@ -6,12 +6,12 @@ before → after, for a core that multiplies 1 x 4 by 4 x 16:
 
     out[m * 32 + n' * 16 + c] = REDUCE(CAST(x[m * 64 + k' * 4 + j]) * CAST(w[(k' * 4 + j) * 32 + n' * 16 + c]), k', j; ADD)
 
-where c is a TILE_N and j a TILE_K axis. The graph means the same as before: only
-`lower/vectors/tiles.py` makes a WMMA of the reduction. So all that is done to the other axes works
-as ever: register tiles, threads, and PACK, which lays the operands out as the core reads them.
+where c is a TILE_N and j a TILE_K axis. The graph is equivalent to the original: only
+`lower/vectors/tiles.py` makes a WMMA of the reduction. So Opts on the other axes work as for any
+kernel: register tiles, threads, and PACK, which packs the operands in the core's layout.
 
-Where the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or
-is masked if the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
+If the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or is
+masked if the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
 """
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ __all__ = ["Layout", "gate_operand", "get_layouts", "is_along", "take_depth", "t
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """One way to give a product to a core: `a` and `b` are its operands, locations or integer
-    expressions.
+    """Layout of a product on a core. `a` and `b` are its operands: locations or integer expressions.
 
     `columns` is an axis of the results on which only `b` depends, `rows` one on which only `a` does
     (None where the core has one row), `depth` a reduced axis of both."""
@@ -48,40 +47,40 @@ class Layout:
 
 
 def get_layouts(sink: UOp, core: TensorCore) -> list[Layout] | str:
-    """All ways to give `core` a product of a kernel, the best first, or the reason why there is
-    none.
+    """List the layouts of a kernel's products on `core`, the best first; return the reason if there
+    is none.
     """
-    found: list[Layout] = []
-    reason = "the kernel adds up nothing"
+    layouts: list[Layout] = []
+    reason = "the kernel has no reduction"
     stored = [n.location for n in sink.iter_ops(Op.STORE)]
     nests = [[r for r in end.loops if r.arg.kind is AxisType.LOOP] for end in sink.iter_ops(Op.END)]
     for reduce in sink.iter_ops(Op.REDUCE):
         operands = find_operands(reduce)
         if operands is None:
-            reason = "the kernel adds up no products of two loads"
+            reason = "the kernel has no sum of products of two loads"
         elif reduce.dtype is not core.dtypes[2]:
             reason = f"the products are added up in {reduce.dtype}, not in {core.dtypes[2]}"
         else:
-            ways = [(a, b) for a, b in (operands, operands[::-1]) if _are_taken(a, b, core)]
+            accepted = [(a, b) for a, b in (operands, operands[::-1]) if _accepts(core, a, b)]
             reason = (
-                "no axis of the results belongs to one operand alone"
-                if ways
+                "no axis of the results belongs to a single operand"
+                if accepted
                 else _name_operands(operands, core)
             )
-            for a, b in ways:
-                found.extend(_iter_layouts(reduce, a, b, core, nests))
-    return sorted(found, key=lambda way: _rank(way, stored)) or reason
+            for a, b in accepted:
+                layouts.extend(_iter_layouts(reduce, a, b, core, nests))
+    return sorted(layouts, key=lambda layout: _rank(layout, stored)) or reason
 
 
-def _are_taken(a: UOp, b: UOp, core: TensorCore) -> bool:
+def _accepts(core: TensorCore, a: UOp, b: UOp) -> bool:
     return fits(a, core.dtypes[0]) and fits(b, core.dtypes[1])
 
 
 def _name_operands(operands: tuple[UOp, UOp], core: TensorCore) -> str:
-    given, taken = (
+    actual, expected = (
         " and ".join(map(str, d)) for d in ([n.dtype for n in operands], core.dtypes[:2])
     )
-    return f"the operands are {given}, where the core takes {taken}"
+    return f"the operands are {actual}, but the core takes {expected}"
 
 
 def _iter_layouts(
@@ -90,41 +89,41 @@ def _iter_layouts(
     depths = [
         r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges
     ]
-    found: dict[tuple[UOp, UOp | None], None] = {}
+    pairs: dict[tuple[UOp, UOp | None], None] = {}
     for nest in nests:
         results = [r for r in nest if r in reduce.ranges]
         columns = [r for r in results if r in b.ranges and r not in a.ranges]
         rows: list[UOp | None] = [r for r in results if r in a.ranges and r not in b.ranges]
-        found.update(
+        pairs.update(
             ((c, r), None) for c in columns for r in ([None] if core.dims[1] == 1 else rows)
         )
-    for (column, row), depth in product(found, depths):
+    for (column, row), depth in product(pairs, depths):
         yield Layout(reduce, a, b, column, row, depth)
 
 
-def _rank(way: Layout, stored: list[UOp]) -> tuple[bool, ...]:
-    """Elements of a that are needed together lie together, and results are stored along the
-    columns.
+def _rank(layout: Layout, stored: list[UOp]) -> tuple[bool, ...]:
+    """Sort key: prefer a contiguous along the depth, results stored contiguously along the columns,
+    and b contiguous along either.
     """
     return (
-        not is_along(way.a, way.depth),
-        not any(find_stride(n.position, way.columns) == 1 for n in stored),
-        not is_along(way.b, way.depth) and not is_along(way.b, way.columns),
+        not is_along(layout.a, layout.depth),
+        not any(find_stride(n.position, layout.columns) == 1 for n in stored),
+        not is_along(layout.b, layout.depth) and not is_along(layout.b, layout.columns),
     )
 
 
 def is_along(operand: UOp, axis: UOp) -> bool:
-    """Whether the elements of an operand along `axis` lie together."""
+    """Whether the elements of an operand are contiguous along `axis`."""
     return all(
         find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,))
         for n in get_locations(operand)
     )
 
 
-def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
-    """`sink` with steps of the core's depth in the reduction, and zeros beyond its end."""
+def take_depth(sink: UOp, layout: Layout, core: TensorCore) -> UOp:
+    """Split the reduction into steps of the core's depth, padded with zeros."""
     _, _, k = core.dims
-    size, depth = exact_trips(way.depth), way.depth
+    size, depth = exact_trips(layout.depth), layout.depth
     rounds = divide_size(size, k)
     is_padded = rounds is None
     steps = normalize_size((to_node(size) + (k - 1)) // k) if rounds is None else rounds
@@ -138,17 +137,17 @@ def take_depth(sink: UOp, way: Layout, core: TensorCore) -> UOp:
     if not (isinstance(steps, int) and steps == 1):
         outer = [fresh.make_range(steps, AxisType.REDUCE)]
         position = outer[0] * k + position
-    value = way.reduce.source.substitute({depth: position})
+    value = layout.reduce.source.substitute({depth: position})
     if is_padded:
         inside = position < to_node(size)
-        ends = [n.substitute({depth: position}) for n in (way.a, way.b)]
+        ends = [n.substitute({depth: position}) for n in (layout.a, layout.b)]
         value = value.substitute({n: gate_operand(n, inside) for n in ends})
-    ranges = [n for r in way.reduce.loops for n in ([*outer, *inner] if r is depth else [r])]
-    return sink.substitute({way.reduce: way.reduce.with_src((value, *ranges))})
+    ranges = [n for r in layout.reduce.loops for n in ([*outer, *inner] if r is depth else [r])]
+    return sink.substitute({layout.reduce: layout.reduce.with_src((value, *ranges))})
 
 
 def gate_operand(operand: UOp, inside: UOp) -> UOp:
-    """`operand` where `inside` holds, and 0 elsewhere."""
+    """Return `operand` where `inside` holds, and 0 elsewhere."""
     if operand.op is not Op.INDEX:
         return inside.where(
             operand.substitute({n: gate_operand(n, inside) for n in get_locations(operand)}),
@@ -161,8 +160,8 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
 
 
 def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
-    """`sink` with `amount` results along `axis` taken at a time, and the last ones twice, or
-    masked.
+    """Tile `axis` by `amount`; the last tile overlaps its neighbour or, if results must not be
+    computed twice, is masked.
     """
     size = axis.stop
     inner = FreshIds(sink).make_range(amount, kind)

@@ -13,7 +13,7 @@ __all__ = ["describe_excess"]
 
 
 def describe_excess(sink: UOp, target: Target) -> str:
-    """In what a kernel's workgroups exceed what the target has; nothing where they do not."""
+    """Describe the limit of the target that a kernel's workgroups exceed; empty if there is none."""
     work_items = get_work_items(sink)
     n_work_items = max_trips(*work_items)
     if work_items and n_work_items > target.max_local:

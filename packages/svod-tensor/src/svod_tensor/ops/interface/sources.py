@@ -105,8 +105,9 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
     """
     name = os.path.abspath(str(os.fspath(path)))
     if not os.path.isfile(name):
+        is_folder = os.path.isdir(name)
         raise MissingFileError(
-            path=name, problem="is a directory" if os.path.isdir(name) else "does not exist"
+            path=name, problem="is a directory" if is_folder else "no such file or directory"
         )
     size = os.path.getsize(name)
     if size == 0:
