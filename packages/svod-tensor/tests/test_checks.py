@@ -39,7 +39,7 @@ LOOKUPS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 @pytest.mark.parametrize("operation", LOOKUPS)
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
 @pytest.mark.parametrize("wrong", [4, -5, 100])
-def test_an_index_out_of_bounds_is_an_error_with_its_position_value_and_axis_size(
+def test_an_out_of_range_index_is_an_error_with_its_position_value_and_size(
     operation, dtype, wrong
 ):
     found = LOOKUPS[operation](table(), positions(0, -4, wrong, 3, dtype=dtype))
@@ -86,7 +86,7 @@ def test_indices_that_are_provably_within_bounds_are_not_checked():
 
 
 def test_errors_show_the_largest_unsigned_indices():
-    with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of range"):
+    with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of bounds"):
         table().take(positions(2**64 - 1, dtype="uint64"), 0).realize_with(CHECKED)
 
 

@@ -145,7 +145,7 @@ def test_memory_is_shared_with_numpy():
     check(Tensor(A.view(np.float32)).bitcast("complex64"), A)
 
 
-def test_movement_and_indexing_match_numpy():
+def test_movement_and_indexing_agree_with_numpy():
     x, y = Tensor(A), Tensor(B)
     results = [
         x.T[1:, ::-1],
@@ -231,7 +231,7 @@ def test_sums_and_products_agree_with_numpy():
         check(found, wanted, rtol=1e-5)
 
 
-def test_a_complex_matmul_is_computed_by_real_products():
+def test_a_complex_matmul_is_computed_from_real_ones():
     x = Tensor(draw((8, 8)))
     reductions = [n for n in (x @ x).uop.toposort() if n.op is Op.REDUCE_AXIS]
     assert [n.dtype for n in reductions] == [sv.complex64]
@@ -251,7 +251,7 @@ def test_a_quotient_has_no_intermediate_overflow():
             )
 
 
-def test_nonfinite_values_match_numpy():
+def test_non_finite_numbers_agree_with_numpy():
     parts = np.array([0.0, -0.0, 1.0, -2.0, np.inf, -np.inf, np.nan])
     a = np.empty(49, np.complex128)
     a.real, a.imag = np.repeat(parts, 7), np.tile(parts, 7)

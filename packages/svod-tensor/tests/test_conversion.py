@@ -27,7 +27,7 @@ def test_casts_agree_with_numpy(rng, source, target):
         check(Tensor(a).cast(target), a.astype(target))
 
 
-def test_casts_copy_and_move_on_request():
+def test_astype_copies_and_transfers_on_request():
     x = Tensor([1.0, 2.0])
     assert x.astype("float32", copy=False) is x
     assert x.astype("float32", copy=False, device="cpu:0") is x

@@ -50,7 +50,7 @@ def test_ragged_lists_are_an_error(data):
         Tensor(data)
 
 
-def test_invalid_data_is_an_error_that_names_valid_types():
+def test_invalid_data_is_an_error_with_a_hint():
     for data in ("text", object(), {"a": 1}, [None]):
         with pytest.raises(DataError):
             Tensor(data)
@@ -133,7 +133,7 @@ def test_constants_take_no_memory_until_they_are_realized():
 
 
 def test_sizes_are_checked():
-    with pytest.raises(ShapeError, match=r"negative dimensions are not allowed: \(2, -1\)"):
+    with pytest.raises(ShapeError, match=r"zeros: negative dimensions are not allowed: \(2, -1\)"):
         Tensor.zeros(2, -1)
     with pytest.raises(OperandError, match="integer sizes"):
         Tensor.zeros(2.5)
@@ -156,7 +156,7 @@ def test_arange_picks_a_dtype_that_holds_its_numbers():
     check(Tensor.arange(-128, 128, dtype="int8"), np.arange(-128, 128).astype(np.int8))
     with pytest.raises(OverflowError):
         Tensor.arange(300, dtype="uint8")
-    with pytest.raises(ShapeError, match="step must not be zero"):
+    with pytest.raises(ShapeError, match="arange: step must not be zero"):
         Tensor.arange(0, 5, 0)
 
 
@@ -278,15 +278,14 @@ def test_dlpack_imports_floats_that_numpy_lacks(code, words, dtype, view):
     assert y.cast("float32").tolist() == expected.cast("float32").tolist()
 
 
-def test_dlpack_errors_name_unsupported_inputs():
+def test_dlpack_errors_name_the_unsupported_property():
     words = np.zeros(4, np.uint16)
     with pytest.raises(
-        OperandError, match="expected a dtype of svod, got elements of DLPack's type 9 with 16 bits"
+        OperandError, match="from_dlpack: expected a dtype of svod, got elements of"
     ):
         Tensor.from_dlpack(_Exporter(words, 9))
     with pytest.raises(
-        OperandError,
-        match="expected memory of the CPU, got memory of _Exporter on a device of another kind",
+        OperandError, match="from_dlpack: expected memory of the CPU, got memory of"
     ):
         Tensor.from_dlpack(_Exporter(words, 4, device=2))
 
@@ -327,7 +326,7 @@ def test_ranges_that_their_dtype_does_not_hold_are_an_error(arguments, dtype):
     "arguments", [(math.inf,), (math.nan,), (0.0, 1.0, math.nan), (-math.inf, 0.0)]
 )
 def test_ranges_without_an_end_are_an_error(arguments):
-    with pytest.raises(ShapeError, match="cannot compute the length"):
+    with pytest.raises(ShapeError, match=r"arange: cannot compute the length of arange\("):
         Tensor.arange(*arguments)
 
 
@@ -382,7 +381,7 @@ def test_scalars_of_numpy_become_numbers_of_python() -> None:
         np.testing.assert_array_equal(made.numpy(), np.asarray(value), strict=True)
 
 
-def test_arrays_of_equal_shape_are_distinct():
+def test_arrays_of_one_shape_are_not_confused():
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
     unaligned = np.frombuffer(bytearray(28), np.float32, offset=4)[:6].reshape(2, 3)
     unaligned[:] = values

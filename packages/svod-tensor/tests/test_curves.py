@@ -26,7 +26,7 @@ def test_integrals_and_slopes_agree_with_numpy(rng, axis):
     check(both[axis], np.gradient(a, 0.5, 2.0)[axis])
     check(Tensor([1, 4]).central_differences(), np.array([3, 3], np.float32))
     with pytest.raises(
-        ShapeError, match="axis 0 is too short: at least 3 elements are required, got 2"
+        ShapeError, match="central_differences: axis 0 is too short: at least 3 elements"
     ):
         Tensor([1.0, 2.0]).central_differences(edge_order=2)
 
@@ -39,7 +39,7 @@ def test_curves_through_points_agree_with_numpy(rng):
     check(Tensor(values).polyval(x), np.polyval(values, x))
     check(Tensor(np.array([1, 2, 3])).polyval(np.arange(4)), np.polyval([1, 2, 3], np.arange(4)))
     with pytest.raises(
-        ShapeError, match=r"fp \(2,\) and xp \(4,\) must be 1-d, not empty, and of one length"
+        ShapeError, match=r"interp: fp \(2,\) and xp \(4,\) must be 1-d, not empty, and of"
     ):
         Tensor(x).interp(places, values[:2])
 

@@ -192,13 +192,11 @@ def test_invalid_calls_are_errors() -> None:
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
     with pytest.raises(
-        ShapeError,
-        match=r"custom function 'f': zero-size operands and results are not supported: \(0, 2\)",
+        ShapeError, match="custom function 'f': zero-size operands and results are not"
     ):
         custom_function("f", x, outputs=((0, 2), float32))
     with pytest.raises(
-        OperandError,
-        match=r"custom function 'f': expected tensors on one device, got shards on \('CPU', 'CPU:1'\)",
+        OperandError, match="custom function 'f': expected tensors on one device, got"
     ):
         custom_function("f", x.shard(("CPU", "CPU:1"), axis=0), outputs=((2,), float32))
 
@@ -233,7 +231,7 @@ def test_bitcast_to_a_dtype_of_another_size() -> None:
     assert Tensor(np.zeros((0, 4), np.float32)).bitcast(uint8).shape == (0, 16)
     for wrong, to in ((Tensor(array(3)), float64), (Tensor(1.0), uint8), (Tensor([True]), uint8)):
         with pytest.raises(
-            OperandError, match="bitcast: expected elements whose bytes make whole elements of"
+            OperandError, match="bitcast: expected a last axis whose size in bytes is"
         ):
             wrong.bitcast(to)
 

@@ -12,7 +12,7 @@ from svod_tensor import Tensor, grad, jacobian, jit, jvp, value_and_grad, vjp
 from svod_tensor.errors import DerivativeError
 
 
-def test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources() -> None:
+def test_a_graph_gradient_is_with_respect_to_the_elements_of_its_sources() -> None:
     x = Tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
     total = (x.T.reshape(-1) * x.T.flatten() + x.sum()).sum()
     (by_x,) = total.gradient(x)
@@ -153,7 +153,7 @@ def test_invalid_arguments_are_errors() -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2])
-def test_the_derivative_of_a_gather_of_one_element_per_row_is_fused_into_its_reader(axis):
+def test_the_gradient_of_gathering_one_element_per_row_is_fused(axis):
     rng = np.random.default_rng(axis)
     x = rng.normal(size=(3, 4, 2))
     shape = (*x.shape[:axis], 1, *x.shape[axis + 1 :])

@@ -79,7 +79,7 @@ def test_the_first_of_equal_maxima_in_a_window_has_the_derivative():
     ]
 
 
-def test_gradients_of_windows_are_gathered_and_not_scattered():
+def test_gradients_of_windows_are_gathers():
     x, w = Tensor.empty(2, 3, 8, 8), Tensor.empty(4, 3, 3, 3)
     y = x.conv2d(w, stride=2, padding=1).max_pool2d(3, stride=2, padding=1).avg_pool2d(2, stride=1)
     gradients = y.sum().gradient(x, w)

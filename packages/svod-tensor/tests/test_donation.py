@@ -129,7 +129,7 @@ def test_a_donated_tensor_cannot_be_used_afterwards() -> None:
                 DonatedTensorError, match=r"<lambda> took its memory as state\['x'\]"
             ):
                 use(gone)
-        assert "given away to <lambda>" in repr(gone)
+        assert "donated to <lambda>" in repr(gone)
         assert not hasattr(gone, "no_such_thing")
     check(later, array(4, 3) + 1)
 

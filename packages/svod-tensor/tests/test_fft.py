@@ -134,17 +134,19 @@ def test_invalid_arguments_are_errors_at_the_call() -> None:
     for name in ONE:
         with pytest.raises(AxisError, match=name):
             getattr(sv.fft, name)(x, axis=2)
-        with pytest.raises(ShapeError, match="invalid number of data points"):
+        with pytest.raises(
+            ShapeError, match=r"fft: invalid number of data points \(0\) along axis 1"
+        ):
             getattr(sv.fft, name)(x, n=0)
     for name in REAL:
         with pytest.raises(OperandError, match=f"{name}: expected real numbers"):
             getattr(sv.fft, name)(x * 1j)
     for name in SEVERAL:
-        with pytest.raises(ShapeError, match="must have the same length"):
+        with pytest.raises(ShapeError, match="axes"):
             getattr(sv.fft, name)(x, s=(2, 3), axes=(0,))
-    with pytest.raises(OperandError, match="fftfreq: expected at least one point"):
+    with pytest.raises(OperandError, match="fftfreq: expected"):
         sv.fft.fftfreq(0)
-    with pytest.raises(OperandError, match="rfftfreq: expected a float dtype"):
+    with pytest.raises(OperandError, match="rfftfreq: expected"):
         sv.fft.rfftfreq(3, dtype="int32")
 
 

@@ -67,17 +67,17 @@ class _Foreign:
         (
             lambda: X.pad(1, 2),
             OperandError,
-            "pad takes a pair (before, after) for each axis, not (1, 2)",
+            "pad: expected a pair (before, after) for each axis, got (1, 2)",
             (
-                "x.pad((1, 2)) adds so much before and after every axis, x.pad((1, 1), (2, 2)) so"
-                " much on both sides of each"
+                "write x.pad((1, 2)) to pad every axis by (before, after), or x.pad((1, 1), (2, 2))"
+                " to pad each axis on both sides"
             ),
         ),
         (
             lambda: X.pad(1, 1, 1),
             OperandError,
-            "pad takes a pair",
-            "x.pad((1, 1), (1, 1), (1, 1)) so much on both sides",
+            "pad: expected a pair",
+            "x.pad((1, 1), (1, 1), (1, 1)) to pad each axis on both sides",
         ),
         (
             lambda: X[:N],
@@ -94,7 +94,7 @@ class _Foreign:
         (
             lambda: X.reshape(N, 3),
             OperandError,
-            "reshape takes integer sizes, not Variable('n', 1, 2)",
+            "reshape: expected integer sizes, got Variable('n', 1, 2)",
             "as in n.bind(1)",
         ),
         (lambda: X + N, DataError, "add: cannot make a tensor from Variable", "as in n.bind(1)"),
@@ -113,7 +113,7 @@ class _Foreign:
         (
             lambda: Tensor.zeros(2, "float32"),
             OperandError,
-            "zeros takes integer sizes, not 'float32'",
+            "zeros: expected integer sizes, got 'float32'",
             "write dtype='float32'",
         ),
         (

@@ -132,20 +132,25 @@ def test_an_unknown_index_out_of_range_reads_zero(a):
     assert x.take(Tensor([2**63], dtype="uint64"), 0).abs().sum().item() == 0
 
 
-def test_objects_that_are_no_index_are_an_error(a):
+def test_objects_that_are_not_indices_are_errors(a):
     x = Tensor(a)
     for index, reason in (
-        (1.5, "is no index"),
-        ("a", "is no index"),
-        ([1.5], "no integers"),
+        (1.5, "indexing: cannot index with"),
+        ("a", "indexing: cannot index with"),
+        ([1.5], "indexing: cannot index with 'a list or array': arrays used as"),
         ((True, 0), "a bool"),
-        (slice(0, 1, 0), "step is 0"),
+        (slice(0, 1, 0), r"indexing: cannot index with slice\(0, 1, 0\): slice step cannot"),
     ):
         with pytest.raises(IndexKindError, match=reason):
             x[index]
-    with pytest.raises(IndexKindError, match="4 indices for 3 dimensions"):
+    with pytest.raises(
+        IndexKindError,
+        match="too many indices for tensor: tensor is 3-dimensional, but 4 were indexed",
+    ):
         x[0, 0, 0, 0]
-    with pytest.raises(IndexKindError, match="more than one"):
+    with pytest.raises(
+        IndexKindError, match=r"indexing: cannot index with \(Ellipsis, 0, Ellipsis\): an index"
+    ):
         x[..., 0, ...]
     with pytest.raises(IndexKindError, match="not float32"):
         x[Tensor([1.0])]
@@ -153,7 +158,7 @@ def test_objects_that_are_no_index_are_an_error(a):
         Tensor(1.0)[0]
 
 
-def test_take_and_take_along_axis_agree_with_numpy(a):
+def test_take_and_gather_agree_with_numpy(a):
     check(Tensor(a).take([1, -1], 1), np.take(a, [1, -1], 1))
     check(Tensor(a).take(np.array([[3], [100]])), np.take(a, [[3], [100]]))
     order = np.argsort(a, 1)
@@ -163,7 +168,7 @@ def test_take_and_take_along_axis_agree_with_numpy(a):
         np.take_along_axis(a[:2, :3], order[:2, :3, :2], -1),
     )
     with pytest.raises(
-        ShapeError, match=r"indices \(5, 1, 1\) exceed the operand \(4, 5, 6\) along axis 0"
+        ShapeError, match=r"gather: indices \(5, 1, 1\) exceed the operand \(4, 5, 6\) along"
     ):
         Tensor(a).gather(1, Tensor(np.zeros((5, 1, 1), int)))
     with pytest.raises(ShapeError):
@@ -180,7 +185,7 @@ def test_one_hot_and_embedding(rng):
     assert Tensor([300]).one_hot(4).sum().item() == 0
 
 
-def test_a_gather_costs_its_output_not_its_input(rng):
+def test_a_gather_costs_what_it_reads(rng):
     table = Tensor(make_array(rng, (1000, 8), "float32")).realize()
     plan = table[Tensor([1, 2, 3])].prepare()
     assert len(plan.kernels()) == 1
@@ -210,21 +215,23 @@ def test_a_negative_number_of_classes_is_an_error():
 
 
 @pytest.mark.parametrize("mode", ["wrap", "clip"])
-def test_negative_and_clipped_indices_agree_with_numpy(rng, mode):
+def test_out_of_range_indices_are_wrapped_or_clipped(rng, mode):
     a = make_array(rng, (3, 4), "float32")
     for places in (np.array([5, -1, 0]), np.array([[-9, 300]]), np.array([7, 200], np.uint8)):
         for axis in (None, 0, 1):
             expected = np.take(a, places, axis, mode=mode)
             check(Tensor(a).take(places, axis, mode=mode), expected)
             check(Tensor(a).take(Tensor(places), axis, mode=mode), expected)
-    with pytest.raises(OperandError, match="'fold' as mode"):
+    with pytest.raises(
+        OperandError, match='take: expected mode "raise", "wrap" or "clip", got mode=\'fold\''
+    ):
         Tensor(a).take([0], mode="fold")
-    with pytest.raises(ShapeError, match="cannot take from the empty axis 0"):
+    with pytest.raises(ShapeError, match="take: cannot take from the empty axis 0"):
         Tensor.zeros(0).take([0], mode=mode)
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 1), (5,), (1, 4, 1), ()])
-def test_an_element_by_its_index_is_a_value(shape: tuple[int, ...]) -> None:
+def test_an_element_by_integer_indices_is_a_copy(shape: tuple[int, ...]) -> None:
     array = np.arange(math.prod(shape), dtype=np.float32).reshape(shape)
     for x in (
         Tensor(array),

@@ -132,7 +132,7 @@ def test_the_namespace_describes_its_capabilities():
         info.dtypes(device="NOWHERE")
 
 
-def test_asarray_returns_a_tensor_itself():
+def test_asarray_returns_a_tensor_unchanged():
     x = Tensor([1.0, 2.0])
     assert sv.asarray(x) is x
     assert sv.asarray(x, dtype="float32", device="CPU", copy=False) is x
@@ -140,7 +140,9 @@ def test_asarray_returns_a_tensor_itself():
     x.assign(0.0)
     assert copied.tolist() == [1.0, 2.0]
     assert sv.asarray(x, dtype=sv.int8).dtype is sv.int8
-    with pytest.raises(CopyRequiredError, match="asked for as int8"):
+    with pytest.raises(
+        CopyRequiredError, match=r"asarray\(copy=False\): cannot convert float32 on CPU to int8"
+    ):
         sv.asarray(x, dtype=sv.int8, copy=False)
     with pytest.raises(CopyRequiredError, match="on CPU"):
         sv.asarray(x, device="CPU:1", copy=False)
@@ -235,7 +237,7 @@ def test_reshape_respects_copy():
     assert copied.tolist() == [1, 2, 3, 4]
     assert view.tolist() == [0, 0, 0, 0]
     with pytest.raises(
-        ShapeError, match=r"shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
+        ShapeError, match=r"reshape: shape \(2, 2\) cannot be viewed as \(4,\) without a copy"
     ):
         sv.reshape(x.T, (4,), copy=False)
     assert sv.reshape(Tensor([[1, 2], [3, 4]]).T, (4,)).tolist() == [1, 3, 2, 4]
@@ -254,9 +256,9 @@ def test_several_axes_move():
             sv.moveaxis(Tensor(a), source, destination).shape
             == np.moveaxis(a, source, destination).shape
         )
-    with pytest.raises(ShapeError, match=r"must name distinct axes"):
+    with pytest.raises(ShapeError, match=r"moveaxis: source \(0"):
         sv.moveaxis(Tensor(a), (0, 1), (2,))
-    with pytest.raises(ShapeError, match=r"must name distinct axes"):
+    with pytest.raises(ShapeError, match=r"moveaxis: source \(0"):
         sv.moveaxis(Tensor(a), (0, 0), (1, 2))
 
 

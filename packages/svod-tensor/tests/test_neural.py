@@ -82,7 +82,7 @@ def test_softmax_sums_to_one_and_does_not_overflow(a, axis):
     )
 
 
-def test_normalisations_agree_with_their_formulas(rng, a):
+def test_normalizations_agree_with_their_formulas(rng, a):
     w, b = make_array(rng, (12,), "float32"), make_array(rng, (12,), "float32")
     x = a.astype(np.float64)
     normal = (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
@@ -109,13 +109,12 @@ def test_normalisations_agree_with_their_formulas(rng, a):
     expected = (images - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
     check(Tensor(images).batchnorm(Tensor(mean), Tensor(var)), expected, rtol=1e-4)
     with pytest.raises(
-        ShapeError,
-        match=r"number of channels \(6\) must be divisible by the number of groups \(4\)",
+        ShapeError, match=r"group_norm: number of channels \(6\) must be divisible by the"
     ):
         Tensor(images).group_norm(4)
 
 
-def test_group_norm_of_an_empty_batch_is_empty():
+def test_groups_of_an_empty_batch_are_empty():
     assert Tensor(np.zeros((0, 6, 2), np.float32)).group_norm(3).shape == (0, 6, 2)
 
 
@@ -127,7 +126,7 @@ def test_half_layernorm_has_float32_statistics():
 
 def test_glu_halves_an_axis(a):
     check(Tensor(a).glu(), a[:, :6] * _sigmoid(a[:, 6:]), rtol=1e-5)
-    with pytest.raises(ShapeError, match="axis 0 must have an even size, got 3"):
+    with pytest.raises(ShapeError, match="glu: axis 0 must have an even size, got 3"):
         Tensor.zeros(3).glu()
 
 
@@ -160,7 +159,7 @@ def test_attention_agrees_with_its_formula(rng):
     )
 
 
-def test_a_fully_masked_query_gives_zeros(rng):
+def test_a_query_with_all_keys_masked_gives_zeros(rng):
     q = Tensor(make_array(rng, (1, 2, 4), "float32"))
     out = q.scaled_dot_product_attention(q, q, Tensor([[False, False], [True, True]]))
     assert out[0, 0].tolist() == [0.0] * 4

@@ -36,7 +36,7 @@ def test_an_operation_is_defined_by_its_theme_under_all_its_names():
         assert {id(vars(place)[name]) for name in row.also} <= {id(vars(place)[row.name])}, row
 
 
-def test_the_test_of_an_operation_is_there():
+def test_the_test_of_each_operation_exists():
     tests = {tuple(row.test.split("::")) for row in TABLE}
     for file in {file for file, _ in tests}:
         functions = {
@@ -82,13 +82,13 @@ def test_constants_have_their_value_in_every_element():
         np.testing.assert_array_equal(made.numpy(), np.full((2, 3), expected))
 
 
-def test_the_running_maximum_agrees_with_numpy():
+def test_the_cumulative_maximum_agrees_with_numpy():
     np.testing.assert_array_equal(
         Tensor(NUMBERS).cummax(1).numpy(), np.maximum.accumulate(NUMBERS, 1)
     )
 
 
-def test_a_part_of_each_axis_agrees_with_numpy():
+def test_shrink_agrees_with_slices_of_numpy():
     np.testing.assert_array_equal(Tensor(NUMBERS).shrink((1, 3), None).numpy(), NUMBERS[1:3])
 
 
@@ -99,7 +99,7 @@ def test_elements_are_filled_by_a_mask():
     )
 
 
-def test_windows_agree_with_those_of_numpy():
+def test_windows_agree_with_numpy():
     found = Tensor(NUMBERS).windows((2, 3), (1, 2), (1, 1)).numpy()
     expected = np.lib.stride_tricks.sliding_window_view(NUMBERS, (2, 3))[:, ::2]
     np.testing.assert_array_equal(found, expected)
@@ -111,7 +111,7 @@ def test_sizes_agree_with_numpy():
     assert found == (NUMBERS.shape, NUMBERS.ndim, NUMBERS.size, NUMBERS.itemsize, NUMBERS.nbytes)
 
 
-def test_a_tensor_is_built_from_a_node_or_another_tensor():
+def test_a_tensor_is_created_from_a_node_or_the_content_of_another():
     x = Tensor(NUMBERS)
     assert Tensor.from_uop(x.uop).uop is x.uop
     assert Tensor.from_content(x.content).content is x.content

@@ -99,7 +99,7 @@ def test_nan_is_the_extremum():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint64", "bool"])
-def test_argmax_returns_the_first_occurrence(rng, dtype):
+def test_argmax_gives_the_first_occurrence(rng, dtype):
     a = make_array(rng, (6, 50), dtype)
     a[:, 20:] = a[:, :30]
     for axis in (None, 0, 1):
@@ -135,7 +135,7 @@ def test_axes_are_checked():
     ):
         with pytest.raises(AxisError):
             wrong()
-    with pytest.raises(ShapeError, match=r"repeated axis in \(0, -2\)"):
+    with pytest.raises(ShapeError, match=r"sum: repeated axis in \(0, -2\)"):
         Tensor.zeros(2, 2).sum((0, -2))
 
 
@@ -165,7 +165,7 @@ def test_norms(rng):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int16", "uint8", "bool", "float16"])
-def test_running_reductions_agree_with_numpy(rng, dtype):
+def test_cumulative_reductions_agree_with_numpy(rng, dtype):
     a = (
         make_array(rng, (4, 11), dtype)
         if dtype != "float16"
@@ -238,14 +238,16 @@ def test_norms_of_matrices_agree_with_numpy(rng, ord, keepdims):
     )
 
 
-def test_unknown_norms_are_an_error():
+def test_unknown_norms_are_errors():
     x = Tensor.ones(2, 3)
     check(x.norm(ord="fro"), np.float32(math.sqrt(6)))
     for ord in ("max", 3):
         with pytest.raises(OperandError, match="matrix_norm"):
             x.matrix_norm(ord=ord)
     for tensor, ord in ((x, "nuc"), (x[0], "fro")):
-        with pytest.raises(OperandError, match="norm: expected a number as ord"):
+        with pytest.raises(
+            OperandError, match='norm: expected a number as ord, or "fro" for two axes, got'
+        ):
             tensor.norm(ord=ord)
     with pytest.raises(AxisError, match="matrix_norm"):
         x[0].matrix_norm()

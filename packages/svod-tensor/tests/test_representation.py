@@ -18,7 +18,7 @@ def test_bits_are_counted(rng, dtype):
         ]
     )
     check(Tensor(a).bitwise_count(), np.bitwise_count(a))
-    with pytest.raises(OperandError, match="expected integers"):
+    with pytest.raises(OperandError, match="bitwise_count: expected integers, got float32"):
         Tensor([1.0]).bitwise_count()
 
 
@@ -60,5 +60,5 @@ def test_products_with_powers_of_two_round_once(rng, dtype):
     with np.errstate(over="ignore", under="ignore"):
         expected = np.ldexp(a, powers)
     np.testing.assert_array_equal(Tensor(a).ldexp(powers).numpy(), expected)
-    with pytest.raises(OperandError, match="integers as exponents"):
+    with pytest.raises(OperandError, match="ldexp: expected integer exponents, got float"):
         Tensor(a).ldexp(0.5)

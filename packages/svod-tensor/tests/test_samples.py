@@ -21,7 +21,7 @@ def test_covariances_agree_with_numpy(rng):
     check(Tensor(often).cov(), np.cov(often).astype("f4"))
     check(Tensor(x).corrcoef(y), np.corrcoef(x, y))
     check(Tensor(x[0]).corrcoef(), np.corrcoef(x[0]))
-    with pytest.raises(ShapeError, match="more than two axes"):
+    with pytest.raises(ShapeError, match=r"cov: input must have at most 2 dimensions: \(2, 2, 2\)"):
         Tensor.zeros(2, 2, 2).cov()
 
 
@@ -47,14 +47,14 @@ def test_histograms_of_empty_constant_and_nan_samples():
     check(Tensor(np.ones(3)).histogram(6)[0], np.histogram(np.ones(3), 6)[0])
     check(Tensor(np.ones(0)).histogram(6)[0], np.zeros(6, np.int64))
     assert Tensor([np.nan, 0.5, 1.0, 7.0]).histogram(2, (0, 1))[0].tolist() == [0, 2]
-    with pytest.raises(OperandError, match="at least one bin"):
+    with pytest.raises(OperandError, match="histogram: expected at least 1 bin, got 0"):
         Tensor([1.0]).histogram(0)
     with pytest.raises(OperandError, match=r"a pair of finite numbers \(lowest, highest\)"):
         Tensor([1.0]).histogram(2, (3, 1))
 
 
 @pytest.mark.parametrize("right", [False, True])
-def test_digitize_takes_increasing_and_decreasing_edges(rng, right):
+def test_digitize_handles_increasing_and_decreasing_edges(rng, right):
     edges = np.array([-1, 0, 0.5, 2])
     a = np.concatenate([rng.normal(size=50), edges])
     check(Tensor(a).digitize(edges, right), np.digitize(a, edges, right))
@@ -74,15 +74,19 @@ def test_convolutions_of_every_length_agree_with_numpy(rng, mode):
     check(Tensor(large).convolve(large[::-1].copy(), mode), np.convolve(large, large[::-1], mode))
 
 
-def test_convolutions_take_only_vectors():
-    with pytest.raises(ShapeError, match="one axis with elements"):
+def test_convolve_requires_1d_tensors():
+    with pytest.raises(ShapeError, match=r"convolve: input must be 1-d and not empty: \(2, 2\)"):
         Tensor.zeros(2, 2).convolve([1.0])
-    with pytest.raises(OperandError, match="'all' as mode"):
+    with pytest.raises(
+        OperandError, match='correlate: expected mode "full", "same" or "valid", got'
+    ):
         Tensor([1.0]).correlate([1.0], "all")
 
 
 @pytest.mark.parametrize("shape", [(1, 4), (2, 4), (3,), (1,), ()])
 @pytest.mark.parametrize("name", ["fweights", "aweights"])
 def test_covariances_need_a_weight_for_each_observation(name, shape):
-    with pytest.raises(ShapeError, match="weights, one per observation"):
+    with pytest.raises(
+        ShapeError, match=r"cov: expected 4 weights, one per observation, got shape \("
+    ):
         Tensor(np.ones((2, 4), np.float32)).cov(**{name: Tensor(np.ones(shape, np.int64))})

@@ -60,7 +60,7 @@ def look(a, at, mode, padding_mode, align_corners):
 @pytest.mark.parametrize("align_corners", [False, True])
 @pytest.mark.parametrize("padding_mode", ["zeros", "border", "reflection"])
 @pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
-def test_interpolated_samples_agree_with_the_formula(rng, mode, padding_mode, align_corners):
+def test_grid_sample_agrees_with_its_formula(rng, mode, padding_mode, align_corners):
     for sizes in ((5, 4), (3, 1, 4), (6,)):
         a = make_array(rng, (2, 2, *sizes), "float64")
         grid = rng.uniform(-1.9, 1.9, (2, 6, *(2,) * (len(sizes) - 1), len(sizes)))
@@ -77,7 +77,7 @@ def test_interpolated_samples_agree_with_the_formula(rng, mode, padding_mode, al
         check(found, expected, rtol=1e-9)
 
 
-def test_nonfinite_coordinates_stay_within_bounds():
+def test_nan_and_infinite_coordinates_stay_inside():
     x = Tensor([[[1.0, 2.0, 3.0]]])
     grid = Tensor([[[float("nan")], [float("inf")], [float("-inf")], [1e30]]])
     for mode in ("bilinear", "nearest", "bicubic"):
@@ -97,7 +97,7 @@ def test_integers_keep_their_dtype_with_nearest_sampling():
 
 
 @pytest.mark.parametrize("align_corners", [False, True])
-def test_affine_grid_transforms_coordinates_by_matrices(rng, align_corners):
+def test_affine_grid_agrees_with_its_formula(rng, align_corners):
     for sizes in ((3, 4), (2, 1, 3)):
         n = len(sizes)
         matrices = rng.normal(size=(2, n, n + 1))
@@ -119,17 +119,16 @@ def test_affine_grid_transforms_coordinates_by_matrices(rng, align_corners):
 def test_invalid_grids_are_errors():
     x, grid = Tensor.zeros(1, 1, 2, 2), Tensor.zeros(1, 3, 3, 2)
     for other in (Tensor.zeros(2, 3, 3, 2), Tensor.zeros(1, 3, 2), Tensor.zeros(1, 3, 3, 3)):
-        with pytest.raises(
-            ShapeError,
-            match=r"does not match input \(1, 1, 2, 2\): expected \(batch, \*sizes, 2\)",
-        ):
+        with pytest.raises(ShapeError, match=r"\) does not match input \(1, 1, 2"):
             x.grid_sample(other)
     for options in ({"mode": "linear"}, {"padding_mode": "wrap"}):
-        with pytest.raises(OperandError, match="grid_sample: expected"):
+        with pytest.raises(OperandError, match="grid_sample: expected mode in"):
             x.grid_sample(grid, **options)
-    with pytest.raises(OperandError, match="places of int32"):
+    with pytest.raises(OperandError, match="a grid of int32"):
         x.grid_sample(grid.cast("int32"))
     with pytest.raises(ShapeError, match="input must not have empty axes"):
         Tensor.zeros(1, 1, 0, 2).grid_sample(grid)
-    with pytest.raises(ShapeError, match=r"does not match size"):
+    with pytest.raises(
+        ShapeError, match=r"affine_grid: theta \(1, 2, 2\) does not match size \(1, 1, 2,"
+    ):
         Tensor.zeros(1, 2, 2).affine_grid((1, 1, 2, 2))

@@ -33,7 +33,7 @@ def reduce_at(a, indices, values, reduction, include_self):
 
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("reduction", ["sum", "prod", "mean", "amax", "amin"])
-def test_values_scattered_to_an_index_are_reduced_as_in_numpy(rng, reduction, include_self):
+def test_scatter_reduce_agrees_with_numpy(rng, reduction, include_self):
     indices = rng.integers(0, 5, (2, 7))
     for dtype in ("float64", "float32", "int32", "uint8", "int64"):
         a, b = make_array(rng, (3, 5), dtype), make_array(rng, (2, 7), dtype)
@@ -64,11 +64,12 @@ def test_nans_win_and_complex_numbers_have_no_extremes():
     ]
     with pytest.raises(OperandError, match="one of sum, prod, mean"):
         z.scatter_reduce(0, i, z[:1], "amax")
-    with pytest.raises(OperandError, match="'max' as reduction"):
+    with pytest.raises(
+        OperandError, match="scatter_reduce: expected one of sum, prod, mean, amax, amin,"
+    ):
         x.scatter_reduce(0, i, 1.0, "max")
     with pytest.raises(
-        ShapeError,
-        match=r"indices \(1, 1\) and operand \(2,\) must have the same number of dimensions",
+        ShapeError, match=r"scatter_reduce: indices \(1, 1\) and operand \(2,\) must have the"
     ):
         x.scatter_reduce(0, Tensor([[0]]), 1.0, "sum")
 

@@ -28,7 +28,7 @@ def test_nonzero_agrees_with_numpy(rng, dtype, shape):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("shape", [(), (40,), (3, 4), (2, 0), (1,)])
-def test_different_elements_agree_with_numpy(rng, dtype, shape):
+def test_unique_elements_agree_with_numpy(rng, dtype, shape):
     a = rng.integers(0, 9, shape).astype(dtype)
     x = Tensor(a)
     values, indices, inverse, counts = np.unique(
@@ -44,7 +44,7 @@ def test_different_elements_agree_with_numpy(rng, dtype, shape):
     check(x.unique_values(), values)
 
 
-def test_unique_values_distinguish_nans_and_merge_signed_zeros():
+def test_each_nan_is_unique_and_signed_zeros_are_equal():
     found = Tensor([np.nan, 0.0, np.nan, -0.0]).unique_all()
     np.testing.assert_array_equal(found.values.numpy(), np.float32([0, np.nan, np.nan]))
     assert found.indices.tolist() == [1, 0, 2]
@@ -57,7 +57,9 @@ def test_slices_are_selected_by_a_condition(rng):
     check(Tensor(a).compress([True, False, True], 0), a.compress([True, False, True], 0))
     check(Tensor(a).compress(Tensor([False, True]), 1), a.compress([False, True], 1))
     check(Tensor(a).compress(Tensor(a).flatten() > 0), a.compress(a.ravel() > 0))
-    with pytest.raises(ShapeError, match=r"condition must be 1-d with at most 3 elements: \(4,\)"):
+    with pytest.raises(
+        ShapeError, match=r"compress: condition must be 1-d with at most 3 elements: \(4,\)"
+    ):
         Tensor(a).compress([True] * 4, 0)
 
 
@@ -69,7 +71,9 @@ def test_tensor_masks_select(rng):
     check(x[:, x[0, :, 0] > 0], a[:, a[0, :, 0] > 0])
     check(x.masked_select(x > 0), a[a > 0])
     check(x[x > 100], a[a > 100])
-    with pytest.raises(IndexKindError, match="it has no axes, beside other indices"):
+    with pytest.raises(
+        IndexKindError, match="indexing: cannot index with 'a mask': a 0-d mask cannot be"
+    ):
         x[Tensor(True), 0]
 
 
@@ -125,11 +129,11 @@ def test_elements_are_repeated_by_individual_counts(rng, axis):
     check(Tensor(a).repeat([2], axis), np.repeat(a, [2], axis))
 
 
-def test_repetitions_that_do_not_fit_are_errors():
+def test_invalid_repeats_are_errors():
     x = Tensor([1, 2, 3])
-    with pytest.raises(ShapeError, match="repeats must be one count or 3 counts, and not negative"):
+    with pytest.raises(ShapeError, match="repeat: repeats must be one or 3 non-negative counts"):
         x.repeat([1, 2])
-    with pytest.raises(ShapeError, match="repeats must be one count or 3 counts, and not negative"):
+    with pytest.raises(ShapeError, match="repeat: repeats must be one or 3 non-negative counts"):
         x.repeat([1, 2, -1])
     with pytest.raises(OperandError, match="integers"):
         x.repeat(Tensor([1.0, 2.0, 3.0]))
@@ -154,7 +158,7 @@ def test_in_a_captured_function_they_are_errors_with_hints(call):
         sv.fori_loop(0, 3, lambda i, x: call(x), Tensor([1.0, 2.0]))
 
 
-def test_selection_by_a_mask_has_a_derivative():
+def test_masked_selection_has_a_derivative():
     x = Tensor([1.0, -2.0, 3.0])
     assert grad(lambda x: x[x > 0].square().sum())(x).tolist() == [2.0, 0.0, 6.0]
 

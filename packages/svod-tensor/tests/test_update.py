@@ -92,7 +92,7 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
     with pytest.raises(BroadcastError):
         x[x > 0] = Tensor(a)
     with pytest.raises(
-        ShapeError, match=r"mask of shape \(1,\) does not match the leading axes of \(4, 5\)"
+        ShapeError, match=r"assignment: mask of shape \(1,\) does not match the leading"
     ):
         x[Tensor([True])] = 1
 
@@ -126,7 +126,7 @@ def test_each_selected_row_gets_its_own_row(rng, convert):
     ],
 )
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
-def test_writes_by_integer_tensors_agree_with_numpy(rng, index, dtype):
+def test_integer_array_assignment_agrees_with_numpy(rng, index, dtype):
     a = rng.integers(-9, 9, (4, 4)).astype(dtype)
     known, unknown = index(np.array), index(lambda values: Tensor(np.array(values)).realize())
     values = rng.integers(-9, 9, a[known].shape).astype(dtype)
@@ -142,7 +142,7 @@ def test_writes_by_integer_tensors_agree_with_numpy(rng, index, dtype):
         check(x, a)
 
 
-def test_put_along_axis_inverts_take_along_axis(rng):
+def test_put_along_axis_and_scatter_agree_with_numpy(rng):
     a, indices = (
         rng.standard_normal((3, 5)).astype(np.float32),
         np.array([[4, 0, -1], [1, 1, 2], [3, 0, 2]]),
@@ -176,7 +176,7 @@ ADDED = [
 
 @pytest.mark.parametrize("index", ADDED)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "uint16", "bool"])
-def test_all_values_of_an_index_are_added(rng, index, dtype):
+def test_add_at_accumulates_repeated_indices(rng, index, dtype):
     a = rng.integers(0, 9, (4, 4)).astype(dtype)
     known = index(np.array)
     values = rng.integers(0, 2, a[known].shape).astype(dtype)
@@ -188,7 +188,7 @@ def test_all_values_of_an_index_are_added(rng, index, dtype):
     check(Tensor(a).add_at(known, values), expected)
 
 
-def test_values_are_added_along_an_axis_and_by_slices(rng):
+def test_index_add_and_scatter_add(rng):
     a = rng.standard_normal((3, 5)).astype(np.float32)
     indices, values = np.array([4, 0, 4, -5]), rng.standard_normal((3, 4)).astype(np.float32)
     expected = a.copy()
@@ -232,8 +232,11 @@ def test_bins_reach_to_the_largest_element_as_in_numpy(rng, dtype, minlength):
     )
 
 
-def test_invalid_arguments_of_bincount_have_hints():
-    with pytest.raises(OperandError, match=r"integers from 0 on, got -2\n.*x.bincount\(n_bins=8\)"):
+def test_bincount_errors_hint_at_n_bins():
+    with pytest.raises(
+        OperandError,
+        match=r"bincount: expected non-negative integers, got -2\n.*x.bincount\(n_bins=8\)",
+    ):
         Tensor([1, -2]).bincount()
     with pytest.raises(DataDependentShapeError, match=r"x.bincount\(n_bins=8\)"):
         jit(lambda x: x.bincount())(Tensor([1, 2]))
@@ -273,7 +276,7 @@ def test_a_captured_function_writes_at_the_indices_of_each_call():
     check(x, np.array([3, 5, 1, 0], np.float32))
 
 
-def test_indices_out_of_bounds_are_ignored_or_an_error_in_checked_plans():
+def test_out_of_range_writes_are_ignored_or_errors_in_checking_plans():
     indices = Tensor([1, 9, -5]).realize()
     check(Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]), np.array([1, 7, 3], np.int32))
     with pytest.raises(PositionError, match=r"element \(1,\) of the indices is 9"):
@@ -282,7 +285,7 @@ def test_indices_out_of_bounds_are_ignored_or_an_error_in_checked_plans():
         )
 
 
-def test_sharded_tensors_are_written_by_indices(rng):
+def test_elements_of_sharded_tensors_are_written(rng):
     a = rng.standard_normal((4, 3)).astype(np.float32)
     devices = ("CPU", "CPU:1")
     expected = a.copy()
@@ -291,7 +294,7 @@ def test_sharded_tensors_are_written_by_indices(rng):
     check(x.with_items(Tensor([3, 0]).shard(devices), [[1, 2, 3], [4, 5, 6]]), expected)
 
 
-def test_indices_out_of_bounds_are_errors():
+def test_known_out_of_range_indices_are_errors():
     x = Tensor([1, 2, 3])
     with pytest.raises(IndexOutOfRangeError):
         x[3] = 1
@@ -320,7 +323,7 @@ def test_indices_and_values_of_the_caller_go_to_the_device_of_the_tensor():
 
 @pytest.mark.parametrize("shape", [(6, 3, 4), (6,), (6, 1), (6, 0)])
 @pytest.mark.parametrize("is_tensor", [True, False])
-def test_whole_rows_are_gathered_by_their_indices(rng, shape, is_tensor):
+def test_whole_rows_are_gathered_by_index(rng, shape, is_tensor):
     # Repeated and negative rows, in several axes, and one value for all columns.
     rows = np.array([[1, -1, 4], [5, 1, 0]])
     a, index = make_array(rng, shape, "float32"), Tensor(rows) if is_tensor else rows
@@ -334,7 +337,7 @@ def test_whole_rows_are_gathered_by_their_indices(rng, shape, is_tensor):
         check(Tensor(a).with_items((index, ...), Tensor(value)), expected)
 
 
-def test_whole_rows_are_inverted_by_one_index_each(rng):
+def test_the_gather_of_whole_rows_has_one_index_per_row(rng):
     x, value = (
         Tensor(make_array(rng, (50, 64), "float32")),
         Tensor(make_array(rng, (3, 64), "float32")),
@@ -354,7 +357,9 @@ def test_put_along_axis_broadcasts_indices(rng, index_shape, axis):
     check(Tensor(a).put_along_axis(Tensor(indices), 7.0, axis), expected)
     part = Tensor(a).scatter(axis, Tensor(indices), 7.0).numpy()
     assert (part == 7.0).sum() == indices.size
-    with pytest.raises(ShapeError, match="could not be broadcast"):
+    with pytest.raises(
+        ShapeError, match=r"put_along_axis: indices \(2, 4, 5\) could not be broadcast to"
+    ):
         Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
 
 

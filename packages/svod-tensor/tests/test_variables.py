@@ -50,11 +50,11 @@ def test_bounds_and_values_are_integers() -> None:
         OperandError, match=r"Variable: expected integers of 64 bits as bounds, got 1\.5"
     ):
         Variable("n", 1.5, 8)
-    with pytest.raises(OperandError, match="bind: expected an integer"):
+    with pytest.raises(OperandError, match=r"bind: expected an integer, got 2\.5"):
         n.bind(2.5)
     with pytest.raises(
         OperandError,
-        match="Variable: expected integers of 64 bits as bounds, got 1180591620717411303424",
+        match="Variable: expected integers of 64 bits as bounds, got",
     ):
         Variable("n", 1, 1 << 70)
     with pytest.raises(VariableBoundsError, match="9 is outside 1 to 8"):

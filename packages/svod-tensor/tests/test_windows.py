@@ -116,18 +116,14 @@ def test_one_plan_of_a_transposed_convolution_serves_all_lengths(rng):
 
 def test_transposed_convolutions_check_their_shapes():
     x = Tensor.zeros(1, 4, 5, 5)
-    for weight, problem in (
-        ((4, 3, 3), "spatial axes"),
-        (
-            (3, 4, 3, 3),
-            r"weight of shape \(3, 4, 3, 3\) expects 3 input channels, and the input \(1, 4, 5, 5\) has 4",
-        ),
-    ):
+    for weight, problem in (((4, 3, 3), "spatial axes"), ((3, 4, 3, 3), "input channels, and")):
         with pytest.raises(ShapeError, match=problem):
             x.conv_transpose2d(Tensor.zeros(*weight))
-    with pytest.raises(ShapeError, match="the output would have size -1"):
+    with pytest.raises(ShapeError, match="conv_transpose2d: the output would have size -1"):
         Tensor.zeros(1, 1, 1).conv_transpose2d(Tensor.zeros(1, 1, 1), padding=1)
-    with pytest.raises(OperandError, match="2 numbers of at least 0"):
+    with pytest.raises(
+        OperandError, match="conv_transpose2d: expected 2 integers >= 0 as output padding,"
+    ):
         x.conv_transpose2d(Tensor.zeros(4, 1, 1, 1), output_padding=-1)
 
 
@@ -144,15 +140,14 @@ def test_convolutions_check_their_shapes():
     x = Tensor.zeros(1, 4, 5, 5)
     for weight, problem in (
         ((3, 4, 3), "spatial axes"),
-        (
-            (3, 3, 3, 3),
-            r"weight of shape \(3, 4, 3, 3\) expects 3 input channels, and the input \(1, 4, 5, 5\) has 4",
-        ),
-        ((3, 4, 6, 6), "window of size 6 is larger than the padded axis of size 5"),
+        ((3, 3, 3, 3), "input channels, and"),
+        ((3, 4, 6, 6), "conv2d: window of size 6 is larger than the padded axis of"),
     ):
         with pytest.raises(ShapeError, match=problem):
             x.conv2d(Tensor.zeros(*weight))
-    with pytest.raises(OperandError, match="2 numbers of at least 1"):
+    with pytest.raises(
+        OperandError, match=r"conv2d: expected 2 integers >= 1 as stride, got \(0, 0\)"
+    ):
         x.conv2d(Tensor.zeros(1, 4, 1, 1), stride=0)
 
 
@@ -175,7 +170,7 @@ def test_overlapping_windows_read_a_padded_image_in_memory(rng, stride):
     assert (found.prepare().num_kernels, pooled.prepare().num_kernels) == (2, 2)
 
 
-def test_windows_that_do_not_overlap_need_no_copy(rng):
+def test_disjoint_windows_need_no_copy(rng):
     x = Tensor(make_array(rng, (1, 8, 14, 14), "float32"))
     assert x.max_pool2d(2, padding=1).prepare().num_kernels == 1
     assert x.conv2d(Tensor(make_array(rng, (4, 8, 1, 1), "float32"))).prepare().num_kernels == 1
@@ -215,7 +210,9 @@ def test_a_convolution_takes_asymmetric_padding(rng, stride, pads):
     wide = np.pad(a, [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in pads)])
     expected = Tensor(wide).conv2d(Tensor(w), stride=stride, groups=2).numpy()
     check(Tensor(a).conv2d(Tensor(w), stride=stride, padding=pads, groups=2), expected, rtol=1e-5)
-    with pytest.raises(OperandError, match="or pairs of them, as padding"):
+    with pytest.raises(
+        OperandError, match="conv2d: expected 2 non-negative integers or pairs of them as"
+    ):
         Tensor(a).conv2d(Tensor(w), padding=[(1, 2, 3), 0], groups=2)
 
 
@@ -249,7 +246,7 @@ def list_columns(a, kernel, stride, pads, dilation):
         ((1, 2, 4, 3, 5), (2, 2, 3), (1, 1, 2), ((0, 0), (1, 1), (0, 1)), (1, 2, 1)),
     ],
 )
-def test_unfold_and_fold_are_adjoint(rng, shape, kernel, stride, pads, dilation):
+def test_unfold_and_fold_agree_with_their_definition(rng, shape, kernel, stride, pads, dilation):
     a, options = (
         make_array(rng, shape, "float64"),
         {"stride": stride, "padding": pads, "dilation": dilation},
@@ -280,12 +277,11 @@ def test_windows_as_columns_of_a_batch_whose_size_is_not_known(rng):
 
 def test_invalid_windows_are_errors():
     with pytest.raises(
-        ShapeError, match=r"expected an input with channels and 2 spatial axes, got \(4, 4\)"
+        ShapeError, match="unfold: expected an input with channels and 2 spatial axes,"
     ):
         Tensor.zeros(4, 4).unfold((2, 2))
     with pytest.raises(
-        ShapeError,
-        match=r"expected an input of shape \(..., channels \* 4, 3 \* 3\) for windows of \(4, 4\), got \(1, 8, 8\)",
+        ShapeError, match=r"fold: expected an input of shape \(\.\.\., channels \* 4, 3 \* 3\)"
     ):
         Tensor.zeros(1, 8, 8).fold((4, 4), 2)
     with pytest.raises(ShapeError, match=r"windows of \(4, 4\)"):

@@ -37,7 +37,7 @@ EXCLUDED = {
     "a fact about a tensor, no operation": (
         "buffer",
         "content",
-        "form",
+        "spec",
         "is_realized",
         "itemsize",
         "nbytes",

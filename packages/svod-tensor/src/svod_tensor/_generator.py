@@ -74,26 +74,22 @@ class Generator:
         False
         >>> Tensor.rand(2, generator=Generator(7)).tolist() == first.tolist()
         True
+        >>> g.manual_seed(7) is g, Tensor.rand(2, generator=g).tolist() == first.tolist()
+        (True, True)
+        >>> state = g.get_state()
+        >>> following = Tensor.rand(2, generator=g).tolist()
+        >>> g.set_state(state)
+        >>> Tensor.rand(2, generator=g).tolist() == following
+        True
+        >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
+        True
+        >>> len(g.spawn(3)), g.next_key().shape
+        (3, ())
 
     Raises:
         OperandError: if the seed is not valid.
         CaptureError: if no seed is given in a captured function, which would have the same one at
             each call.
-
-    Example:
-        >>> generator = Generator(7)
-        >>> first = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.manual_seed(7) is generator, Tensor.rand(2, generator=generator).tolist() == first
-        (True, True)
-        >>> state = generator.get_state()
-        >>> following = Tensor.rand(2, generator=generator).tolist()
-        >>> generator.set_state(state)
-        >>> Tensor.rand(2, generator=generator).tolist() == following
-        True
-        >>> Tensor.rand(2, generator=Generator.from_state(state)).tolist() == following
-        True
-        >>> len(generator.spawn(3)), generator.next_key().shape
-        (3, ())
     """
 
     __slots__ = ("__weakref__", "_state")

@@ -1,17 +1,17 @@
 """Caches of the compiler: their keys, counts, and a function to clear them.
 
-| name | from | to | where | |---|---|---|---| | `schedule` | a graph, and what compiles for its
-devices | kernels in order | in the process | | `outline` | a graph without its sizes | the sizes it
-was called with, and a graph with variables for sizes | in the process | | `template` | a schedule,
-and the sharing and ownership of its memory | a plan without memory | in the process | |
-`known_plan` | the structure of a small graph | its plan, which takes the memory of each such graph
-in turn | in the process | | `kernel` | a kernel, its device and its options | a loaded program | in
-the process | | `binary` | source code, the compiler and the kind of the device | object code, which
-all devices of a kind load | in the process | | `stored_graph` | a graph, the targets of its
-devices, and the compiler's own source files | its kernels | on disk | | `stored_kernel` | a kernel,
-its device, options and target, and the compiler's own source files | source and object code | on
-disk | | `object` | source code and the compiler's identity | object code | on disk | | `search` | a
-kernel, its device and the search's options | the best opts | on disk |
+| name | from | to | where |
+|---|---|---|---|
+| `schedule` | a graph, and what compiles for its devices | kernels in order | in the process |
+| `outline` | a graph without its sizes | the sizes it was called with, and a graph with variables for sizes | in the process |
+| `template` | a schedule, and the sharing and ownership of its memory | a plan without memory | in the process |
+| `known_plan` | the structure of a small graph | its plan, which takes the memory of each such graph in turn | in the process |
+| `kernel` | a kernel, its device and its options | a loaded program | in the process |
+| `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
+| `stored_graph` | a graph, the targets of its devices, and the compiler's own source files | its kernels | on disk |
+| `stored_kernel` | a kernel, its device, options and target, and the compiler's own source files | source and object code | on disk |
+| `object` | source code and the compiler's identity | object code | on disk |
+| `search` | a kernel, its device and the search's options | the best opts | on disk |
 
 Caches in the process are bounded by the number of entries and evict the oldest entries first;
 caches on disk are bounded by bytes.

@@ -1,5 +1,4 @@
 """Operations of tensors.
 
-A package holds the modules of a theme; `core` holds the registry, operands and rules that they
-share.
+Each package holds the modules of one theme; `core` holds the shared registry, operands and rules.
 """

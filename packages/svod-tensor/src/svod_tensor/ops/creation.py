@@ -1,4 +1,4 @@
-"""Constants, ranges and grids. Each takes `dtype` and `device` by name."""
+"""Constants, ranges and grids. `dtype` and `device` are keyword-only."""
 
 from __future__ import annotations
 
@@ -69,17 +69,17 @@ def full(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """A tensor with `fill_value` at every element; it takes no memory until it is realized.
+    """Return a new tensor filled with `fill_value`; it takes no memory until it is realized.
 
     Args:
-        shape: a size or several.
+        shape: the shape: an integer or a sequence of integers.
         fill_value: a number.
         dtype: by default that of `Tensor(fill_value)`.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
         ShapeError: if a size is negative.
-        IntegerOverflowError: if `dtype` does not hold the value.
+        IntegerOverflowError: if the value is out of range for `dtype`.
 
     Example:
         >>> import svod_tensor as sv
@@ -101,12 +101,12 @@ def full(
 def zeros(
     shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor of `shape` with 0 at every element; it takes no memory until it is realized.
+    """Return a new tensor filled with zeros; it takes no memory until it is realized.
 
     Args:
-        shape: a size or several.
+        shape: the shape: an integer or a sequence of integers.
         dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
         ShapeError: if a size is negative.
@@ -129,12 +129,12 @@ def zeros(
 def ones(
     shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor of `shape` with 1 at every element; it takes no memory until it is realized.
+    """Return a new tensor filled with ones; it takes no memory until it is realized.
 
     Args:
-        shape: a size or several.
+        shape: the shape: an integer or a sequence of integers.
         dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
         ShapeError: if a size is negative.
@@ -157,16 +157,16 @@ def ones(
 def empty(
     shape: SInt | Sequence[SInt], *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor of `shape` with memory of its own and no defined content: an input to be filled.
+    """Return a new uninitialized tensor with its own memory, such as an input to be filled.
 
     Args:
-        shape: a size or several.
+        shape: the shape: an integer or a sequence of integers.
         dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
         ShapeError: if a size is negative.
-        UnknownDeviceError: if nothing provides the device.
+        UnknownDeviceError: if no installed backend provides the device.
 
     Example:
         >>> import svod_tensor as sv
@@ -192,11 +192,11 @@ def empty(
 def empty_like(
     x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor of the shape of `x` with memory of its own and no defined elements.
+    """Return a new uninitialized tensor with its own memory and the shape of `x`.
 
     Args:
         dtype: by default that of `x`.
-        device: by default where `x` is.
+        device: by default that of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -209,19 +209,19 @@ def empty_like(
     return empty(x.shape, dtype=dtype, device=str(x.device) if device is None else device)
 
 
-@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+@operation(test="test_devices.py::test_like_functions_keep_the_device", standard=True)
 def full_like(
     x: Tensor, /, fill_value: complex, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor with `fill_value` at every element, in the shape of `x` and where it is.
+    """Return a tensor filled with `fill_value`, with the shape, dtype and device of `x`.
 
     Args:
         fill_value: a number.
         dtype: by default that of `x`.
-        device: by default where `x` is.
+        device: by default that of `x`.
 
     Raises:
-        IntegerOverflowError: if the dtype does not hold the value.
+        IntegerOverflowError: if the value is out of range for the dtype.
 
     Example:
         >>> import svod_tensor as sv
@@ -232,12 +232,11 @@ def full_like(
     return result if device is not None else x.from_uop(place_like(result.uop, x.uop))
 
 
-@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+@operation(test="test_devices.py::test_like_functions_keep_the_device", standard=True)
 def zeros_like(
     x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """A tensor with 0 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
-    `device` where it is.
+    """Return zeros with the shape of `x`; `dtype` and `device` are by default those of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -247,10 +246,9 @@ def zeros_like(
     return x.full_like(0, dtype=dtype, device=device)
 
 
-@operation(test="test_devices.py::test_what_is_like_a_tensor_is_on_its_device", standard=True)
+@operation(test="test_devices.py::test_like_functions_keep_the_device", standard=True)
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """A tensor with 1 at every element, in the shape of `x`; `dtype` is by default that of `x`, and
-    `device` where it is.
+    """Return ones with the shape of `x`; `dtype` and `device` are by default those of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -270,19 +268,19 @@ def arange(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """The numbers from `start` up to but excluding `stop`, `step` apart, as a tensor of one axis.
+    """Return evenly spaced values in the half-open interval [start, stop), as a 1-d tensor.
 
     Args:
-        start: the first one; if only one number is given, that is `stop`, and 0 is the first.
-        stop: where they end.
-        step: how far they are apart, which may be negative.
-        dtype: by default float32 where one of the three is a float, else int32, or a wider one
-            where they do not fit.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        start: start of the interval; a single argument is `stop`, with a start of 0.
+        stop: end of the interval, which is excluded.
+        step: spacing between values, which may be negative.
+        dtype: by default float32 if one of the three is a float, else int32, or a wider integer
+            dtype where the values do not fit.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
         ShapeError: if the step is 0.
-        IntegerOverflowError: if one of them does not fit `dtype`.
+        IntegerOverflowError: if a value is out of range for `dtype`.
 
     Example:
         >>> import svod_tensor as sv
@@ -308,8 +306,8 @@ def arange(
         raise OperandError(operation="arange", found=kind, expected="a numeric dtype")
     for value in (*_extremes(start), *_extremes(last)):
         check_scalar(value, kind)
-    # Floats are counted in float64, so that every element is rounded once; integers may wrap on the
-    # way.
+    # Floats are computed in float64, so that every element is rounded once; integers may wrap in
+    # intermediate results.
     inner = float64 if has_floats or kind.is_inexact else kind
     node = make_cast(make_iota(count, int64 if inner is float64 else kind), inner)
     node = make_alu(Op.MUL, node, UOp.const(inner, step)) if step != 1 else node
@@ -331,16 +329,16 @@ def linspace(
     device: str | None = None,
     endpoint: bool = True,
 ) -> Tensor:
-    """`num` numbers in equal steps from `start` to `stop`, as a tensor of one axis.
+    """Return `num` evenly spaced numbers from `start` to `stop`, as a 1-d tensor.
 
     Args:
-        start: the first one.
-        stop: the last one, if `endpoint` holds.
-        num: how many.
-        dtype: of the elements, by default float32, or complex64 between complex numbers; the steps
-            are computed in float64.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
-        endpoint: whether `stop` is one of them.
+        start: the first value.
+        stop: the last value, unless `endpoint` is False.
+        num: number of values.
+        dtype: of the elements, by default float32, or complex64 between complex numbers; the
+            values are computed in float64.
+        device: the device; by default the one that `SVOD_DEVICE` names.
+        endpoint: whether `stop` is the last value.
 
     Raises:
         ShapeError: if `num` is negative.
@@ -356,7 +354,7 @@ def linspace(
     if is_complex:
         if not kind.is_complex:
             raise OperandError(
-                operation="linspace", found=kind, expected="a complex dtype between complex numbers"
+                operation="linspace", found=kind, expected="a complex dtype for complex bounds"
             )
         pairs = (start.real, stop.real), (start.imag, stop.imag)
         x, y = (
@@ -366,20 +364,20 @@ def linspace(
     (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
     if isinstance(num, int) and num == 0:
         return zeros(0, dtype=kind, device=device)
-    position = make(make_cast(make_iota(num, int64), float64))
+    index = make(make_cast(make_iota(num, int64), float64))
     last = num - 1
     steps = last if endpoint else num
     if isinstance(steps, int):
-        result = position.mul((stop - start) / steps if steps else 0.0).add(start)
+        result = index.mul((stop - start) / steps if steps else 0.0).add(start)
     else:
         distance = Tensor(stop - start, dtype=float64).div(make(steps.maximum(1).cast(float64)))
-        result = position.mul(distance).add(start)
+        result = index.mul(distance).add(start)
     if endpoint and isinstance(last, UOp):
-        # Of one number, the first is the last, and is `start`.
-        is_last = position.eq(make(last.cast(float64))).bitwise_and(position.gt(0))
+        # With num = 1 the only value is `start`, even though its index is the last.
+        is_last = index.eq(make(last.cast(float64))).bitwise_and(index.gt(0))
         result = is_last.where(stop.real, result)
     elif endpoint and isinstance(last, int) and last:
-        result = position.eq(float(last)).where(stop.real, result)
+        result = index.eq(float(last)).where(stop.real, result)
     return _place(result.cast(kind).uop, device)
 
 
@@ -395,15 +393,14 @@ def eye(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """A matrix with ones on diagonal `k`, above the main one where it is positive, and zeros
-    elsewhere.
+    """Return a 2-d tensor with ones on the `k`-th diagonal and zeros elsewhere.
 
     Args:
-        n_rows: how many rows.
-        n_cols: how many columns; by default as many.
-        k: which diagonal.
+        n_rows: number of rows.
+        n_cols: number of columns; by default `n_rows`.
+        k: index of the diagonal: 0 is the main diagonal, positive values are above it.
         dtype: of the elements; by default float32.
-        device: where it is; by default on the device that `SVOD_DEVICE` names.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Example:
         >>> import svod_tensor as sv
@@ -423,15 +420,15 @@ def eye(
     test="test_creation.py::test_linspace_eye_and_meshgrid_agree_with_numpy", standard=True
 )
 def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
-    """For each of `arrays`, tensors of one axis, its coordinates at all points of their grid.
+    """Return coordinate tensors from 1-d coordinate vectors, one for each of `arrays`.
 
     Args:
-        arrays: the coordinates along each axis.
-        indexing: `"ij"` for results of shape (n0, n1, ...), `"xy"` with the first two axes
-            exchanged, as for an image.
+        arrays: 1-d tensors with the coordinates along each axis of the grid.
+        indexing: `"ij"` (matrix) for results of shape (n0, n1, ...), `"xy"` (Cartesian) with the
+            first two axes exchanged.
 
     Raises:
-        OperandError: if `indexing` is something else.
+        OperandError: if `indexing` is neither.
 
     Example:
         >>> import svod_tensor as sv
@@ -441,7 +438,7 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
     """
     if indexing not in ("xy", "ij"):
         raise OperandError(
-            operation="meshgrid", found=repr(indexing), expected='indexing "xy" or "ij"'
+            operation="meshgrid", found=repr(indexing), expected='indexing to be "xy" or "ij"'
         )
     axes = [to_tensor(array) for array in arrays]
     n = len(axes)
@@ -458,7 +455,7 @@ def _place(node: UOp, device: str | None) -> Tensor:
 
 
 def check_sizes(operation: str, shape: Shape) -> Shape:
-    """`shape`, which something is made in.
+    """Check that no size of `shape` is negative, and return it.
 
     Raises:
         ShapeError: if a size is negative.
@@ -474,13 +471,13 @@ def _fill(node: UOp, sizes: Shape) -> UOp:
 
 
 def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> SInt:
-    """How many numbers lie from `start` up to but excluding `stop`."""
+    """Number of values in the half-open interval [start, stop)."""
     if isinstance(start, UOp) or isinstance(stop, UOp):
         if any(isinstance(v, float) for v in (start, stop, step)):
             raise OperandError(
                 operation="arange",
                 found=(start, stop, step),
-                expected="integers beside symbolic bounds",
+                expected="integers with symbolic bounds",
             )
         distance = (stop - start) if step > 0 else (start - stop)
         size = int(abs(step))

@@ -452,7 +452,7 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
         *(
             "device",
             "sharding",
-            "form",
+            "spec",
             "is_realized",
             "buffer",
             "numpy",

@@ -1,4 +1,4 @@
-"""Registration of operations, operands, and rules that operations have in common.
+"""Operation registry, operand conversion, and rules shared by all operations.
 
-Imports no operation but in `themes`.
+Only `themes` imports operations.
 """

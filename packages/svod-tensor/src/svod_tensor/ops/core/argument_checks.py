@@ -1,7 +1,7 @@
-"""Explanation of a failed call: which argument has a wrong name, or a value that its annotation
+"""Diagnosis of failed calls: the argument that has a wrong name, or a value that its annotation
 does not allow.
 
-Only a call that has failed is looked at, so that a call that succeeds pays nothing.
+Arguments are checked only after a call has failed, so that a successful call costs nothing.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ def explain_failure(
     is_static: bool = False,
     keeps_names: bool = False,
 ) -> Exception | None:
-    """The error to raise in place of `error`, which a call of an operation has raised; None for a
-    bug of svod.
+    """Return the error to raise in place of `error`, which an operation has raised; None for a bug
+    of svod.
 
-    A `UserError` is the same error under the name of the outermost operation.
+    A `UserError` is returned itself, renamed to the outermost operation.
 
     Args:
         error: the error that left the function.
@@ -44,9 +44,10 @@ def explain_failure(
         name: the operation's name.
         args: the positional arguments of the call.
         kwargs: the keyword arguments of the call.
-        owner: the module's name where the call is one of a function and not of a method.
+        owner: name to show before the operation in hints, such as "sv"; None for a method call.
         is_static: whether the function has no parameter for a tensor.
-        keeps_names: whether a `UserError` keeps its name, unless an argument of this call is wrong.
+        keeps_names: whether a `UserError` keeps the operation that raised it, unless an argument of
+            this call is wrong.
     """
     if isinstance(error, SvodError):
         if not isinstance(error, UserError):
@@ -67,17 +68,17 @@ def explain_failure(
 def _find_mismatch(
     function: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, Any]
 ) -> tuple[str, str] | None:
-    """What the first mismatched parameter takes, and the value that it got."""
+    """Expected and actual value of the first argument that does not fit its annotation."""
     try:
         bound = signature(function).bind(*args, **kwargs)
     except TypeError:
         return None
-    for name, given in bound.arguments.items():
+    for name, argument in bound.arguments.items():
         parameter = bound.signature.parameters[name]
         annotation = parameter.annotation
         if annotation is Parameter.empty:
             continue
-        values = given if parameter.kind is Parameter.VAR_POSITIONAL else (given,)
+        values = argument if parameter.kind is Parameter.VAR_POSITIONAL else (argument,)
         for value in values:
             if not _fits(value, _parse(annotation)):
                 return f"{_describe(_parse(annotation))} as {name}", _show(value)
@@ -106,7 +107,7 @@ def _is_complex(value: object) -> bool:
 
 
 def _becomes(kind: Callable[[Any], object], value: object) -> bool:
-    # An array has the methods of a number, which work where it has one element.
+    # Arrays have `__int__` and `__float__` too, which raise unless there is exactly one element.
     try:
         kind(value)
     except (TypeError, ValueError):
@@ -142,17 +143,17 @@ _NAMES: Final[dict[str, tuple[Callable[[object], bool], str]]] = {
     "IndexItem": (_is_operand, "integers"),
     "NDArray[np.generic]": (
         lambda value: hasattr(value, "__array_interface__"),
-        "an array of numpy",
+        "a numpy array",
     ),
     "os.PathLike[str]": (lambda value: isinstance(value, os.PathLike), "a path"),
     "Axes": (lambda value: _fits(value, _parse(_AXES)), "axes"),
-    "Numbers": (lambda value: _fits(value, _parse(_NUMBERS)), "an integer or one for each axis"),
+    "Numbers": (lambda value: _fits(value, _parse(_NUMBERS)), "an integer or one per axis"),
     "Padding": (
         lambda value: _fits(value, _parse(_PADDING)),
-        "an integer, or one or a pair for each axis",
+        "an integer, or an integer or a pair per axis",
     ),
 }
-"""An annotation: a predicate for values that it allows, and its name in messages.
+"""Annotations: the predicate of the values that each allows, and its name in messages.
 
 Other annotations allow any value.
 """

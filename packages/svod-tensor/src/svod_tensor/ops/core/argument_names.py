@@ -1,7 +1,7 @@
-"""Arguments are named as numpy and the array API standard name them: what to say to a call that
-names one in another way.
+"""Errors for wrong argument names: map the names of other libraries to those of numpy and the array
+API standard, which svod uses.
 
-Only a call that has failed asks.
+Names are checked only after a call has failed.
 """
 
 from __future__ import annotations
@@ -62,20 +62,18 @@ SPELLINGS: Final[Mapping[str, tuple[str, ...]]] = {
     "N": ("n_rows",),
     "M": ("n_cols",),
 }
-"""Names of other libraries, and ours: the first one that the operation takes is meant."""
+"""Argument names of other libraries, and candidates here: the first that the operation has is meant."""
 
 _BY_POSITION: Final = (Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL)
 
 _CONVERTED: Final[Mapping[str, Callable[[object], object]]] = {
     "unbiased": lambda value: 1 if value else 0
 }
-"""Where the argument that is meant has another value too."""
+"""Conversions of values, for arguments whose meaning differs and not only their name."""
 
 
 def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let a call of the method that is decorated fail with an `ArgumentNameError` where it gives an
-    argument otherwise.
-    """
+    """Decorate a method so that a wrong argument name raises an `ArgumentNameError`."""
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -100,48 +98,50 @@ def find_wrong_argument(
     *,
     is_static: bool = False,
 ) -> ArgumentNameError | None:
-    """The error about the first argument whose name or position the function does not have; None if
-    there is none.
+    """Return an error about the first argument with a wrong name or position; None if all are right.
 
     Args:
-        function: the function, whose first parameter is the tensor, which messages leave out.
+        function: the function; its first parameter is the tensor, which messages leave out.
         operation: its name.
         args: the positional arguments.
         kwargs: the keyword arguments.
-        owner: the module's name where the call is one of a function and not of a method.
+        owner: name to show before the operation in hints, such as "sv"; None for a method call.
         is_static: whether the function has no parameter for a tensor.
     """
-    every = list(signature(function).parameters.values())
-    own, parameters = every[0], every if is_static else every[1:]
+    all_parameters = list(signature(function).parameters.values())
+    first_parameter, parameters = (
+        all_parameters[0],
+        all_parameters if is_static else all_parameters[1:],
+    )
     wrong = [
         name
         for name in kwargs
         if not any(p.name == name and p.kind not in _BY_POSITION for p in parameters)
     ]
     if not wrong:
-        return _find_misplaced(every, operation, args, kwargs, owner)
-    taken = {parameter.name: parameter for parameter in parameters}
-    meant = {name: _find_meant(name, taken) for name in wrong}
-    first = meant[wrong[0]]
-    if first is None:
+        return _find_misplaced(all_parameters, operation, args, kwargs, owner)
+    by_name = {parameter.name: parameter for parameter in parameters}
+    meant = {name: _find_meant(name, by_name) for name in wrong}
+    target = meant[wrong[0]]
+    if target is None:
         hint = find_foreign_argument(wrong[0])
         return ArgumentNameError(
-            operation=operation, given=wrong[0], expected=tuple(taken), hint=hint
+            operation=operation, given=wrong[0], expected=tuple(by_name), hint=hint
         )
     shown = [_show(value) for value in (args if _takes_many(args) or owner else args[1:])]
     for name, value in kwargs.items():
-        parameter = meant.get(name, taken.get(name))
+        parameter = meant.get(name, by_name.get(name))
         if parameter is not None:
             text = _show(_CONVERTED[name](value) if name in _CONVERTED else value)
             is_placed = parameter.kind in _BY_POSITION
             shown.append(text if is_placed else f"{parameter.name}={text}")
-    owner = owner or ("Tensor" if own.name == "cls" or _takes_many(args) else "x")
+    owner = owner or ("Tensor" if first_parameter.name == "cls" or _takes_many(args) else "x")
     return ArgumentNameError(
         operation=operation,
         given=wrong[0],
-        expected=(first.name,),
+        expected=(target.name,),
         call=f"{owner}.{operation}({', '.join(shown)})",
-        is_placed=first.kind in _BY_POSITION,
+        is_placed=target.kind in _BY_POSITION,
     )
 
 
@@ -152,22 +152,24 @@ def _find_misplaced(
     kwargs: Mapping[str, object],
     owner: str | None,
 ) -> ArgumentNameError | None:
-    """The error about arguments by place that the function takes by name alone."""
-    n_places = sum(
+    """Return an error about positional arguments that are keyword-only."""
+    n_positional = sum(
         p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in parameters
     )
-    by_name = [p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in kwargs]
-    surplus = args[n_places:]
+    keyword_only = [
+        p for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.name not in kwargs
+    ]
+    surplus = args[n_positional:]
     if (
         not surplus
-        or len(surplus) > len(by_name)
+        or len(surplus) > len(keyword_only)
         or any(p.kind is Parameter.VAR_POSITIONAL for p in parameters)
     ):
         return None
-    named = {**{p.name: value for p, value in zip(by_name, surplus, strict=False)}, **kwargs}
-    shown = [_show(value) for value in args[owner is None : n_places]]
-    shown += [f"{name}={_show(value)}" for name, value in named.items()]
-    expected = tuple(p.name for p in by_name[: len(surplus)])
+    by_name = {**{p.name: value for p, value in zip(keyword_only, surplus, strict=False)}, **kwargs}
+    shown = [_show(value) for value in args[owner is None : n_positional]]
+    shown += [f"{name}={_show(value)}" for name, value in by_name.items()]
+    expected = tuple(p.name for p in keyword_only[: len(surplus)])
     owner = owner or ("Tensor" if parameters[0].name == "cls" else "x")
     return ArgumentNameError(
         operation=operation,

@@ -1,4 +1,4 @@
-"""The core of a tensor: its content, what node that is, and its device."""
+"""Base class of tensors: storage, graph node, dtype, shape and device."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ if TYPE_CHECKING:
         "TensorBase | NDArray[np.generic] | np.generic | NestedData | Number | bytes | UOp"
     )
     Operand: TypeAlias = TensorData
-    """What an operation takes beside a tensor."""
+    """Value that an operation accepts together with a tensor."""
 
     Amounts: TypeAlias = "SInt | Sequence[SInt] | None"
-    """How much is added to one axis: on both sides alike, before and after it, or nothing."""
+    """Padding of one axis: a width for both sides, a pair (before, after), or None."""
 
 __all__ = ["DTypeLike", "TensorBase", "set_content"]
 
 DTypeLike: TypeAlias = DType | str | type
 
 _API_VERSIONS: Final = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
-"""Those of the array API standard that the newest one includes."""
+"""Supported versions of the array API standard."""
 
 
 class TensorBase:
     """The properties of every tensor, apart from operations.
 
     Attributes:
-        content: the cell that it is, or the view of one.
+        content: the storage cell of the tensor, or a view of one.
     """
 
     __slots__ = ("__weakref__", "content")
@@ -63,23 +63,23 @@ class TensorBase:
     def __init__(
         self, data: TensorData, dtype: DTypeLike | None = None, device: str | None = None
     ) -> None:
-        """Make a tensor from numbers, a numpy array, a tensor, or nested lists of these.
+        """Create a tensor from numbers, a numpy array, a tensor, or nested lists of these.
 
         Python floats give float32; integers give int32, or int64 (uint64) where they do not fit.
-        Beside tensors in a list they are weak, as in arithmetic. A numpy array keeps its dtype, and
+        In a list with tensors they are weakly typed, as in arithmetic. A numpy array keeps its dtype, and
         is copied; `Tensor.from_numpy` can share its memory.
 
         Args:
             data: the elements.
             dtype: the dtype of the tensor; by default that of the data.
-            device: where the tensor lives; by default where its data is if that is a tensor, else
-                on the device that `SVOD_DEVICE` names, the CPU if it names none.
+            device: the device; by default that of `data` if it is a tensor, else the device that
+                `SVOD_DEVICE` names, or the CPU.
 
         Raises:
             RaggedDataError: if nested lists have no common shape.
             IntegerOverflowError: if an integer does not fit `dtype`, or any dtype.
             NonFiniteCastError: if NaN or an infinity should become an integer.
-            DataError: if `data` is no tensor data.
+            DataError: if `data` cannot be converted to a tensor.
 
         Example:
             >>> Tensor([[1, 2], [3, 4]]).shape, Tensor(1.5).dtype
@@ -87,31 +87,32 @@ class TensorBase:
         """
         from svod_tensor._data import copy_to_device, make_node, place_by_default
 
-        wanted = None if dtype is None else to_dtype(dtype)
-        is_given = isinstance(data, (TensorBase, UOp))
+        target_dtype = None if dtype is None else to_dtype(dtype)
+        is_graph = isinstance(data, (TensorBase, UOp))
         if isinstance(data, TensorBase):
-            node = data.uop if wanted is None else data.uop.cast(wanted)
+            node = data.uop if target_dtype is None else data.uop.cast(target_dtype)
         else:
-            node = make_node(data, wanted)
+            node = make_node(data, target_dtype)
         if device is not None:
             node = copy_to_device(node, device)
-        elif not is_given:
+        elif not is_graph:
             node = place_by_default(node)
-        set_content(self, Cell(node, owns=not is_given and memory_nodes.is_buffer_identity(node)))
+        set_content(self, Cell(node, owns=not is_graph and memory_nodes.is_buffer_identity(node)))
         if current_scope.get() is not None:
             add_line(node)
 
     @classmethod
     def from_uop(cls, uop: UOp, spec: TensorSpec | None = None, *, owns: bool = False) -> Self:
-        """The tensor that stands for `uop`, a node of the graph stage with a shape.
+        """Create a tensor from `uop`, a node of the graph stage with a shape.
 
         Args:
             uop: the node.
-            spec: its spec, if known already.
-            owns: whether it is memory that was made for this tensor, so that writing may change it.
+            spec: its spec, if already known.
+            owns: whether the node is memory allocated for this tensor, which in-place writes may
+                modify.
 
         Raises:
-            DeviceMismatchError: if what the node is computed from is on different devices.
+            DeviceMismatchError: if the inputs of the node are on different devices.
 
         Example:
             >>> x = Tensor([1.0, 2.0])
@@ -121,19 +122,19 @@ class TensorBase:
         self = object.__new__(cls)
         set_content(self, Cell(uop, spec, owns=owns))
         if spec is None:
-            # A mistake about devices is raised by the call that makes it.
+            # Computed eagerly, so that a device mismatch is raised by the call that causes it.
             _ = uop.placement
         if current_scope.get() is not None:
             add_line(uop)
         return self
 
     def _make(self, uop: UOp, *operands: TensorBase) -> Self:
-        """The tensor of `uop`, which was computed from this tensor and `operands`.
+        """Create the tensor of `uop`, which is computed from this tensor and `operands`.
 
         Raises:
             DeviceMismatchError: if they are on different devices.
         """
-        # An operand of which only the shape is used, or no element, is not in the graph.
+        # An operand of which only the shape is used is not in the graph, so it is checked here.
         placement = self.uop.placement
         for operand in operands:
             if operand.uop.placement != placement:
@@ -142,17 +143,15 @@ class TensorBase:
         return self.from_uop(uop)
 
     def _make_alike(self, uop: UOp) -> Self:
-        """The tensor of `uop`, which was computed from what is on the device of this tensor
-        alone.
-        """
+        """Create the tensor of `uop`, whose inputs are all on the device of this tensor."""
         return self.from_content(Cell(uop))
 
     def along(self, *steps: Step) -> Self:
-        """What is seen along further `steps`: a view of the same elements, unless numpy would copy
-        them for a reshape.
+        """Return a view of the elements through further `steps`; a copy where numpy's reshape would
+        copy.
 
         Args:
-            steps: of `svod_tensor.cells.views`, such as `Flip((True,))`.
+            steps: view steps of `svod_tensor.cells.views`, such as `Flip((True,))`.
 
         Example:
             >>> from svod_tensor.cells.views import Flip
@@ -166,7 +165,7 @@ class TensorBase:
 
     @classmethod
     def from_content(cls, content: Cell | View) -> Self:
-        """A tensor that is `content`: a cell, or a view of one.
+        """Create a tensor that shares `content`: a storage cell, or a view of one.
 
         Example:
             >>> x = Tensor([1, 2, 3])
@@ -181,13 +180,13 @@ class TensorBase:
         return self
 
     def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
-        """The module with the functions of the array API standard: `svod_tensor`.
+        """Return the module with the functions of the array API standard: `svod_tensor`.
 
         Args:
-            api_version: of the standard, the newest one by default.
+            api_version: version of the standard; the newest by default.
 
         Raises:
-            ApiVersionError: if it does not follow that version.
+            ApiVersionError: if that version is not supported.
         """
         if api_version not in (None, *_API_VERSIONS):
             raise ApiVersionError(given=api_version, known=_API_VERSIONS)
@@ -195,7 +194,7 @@ class TensorBase:
 
     @property
     def uop(self) -> UOp:
-        """The node of the graph that this tensor stands for, now: an assignment changes it.
+        """The current graph node of this tensor; an assignment changes it.
 
         Example:
             >>> (Tensor([1]) + 1).uop.op.name
@@ -219,7 +218,7 @@ class TensorBase:
 
     @property
     def shape(self) -> Shape:
-        """Sizes of each axis: ints, or index-typed nodes where they depend on a `Variable`.
+        """Size of each axis: an int, or an index-typed node where it depends on a `Variable`.
 
         Example:
             >>> Tensor([[1, 2, 3]]).shape
@@ -251,7 +250,7 @@ class TensorBase:
 
     @property
     def itemsize(self) -> int:
-        """Bytes of one element.
+        """Size of one element in bytes.
 
         Example:
             >>> Tensor([1.5]).itemsize
@@ -261,7 +260,7 @@ class TensorBase:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements, at the largest values of the variables in the shape.
+        """Size of all elements in bytes, at the largest values of the variables in the shape.
 
         Example:
             >>> Tensor([1.5, 2.5]).nbytes
@@ -271,8 +270,7 @@ class TensorBase:
 
     @property
     def device(self) -> str | tuple[str, ...]:
-        """The name of the device that the tensor is or will be on; of a sharded one, the names of
-        all its devices.
+        """Name of the device of the tensor; for a sharded tensor, the names of all its devices.
 
         Example:
             >>> Tensor([1], device="CPU").device
@@ -282,7 +280,7 @@ class TensorBase:
 
     @property
     def sharding(self) -> Sharding | None:
-        """How this tensor is split over devices; None if it is on one.
+        """The tensor's split over devices; None if it is on one device.
 
         Example:
             >>> x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), axis=0)
@@ -294,8 +292,8 @@ class TensorBase:
 
     @property
     def spec(self) -> TensorSpec:
-        """Shape, dtype and placement, without the values of variables; equal for tensors that one
-        plan serves.
+        """Spec of the tensor: all that is known without memory and the values of variables. Tensors
+        with equal specs can share one plan.
 
         Example:
             >>> Tensor([1, 2]).spec == Tensor([3, 4]).spec
@@ -305,8 +303,8 @@ class TensorBase:
 
     @property
     def is_realized(self) -> bool:
-        """Whether the tensor is in memory of its own, or a view of one that is, so that reading it
-        computes nothing.
+        """True if the tensor is a buffer in memory, or a view of one, so that reading it needs no
+        computation.
 
         Example:
             >>> x = Tensor([1, 2]) * 2
@@ -318,17 +316,17 @@ class TensorBase:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            # Comes here for what is not there.
+            # Only called for attributes that do not exist.
             from svod_tensor._foreign_names import find_foreign_attribute
 
-            # numpy asks for several protocols by such names, which is much of the cost of
+            # numpy probes several dunder protocols, which would be much of the cost of
             # `np.asarray(x)`.
             if (
                 not name.startswith("__")
                 and (foreign := find_foreign_attribute(type(self), name)) is not None
             ):
                 raise foreign
-            # Says what is missing; in a property, what was missing there.
+            # Raises Python's own AttributeError, which names the attribute missing in a property.
             return object.__getattribute__(self, name)
 
         def __setattr__(self, name: str, value: object) -> None:
@@ -345,5 +343,5 @@ class TensorBase:
         return id(self)
 
 
-# What every new tensor does, without asking whether its attribute has a name of another library.
+# Bypasses `__setattr__`, whose check for names of other libraries every new tensor would pay.
 set_content: Final = TensorBase.__dict__["content"].__set__

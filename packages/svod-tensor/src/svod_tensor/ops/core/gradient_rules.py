@@ -1,26 +1,26 @@
-"""Derivatives of operations that are composed of several nodes: a rule for the value, in place of
-the derivatives of the nodes.
+"""Custom gradient rules for operations composed of several nodes, in place of differentiating the
+nodes.
 
     @gradient_rule("softmax")
     def _softmax_gradient(cotangent, value, operands, wanted, axis): ...
 
     return with_rule(_softmax_gradient, value, (x,), axis)
 
-A rule exists for accuracy, where the derivatives of the nodes cancel or overflow, for kinks and
-poles, where the nodes have another derivative than the function, and for memory, where less is kept
-between the value and the derivative.
+A rule exists for accuracy (the derivatives of the nodes cancel or overflow), for kinks and poles
+(the derivative of the nodes differs from that of the function), and for memory (fewer residuals
+are kept for the backward pass).
 
-One rule serves both modes. The cotangents that a `gradient_rule` gives are linear in the cotangent
-of the value, so forward mode transposes them; the rule of a linear function may give the tangent
-too. An elementwise function gives its partial derivatives, by which reverse mode multiplies
+One rule serves both modes. The cotangents that a `gradient_rule` returns are linear in the cotangent
+of the value, so forward mode transposes them; the rule of a linear function may return the tangent
+too. An elementwise function returns its partial derivatives, by which reverse mode multiplies
 cotangents, and forward mode tangents:
 
     @elementwise_rule("asin")
     def asin(value, operands, wanted): return (1 / (1 - operands[0] ** 2).sqrt(),)
 
-The formula of a rule is differentiated for second derivatives. So it chooses by `where` at points
-where the function has no derivative, and nowhere else: `x.eq(0).where(0.0, x.div(y))` would be
-constant at 0."""
+The formula of a rule is itself differentiated for second derivatives. So it may use `where` only at
+points where the function has no derivative: `x.eq(0).where(0.0, x.div(y))` would be constant at
+0."""
 
 from __future__ import annotations
 
@@ -44,40 +44,43 @@ Partials = Callable[..., "Sequence[Tensor | None]"]
 def gradient_rule(
     name: str, *, forward: Forward | None = None, is_symmetric: bool = False
 ) -> Callable[[Backward], GradientRule]:
-    """Make a rule of a function `(cotangent, value, operands, wanted, *parameters)` of tensors.
+    """Make a gradient rule from a function `(cotangent, value, operands, wanted, *parameters)`.
 
-    The function gives the cotangent of each operand, or None of one that is not wanted or that the
-    value does not depend on.
+    The function returns the cotangent of each operand, or None for an operand that is not wanted or
+    that the value does not depend on.
 
     Args:
-        name: of the rule, which no other one has.
-        forward: a function `(tangents, value, operands, *parameters)` to the tangent of the value,
-            where the transpose of the cotangents would compute more; a tangent that is None is
+        name: unique name of the rule.
+        forward: a function `(tangents, value, operands, *parameters)` that returns the tangent of
+            the value, where transposing the cotangents would compute more; a tangent of None is
             zero.
-        is_symmetric: whether the function, which is of one operand, has a symmetric Jacobian: it
-            gives the tangent from that of the operand too, and nothing is transposed.
+        is_symmetric: whether the function has one operand and a symmetric Jacobian, so that it maps
+            tangents as well as cotangents.
     """
 
     def make(function: Backward) -> GradientRule:
         def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
             value, operands = _read(node)
-            # Its kernels are those of the line that called the operation.
+            # Kernels of the gradient are attributed to the source line of the operation.
             with leave_scope():
-                found = function(
+                cotangents = function(
                     value.from_uop(cotangent), value, operands, wanted, *node.arg.parameters
                 )
-            return tuple(None if part is None else part.uop for part in found)
+            return tuple(
+                None if operand_cotangent is None else operand_cotangent.uop
+                for operand_cotangent in cotangents
+            )
 
         def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
             if forward is None:
                 (tangent,) = tangents
                 return None if tangent is None else backward(node, tangent, (True,))[0]
             value, operands = _read(node)
-            given = tuple(
+            tensor_tangents = tuple(
                 None if tangent is None else value.from_uop(tangent) for tangent in tangents
             )
             with leave_scope():
-                return forward(given, value, operands, *node.arg.parameters).uop
+                return forward(tensor_tangents, value, operands, *node.arg.parameters).uop
 
         return GradientRule(name, backward, push if is_symmetric or forward is not None else None)
 
@@ -85,10 +88,10 @@ def gradient_rule(
 
 
 def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
-    """Make a rule of a function `(value, operands, wanted, *parameters)` of tensors that gives the
-    partial derivatives.
+    """Make a gradient rule from a function `(value, operands, wanted, *parameters)` that returns
+    the partial derivatives.
 
-    Operands broadcast. A cotangent or tangent of 0 stays 0 by a partial derivative that is infinite
+    Operands broadcast. A cotangent or tangent of 0 stays 0 where the partial derivative is infinite
     or NaN."""
 
     def make(function: Partials) -> GradientRule:
@@ -124,15 +127,15 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
 
 
 def _read(node: UOp) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """The value and the operands of a GRADIENT, as tensors."""
+    """Value and operands of a GRADIENT node, as tensors."""
     make_tensor = Tensor.from_uop
     return make_tensor(node), tuple(map(make_tensor, node.src[1:]))
 
 
-def _scale(part: UOp, partial: Tensor) -> UOp:
+def _scale(tangent: UOp, partial: Tensor) -> UOp:
     """A cotangent or tangent times a partial derivative."""
     return scale_guarded(
-        part, broadcast_node(partial.uop, part.shape) if partial.shape else partial.uop
+        tangent, broadcast_node(partial.uop, tangent.shape) if partial.shape else partial.uop
     )
 
 
@@ -141,7 +144,7 @@ def _add(x: UOp, y: UOp) -> UOp:
 
 
 def collapse(cotangent: Tensor, shape: Shape) -> Tensor:
-    """The cotangent of an operand from those of all elements that it was broadcast to."""
+    """Sum the cotangent over the axes along which the operand was broadcast."""
     if cotangent.shape == shape:
         return cotangent
     lead = cotangent.ndim - len(shape)
@@ -154,7 +157,7 @@ def collapse(cotangent: Tensor, shape: Shape) -> Tensor:
 def with_rule(
     rule: GradientRule, value: Tensor, operands: Sequence[Tensor], *parameters: object
 ) -> Tensor:
-    """`value`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
+    """Attach a gradient rule to `value`; `parameters` must have a text form."""
     if not value.dtype.is_inexact:
         return value
     return value.from_uop(

@@ -1,5 +1,5 @@
-"""The class of operations that are methods; `methods.pyi` declares them for type checkers and
-editors.
+"""Base class of `Tensor` with the operations as methods; `methods.pyi` declares them for type
+checkers and editors.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Operands of operations: conversion to tensors, promotion to one dtype, and the IR's elementwise
-ops on the result.
+"""Operands: conversion to tensors, dtype promotion, and application of the IR's elementwise ops.
 
     x, y = promote(x1, x2)
     return apply_op(Op.FMOD, x, y)
 
-Python numbers are weak: beside a tensor they take its dtype.
+Python numbers are weakly typed: combined with a tensor they take its dtype.
 """
 
 from __future__ import annotations
@@ -51,12 +50,12 @@ _OPERANDS: Final = (TensorBase, bool, int, float, complex, list, tuple, range, b
 
 
 def to_tensor(value: Operand) -> Tensor:
-    """`value` itself if it is a tensor, else a tensor of its elements."""
+    """Convert `value` to a tensor; a tensor is returned as it is."""
     return cast("Tensor", value if isinstance(value, TensorBase) else Tensor(value))
 
 
 def to_tensors(*operands: Operand) -> list[Tensor]:
-    """The operands as tensors; Python floats have as many digits as the other operands."""
+    """Convert operands to tensors; Python floats get the precision of the other operands."""
     tensors = [to_tensor(x) for x in operands]
     if all(tensor is x for tensor, x in zip(tensors, operands, strict=True)):
         return tensors
@@ -65,23 +64,21 @@ def to_tensors(*operands: Operand) -> list[Tensor]:
 
 
 def first_operand(x1: Operand, *others: Operand | None) -> Tensor:
-    """`x1` as a tensor; numbers beside a tensor are weak, as they are on the other side.
+    """Convert `x1` to a tensor; a number combined with a tensor is weak, as it is on the right side.
 
     Raises:
-        IntegerOverflowError: if the dtype of the tensor does not hold the number.
+        IntegerOverflowError: if the number is out of range for the dtype of the tensor.
     """
     if isinstance(x1, TensorBase):
         return cast("Tensor", x1)
     if is_scalar(x1) and len(others) == 1 and isinstance(others[0], TensorBase):
-        number = make_constant(x1, promote_with_scalar(others[0].dtype, x1))
-        return cast("Tensor", others[0].from_uop(move_like(number, others[0].uop)))
+        constant = make_constant(x1, promote_with_scalar(others[0].dtype, x1))
+        return cast("Tensor", others[0].from_uop(move_like(constant, others[0].uop)))
     return to_tensors(x1, *(x for x in others if x is not None and not is_scalar(x)))[0]
 
 
 def _keep_digits(tensor: Tensor, value: object, dtype: DType) -> Tensor:
-    """`tensor` of `value`, or one of float64 where Python floats stand beside an operand of
-    `dtype`, which has those digits.
-    """
+    """Return `tensor`, or `value` in float64 if it holds Python floats and `dtype` is float64."""
     is_rounded = (
         tensor.dtype.is_inexact and tensor.dtype.part is not float64 and not hasattr(value, "dtype")
     )
@@ -91,14 +88,12 @@ def _keep_digits(tensor: Tensor, value: object, dtype: DType) -> Tensor:
 
 
 def as_tensor(value: Operand, like: Tensor) -> Tensor:
-    """`value` as a tensor of the class of `like`; Python data and arrays go to the device of
-    `like`.
-    """
+    """Convert `value` to a tensor of the class of `like`; Python data and arrays go to its device."""
     kind = type(like)
     if isinstance(value, kind):
         return value
     tensor = _keep_digits(kind(value), value, like.dtype)  # pyright: ignore[reportArgumentType]
-    # A tensor stays where it was put.
+    # A tensor stays on its device: a mismatch is an error, never an implicit transfer.
     return (
         tensor
         if isinstance(value, (TensorBase, UOp))
@@ -107,23 +102,21 @@ def as_tensor(value: Operand, like: Tensor) -> Tensor:
 
 
 def as_value(value: Operand, target: Tensor) -> Tensor:
-    """`value` as elements that can be written to `target`: in its dtype and, unless it is a tensor,
-    on its device.
-    """
+    """Convert `value` to the dtype of `target` and, unless it is a tensor, to its device."""
     if isinstance(value, TensorBase):
         return as_tensor(value, target).cast(target.dtype)
     return target.from_uop(move_like(type(target)(value, dtype=target.dtype).uop, target.uop))
 
 
 def promote(x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> tuple[Tensor, Tensor]:
-    """Both operands with the dtype that they promote to.
+    """Cast both operands to their promoted dtype.
 
     Raises:
         OperandError: if that dtype is one of `refused`.
     """
     if is_scalar(other):
-        x, number = _promote_with_scalar(x, other, refused)
-        return x, x._make(number)  # pyright: ignore[reportPrivateUsage]
+        x, constant = _promote_with_scalar(x, other, refused)
+        return x, x._make(constant)  # pyright: ignore[reportPrivateUsage]
     right = as_tensor(other, x)
     dtype = promote_types(x.dtype, right.dtype)
     _check_dtype(refused, dtype, dtype)
@@ -139,9 +132,7 @@ def _promote_with_scalar(
 
 
 def promote_to_float(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
-    """Both operands with one inexact dtype; a number need not fit the dtype of an integer
-    tensor.
-    """
+    """Cast both operands to one inexact dtype; a number may be out of range for an integer tensor."""
     x, y = promote(to_float(x) if is_scalar(other) else x, other)
     x, y = to_float(x), to_float(y)
     dtype = promote_types(x.dtype, y.dtype)
@@ -149,28 +140,28 @@ def promote_to_float(x: Tensor, other: Operand) -> tuple[Tensor, Tensor]:
 
 
 def cast_to(x: Tensor, dtype: DType) -> Tensor:
-    """`x` itself if it has the dtype, as operands nearly always do, else a cast."""
+    """Cast `x` to `dtype`; nearly all operands have it, and are returned as they are."""
     return x if x.uop.dtype is dtype else x.cast(dtype)
 
 
 def to_float(x: Tensor) -> Tensor:
-    """`x` with integers and bools as the default float dtype."""
+    """Cast integers and bools to the default float dtype."""
     return x if x.dtype.is_inexact else x.cast(default_float())
 
 
 def through_float64(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """`function` computed in float64 and rounded once to the float dtype of `x`."""
+    """Apply `function` in float64 and round once to the float dtype of `x`."""
     x = to_float(x)
     return function(x) if x.dtype is float64 else function(x.cast(float64)).cast(x.dtype)
 
 
 def apply_unary(op: Op, x: Tensor) -> Tensor:
-    """The op on every element."""
+    """Apply an op elementwise."""
     return x._make_alike(make_alu(op, x.uop))  # pyright: ignore[reportPrivateUsage]
 
 
 def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...] = ()) -> Tensor:
-    """The op on operands that promote and broadcast.
+    """Apply an op to two operands, with promotion and broadcasting.
 
     Raises:
         OperandError: if the promoted dtype is one of `refused`.
@@ -183,19 +174,19 @@ def apply_binary(op: Op, x: Tensor, other: Operand, *, refused: tuple[DType, ...
             and left.placement == right.placement
         )
         if is_alike and left.dtype not in refused:
-            # The common case: nothing is promoted, broadcast or on another device.
+            # Fast path: no promotion, no broadcast, same device.
             return x._make_alike(make_alu(op, left, right))  # pyright: ignore[reportPrivateUsage]
     if is_scalar(other):
-        x, number = _promote_with_scalar(x, other, refused)
-        # A 0-d node stands for all elements, and a constant is on no device.
-        return x._make_alike(make_alu(op, x.uop, number))  # pyright: ignore[reportPrivateUsage]
+        x, constant = _promote_with_scalar(x, other, refused)
+        # A 0-d node broadcasts implicitly, and a constant has no device.
+        return x._make_alike(make_alu(op, x.uop, constant))  # pyright: ignore[reportPrivateUsage]
     x, y = promote(x, other, refused=refused)
     return apply_op(op, x, y)
 
 
 def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
-    """The op on operands of one dtype, which broadcast; `node` stands for `y` in the graph where it
-    is given.
+    """Apply an op to operands of one dtype, with broadcasting; `node`, if given, replaces `y` in the
+    graph.
 
     Raises:
         DeviceMismatchError: if the operands are on different devices.
@@ -204,8 +195,8 @@ def apply_op(op: Op, x: Tensor, y: Tensor, node: UOp | None = None) -> Tensor:
 
 
 def make_result(node: UOp, x: Tensor, *operands: TensorBase) -> Tensor:
-    """The tensor of `node`, which was computed from `x` and `operands`, even where it does not read
-    all of them.
+    """Create the tensor of `node`, which is computed from `x` and `operands`, even if it does not
+    read all of them.
 
     Raises:
         DeviceMismatchError: if they are on different devices.
@@ -215,7 +206,7 @@ def make_result(node: UOp, x: Tensor, *operands: TensorBase) -> Tensor:
 
 def _make_broadcast(op: Op, x: UOp, y: UOp) -> UOp:
     left, right = x.shape, y.shape
-    # A 0-d node stands for all elements as it is.
+    # A 0-d node broadcasts implicitly.
     if left != right and left and right:
         shape = broadcast_shapes(left, right)
         x, y = broadcast_node(x, shape), broadcast_node(y, shape)
@@ -223,7 +214,7 @@ def _make_broadcast(op: Op, x: UOp, y: UOp) -> UOp:
 
 
 def slice_axis(x: Tensor, axis: int, begin: SInt, end: SInt) -> Tensor:
-    """The elements from `begin` to `end` along one axis, as a view."""
+    """View of the elements from `begin` to `end` along one axis."""
     bounds = tuple((begin, end) if a == axis else (0, size) for a, size in enumerate(x.shape))
     return x.along(Shrink(x.shape, bounds))
 
@@ -234,24 +225,23 @@ def is_scalar(value: object) -> TypeIs[Scalar]:
 
 
 def is_operand(value: object) -> bool:
-    """True if an operator takes `value` beside a tensor: a tensor, a number, an array, a list of
+    """True if an operator accepts `value` with a tensor: a tensor, a number, an array, a list of
     these, or bytes.
     """
     if isinstance(value, _OPERANDS):
         return True
     kind = type(value)
-    # A class that sets `__array_ufunc__` to None asks arrays to leave their operators to it (NEP
-    # 13).
+    # A class that sets `__array_ufunc__` to None implements operators with arrays itself (NEP 13).
     return (hasattr(kind, "__array__") or hasattr(value, "__array_interface__")) and (
         getattr(kind, "__array_ufunc__", True) is not None
     )
 
 
-def _check_dtype(refused: tuple[DType, ...], dtype: DType, found: DType) -> None:
+def _check_dtype(refused: tuple[DType, ...], dtype: DType, operand_dtype: DType) -> None:
     if dtype in refused:
         raise OperandError(
             operation="arithmetic",
-            found=found,
-            expected="numbers",
+            found=operand_dtype,
+            expected="a numeric dtype",
             hint="cast with x.cast(int32), or use logical_xor",
         )

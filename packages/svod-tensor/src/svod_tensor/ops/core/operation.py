@@ -1,4 +1,4 @@
-"""Operations: one definition each, as a function whose first operand is a tensor.
+"""Registry of operations: each is one function whose first operand is a tensor.
 
     @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
     def exp(x: Tensor, /) -> Tensor: ...
@@ -6,11 +6,11 @@
     @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True, methods=("lshift",))
     def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor: ...
 
-The decorator states what the function cannot. From its registry, `OPERATIONS`, derive the names of
-the package (`sv.exp`, which takes numbers, lists and arrays too), the methods of `Tensor`
-(`methods.py`), the stub for type checkers (`methods.pyi`) and `docs/operations.md`.
+The decorator adds the metadata. The registry, `OPERATIONS`, is the source of the package's functions
+(`sv.exp`, which takes numbers, lists and arrays too), the methods of `Tensor` (`methods.py`), the
+stub for type checkers (`methods.pyi`) and `docs/operations.md`.
 
-`special_method` registers what Python and numpy call: operators, indexing and protocols.
+`special_method` registers the methods that Python and numpy call: operators, indexing and protocols.
 
 A call that fails is explained by `argument_checks.py`, under the name of the outermost operation.
 """
@@ -47,22 +47,21 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation.
+    """Metadata of one operation.
 
     Attributes:
-        function: its definition, without conversion of the first operand.
-        public: the function of the package, and the method.
-        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function
-            of it.
+        function: its definition; the first operand must be a tensor.
+        public: the package's function and method, which convert the first operand.
+        test: the test of its values, as "file.py::function" in packages/svod-tensor/tests.
         standard: its name in the array API standard, version 2025.12; empty where that has none.
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
-        is_variadic: whether the items of the second parameter may be given one by one:
+        is_variadic: whether the items of the second parameter may be separate arguments:
             `x.reshape(2, 3)`.
         is_static: whether it has no first operand: `Tensor.einsum`.
-        binds: whether a static method of a tensor has it as its first argument: `x.concat(y)`.
+        binds: whether the method of a static operation passes the tensor: `x.concat(y)`.
     """
 
     function: Callable[..., Any]
@@ -94,13 +93,13 @@ class Operation:
 
 
 _SEPARATE: Final = frozenset({"q", "weights", "fweights", "aweights"})
-"""Operands that do not change the dtype of the first one."""
+"""Operands that take no part in the promotion of the first operand."""
 
 OPERATIONS: Final[dict[str, Operation]] = {}
 """Operations by name, in the order of their definition."""
 
 FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {}
-"""The functions of the package that are operations, by each of their names."""
+"""The package's functions that are operations, by name and alias."""
 
 SPECIAL_METHODS: Final[dict[str, Callable[..., Any]]] = {}
 """Methods that Python and numpy call, such as `__getitem__`, by name, in the order of their
@@ -121,27 +120,26 @@ def operation(
 ) -> Callable[[Callable[Concatenate[Tensor, P], R]], Callable[Concatenate[Operand, P], R]]:
     """Register the decorated function as an operation, and return the function of the package.
 
-    That one takes for the first operand whatever makes a tensor. Where the first two parameters are
-    `x1` and `x2`, a number as `x1` beside a tensor is weak, as it is as `x2`.
+    The public function accepts any tensor-like first operand. If the first two parameters are `x1`
+    and `x2`, a number is weakly typed on either side.
 
     Args:
-        test: the test that shows its values: a file of packages/svod-tensor/tests, and a function
-            of it.
+        test: the test of its values, as "file.py::function" in packages/svod-tensor/tests.
         standard: its name in the array API standard; True if that is the function's name.
         aliases: its other names in the package and as a method.
         methods: names that only its method has.
         is_function: whether the package has its name and aliases; otherwise it is only a method.
         is_property: whether it is a property of tensors, and not a method.
-        is_variadic: whether the items of the second parameter may be given one by one:
+        is_variadic: whether the items of the second parameter may be separate arguments:
             `x.reshape(2, 3)`.
-        computes: whether it computes values, so that an error may be about any operation of the
-            graph and keeps its name.
+        computes: whether it realizes values: an error may then be about any operation of the graph,
+            and keeps the name of that operation.
     """
 
     def register(
         function: Callable[Concatenate[Tensor, P], R],
     ) -> Callable[Concatenate[Operand, P], R]:
-        # The first operand is converted, so that it may be anything that makes a tensor.
+        # The first operand is converted, so that lists, numbers and arrays are accepted.
         public = cast(
             "Callable[Concatenate[Operand, P], R]",
             _make_public(function, is_variadic=is_variadic, keeps_names=computes),
@@ -182,9 +180,9 @@ def static_operation(
         standard: as `operation` takes it.
         methods: names that only its method has.
         is_function: as `operation` takes it.
-        is_variadic: whether the items of the first parameter may be given one by one:
+        is_variadic: whether the items of the first parameter may be separate arguments:
             `Tensor.zeros(2, 3)`.
-        binds: whether the method of a tensor has it as its first argument: `x.concat(y)` is
+        binds: whether the method passes the tensor as first argument: `x.concat(y)` is
             `concat(x, y)`.
     """
 
@@ -221,7 +219,7 @@ def special_method(operation: str | None = None) -> Callable[[Callable[P, R]], C
     `__getitem__`.
 
     Args:
-        operation: its name in errors; None where an operation that it calls names them.
+        operation: its name in errors; None to keep the names of operations that it calls.
     """
 
     def register(function: Callable[P, R]) -> Callable[P, R]:
@@ -236,23 +234,21 @@ def _spell(standard: bool | str, function: Callable[..., object]) -> str:
     return standard if isinstance(standard, str) else function.__name__ if standard else ""
 
 
-def _add(one: Operation) -> None:
-    OPERATIONS[one.name] = one
-    if one.is_function:
-        FUNCTIONS.update(dict.fromkeys((one.name, *one.aliases), one.public))
+def _add(entry: Operation) -> None:
+    OPERATIONS[entry.name] = entry
+    if entry.is_function:
+        FUNCTIONS.update(dict.fromkeys((entry.name, *entry.aliases), entry.public))
 
 
 def attach_methods(cls: type) -> None:
-    """Give a class the methods of all registered operations, under all their names, and the special
-    methods.
-    """
-    for one in OPERATIONS.values():
-        member: Any = one.public
-        if one.is_property:
-            member = property(member, doc=one.function.__doc__)
-        elif one.is_static and not one.binds:
+    """Set the registered operations, under all their names, and the special methods on a class."""
+    for entry in OPERATIONS.values():
+        member: Any = entry.public
+        if entry.is_property:
+            member = property(member, doc=entry.function.__doc__)
+        elif entry.is_static and not entry.binds:
             member = staticmethod(member)
-        for name in one.names:
+        for name in entry.names:
             setattr(cls, name, member)
     for name, method in SPECIAL_METHODS.items():
         setattr(cls, name, method)
@@ -267,19 +263,19 @@ def _make_public(
     static_owner: str | None = None,
     keeps_names: bool = False,
 ) -> Callable[P, R]:
-    """`function` with conversion of its first operand, and errors about its calls. It is a function
-    of the package and a method.
+    """Wrap `function` with conversion of its first operand and diagnosis of failed calls, for use as
+    both a function of the package and a method.
 
     Args:
         function: the definition of an operation.
         name: its name in errors, by default that of the function.
         is_variadic: as `operation` takes it.
         is_static: whether it has no first operand.
-        static_owner: of a static one, what its name follows in hints: `sv.zeros`, `Tensor.rand`.
-        keeps_names: whether errors of operations inside of it keep their names.
+        static_owner: prefix of a static operation in hints: `sv.zeros`, `Tensor.rand`.
+        keeps_names: whether errors of nested operations keep the names of those operations.
     """
-    # Items given one by one, none of them for the shape (), are those of the last positional
-    # parameter.
+    # Separate arguments are collected into the last positional parameter; none at all are the empty
+    # shape ().
     n_positional = 1 if is_static else 2
     by_name = (
         set(tuple(signature(function).parameters)[n_positional:]) if is_variadic else set[str]()
@@ -301,7 +297,7 @@ def _make_public(
         except Exception as error:
             from svod_tensor.ops.core.argument_checks import explain_failure
 
-            # Hints write a call on a tensor as one of the method.
+            # Hints show a call with a tensor as a method call.
             owner = (
                 static_owner if is_static or (args and isinstance(args[0], TensorBase)) else "sv"
             )
@@ -317,8 +313,8 @@ def _make_public(
             )
             if known is None:
                 raise
-        # Raised here, the error keeps neither the first one nor frames with half-built tensors
-        # alive. One frame of svod is enough to see which call was wrong.
+        # Raised outside of the handler, the error keeps neither the original exception nor frames
+        # with half-built tensors alive. One frame of svod suffices to identify the call.
         try:
             raise known.with_traceback(None)
         finally:
@@ -330,15 +326,15 @@ def _make_public(
 def _to_tensor(
     function: Callable[..., object], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> TensorBase:
-    """The first operand as a tensor, with the digits of the other operands."""
+    """Convert the first operand to a tensor, with the precision of the other operands."""
     _, *parameters = signature(function).parameters.values()
-    given = {**kwargs, **dict(zip([p.name for p in parameters], args[1:], strict=False))}
-    others = [given[p.name] for p in parameters if p.name in given and _promotes(p)]
-    return first_operand(args[0], *others)
+    arguments = {**kwargs, **dict(zip([p.name for p in parameters], args[1:], strict=False))}
+    promoted = [arguments[p.name] for p in parameters if p.name in arguments and _promotes(p)]
+    return first_operand(args[0], *promoted)
 
 
 def _promotes(parameter: Parameter) -> bool:
-    """True if the dtype of a parameter is promoted with that of the first one."""
+    """True if the parameter's dtype is promoted with the dtype of the first operand."""
     is_operand = str(parameter.annotation).startswith("Operand") or parameter.name in (
         "x2",
         "prepend",

@@ -1,6 +1,4 @@
-"""How functions that are composed of several operations treat narrow floats: computed in float32,
-and rounded once.
-"""
+"""Narrow floats in functions composed of several operations: computation in float32, rounded once."""
 
 from __future__ import annotations
 
@@ -22,19 +20,19 @@ R = TypeVar("R")
 
 
 def accumulation_dtype(dtype: DType) -> DType:
-    """float32 for the floats that are narrower, else the dtype itself."""
+    """Return float32 for narrower float dtypes, else the dtype itself."""
     return float32 if _is_narrow(dtype) else dtype
 
 
 def rounds_once(
     function: Callable[Concatenate[Tensor, P], R],
 ) -> Callable[Concatenate[Tensor, P], R]:
-    """Let a method get float16, bfloat16 and float8 tensors as float32, and round what it returns
-    to the dtype that they promote to.
+    """Decorate a method to compute float16, bfloat16 and float8 operands in float32, and round its
+    result to their promoted dtype.
 
-    A formula on narrow floats would round in each of its operations: squares of large float16 are
-    infinite, and what cancels leaves nothing. Arguments that are no tensors are exact for the same
-    reason."""
+    A formula on narrow floats would round in each of its operations: squares of large float16
+    overflow to infinity, and differences cancel to 0. For the same reason, Python numbers are not
+    rounded to the narrow dtype."""
 
     def compute(self: Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
         tensors = [self, *(a for a in (*args, *kwargs.values()) if isinstance(a, TensorBase))]

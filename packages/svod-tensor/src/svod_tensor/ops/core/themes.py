@@ -93,9 +93,9 @@ THEMES: Final = (
 """Each module states in its docstring what its operations have in common."""
 
 SYNTAX: Final = (operators, protocols, formatting)
-"""Modules of special methods alone."""
+"""Modules with special methods only."""
 
 
 def attach_themes() -> None:
-    """Give tensors the operations of all themes as methods."""
+    """Attach the operations of all themes to tensors as methods."""
     attach_methods(Methods)

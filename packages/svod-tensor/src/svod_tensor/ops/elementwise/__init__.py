@@ -1,1 +1,1 @@
-"""Operations element by element, with broadcasting and promotion."""
+"""Element-wise operations, with broadcasting and dtype promotion."""

@@ -1,7 +1,7 @@
-"""Arithmetic, with broadcasting and promotion.
+"""Element-wise arithmetic, with broadcasting and dtype promotion.
 
-Dtypes promote as the array API standard says, with Python scalars weak: `x + 1.5` keeps the dtype
-of a floating-point `x` and gives float32 for integers. A Python integer that does not fit the
+Dtypes promote by the array API standard, with weak Python scalars: `x + 1.5` keeps the dtype
+of a floating-point `x` and gives float32 for integers. A Python integer out of range for the
 tensor's dtype is an error. Integer arithmetic wraps; `//` and `%` round toward negative infinity,
 and an integer divided by zero gives 0, or an error in a plan that checks its operands.
 """
@@ -56,14 +56,14 @@ __all__ = [
 ]
 
 _MOST_MULTIPLIED: Final = 100
-"""The largest power of complex numbers that is a product, as in numpy; others are exponentials."""
+"""Largest integer power of complex numbers computed by multiplication, as in numpy."""
 
 
 @operation(
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_shape", standard=True
 )
 def add(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The sum with `x2`; of bools it is the logical or. Shapes broadcast and dtypes promote.
+    """Add element-wise: `x1 + x2`, the logical or for booleans. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -79,10 +79,10 @@ def add(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("sub",),
 )
 def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1` minus `x2`. Shapes broadcast and dtypes promote.
+    """Subtract element-wise: `x1 - x2`. Shapes broadcast and dtypes promote.
 
     Raises:
-        OperandError: if both are bools, as in numpy.
+        OperandError: if both are boolean, as in numpy.
 
     Example:
         >>> import svod_tensor as sv
@@ -98,7 +98,7 @@ def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("mul",),
 )
 def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The product with `x2`; of bools it is the logical and. Shapes broadcast and dtypes promote.
+    """Multiply element-wise: `x1 * x2`, the logical and for booleans. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,7 +115,7 @@ def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("div",),
 )
 def divide(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The quotient by `x2`; integers are divided as float32. Shapes broadcast and dtypes promote.
+    """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -131,12 +131,12 @@ def divide(x1: Tensor, x2: Operand, /) -> Tensor:
     standard=True,
 )
 def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The quotient by `x2`, rounded toward negative infinity. Shapes broadcast and dtypes promote.
+    """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     An integer divided by zero gives 0, or an error in a plan that checks its operands.
 
     Raises:
-        OperandError: if both are bools.
+        OperandError: if both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -157,14 +157,14 @@ def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
     aliases=("mod",),
 )
 def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1 - (x1 // x2) * x2`: it has the sign of `x2`. Shapes broadcast and dtypes promote.
+    """Remainder of floor division, `x1 - (x1 // x2) * x2`, with the sign of `x2`. Shapes broadcast.
 
-    An integer divided by zero leaves 0, or is an error in a plan that checks its operands. The
-    remainder of floats is exact, however large the quotient is, before `x2` is added where the
-    signs differ.
+    Dtypes promote. The remainder of an integer division by zero is 0, or an error in a plan that
+    checks its operands. The remainder of floats is exact for any quotient, before `x2` is added
+    where the signs differ.
 
     Raises:
-        OperandError: if both are bools.
+        OperandError: if both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -174,10 +174,10 @@ def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote(x1, x2, refused=(bool_,))
     if not x.dtype.is_float:
         return _integer_division(x, "remainder", Op.MOD, y)
-    rest = apply_op(Op.FMOD, x, y)
-    is_stepped = rest.ne(0).logical_and(rest.lt(0).ne(y.lt(0)))
-    rest = is_stepped.where(rest.add(y), rest)
-    return with_rule(REMAINDER, rest.eq(0).where(rest.zeros_like().copysign(y), rest), (x, y))
+    result = apply_op(Op.FMOD, x, y)
+    is_adjusted = result.ne(0).logical_and(result.lt(0).ne(y.lt(0)))
+    result = is_adjusted.where(result.add(y), result)
+    return with_rule(REMAINDER, result.eq(0).where(result.zeros_like().copysign(y), result), (x, y))
 
 
 def _integer_division(x: Tensor, operation: str, op: Op, divisor: Tensor) -> Tensor:
@@ -185,42 +185,41 @@ def _integer_division(x: Tensor, operation: str, op: Op, divisor: Tensor) -> Ten
 
 
 def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
-    # Quotients of narrower floats are computed in float64, where they fall on the right side of an
-    # integer.
+    # Narrower floats are divided in float64, whose precision keeps the quotient on the correct side
+    # of an integer.
     dtype = x.dtype
     x, y = (x.cast(float64), divisor.cast(float64)) if dtype.itemsize < 8 else (x, divisor)
-    # Of the sizes first: where the signs differ, a tiny quotient would be lost in the step to -1.
-    size, step = x.abs(), y.abs()
-    quotient = size.div(step).floor()
-    rest = size.sub(quotient.mul(step))
-    is_short, is_long = rest.lt(0), rest.ge(step)
-    quotient = is_short.where(quotient.sub(1), is_long.where(quotient.add(1), quotient))
-    rest = is_short.where(rest.add(step), is_long.where(rest.sub(step), rest))
-    # Nothing is left of a quotient that has more digits than the dtype.
-    rest = rest.lt(0).logical_or(rest.ge(step)).where(0.0, rest)
-    # An infinite divisor leaves a finite dividend whole; an infinite dividend has no last multiple.
-    is_whole = step.eq(math.inf).logical_and(size.lt(math.inf))
-    quotient, rest = is_whole.where(0.0, quotient), is_whole.where(size, rest)
-    quotient = size.eq(math.inf).logical_and(y.ne(0)).where(math.nan, quotient)
-    # Between operands of different signs one more step leads below the quotient, unless nothing is
-    # left.
+    # Magnitudes first: for different signs, a tiny quotient would be rounded away in the step to -1.
+    magnitude, step = x.abs(), y.abs()
+    quotient = magnitude.div(step).floor()
+    remainder = magnitude.sub(quotient.mul(step))
+    is_below, is_above = remainder.lt(0), remainder.ge(step)
+    quotient = is_below.where(quotient.sub(1), is_above.where(quotient.add(1), quotient))
+    remainder = is_below.where(remainder.add(step), is_above.where(remainder.sub(step), remainder))
+    # A quotient beyond the precision of the dtype has no meaningful remainder: use 0.
+    remainder = remainder.lt(0).logical_or(remainder.ge(step)).where(0.0, remainder)
+    # x mod inf is x for finite x; inf mod y is NaN.
+    is_dividend = step.eq(math.inf).logical_and(magnitude.lt(math.inf))
+    quotient, remainder = is_dividend.where(0.0, quotient), is_dividend.where(magnitude, remainder)
+    quotient = magnitude.eq(math.inf).logical_and(y.ne(0)).where(math.nan, quotient)
+    # For different signs, floor division rounds the magnitude up, unless the remainder is 0.
     differs = x.lt(0).ne(y.lt(0))
-    is_stepped = differs.logical_and(rest.gt(0))
-    quotient = is_stepped.where(quotient.add(1), quotient)
-    rest = is_stepped.where(step.sub(rest), rest)
+    is_adjusted = differs.logical_and(remainder.gt(0))
+    quotient = is_adjusted.where(quotient.add(1), quotient)
+    remainder = is_adjusted.where(step.sub(remainder), remainder)
     quotient = x.signbit().ne(y.signbit()).where(quotient.neg(), quotient)
-    return quotient.cast(dtype), y.lt(0).where(rest.neg(), rest).cast(dtype)
+    return quotient.cast(dtype), y.lt(0).where(remainder.neg(), remainder).cast(dtype)
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The remainder of division by `x2`, truncated toward zero: it has the sign of `x1`. Shapes
-    broadcast and dtypes promote.
+    """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`. Shapes broadcast
+    and dtypes promote.
 
-    An integer divided by zero leaves 0, or is an error in a plan that checks its operands.
+    The remainder of an integer division by zero is 0, or an error in a plan that checks operands.
 
     Raises:
-        OperandError: if both are bools.
+        OperandError: if both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -230,12 +229,14 @@ def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote(x1, x2)
     if x.dtype.is_float:
         return with_rule(FMOD, apply_op(Op.FMOD, x, y), (x, y))
-    # The size of the smallest integer is none of the dtype.
-    rest = x.remainder(y)
+    # Computed from the floor remainder, since the absolute value of the minimum overflows.
+    floor_remainder = x.remainder(y)
     return (
-        rest.ne(0).logical_and(rest.lt(0).ne(x.lt(0))).where(rest.sub(y), rest)
+        floor_remainder.ne(0)
+        .logical_and(floor_remainder.lt(0).ne(x.lt(0)))
+        .where(floor_remainder.sub(y), floor_remainder)
         if x.dtype.is_signed
-        else rest
+        else floor_remainder
     )
 
 
@@ -244,13 +245,13 @@ def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
 )
 @rounds_once
 def pow(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1` to the power of `x2`. Shapes broadcast and dtypes promote.
+    """Raise `x1` to the power `x2` element-wise. Shapes broadcast and dtypes promote.
 
-    Integer powers wrap; a negative integer exponent gives the integer part of the true value, which
-    is 0 unless the base is 1 or -1.
+    Integer powers wrap; a negative integer exponent gives the truncated power, which is 0 unless the
+    base is 1 or -1.
 
     Raises:
-        OperandError: if both are bools.
+        OperandError: if both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -288,12 +289,12 @@ def _constant_power(x: Tensor, exponent: int | float) -> Tensor | None:
 
 
 def _multiply_power(x: Tensor, exponent: int) -> Tensor:
-    """An integer power, as products of squares."""
-    power, square, left = x.ones_like(), x, builtins.abs(exponent)
-    while left:
-        power = power.mul(square) if left & 1 else power
-        left >>= 1
-        square = square.mul(square) if left else square
+    """Integer power by repeated squaring."""
+    power, square, remaining = x.ones_like(), x, builtins.abs(exponent)
+    while remaining:
+        power = power.mul(square) if remaining & 1 else power
+        remaining >>= 1
+        square = square.mul(square) if remaining else square
     return power if exponent >= 0 else power.reciprocal()
 
 
@@ -301,8 +302,8 @@ def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
     bits = exponent.dtype.bits - exponent.dtype.is_signed
     if constant is not None:
         bits = max(constant, 0).bit_length()
-    one = UOp.const(x.dtype, 1)
-    result = x.from_uop(broadcast_node(one, broadcast_shapes(x.shape, exponent.shape)))
+    unit = UOp.const(x.dtype, 1)
+    result = x.from_uop(broadcast_node(unit, broadcast_shapes(x.shape, exponent.shape)))
     square = x
     for bit in range(bits):
         if constant is None:
@@ -313,8 +314,8 @@ def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
         square = square.mul(square) if bit + 1 < bits else square
     if not exponent.dtype.is_signed or (constant is not None and constant >= 0):
         return result
-    # 1 / x, in integers: x itself where x is 1 or -1, to an odd or even power, and 0 for every
-    # other base.
+    # The integer part of x to a negative power: 1 or -1 for these bases, by the parity of the
+    # exponent, and 0 for all other bases.
     sign = exponent.bitwise_and(1).eq(0).where(x.mul(x), x)
     inverse = x.abs().eq(1).where(sign, 0)
     return exponent.lt(0).where(inverse, result)
@@ -322,7 +323,7 @@ def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
 
 @operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True)
 def square(x: Tensor, /) -> Tensor:
-    """Each element times itself, in the dtype of `x`.
+    """Square element-wise, in the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -334,7 +335,7 @@ def square(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_rsqrt_and_reciprocal", standard=True)
 def reciprocal(x: Tensor, /) -> Tensor:
-    """`1 / x`. Integers become float32.
+    """Reciprocal `1 / x`, element-wise. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -350,10 +351,10 @@ def reciprocal(x: Tensor, /) -> Tensor:
     methods=("neg",),
 )
 def negative(x: Tensor, /) -> Tensor:
-    """The negative, in the dtype of `x`; unsigned integers wrap.
+    """Negate element-wise, in the dtype of `x`; unsigned integers wrap.
 
     Raises:
-        OperandError: if the tensor is of bools, as in numpy.
+        OperandError: if the tensor is boolean, as in numpy.
 
     Example:
         >>> import svod_tensor as sv
@@ -365,10 +366,10 @@ def negative(x: Tensor, /) -> Tensor:
 
 @operation(test="test_operations.py::test_signs_and_squares_agree_with_numpy", standard=True)
 def positive(x: Tensor, /) -> Tensor:
-    """The same values as a new tensor.
+    """Return a copy of the tensor, as numpy's `positive`.
 
     Raises:
-        OperandError: if the tensor is of bools, as in numpy.
+        OperandError: if the tensor is boolean, as in numpy.
 
     Example:
         >>> import svod_tensor as sv
@@ -383,7 +384,7 @@ def _refuse(x: Tensor, operation: str, dtype: DType) -> Tensor:
         raise OperandError(
             operation=operation,
             found=dtype,
-            expected="numbers",
+            expected="a numeric dtype",
             hint="use logical_not or cast with x.cast(int32)",
         )
     return x
@@ -391,9 +392,9 @@ def _refuse(x: Tensor, operation: str, dtype: DType) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def abs(x: Tensor, /) -> Tensor:
-    """The absolute value, in the dtype of `x`; that of the smallest signed integer wraps to itself.
+    """Absolute value, in the dtype of `x`; the minimum of a signed integer dtype wraps to itself.
 
-    That of complex numbers is a float: the square root of the sum of the squares of both parts.
+    For complex numbers, the magnitude as a float: `hypot(x.real, x.imag)`.
 
     Example:
         >>> import svod_tensor as sv
@@ -407,14 +408,14 @@ def abs(x: Tensor, /) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def sign(x: Tensor, /) -> Tensor:
-    """-1, 0 or 1 in the dtype of `x`, and NaN for NaN; of a complex number, `x / abs(x)`, and 0 for
-    0.
+    """Sign: -1, 0 or 1 in the dtype of `x`, and NaN for NaN; for complex numbers, `x / abs(x)`, and 0
+    for 0.
 
-    A complex number with one infinite part has the direction of that part, and with two the sign is
-    NaN, as in numpy.
+    The sign of a complex number with one infinite part has the direction of that part; with two
+    infinite parts it is NaN, as in numpy.
 
     Raises:
-        OperandError: if the tensor is of bools.
+        OperandError: if the tensor is boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -436,7 +437,7 @@ def sign(x: Tensor, /) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def floor(x: Tensor, /) -> Tensor:
-    """The largest integer that is not above each element, in the dtype of `x`.
+    """Round toward negative infinity, in the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -448,7 +449,7 @@ def floor(x: Tensor, /) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def ceil(x: Tensor, /) -> Tensor:
-    """The smallest integer that is not below each element, in the dtype of `x`.
+    """Round toward positive infinity, in the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -460,7 +461,7 @@ def ceil(x: Tensor, /) -> Tensor:
 
 @operation(test="test_arithmetic.py::test_rounding_agrees_with_numpy", standard=True)
 def trunc(x: Tensor, /) -> Tensor:
-    """Each element without its fraction, in the dtype of `x`.
+    """Round toward zero, in the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -475,11 +476,11 @@ def trunc(x: Tensor, /) -> Tensor:
 )
 @rounds_once
 def round(x: Tensor, /, decimals: int = 0) -> Tensor:
-    """The nearest integer, in the dtype of `x`; halves go to the even one. Of complex numbers, each
-    part is rounded.
+    """Round to the nearest integer, ties to even, in the dtype of `x`. Complex parts are rounded
+    separately.
 
     Args:
-        decimals: number of decimal digits that are kept; with -1, multiples of 10.
+        decimals: number of decimals to round to; -1 rounds to multiples of 10.
 
     Example:
         >>> import svod_tensor as sv
@@ -503,8 +504,7 @@ def _rounded(x: Tensor, op: Op) -> Tensor:
 @operation(test="test_arithmetic.py::test_isclose_and_lerp")
 @rounds_once
 def lerp(x: Tensor, /, end: Operand, weight: Operand) -> Tensor:
-    """`x + (end - x) * weight`: `x` where `weight` is 0, `end` where it is 1. Shapes broadcast and
-    dtypes promote.
+    """Linear interpolation `x + (end - x) * weight`. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv

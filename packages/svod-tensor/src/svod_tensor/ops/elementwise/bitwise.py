@@ -1,4 +1,4 @@
-"""Operations on the bits of integers."""
+"""Element-wise bitwise operations on integers and booleans."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits that both `x1` and `x2` have. Shapes broadcast and dtypes promote.
+    """Bitwise AND of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
-        OperandError: if an operand is of floats.
+        OperandError: if an operand is floating-point.
 
     Example:
         >>> import svod_tensor as sv
@@ -40,10 +40,10 @@ def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits that `x1` or `x2` has. Shapes broadcast and dtypes promote.
+    """Bitwise OR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
-        OperandError: if an operand is of floats.
+        OperandError: if an operand is floating-point.
 
     Example:
         >>> import svod_tensor as sv
@@ -55,10 +55,10 @@ def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_bitwise.py::test_bits_and_shifts_agree_with_numpy", standard=True)
 def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits that one of `x1` and `x2` has. Shapes broadcast and dtypes promote.
+    """Bitwise XOR of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
     Raises:
-        OperandError: if an operand is of floats.
+        OperandError: if an operand is floating-point.
 
     Example:
         >>> import svod_tensor as sv
@@ -74,10 +74,10 @@ def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
     aliases=("bitwise_not", "invert"),
 )
 def bitwise_invert(x: Tensor, /) -> Tensor:
-    """All bits inverted; of bools, the logical not.
+    """Bitwise NOT, element-wise; the logical not for booleans.
 
     Raises:
-        OperandError: if the tensor is of floats.
+        OperandError: if the tensor is floating-point.
 
     Example:
         >>> import svod_tensor as sv
@@ -94,11 +94,11 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
     methods=("lshift",),
 )
 def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits moved to the left by `x2`; one that is not from 0 to bits - 1 gives 0. Shapes
-    broadcast and dtypes promote.
+    """Shift bits to the left by `x2`; 0 for a shift outside of [0, bits - 1]. Shapes broadcast and
+    dtypes promote.
 
     Raises:
-        OperandError: if an operand is of floats, or both are bools.
+        OperandError: if an operand is floating-point, or both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,13 +115,13 @@ def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
     methods=("rshift",),
 )
 def bitwise_right_shift(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The bits moved to the right by `x2`, keeping the sign. Shapes broadcast and dtypes promote.
+    """Arithmetic shift of bits to the right by `x2`. Shapes broadcast and dtypes promote.
 
-    An amount that is not from 0 to bits - 1 moves all bits out: 0 is left, or -1 of what is
-    negative.
+    A shift outside of [0, bits - 1] shifts out all bits: the result is 0, or -1 for negative
+    elements.
 
     Raises:
-        OperandError: if an operand is of floats, or both are bools.
+        OperandError: if an operand is floating-point, or both are boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -135,9 +135,9 @@ def _shift(x: Tensor, operation: str, op: Op, amount: Operand) -> Tensor:
     x, y = promote(_need_integers(x, operation), amount, refused=(bool_,))
     _need_integers(y, operation)
     last = x.dtype.bits - 1
-    # Where there is no sign, not even that is left.
+    # An arithmetic shift by `last` leaves the sign; other shifts out of range give 0.
     keeps_sign = op is Op.SHR and x.dtype.is_signed
-    # A negative amount, read as unsigned, is above the last bit too.
+    # A negative shift is treated like a shift beyond the last bit.
     if y.uop.op is Op.CONST:
         is_inside = 0 <= y.uop.arg <= last
         if is_inside:
@@ -159,7 +159,7 @@ def _need_integers(x: Tensor, operation: str) -> Tensor:
         raise OperandError(
             operation=operation,
             found=x.dtype,
-            expected="bool or integers",
+            expected="an integer or boolean dtype",
             hint="cast with x.cast(int32)",
         )
     return x

@@ -1,4 +1,4 @@
-"""Comparisons, element by element, and the larger or the smaller of each pair."""
+"""Element-wise comparisons, maximum and minimum, and tests of floats."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ __all__ = [
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("eq",)
 )
 def equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element equals that of `x2`, as bools; NaN equals nothing. Shapes broadcast.
+    """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes broadcast.
 
-    An integer that the dtype does not hold has the true answer.
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -58,8 +58,7 @@ def equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ne",)
 )
 def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element differs from that of `x2`, as bools; NaN differs from everything. Shapes
-    broadcast.
+    """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -73,8 +72,7 @@ def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("lt",)
 )
 def less(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is below that of `x2`, as bools; False where one is NaN. Shapes
-    broadcast.
+    """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -88,8 +86,7 @@ def less(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("le",)
 )
 def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is at most that of `x2`, as bools; False where one is NaN. Shapes
-    broadcast.
+    """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -103,8 +100,7 @@ def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("gt",)
 )
 def greater(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is above that of `x2`, as bools; False where one is NaN. Shapes
-    broadcast.
+    """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -118,8 +114,7 @@ def greater(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ge",)
 )
 def greater_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether each element is at least that of `x2`, as bools; False where one is NaN. Shapes
-    broadcast.
+    """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -147,14 +142,14 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
 def isclose(
     x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Whether `abs(x1 - x2) <= atol + rtol * abs(x2)`, or both are equal, as bools. Shapes
-    broadcast.
+    """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol * abs(x2)`.
+    Shapes broadcast.
 
     Args:
-        x2: what to compare with.
-        rtol: the distance that is allowed, as a part of `x2`.
-        atol: the distance that is allowed besides.
-        equal_nan: whether NaN is close to NaN.
+        x2: the reference values.
+        rtol: relative tolerance.
+        atol: absolute tolerance.
+        equal_nan: whether to compare NaNs as equal.
 
     Example:
         >>> import svod_tensor as sv
@@ -171,7 +166,7 @@ def isclose(
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isnan(x: Tensor, /) -> Tensor:
-    """Whether each element is NaN, as bools.
+    """Test element-wise for NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -185,7 +180,7 @@ def isnan(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isinf(x: Tensor, /) -> Tensor:
-    """Whether each element is infinite, as bools.
+    """Test element-wise for positive or negative infinity.
 
     Example:
         >>> import svod_tensor as sv
@@ -201,7 +196,7 @@ def isinf(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isfinite(x: Tensor, /) -> Tensor:
-    """Whether each element is neither infinite nor NaN, as bools.
+    """Test element-wise for finiteness: neither infinity nor NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -212,13 +207,13 @@ def isfinite(x: Tensor, /) -> Tensor:
         return x.real.isfinite().logical_and(x.imag.isfinite())
     if x.dtype.max == math.inf:
         return x.abs().lt(math.inf)
-    # float8_e4m3 has NaNs alone.
+    # float8_e4m3 has NaN but no infinities.
     return x.isnan().logical_not() if x.dtype.is_float else _all_equal_to(x, True)
 
 
 @operation(test="test_comparison.py::test_nans_keep_their_signs", standard=True)
 def signbit(x: Tensor, /) -> Tensor:
-    """Whether the sign bit is set, as bools: it is for -0.0 and for some NaNs.
+    """Test element-wise whether the sign bit is set, also for -0.0 and NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -231,8 +226,8 @@ def signbit(x: Tensor, /) -> Tensor:
         raise OperandError(
             operation="signbit",
             found=x.dtype,
-            expected="real numbers",
-            hint="take x.real or x.imag",
+            expected="a real dtype",
+            hint="use x.real or x.imag",
         )
     return x.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[x.dtype.itemsize]).lt(0)
 
@@ -245,8 +240,7 @@ def _all_equal_to(x: Tensor, answer: bool) -> Tensor:
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
 )
 def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The larger of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and
-    dtypes promote.
+    """Element-wise maximum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -260,8 +254,7 @@ def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_arithmetic.py::test_arithmetic_agrees_with_numpy_on_every_dtype", standard=True
 )
 def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The smaller of each element and that of `x2`; NaN where either is NaN. Shapes broadcast and
-    dtypes promote.
+    """Element-wise minimum of `x1` and `x2`; NaN if either is NaN. Shapes broadcast, dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -273,8 +266,7 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The larger of each element and that of `x2`; where one is NaN, the other. Shapes broadcast
-    and dtypes promote.
+    """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -287,8 +279,7 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The smaller of each element and that of `x2`; where one is NaN, the other. Shapes broadcast
-    and dtypes promote.
+    """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -303,7 +294,7 @@ def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_operations.py::test_limits_agree_with_numpy", standard=True, methods=("clamp",)
 )
 def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
-    """The elements, limited to `min` and `max`, either of which may be left out; NaN stays NaN.
+    """Clip the elements to the range from `min` to `max`; either may be None, and NaN stays NaN.
     Shapes broadcast and dtypes promote.
 
     Example:
@@ -319,7 +310,7 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
 def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The magnitude of each element with the sign of `x2`. Shapes broadcast and dtypes promote;
+    """Change the sign of `x1` to that of `x2`, element-wise. Shapes broadcast and dtypes promote;
     integers become float32.
 
     Example:
@@ -333,8 +324,8 @@ def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy", standard=True)
 def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The next number of the dtype in the direction of `x2`. Shapes broadcast and dtypes promote;
-    integers become float32.
+    """Return the next floating-point value after `x1` towards `x2`, element-wise. Shapes broadcast
+    and dtypes promote; integers become float32.
 
     Raises:
         OperandError: if the dtype is float8.
@@ -348,10 +339,12 @@ def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
     signed = {2: int16, 4: int32, 8: int64}.get(x.dtype.itemsize)
     if signed is None:
         raise OperandError(
-            operation="nextafter", found=x.dtype, expected="floats of at least 16 bits"
+            operation="nextafter",
+            found=x.dtype,
+            expected="a floating-point dtype of at least 16 bits",
         )
     bits = x.bitcast(signed)
-    # Away from zero, the pattern of a number grows by one; the smallest number has the pattern 1.
+    # A step away from zero increments the bit pattern; the smallest subnormal has the pattern 1.
     is_away = x.lt(y).eq(x.gt(0))
     stepped = is_away.where(bits.add(1), bits.sub(1)).bitcast(x.dtype)
     smallest = y.bitcast(signed).bitwise_and(signed.min).bitwise_or(1).bitcast(x.dtype)

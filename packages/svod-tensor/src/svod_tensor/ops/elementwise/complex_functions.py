@@ -1,8 +1,8 @@
-"""Functions of complex numbers, out of functions of their parts, with the special values of C.
+"""Functions of complex numbers, computed from real functions, with the special values of C.
 
-complex64 is computed in float64 and rounded once. What would cancel or overflow in complex128 is
-computed otherwise there: the logarithm near the unit circle by exact products, what grows as exp in
-two factors.
+complex64 is computed in float64 and rounded once. For complex128, formulas avoid cancellation and
+overflow: the logarithm near the unit circle uses exact products, and exponential growth is split
+into two factors.
 
 Source: C11, annex G; W. Kahan, "Branch Cuts for Complex Elementary Functions", 1987.
 """
@@ -35,23 +35,23 @@ __all__ = [
 Pair: TypeAlias = "tuple[Tensor, Tensor]"
 
 _LARGE: Final = 700.0
-"""Below the logarithm of the largest float64, so that a factor of at most 1 in front of exp may
-still save the product.
+"""Less than the logarithm of the largest float64, so that exp(x) times a factor of at most 1 can be
+computed in two steps without overflow.
 """
 _HALF_PI: Final = math.pi / 2
 
 
 def apply_function(op: Op, x: Tensor) -> Tensor:
-    """What an op gives of floats, or a function of that name of complex numbers."""
+    """Apply a unary op to floats, or the complex function of the same name."""
     return compute_function(_OPS[op], x) if x.dtype.is_complex else x.from_uop(make_alu(op, x.uop))
 
 
 def compute_function(name: str, x: Tensor) -> Tensor:
-    """The function `name` of complex numbers, a key of `FUNCTIONS`."""
+    """Apply the complex function `name`, a key of `FUNCTIONS`."""
     function: Callable[[Tensor, Tensor], Pair] = FUNCTIONS[name][0]
     wide = x.cast(complex128)
     real, imag = function(wide.real, wide.imag)
-    # A part that is the same for all, such as a zero, has one element.
+    # A constant part may be 0-d.
     value = real.complex(imag).broadcast_to(x.shape).cast(x.dtype)
     return with_rule(_FUNCTION, value, (x,), name)
 
@@ -66,23 +66,23 @@ def _signed(size: Tensor, sign: Tensor) -> Tensor:
 
 
 def _choose(condition: Tensor, first: float, second: float) -> Tensor:
-    """One of two numbers, in float64: Python's would be float32 beside each other."""
+    """Select between two numbers in float64: two Python floats would promote to float32."""
     return condition.where(condition.from_uop(make_constant(first, float64)), second)
 
 
 def _exp(x: Tensor, y: Tensor) -> Pair:
     is_large = x.gt(_LARGE)
     size = is_large.where(x.sub(_LARGE), x).exp()
-    # exp(-inf) is 0 whatever the angle is, and exp(inf) infinite.
-    is_lost = y.isfinite().logical_not()
+    # C11: exp(-inf + iy) is 0 and exp(inf + iy) infinite, also for an undefined angle y.
+    has_no_angle = y.isfinite().logical_not()
     cos, sin = _direction(y)
     real, imag = size.mul(cos), size.mul(sin)
-    more = math.exp(_LARGE)
-    real, imag = is_large.where(real.mul(more), real), is_large.where(imag.mul(more), imag)
-    is_nothing = is_lost.logical_and(x.eq(-math.inf))
-    is_infinite = is_lost.logical_and(x.eq(math.inf))
-    real = is_nothing.where(0.0, is_infinite.where(math.inf, real))
-    imag = is_nothing.where(0.0, imag)
+    factor = math.exp(_LARGE)
+    real, imag = is_large.where(real.mul(factor), real), is_large.where(imag.mul(factor), imag)
+    is_zero = has_no_angle.logical_and(x.eq(-math.inf))
+    is_infinite = has_no_angle.logical_and(x.eq(math.inf))
+    real = is_zero.where(0.0, is_infinite.where(math.inf, real))
+    imag = is_zero.where(0.0, imag)
     is_real = y.eq(0)
     return is_real.where(x.exp(), real), is_real.where(y, imag)
 
@@ -104,54 +104,54 @@ def _expm1(x: Tensor, y: Tensor) -> Pair:
 
 
 def _split(x: Tensor) -> Pair:
-    """A float64 as a sum of two, the first of which has 26 digits of its fraction, so that products
-    of these are exact.
+    """Split a float64 into high and low parts; the high part has 26 bits, so that its products are
+    exact.
     """
     high = x.bitcast(int64).bitwise_and(-(1 << 27)).bitcast(float64)
     return high, x.sub(high)
 
 
 def _square(x: Tensor) -> Pair:
-    """x^2 as the nearest float64 and the rest."""
+    """Square exactly, as the sum of the rounded square and its error."""
     high, low = _split(x)
     product = x.mul(x)
-    rest = high.mul(high).sub(product).add(high.mul(low).mul(2.0)).add(low.mul(low))
-    return product, rest
+    error = high.mul(high).sub(product).add(high.mul(low).mul(2.0)).add(low.mul(low))
+    return product, error
 
 
 def _add_exactly(x: Tensor, y: Tensor) -> Pair:
-    """x + y as the nearest float64 and the rest. Source: D. E. Knuth, TAOCP 2, 4.2.2, theorem B."""
+    """Add exactly, as rounded sum and error. Source: D. E. Knuth, TAOCP 2, 4.2.2, theorem B."""
     total = x.add(y)
-    other = total.sub(x)
-    return total, x.sub(total.sub(other)).add(y.sub(other))
+    y_rounded = total.sub(x)
+    return total, x.sub(total.sub(y_rounded)).add(y.sub(y_rounded))
 
 
-def _add_all(first: Tensor, *others: Tensor) -> Tensor:
-    """The sum of what may cancel, with the rest of each step."""
-    total, rest = first, None
-    for other in others:
-        total, lost = _add_exactly(total, other)
-        rest = lost if rest is None else rest.add(lost)
-    return total if rest is None else total.add(rest)
+def _add_all(first: Tensor, *terms: Tensor) -> Tensor:
+    """Compensated sum, which adds the rounding errors of each step."""
+    total, errors = first, None
+    for term in terms:
+        total, error = _add_exactly(total, term)
+        errors = error if errors is None else errors.add(error)
+    return total if errors is None else total.add(errors)
 
 
 def _log(x: Tensor, y: Tensor) -> Pair:
     a, b = x.abs(), y.abs()
     large, small = a.maximum(b), a.minimum(b)
     size = x.hypot(y)
-    # Near the unit circle the logarithm is that of 1 + (x^2 + y^2 - 1).
+    # Near the unit circle, log|z| = log1p(x^2 + y^2 - 1) / 2, with x^2 + y^2 - 1 computed exactly.
     is_near = large.gt(0.5).logical_and(large.lt(2.0))
     m, n = is_near.where(large, 1.0), is_near.where(small, 0.0)
-    (m_square, m_rest), (n_square, n_rest) = _square(m), _square(n)
-    near = _add_all(m_square, m_square.full_like(-1.0), n_square, m_rest, n_rest).log1p().mul(0.5)
+    (m_square, m_error), (n_square, n_error) = _square(m), _square(n)
+    near = _add_all(m_square, m_square.full_like(-1.0), n_square, m_error, n_error).log1p().mul(0.5)
     return is_near.where(near, size.log()), y.atan2(x)
 
 
 def _log1p(x: Tensor, y: Tensor) -> Pair:
     is_near = x.abs().lt(0.5).logical_and(y.abs().lt(2.0))
     a, b = is_near.where(x, 0.0), is_near.where(y, 0.0)
-    (a_square, a_rest), (b_square, b_rest) = _square(a), _square(b)
-    near = _add_all(a.mul(2.0), b_square, a_square, a_rest, b_rest).log1p().mul(0.5)
+    (a_square, a_error), (b_square, b_error) = _square(a), _square(b)
+    near = _add_all(a.mul(2.0), b_square, a_square, a_error, b_error).log1p().mul(0.5)
     far, angle = _log(x.add(1.0), y)
     return is_near.where(near, far), angle
 
@@ -166,16 +166,16 @@ def _scaled_log(base: float) -> Callable[[Tensor, Tensor], Pair]:
 
 def _sqrt(x: Tensor, y: Tensor) -> Pair:
     a, b = x.abs(), y.abs()
-    # By a power of 4, so that no sum overflows and no square is lost.
+    # Scaled by a power of 4, so that sums do not overflow and squares do not underflow.
     large = a.maximum(b)
     is_huge, is_tiny = large.gt(1e300), large.lt(1e-290)
     scale = is_huge.where(0.25, _choose(is_tiny, 2.0**200, 1.0))
-    back = is_huge.where(2.0, _choose(is_tiny, 2.0**-100, 1.0))
+    unscale = is_huge.where(2.0, _choose(is_tiny, 2.0**-100, 1.0))
     u, v = a.mul(scale), b.mul(scale)
-    root = u.add(u.hypot(v)).mul(0.5).sqrt().mul(back)
-    other = b.div(root.eq(0).where(1.0, root)).mul(0.5)
+    root = u.add(u.hypot(v)).mul(0.5).sqrt().mul(unscale)
+    quotient = b.div(root.eq(0).where(1.0, root)).mul(0.5)
     is_left = x.signbit()
-    real, imag = is_left.where(other, root), is_left.where(root, other)
+    real, imag = is_left.where(quotient, root), is_left.where(root, quotient)
     is_wide = b.eq(math.inf)
     is_low = x.eq(-math.inf).logical_and(is_wide.logical_not())
     is_high = x.eq(math.inf).logical_and(is_wide.logical_not())
@@ -190,12 +190,12 @@ def _sqrt(x: Tensor, y: Tensor) -> Pair:
 
 def _rsqrt(x: Tensor, y: Tensor) -> Pair:
     real, imag = _sqrt(x, y)
-    found = real.complex(imag).reciprocal()
-    return found.real, found.imag
+    result = real.complex(imag).reciprocal()
+    return result.real, result.imag
 
 
 def _scaled_sinh(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """sinh and cosh, both over the third, so that they do not overflow."""
+    """Return sinh, cosh and their common scale, by which both are divided to avoid overflow."""
     a = x.abs()
     is_large = a.gt(_LARGE)
     half = is_large.where(a.sub(_LARGE), 0.0).exp().mul(0.5)
@@ -211,9 +211,9 @@ def _sinh(x: Tensor, y: Tensor) -> Pair:
     sinh, cosh, factor = _scaled_sinh(x)
     cos, sin = _direction(y)
     real, imag = sinh.mul(cos).mul(factor), cosh.mul(sin).mul(factor)
-    is_lost = y.isfinite().logical_not()
-    # 0 and infinities are kept where the angle is none.
-    keeps = is_lost.logical_and(x.eq(0).logical_or(x.abs().eq(math.inf)))
+    has_no_angle = y.isfinite().logical_not()
+    # C11: 0 and infinities are kept if the angle is undefined.
+    keeps = has_no_angle.logical_and(x.eq(0).logical_or(x.abs().eq(math.inf)))
     is_real = y.eq(0)
     return keeps.where(x, is_real.where(x.sinh(), real)), is_real.where(y, imag)
 
@@ -222,39 +222,39 @@ def _cosh(x: Tensor, y: Tensor) -> Pair:
     sinh, cosh, factor = _scaled_sinh(x)
     cos, sin = _direction(y)
     real, imag = cosh.mul(cos).mul(factor), sinh.mul(sin).mul(factor)
-    is_lost = y.isfinite().logical_not()
-    real = is_lost.logical_and(x.abs().eq(math.inf)).where(math.inf, real)
-    is_zero = y.eq(0).logical_or(is_lost.logical_and(x.eq(0)))
+    has_no_angle = y.isfinite().logical_not()
+    real = has_no_angle.logical_and(x.abs().eq(math.inf)).where(math.inf, real)
+    is_zero = y.eq(0).logical_or(has_no_angle.logical_and(x.eq(0)))
     sign = _choose(x.signbit().ne(y.signbit()), -1.0, 1.0)
     return y.eq(0).where(x.cosh(), real), is_zero.where(sign.mul(0.0), imag)
 
 
 def _tanh(x: Tensor, y: Tensor) -> Pair:
-    # Far out the real part is 1, and the imaginary one too small for the formula.
+    # For large |x|, the real part is 1 and the imaginary part underflows in the formula.
     is_far = x.abs().gt(20.0)
     inner = is_far.where(0.0, x)
     tangent, sinh = y.tan(), inner.sinh()
     beta = tangent.mul(tangent).add(1.0)
     rho = sinh.mul(sinh).add(1.0).sqrt()
-    bottom = beta.mul(sinh).mul(sinh).add(1.0)
-    # At a pole of the tangent, where that may be infinite, the quotient is that of its square.
-    real, imag = beta.mul(rho).mul(sinh).div(bottom), tangent.div(bottom)
+    denominator = beta.mul(sinh).mul(sinh).add(1.0)
+    # Near a pole of the tangent, the quotient is dominated by its square.
+    real, imag = beta.mul(rho).mul(sinh).div(denominator), tangent.div(denominator)
     cos, sin = _direction(y)
     small = x.abs().mul(-2.0).exp().mul(cos).mul(sin).mul(4.0)
-    is_endless = x.abs().eq(math.inf)
-    small = is_endless.where(
+    is_infinite = x.abs().eq(math.inf)
+    small = is_infinite.where(
         y.isfinite().where(sin.mul(cos).mul(0.0), y.isfinite().where(y, 0.0).copysign(y)), small
     )
-    one = x.full_like(1.0).copysign(x)
-    one = y.isfinite().logical_or(is_endless).where(one, math.nan)
-    real, imag = is_far.where(one, real), is_far.where(small, imag)
+    unit = x.full_like(1.0).copysign(x)
+    unit = y.isfinite().logical_or(is_infinite).where(unit, math.nan)
+    real, imag = is_far.where(unit, real), is_far.where(small, imag)
     is_real = y.eq(0)
-    is_lost = y.isfinite().logical_not().logical_and(x.eq(0))
-    return is_lost.where(x, is_real.where(x.tanh(), real)), is_real.where(y, imag)
+    is_undefined = y.isfinite().logical_not().logical_and(x.eq(0))
+    return is_undefined.where(x, is_real.where(x.tanh(), real)), is_real.where(y, imag)
 
 
-def _turned(function: Callable[[Tensor, Tensor], Pair]) -> Callable[[Tensor, Tensor], Pair]:
-    """-i f(iz), as sin of sinh."""
+def _rotated(function: Callable[[Tensor, Tensor], Pair]) -> Callable[[Tensor, Tensor], Pair]:
+    """Rotate a function: -i f(iz), which maps sinh to sin."""
 
     def turned(x: Tensor, y: Tensor) -> Pair:
         real, imag = function(y.neg(), x)
@@ -277,34 +277,34 @@ def _asin(x: Tensor, y: Tensor) -> Pair:
     # Re(sqrt(1 - z) sqrt(1 + z)), and Im(conj(sqrt(1 - z)) sqrt(1 + z)).
     real = x.atan2(a.mul(c).sub(b.mul(d)))
     imag = a.mul(d).sub(b.mul(c)).asinh()
-    return _at_the_end(x, y, real, imag)
+    return _asin_special_values(x, y, real, imag)
 
 
-def _at_the_end(x: Tensor, y: Tensor, real: Tensor, imag: Tensor) -> Pair:
-    """asin where something is infinite or NaN: a size of infinity, and the angle that is left."""
-    is_endless = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
-    real = is_endless.where(_signed(x.abs().atan2(y.abs()), x), x.eq(0).where(x, real))
-    return real, is_endless.where(y.full_like(math.inf), imag.abs()).copysign(y)
+def _asin_special_values(x: Tensor, y: Tensor, real: Tensor, imag: Tensor) -> Pair:
+    """Special values of asin for infinities and NaN."""
+    is_infinite = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
+    real = is_infinite.where(_signed(x.abs().atan2(y.abs()), x), x.eq(0).where(x, real))
+    return real, is_infinite.where(y.full_like(math.inf), imag.abs()).copysign(y)
 
 
 def _acos(x: Tensor, y: Tensor) -> Pair:
     (a, b), (c, d) = _roots(x, y)
     real = a.atan2(c).mul(2.0)
     imag = c.mul(b).sub(d.mul(a)).asinh()
-    is_endless = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
+    is_infinite = x.abs().eq(math.inf).logical_or(y.abs().eq(math.inf))
     is_plain = x.eq(0).logical_and(y.isnan())
-    real = is_endless.where(y.abs().atan2(x), is_plain.where(_HALF_PI, real))
-    return real, is_endless.where(x.full_like(math.inf), imag.abs()).copysign(y.neg())
+    real = is_infinite.where(y.abs().atan2(x), is_plain.where(_HALF_PI, real))
+    return real, is_infinite.where(x.full_like(math.inf), imag.abs()).copysign(y.neg())
 
 
 def _acosh(x: Tensor, y: Tensor) -> Pair:
     real, imag = _acos(x, y)
-    # i acos(z) or -i acos(z): the one with a real part above 0.
-    is_nothing = x.eq(0).logical_and(y.isnan())
+    # i acos(z) or -i acos(z), whichever has a positive real part.
+    is_special = x.eq(0).logical_and(y.isnan())
     angle = real.copysign(y)
-    size = imag.abs()
-    # Of a NaN beside a finite part nothing is known.
-    return size, is_nothing.where(_HALF_PI, angle)
+    magnitude = imag.abs()
+    # C11: acosh(0 + iNaN) is NaN + i pi/2.
+    return magnitude, is_special.where(_HALF_PI, angle)
 
 
 def _atanh(x: Tensor, y: Tensor) -> Pair:
@@ -312,26 +312,26 @@ def _atanh(x: Tensor, y: Tensor) -> Pair:
     is_far = a.gt(1e150).logical_or(b.gt(1e150))
     u, v = is_far.where(0.5, a), is_far.where(0.0, b)
     at_pole = u.eq(1.0).logical_and(v.lt(1e-150))
-    rest = u.neg().add(1.0)
-    square = rest.mul(rest).add(v.mul(v))
+    complement = u.neg().add(1.0)
+    square = complement.mul(complement).add(v.mul(v))
     near = u.mul(4.0).div(at_pole.where(1.0, square)).log1p().mul(0.25)
-    # log(2 / v) / 2, where the square of v is lost.
+    # log(2 / v) / 2, where the square of v underflows.
     real = at_pole.where(v.eq(0).where(math.inf, v.log().neg().add(math.log(2.0)).mul(0.5)), near)
-    imag = v.mul(2.0).atan2(rest.mul(u.add(1.0)).sub(v.mul(v))).mul(0.5)
-    # Far out it is 1 / z, whose real part is x / (x^2 + y^2).
+    imag = v.mul(2.0).atan2(complement.mul(u.add(1.0)).sub(v.mul(v))).mul(0.5)
+    # For large |z| it is 1 / z, whose real part is x / (x^2 + y^2).
     slope = a.div(b)
     far = a.gt(b).where(
         a.reciprocal().div(b.div(a).square().add(1.0)), slope.div(b).div(slope.square().add(1.0))
     )
-    is_endless = a.eq(math.inf).logical_or(b.eq(math.inf))
-    real = is_far.where(is_endless.where(0.0, far), real)
-    is_lost = a.isnan().logical_or(b.isnan()).logical_and(b.ne(math.inf))
-    imag = is_far.where(_choose(is_lost, math.nan, _HALF_PI), imag)
+    is_infinite = a.eq(math.inf).logical_or(b.eq(math.inf))
+    real = is_far.where(is_infinite.where(0.0, far), real)
+    is_undefined = a.isnan().logical_or(b.isnan()).logical_and(b.ne(math.inf))
+    imag = is_far.where(_choose(is_undefined, math.nan, _HALF_PI), imag)
     real = x.eq(0).where(0.0, real)
     return real.copysign(x), imag.copysign(y)
 
 
-def _one_over(x: Tensor) -> Tensor:
+def _reciprocal(x: Tensor) -> Tensor:
     return x.reciprocal()
 
 
@@ -341,26 +341,26 @@ FUNCTIONS: Final[
     "exp": (_exp, lambda x, y: y),
     "exp2": (_exp2, lambda x, y: y.mul(math.log(2))),
     "expm1": (_expm1, lambda x, y: y.add(1)),
-    "log": (_log, lambda x, y: _one_over(x)),
-    "log2": (_scaled_log(2.0), lambda x, y: _one_over(x.mul(math.log(2)))),
-    "log10": (_scaled_log(10.0), lambda x, y: _one_over(x.mul(math.log(10)))),
-    "log1p": (_log1p, lambda x, y: _one_over(x.add(1))),
-    "sqrt": (_sqrt, lambda x, y: _one_over(y.mul(2))),
+    "log": (_log, lambda x, y: _reciprocal(x)),
+    "log2": (_scaled_log(2.0), lambda x, y: _reciprocal(x.mul(math.log(2)))),
+    "log10": (_scaled_log(10.0), lambda x, y: _reciprocal(x.mul(math.log(10)))),
+    "log1p": (_log1p, lambda x, y: _reciprocal(x.add(1))),
+    "sqrt": (_sqrt, lambda x, y: _reciprocal(y.mul(2))),
     "rsqrt": (_rsqrt, lambda x, y: y.div(x).mul(-0.5)),
-    "sin": (_turned(_sinh), lambda x, y: compute_function("cos", x)),
+    "sin": (_rotated(_sinh), lambda x, y: compute_function("cos", x)),
     "cos": (_cos, lambda x, y: compute_function("sin", x).neg()),
-    "tan": (_turned(_tanh), lambda x, y: y.square().add(1)),
+    "tan": (_rotated(_tanh), lambda x, y: y.square().add(1)),
     "sinh": (_sinh, lambda x, y: compute_function("cosh", x)),
     "cosh": (_cosh, lambda x, y: compute_function("sinh", x)),
     "tanh": (_tanh, lambda x, y: y.square().neg().add(1)),
     "asin": (_asin, lambda x, y: _inverse_root(x)),
     "acos": (_acos, lambda x, y: _inverse_root(x).neg()),
-    "atan": (_turned(_atanh), lambda x, y: _one_over(x.square().add(1))),
-    "asinh": (_turned(_asin), lambda x, y: _inverse_root(x.mul(1j))),
+    "atan": (_rotated(_atanh), lambda x, y: _reciprocal(x.square().add(1))),
+    "asinh": (_rotated(_asin), lambda x, y: _inverse_root(x.mul(1j))),
     "acosh": (_acosh, lambda x, y: x.sub(1).sqrt().mul(x.add(1).sqrt()).reciprocal()),
-    "atanh": (_atanh, lambda x, y: _one_over(x.square().neg().add(1))),
+    "atanh": (_atanh, lambda x, y: _reciprocal(x.square().neg().add(1))),
 }
-"""A function of one number, and its derivative from the number and the value."""
+"""Complex functions: the function of (real, imag), and its derivative from operand and value."""
 
 _OPS: Final = {
     Op.EXP: "exp",
@@ -378,7 +378,7 @@ _OPS: Final = {
     Op.COSH: "cosh",
     Op.TANH: "tanh",
 }
-"""What of these is an op of real numbers."""
+"""Names of the functions that are ops for real numbers."""
 
 
 def _inverse_root(x: Tensor) -> Tensor:
@@ -399,13 +399,13 @@ def _POW(
 
 
 def raise_power(base: Tensor, exponent: Tensor) -> Tensor:
-    """Complex numbers to the power of others of their dtype. 0 to the power of 0 is 1."""
+    """Raise complex numbers to complex powers of the same dtype. 0 to the power 0 is 1."""
     dtype = base.dtype
     x, y = base.cast(complex128), exponent.cast(complex128)
     is_zero = x.eq(0)
     power = is_zero.where(1, x).log().mul(y).exp()
-    nothing = _choose(y.real.gt(0), 0.0, math.nan)
-    at_zero = nothing.complex(nothing)
+    zero_or_nan = _choose(y.real.gt(0), 0.0, math.nan)
+    at_zero = zero_or_nan.complex(zero_or_nan)
     value = y.eq(0).where(1, is_zero.where(at_zero, power)).cast(dtype)
     return with_rule(_POW, value, (base, exponent))
 
@@ -415,20 +415,24 @@ def _cut(x: Tensor, axis: int, begin: int, end: int) -> Tensor:
 
 
 def multiply_all(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
-    """The product of complex numbers over `axes`, of known sizes: of the two halves, and again."""
+    """Product of complex numbers over `axes` of known sizes, by pairwise halving."""
     kept = [a for a in range(x.ndim) if a not in axes]
     shape = tuple(x.shape[a] for a in kept)
     (count,) = concrete_shape("prod", (product([x.shape[a] for a in axes]),))
-    left = x.permute(*kept, *axes).reshape(*shape, count)
+    remaining = x.permute(*kept, *axes).reshape(*shape, count)
     last = len(shape)
     while count > 1:
         half = count // 2
-        first, second = _cut(left, last, 0, half), _cut(left, last, half, 2 * half)
-        made = first.mul(second)
-        left = made.concat(_cut(left, last, 2 * half, count), axis=last) if count % 2 else made
-        # What is read by both halves of the next step is computed once.
-        left, count = left.contiguous(), count - half
-    value = left.reshape(shape) if count else x.ones_like().sum(tuple(axes)).add(1)
+        first, second = _cut(remaining, last, 0, half), _cut(remaining, last, half, 2 * half)
+        products = first.mul(second)
+        remaining = (
+            products.concat(_cut(remaining, last, 2 * half, count), axis=last)
+            if count % 2
+            else products
+        )
+        # Contiguous, since both halves of the next step read it.
+        remaining, count = remaining.contiguous(), count - half
+    value = remaining.reshape(shape) if count else x.ones_like().sum(tuple(axes)).add(1)
     return (
         value.reshape(tuple(1 if a in axes else s for a, s in enumerate(x.shape)))
         if keepdims
@@ -437,14 +441,14 @@ def multiply_all(x: Tensor, axes: Sequence[int], keepdims: bool) -> Tensor:
 
 
 def multiply_running(x: Tensor, axis: int) -> Tensor:
-    """The products of the first 1, 2, ... complex numbers along an axis of known size: of 2, of 4,
-    and so on.
+    """Cumulative product of complex numbers along an axis of known size, by a parallel scan with
+    doubling steps.
     """
     (count,) = concrete_shape("cumprod", (x.shape[axis],))
     step = 1
     while step < count:
-        moved = _cut(x, axis, 0, count - step)
-        padded = moved.pad(
+        shifted = _cut(x, axis, 0, count - step)
+        padded = shifted.pad(
             *[(step, 0) if a == axis else (0, 0) for a in range(x.ndim)], constant_values=1
         )
         x, step = x.mul(padded).contiguous(), 2 * step

@@ -1,6 +1,6 @@
-"""Complex numbers and their parts.
+"""Real and imaginary parts of complex numbers.
 
-Of a real tensor the real part is it itself, and the imaginary one 0.
+The real part of a real tensor is the tensor, the imaginary part 0.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ __all__ = [
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     is_property=True,
 )
 def real(x: Tensor, /) -> Tensor:
-    """The real part of each element, as a new tensor; of a real tensor, its elements.
+    """Real part of each element, as a copy.
 
     Example:
         >>> import svod_tensor as sv
@@ -54,12 +54,12 @@ def real(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     is_property=True,
 )
 def imag(x: Tensor, /) -> Tensor:
-    """The imaginary part of each element, as a new tensor; of a real tensor, zeros.
+    """Imaginary part of each element, as a copy; zeros for a real tensor.
 
     Example:
         >>> import svod_tensor as sv
@@ -70,12 +70,12 @@ def imag(x: Tensor, /) -> Tensor:
 
 
 @operation(
-    test="test_complex_numbers.py::test_parts_are_taken_and_put_together",
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
     standard=True,
     aliases=("conjugate",),
 )
 def conj(x: Tensor, /) -> Tensor:
-    """Each element with its imaginary part negated; of a real tensor, its elements.
+    """Complex conjugate, element-wise; a copy for a real tensor.
 
     Example:
         >>> import svod_tensor as sv
@@ -87,10 +87,9 @@ def conj(x: Tensor, /) -> Tensor:
     return x.from_uop(make_complex(make_real(x.uop), make_alu(Op.NEG, make_imag(x.uop))))
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def angle(x: Tensor, /) -> Tensor:
-    """The angle of each element in radians, from -pi to pi: 0 or pi of a real number. Integers
-    become float32.
+    """Angle (argument) of each element in radians, in [-pi, pi]. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -101,16 +100,19 @@ def angle(x: Tensor, /) -> Tensor:
     return x.imag.atan2(x.real)
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together", is_function=False)
+@operation(
+    test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined",
+    is_function=False,
+)
 def complex(x: Tensor, /, imag: Operand) -> Tensor:
-    """Complex numbers with these elements as their real parts. Shapes broadcast, dtypes promote,
-    and all but float64 become float32.
+    """Construct complex numbers with this tensor as real part. Shapes broadcast, dtypes promote, and
+    all dtypes except float64 become float32.
 
     Args:
         imag: the imaginary parts.
 
     Raises:
-        OperandError: if a part is complex itself.
+        OperandError: if a part is complex.
 
     Example:
         >>> Tensor([1.0, 2.0]).complex([3.0, -1.0]).tolist()
@@ -119,17 +121,16 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
     x, y = promote_to_float(x, imag)
     if x.dtype.is_complex:
         raise OperandError(
-            operation="complex", found=x.dtype, expected="real numbers", hint="write x + 1j * y"
+            operation="complex", found=x.dtype, expected="a real dtype", hint="write x + 1j * y"
         )
     dtype = float64 if x.dtype is float64 else x.cast("float32").dtype
-    parts, shape = (x.cast(dtype).uop, y.cast(dtype).uop), broadcast_shapes(x.shape, y.shape)
-    return make_result(make_complex(*[broadcast_node(part, shape) for part in parts]), x, y)
+    nodes, shape = (x.cast(dtype).uop, y.cast(dtype).uop), broadcast_shapes(x.shape, y.shape)
+    return make_result(make_complex(*[broadcast_node(node, shape) for node in nodes]), x, y)
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_real(x: Tensor, /) -> Tensor:
-    """The parts of complex numbers along a last axis of size 2, the real one first, as a new
-    tensor.
+    """Convert complex numbers to pairs (real, imaginary) along a new last axis of size 2, as a copy.
 
     Raises:
         OperandError: if the tensor is not complex.
@@ -140,18 +141,17 @@ def as_real(x: Tensor, /) -> Tensor:
         [[1.0, 2.0], [3.0, 0.0]]
     """
     if not x.dtype.is_complex:
-        raise OperandError(operation="as_real", found=x.dtype, expected="complex numbers")
+        raise OperandError(operation="as_real", found=x.dtype, expected="a complex dtype")
     return x.from_uop(make_as_real(x.uop))
 
 
-@operation(test="test_complex_numbers.py::test_parts_are_taken_and_put_together")
+@operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_complex(x: Tensor, /) -> Tensor:
-    """The complex numbers whose parts lie along the last axis, of size 2, the real one first, as a
-    new tensor.
+    """Convert pairs (real, imaginary) along the last axis, of size 2, to complex numbers, as a copy.
 
     Raises:
         OperandError: if the dtype is neither float32 nor float64.
-        ShapeError: if the last axis has another size.
+        ShapeError: if the size of the last axis is not 2.
 
     Example:
         >>> import svod_tensor as sv

@@ -1,4 +1,4 @@
-"""The same elements as another dtype, in memory of their own, or as a constant."""
+"""Dtype conversion, copies, and detaching from derivatives."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ __all__ = [
 
 @operation(test="test_conversion.py::test_casts_agree_with_numpy", is_function=False)
 def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
-    """Each element converted to `dtype`, as a new tensor.
+    """Cast the elements to `dtype`, as a copy.
 
-    Floats truncate toward zero on the way to integers; what a float outside the range of the
-    integers, or NaN, becomes depends on the device. Integers wrap, and anything but zero is True.
+    Floats are truncated toward zero to integers; the result for floats out of range and NaN depends
+    on the device. Integers wrap, and nonzero values become True.
 
     Raises:
-        UnknownDTypeError: if there is no such dtype.
+        UnknownDTypeError: if the dtype is unknown.
 
     Example:
         >>> Tensor([1.7, -1.7, 0.0]).cast("int32").tolist()
@@ -49,21 +49,19 @@ def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     return x.from_uop(x.uop.cast(to_dtype(dtype)))
 
 
-@operation(
-    test="test_conversion.py::test_casts_copy_and_move_where_that_is_asked_for", standard=True
-)
+@operation(test="test_conversion.py::test_astype_copies_and_transfers_on_request", standard=True)
 def astype(
     x: Tensor, /, dtype: DTypeLike, *, copy: bool = True, device: str | None = None
 ) -> Tensor:
-    """Each element converted to `dtype` by the rules of `cast`.
+    """Cast the elements to `dtype` by the rules of `cast`.
 
     Args:
-        dtype: of the result.
-        copy: False gives `x` itself where it has that dtype, and is on that device.
-        device: where the result is; by default where `x` is.
+        dtype: dtype of the result.
+        copy: if False, `x` itself is returned if it has that dtype and device.
+        device: device of the result; by default that of `x`.
 
     Raises:
-        UnknownDTypeError: if there is no such dtype.
+        UnknownDTypeError: if the dtype is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -74,20 +72,19 @@ def astype(
     is_moved = device is not None and is_elsewhere(x, device)
     if not copy and kind is x.dtype and not is_moved:
         return x
-    made = x.cast(kind)
-    return made.to(device) if is_moved and device is not None else made
+    result = x.cast(kind)
+    return result.to(device) if is_moved and device is not None else result
 
 
 @operation(test="test_conversion.py::test_bitcast_reads_the_same_bits", is_function=False)
 def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
-    """The same bits read as `dtype`; where its elements have another size, the last axis changes
-    with it.
+    """Reinterpret the bits as `dtype`; the last axis is scaled if the item size differs.
 
-    Bytes that lie together in a file or in memory are then read where they are.
+    Contiguous bytes in a file or in memory are reinterpreted without a copy.
 
     Raises:
-        OperandError: if the bytes of the last axis make no whole elements, or one of the dtypes is
-            bool.
+        OperandError: if the bytes of the last axis are not divisible by the item size, or one of the
+            dtypes is bool.
 
     Example:
         >>> hex(Tensor([1.0]).bitcast("uint32").item())
@@ -99,27 +96,27 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     if x.dtype is target:
         return x.clone()
     if x.dtype.is_complex:
-        parts = x.as_real()
+        pairs = x.as_real()
         return (
-            parts.reshape(*parts.shape[:-2], -1).bitcast(target)
+            pairs.reshape(*pairs.shape[:-2], -1).bitcast(target)
             if x.ndim
-            else parts.bitcast(target)
+            else pairs.bitcast(target)
         )
     if target.is_complex:
-        parts = x.bitcast(target.part)
-        if isinstance(parts.shape[-1], int) and parts.shape[-1] % 2 == 0:
-            return parts.reshape(*parts.shape[:-1], parts.shape[-1] // 2, 2).as_complex()
-    last = divide_size((x.shape or (1,))[-1] * x.itemsize, target.itemsize)
-    is_possible = target.itemsize == x.itemsize or (last is not None and x.ndim > 0)
+        pairs = x.bitcast(target.part)
+        if isinstance(pairs.shape[-1], int) and pairs.shape[-1] % 2 == 0:
+            return pairs.reshape(*pairs.shape[:-1], pairs.shape[-1] // 2, 2).as_complex()
+    last_size = divide_size((x.shape or (1,))[-1] * x.itemsize, target.itemsize)
+    is_possible = target.itemsize == x.itemsize or (last_size is not None and x.ndim > 0)
     if target.is_bool != x.dtype.is_bool or not is_possible:
         raise OperandError(
             operation="bitcast",
             found=f"{x.dtype} of shape {format_shape(x.shape)}",
-            expected=f"elements whose bytes make whole elements of {target}",
+            expected=f"a last axis whose size in bytes is divisible by the item size of {target}",
         )
-    if target.itemsize == x.itemsize or last is None:
+    if target.itemsize == x.itemsize or last_size is None:
         return x.from_uop(x.uop.bitcast(target))
-    shape = (*x.shape[:-1], last)
+    shape = (*x.shape[:-1], last_size)
     if 0 in shape:
         return x.from_uop(broadcast_node(UOp.const(target, 0), shape))
     return x.from_uop(view_bytes(x.uop, target, shape))
@@ -129,7 +126,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", methods=("clone",)
 )
 def copy(x: Tensor, /) -> Tensor:
-    """A copy: writing to `x` does not change it, nor the other way round.
+    """Return a copy; writes to `x` do not change it, and vice versa.
 
     Example:
         >>> import svod_tensor as sv
@@ -148,7 +145,7 @@ def copy(x: Tensor, /) -> Tensor:
     test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False
 )
 def contiguous(x: Tensor, /) -> Tensor:
-    """The same values as a new tensor that is computed into a buffer of its own.
+    """Return the values as a tensor that is realized into its own contiguous buffer.
 
     Example:
         >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()
@@ -164,7 +161,7 @@ def contiguous(x: Tensor, /) -> Tensor:
     test="test_movement.py::test_contiguous_and_clone_compute_into_a_buffer", is_function=False
 )
 def detach(x: Tensor, /) -> Tensor:
-    """The same elements, taken as a constant where gradients are computed: a view.
+    """Return a view that is a constant for derivatives.
 
     Example:
         >>> Tensor([1.0, 2.0]).detach().tolist()

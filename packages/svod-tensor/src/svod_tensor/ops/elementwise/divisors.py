@@ -1,6 +1,4 @@
-"""Common divisors and multiples, by Euclid's algorithm with the nearest multiple: its steps are
-written one after the other.
-"""
+"""Common divisors and multiples, by Euclid's algorithm with least absolute remainders, unrolled."""
 
 from __future__ import annotations
 
@@ -24,51 +22,51 @@ __all__ = [
 
 
 _UNSIGNED: Final = {1: uint8, 2: uint16, 4: uint32, 8: uint64}
-"""The unsigned integers of a size in bytes."""
+"""Unsigned dtypes by item size in bytes."""
 
 
 @operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
 def gcd(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The greatest common divisor of the absolute values, 0 for two zeros. Shapes broadcast and
-    dtypes promote.
+    """Greatest common divisor of the absolute values; 0 for two zeros. Shapes broadcast and dtypes
+    promote.
 
     Args:
         x2: integers.
 
     Raises:
-        OperandError: if one is not of integers.
+        OperandError: if an operand is not an integer tensor.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.gcd(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
         [6, 3, 5]
     """
-    x, y, dtype = _to_sizes("gcd", *promote(x1, x2))
+    x, y, dtype = _to_magnitudes("gcd", *promote(x1, x2))
     return _compute_divisor(x, y).cast(dtype)
 
 
 @operation(test="test_divisors.py::test_common_divisors_and_multiples_agree_with_numpy")
 def lcm(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The least common multiple of the absolute values, 0 if one is 0. Shapes broadcast and dtypes
+    """Least common multiple of the absolute values; 0 if either is 0. Shapes broadcast and dtypes
     promote; overflow wraps.
 
     Args:
         x2: integers.
 
     Raises:
-        OperandError: if one is not of integers.
+        OperandError: if an operand is not an integer tensor.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.lcm(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
         [36, 18, 0]
     """
-    x, y, dtype = _to_sizes("lcm", *promote(x1, x2))
+    x, y, dtype = _to_magnitudes("lcm", *promote(x1, x2))
     return x.floor_divide(_compute_divisor(x, y).maximum(1)).mul(y).cast(dtype)
 
 
-def _to_sizes(operation: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, DType]:
-    """The sizes of integers, which the unsigned ones hold, and the dtype that they had."""
+def _to_magnitudes(operation: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, DType]:
+    """Magnitudes in the unsigned dtype, which holds them all, and the original dtype."""
     if not x.dtype.is_int:
         raise OperandError(operation=operation, found=x.dtype, expected="integers")
     shape, dtype = broadcast_shapes(x.shape, y.shape), _UNSIGNED[x.dtype.itemsize]
@@ -77,15 +75,15 @@ def _to_sizes(operation: str, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, DTy
 
 
 def _compute_divisor(x: Tensor, y: Tensor) -> Tensor:
-    """Each step leaves at most half of the smaller number; of two together at most a factor of 1 /
-    (1 + sqrt 2) each.
+    """Greatest common divisor. With least absolute remainders, a step shrinks the numbers by a factor
+    of 1 + sqrt(2) on average in the worst case, which bounds the number of steps.
 
     Source: D. E. Knuth, The Art of Computer Programming, volume 2, section 4.5.3, exercise 30.
     """
     n_steps = math.ceil(x.dtype.bits * math.log(2) / math.log(1 + math.sqrt(2))) + 1
     for _ in range(n_steps):
         is_last = y.eq(0)
-        # What divides by 0 is not looked at.
-        rest = x.remainder(is_last.where(1, y))
-        x, y = is_last.where(x, y), is_last.where(0, rest.minimum(y.sub(rest)))
+        # The divisor 1 only replaces a 0 whose result is not selected.
+        remainder = x.remainder(is_last.where(1, y))
+        x, y = is_last.where(x, y), is_last.where(0, remainder.minimum(y.sub(remainder)))
     return x

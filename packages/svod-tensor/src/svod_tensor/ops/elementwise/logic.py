@@ -1,4 +1,4 @@
-"""Truth values, and selecting by them."""
+"""Logical operations, and selection by a condition."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether an element and that of `x2` are both not zero, as bools. Shapes broadcast.
+    """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -46,7 +46,7 @@ def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether an element or that of `x2` is not zero, as bools. Shapes broadcast.
+    """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -58,7 +58,7 @@ def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Whether one of an element and that of `x2` is not zero, as bools. Shapes broadcast.
+    """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -70,7 +70,7 @@ def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_not(x: Tensor, /) -> Tensor:
-    """Whether each element is zero, as bools.
+    """Logical NOT, element-wise; True for zeros.
 
     Example:
         >>> import svod_tensor as sv
@@ -86,12 +86,12 @@ def _logical(x: Tensor, op: Op, other: Operand) -> Tensor:
 
 @operation(test="test_logic.py::test_where_selects_and_promotes", standard=True)
 def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
-    """Elements of `x1` where `condition` holds, else of `x2`.
+    """Select elements of `x1` where `condition` is True, else of `x2`.
 
-    The shapes of all three broadcast, and the dtypes of `x1` and `x2` promote.
+    All three shapes broadcast, and the dtypes of `x1` and `x2` promote.
 
     Raises:
-        OperandError: if `condition` is not of bools.
+        OperandError: if `condition` is not boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -102,7 +102,7 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
         raise OperandError(
             operation="where",
             found=condition.dtype,
-            expected="a bool condition",
+            expected="a boolean condition",
             hint="compare it, as in (x != 0).where(a, b)",
         )
     left, right = _promote_values(condition, x1, x2)
@@ -115,7 +115,7 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
 
 
 def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
-    """Two values with one dtype, either of which may be a number."""
+    """Promote two values to one dtype; either may be a number."""
     if is_scalar(x) and is_scalar(y):
         left, right = as_tensor(x, like), as_tensor(y, like)
         dtype = promote_types(left.dtype, right.dtype)
@@ -129,8 +129,8 @@ def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tenso
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
-    """0 for negative numbers, 1 for positive ones, `x2` for zeros, and NaN for NaN. Integers become
-    float32.
+    """Heaviside step function: 0 for negative, 1 for positive, `x2` for zero, NaN for NaN. Integers
+    become float32.
 
     Shapes broadcast and dtypes promote.
 

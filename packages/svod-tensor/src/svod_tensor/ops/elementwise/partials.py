@@ -1,7 +1,7 @@
-"""The partial derivatives of functions of single elements that are composed of several operations.
+"""Partial derivatives of element-wise functions that are composed of several operations.
 
-Each is written so that nothing cancels and nothing overflows, and is what JAX's is where the
-function has a kink or a pole; docs/derivatives.md lists what it is there."""
+The formulas avoid cancellation and overflow. At kinks and poles the derivatives are those of JAX,
+listed in docs/derivatives.md."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 
-# The slopes of asin and its like have rules too: where they are infinite, the derivatives of their
-# nodes are NaN.
+# The derivatives of asin and similar functions have gradient rules too: where they are infinite,
+# differentiating their nodes gives NaN.
 
 
 @elementwise_rule("asin-slope")
@@ -71,21 +71,21 @@ def ATAN(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
 
 @elementwise_rule("atan2")
 def ATAN2(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
-    """0 at the origin, which has no angle, and at infinity."""
+    """0 at the origin, where the angle is undefined, and at infinity."""
     up, right = operands
-    size = up.abs().maximum(right.abs())
-    scale = size.eq(0).where(1.0, size)
+    magnitude = up.abs().maximum(right.abs())
+    scale = magnitude.eq(0).where(1.0, magnitude)
     a, b = up.div(scale), right.div(scale)
     square = a.square().add(b.square())
-    has_none = size.eq(0).logical_or(size.eq(math.inf))
-    a, b = has_none.where(0.0, a), has_none.where(0.0, b)
-    divisor = has_none.where(1.0, square.mul(scale))
+    is_undefined = magnitude.eq(0).logical_or(magnitude.eq(math.inf))
+    a, b = is_undefined.where(0.0, a), is_undefined.where(0.0, b)
+    divisor = is_undefined.where(1.0, square.mul(scale))
     return b.div(divisor), a.neg().div(divisor)
 
 
 @elementwise_rule("asinh-slope")
 def _asinh_curvature(value: Tensor, operands: tuple[Tensor], _: object) -> tuple[Tensor]:
-    """Of acosh too. The product with the operand comes first: it does not underflow."""
+    """Also for acosh. The operand is multiplied first, which avoids underflow."""
     return (operands[0].mul(value).mul(value).mul(value).neg(),)
 
 
@@ -93,7 +93,7 @@ def _asinh_curvature(value: Tensor, operands: tuple[Tensor], _: object) -> tuple
 def ASINH(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
     size = x.abs()
-    # The square of what is above is infinite, or 1 is less than its last bit.
+    # For larger values, 1 is negligible in x^2 + 1, and x^2 may overflow.
     is_small = size.lt(1e9)
     slope = is_small.where(is_small.where(size, 0.0).square().add(1).rsqrt(), size.reciprocal())
     return (with_rule(_asinh_curvature, slope, (x,)),)
@@ -128,7 +128,7 @@ def CBRT(value: Tensor, _: object, __: object) -> tuple[Tensor]:
 def HYPOT(
     value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
-    """0 at the origin, which is the middle of all subgradients, and so is the second derivative."""
+    """0 at the origin, the center of the subdifferential, as is the second derivative."""
     divisor = value.eq(0).where(math.inf, value)
     x, y = (
         operand.div(divisor) if is_wanted else None
@@ -139,7 +139,7 @@ def HYPOT(
 
 @elementwise_rule("logaddexp")
 def LOGADDEXP(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
-    """Two equal operands have half each, infinite ones too."""
+    """1/2 each for equal operands, also infinite ones."""
     x, y = operands
     difference = x.eq(y).logical_and(x.isinf()).where(0.0, x.sub(y))
     return difference.sigmoid(), difference.neg().sigmoid()
@@ -149,7 +149,7 @@ def LOGADDEXP(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[T
 def REMAINDER(
     _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor | None]:
-    """By the divisor, minus the quotient."""
+    """With respect to the divisor, the negative quotient."""
     x, y = operands
     return x.ones_like(), x.floor_divide(y).neg() if wanted[1] else None
 
@@ -158,7 +158,7 @@ def REMAINDER(
 def FMOD(
     _: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
 ) -> tuple[Tensor, Tensor | None]:
-    """By the divisor, minus the quotient rounded toward 0."""
+    """With respect to the divisor, the negative quotient rounded toward 0."""
     x, y = operands
     if not wanted[1]:
         return x.ones_like(), None
@@ -178,7 +178,7 @@ def ELU(_: Tensor, operands: tuple[Tensor], __: object, alpha: float) -> tuple[T
     """`alpha` at 0."""
     (x,) = operands
     is_above = x.gt(0)
-    # `minimum` would share the second derivative at 0.
+    # `minimum` would split the second derivative at 0 between its operands.
     return (is_above.where(1.0, is_above.where(0.0, x).exp().mul(alpha)),)
 
 
@@ -186,7 +186,7 @@ def ELU(_: Tensor, operands: tuple[Tensor], __: object, alpha: float) -> tuple[T
 def SILU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     """s + x s (1 - s), where s is the sigmoid.
 
-    Beyond 1000, s is 0 or 1, and the infinities would make the product NaN.
+    Clipped to 1000, beyond which s is 0 or 1, since the product of infinity and 0 is NaN.
     """
     x = operands[0].clip(-1000.0, 1000.0)
     gate, slope = _make_gate(x)
@@ -194,9 +194,9 @@ def SILU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
 
 
 def _make_gate(x: Tensor) -> tuple[Tensor, Tensor]:
-    """The sigmoid s and its derivative s (1 - s), of one exponential and without cancellation.
+    """Sigmoid s and its derivative s (1 - s), from one exponential and without cancellation.
 
-    The absolute value has a kink at 0, which the results have not: their derivatives are rules.
+    Gradient rules hide the kink of the absolute value at 0, which the results do not have.
     """
     power = x.abs().neg().exp()
     inverse = power.add(1).reciprocal()
@@ -220,9 +220,9 @@ def GELU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     """Phi(x) + x phi(x)."""
     (x,) = operands
     ratio, power = make_normal_tail(x)
-    # The side of -|x| comes from its tail, the other one is its complement.
+    # The value at -|x| is computed from the tail; the value at |x| is its complement.
     is_left = x.lt(0)
-    # The product of an infinity and an exponential that is 0 has the limit 0.
+    # At infinity, x phi(x) has the limit 0, but the product of infinity and 0 is NaN.
     density = x.abs().eq(math.inf).where(0.0, x).mul(1 / math.sqrt(2 * math.pi))
     left = ratio.add(density).mul(power)
     return (
@@ -232,7 +232,7 @@ def GELU(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
 
 @elementwise_rule("gelu-slope")
 def _gelu_curvature(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """(2 - x^2) phi(x): at 0 the two sides of the slope meet, and their nodes have a kink."""
+    """(2 - x^2) phi(x): a rule, since the nodes of the slope have a kink at 0."""
     square = operands[0].clip(-40.0, 40.0).square()
     return (square.neg().add(2).mul(square.mul(-0.5).exp()).mul(1 / math.sqrt(2 * math.pi)),)
 
@@ -241,7 +241,7 @@ def _gelu_curvature(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 def GELU_TANH(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     """s + x a' s (1 - s), where s is the sigmoid of a = 2 sqrt(2 / pi) (x + 0.044715 x^3).
 
-    Beyond 64, s is 0 or 1.
+    Clipped to 64, beyond which s is 0 or 1.
     """
     x = operands[0].clip(-64.0, 64.0)
     scale, square = 2 * math.sqrt(2 / math.pi), x.square()

@@ -1,4 +1,4 @@
-"""How numbers are written: the bits that are set, and floats as a fraction and a power of two."""
+"""Representation of numbers: bit counts, and floats as mantissa and exponent."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 _EXPONENT = 0x7FF << 52
-"""The bits of a float64 that hold its exponent."""
+"""Mask of the exponent bits of a float64."""
 
 
 @elementwise_rule("ldexp")
@@ -33,10 +33,10 @@ def _ldexp_slope(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tupl
 
 @operation(test="test_representation.py::test_bits_are_counted")
 def bitwise_count(x: Tensor, /) -> Tensor:
-    """The number of bits set in the absolute value of each element, in uint8.
+    """Count the bits set in the absolute value of each element (uint8).
 
     Raises:
-        OperandError: if `x` is not of integers.
+        OperandError: if `x` is not an integer tensor.
 
     Example:
         >>> import svod_tensor as sv
@@ -45,7 +45,7 @@ def bitwise_count(x: Tensor, /) -> Tensor:
     """
     if not x.dtype.is_int:
         raise OperandError(operation="bitwise_count", found=x.dtype, expected="integers")
-    # The size of the smallest integer is itself, which has one bit too many where it is widened.
+    # abs of the minimum is itself, and is sign-extended by the cast: mask the extension.
     wide = x.abs().cast(uint64)
     bits = wide.bitwise_and((1 << x.dtype.bits) - 1)
     bits = bits.sub(bits.rshift(1).bitwise_and(0x5555555555555555))
@@ -56,36 +56,36 @@ def bitwise_count(x: Tensor, /) -> Tensor:
 
 @operation(test="test_representation.py::test_fractions_and_exponents_agree_with_numpy")
 def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
-    """Mantissas from 1/2 to below 1 and exponents (int32): `x = mantissa * 2 ** exponent`. Integers
-    become float32.
+    """Decompose floats into mantissas in [0.5, 1) and exponents (int32): `x = mantissa * 2 **
+    exponent`. Integers become float32.
 
-    What is 0, infinite or NaN is its own fraction, with the exponent 0.
+    0, infinities and NaN are their own mantissa, with exponent 0.
 
     Example:
         >>> import svod_tensor as sv
-        >>> fractions, exponents = sv.frexp(Tensor([8.0, 0.75]))
-        >>> (fractions.tolist(), exponents.tolist())
+        >>> mantissas, exponents = sv.frexp(Tensor([8.0, 0.75]))
+        >>> (mantissas.tolist(), exponents.tolist())
         ([0.5, 0.75], [4, 0])
     """
     x = to_float(x)
     wide = x.cast(float64)
-    is_small = wide.abs().lt(2.0**-1022)
-    bits = is_small.where(wide.mul(2.0**54), wide).bitcast(int64)
-    exponent = bits.rshift(52).bitwise_and(0x7FF).sub(1022).sub(is_small.where(54, 0))
-    fraction = bits.bitwise_and(~_EXPONENT).bitwise_or(1022 << 52).bitcast(float64)
-    is_whole = wide.eq(0).logical_or(wide.isfinite().logical_not())
-    return is_whole.where(wide, fraction).cast(x.dtype), is_whole.where(0, exponent).cast(int32)
+    is_subnormal = wide.abs().lt(2.0**-1022)
+    bits = is_subnormal.where(wide.mul(2.0**54), wide).bitcast(int64)
+    exponent = bits.rshift(52).bitwise_and(0x7FF).sub(1022).sub(is_subnormal.where(54, 0))
+    mantissa = bits.bitwise_and(~_EXPONENT).bitwise_or(1022 << 52).bitcast(float64)
+    is_special = wide.eq(0).logical_or(wide.isfinite().logical_not())
+    return is_special.where(wide, mantissa).cast(x.dtype), is_special.where(0, exponent).cast(int32)
 
 
 @operation(test="test_representation.py::test_products_with_powers_of_two_round_once")
 def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1 * 2 ** x2`, rounded once. Shapes broadcast; integers become float32.
+    """Compute `x1 * 2 ** x2`, rounded once. Shapes broadcast; integers become float32.
 
     Args:
-        x2: integers.
+        x2: integer exponents.
 
     Raises:
-        OperandError: if the exponents are no integers.
+        OperandError: if the exponents are not integers.
 
     Example:
         >>> import svod_tensor as sv
@@ -94,7 +94,7 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
     """
     x, power = to_float(x1), as_tensor(x2, x1)
     if not power.dtype.is_int:
-        raise OperandError(operation="ldexp", found=power.dtype, expected="integers as exponents")
+        raise OperandError(operation="ldexp", found=power.dtype, expected="integer exponents")
     wide, power = (
         x.cast(float64),
         power.maximum(-4000 if power.dtype.min < -4000 else power.dtype.min),
@@ -104,9 +104,9 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 def _scale(x: Tensor, power: Tensor) -> Tensor:
-    """`x` times a power of two.
+    """Multiply `x` by a power of two.
 
-    Far below 1 it stays above the smallest numbers until the last product, which rounds.
+    Intermediate products stay normal numbers, so that only the last one rounds.
     """
     for _ in range(2):
         is_high, is_low = power.gt(1023), power.lt(-1022)

@@ -1,7 +1,7 @@
 """Trigonometric and hyperbolic functions, and angles. Integers and bools are computed as float32.
 
-The IR has sin, cos, tan, sinh, cosh and tanh; the others are built from them and from exponentials
-here. For dtypes narrower than float64 these run in float64, so that cancellation inside a formula
+sin, cos, tan, sinh, cosh and tanh are ops of the IR; the inverse functions are composed here. For
+dtypes narrower than float64 they are computed in float64, so that cancellation inside a formula
 stays below the last bit of the result."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def sin(x: Tensor, /) -> Tensor:
-    """The sine of angles in radians. Integers become float32.
+    """Sine of angles in radians. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -57,7 +57,7 @@ def sin(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def cos(x: Tensor, /) -> Tensor:
-    """The cosine of angles in radians. Integers become float32.
+    """Cosine of angles in radians. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -69,7 +69,7 @@ def cos(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def tan(x: Tensor, /) -> Tensor:
-    """The tangent of angles in radians. Integers become float32.
+    """Tangent of angles in radians. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -85,7 +85,7 @@ def tan(x: Tensor, /) -> Tensor:
     aliases=("arcsin",),
 )
 def asin(x: Tensor, /) -> Tensor:
-    """The angle from -pi/2 to pi/2 with this sine; NaN outside -1 to 1. Integers become float32.
+    """Inverse sine, in [-pi/2, pi/2]; NaN outside of [-1, 1]. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -103,7 +103,7 @@ def asin(x: Tensor, /) -> Tensor:
     aliases=("arccos",),
 )
 def acos(x: Tensor, /) -> Tensor:
-    """The angle from 0 to pi with this cosine; NaN outside -1 to 1. Integers become float32.
+    """Inverse cosine, in [0, pi]; NaN outside of [-1, 1]. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -121,7 +121,7 @@ def acos(x: Tensor, /) -> Tensor:
     aliases=("arctan",),
 )
 def atan(x: Tensor, /) -> Tensor:
-    """The angle from -pi/2 to pi/2 with this tangent. Integers become float32.
+    """Inverse tangent, in [-pi/2, pi/2]. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -139,8 +139,8 @@ def atan(x: Tensor, /) -> Tensor:
     aliases=("arctan2",),
 )
 def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The angle of the point (`x2`, this), from -pi to pi, with the signs of zeros respected.
-    Shapes broadcast and dtypes promote.
+    """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi]; signs of
+    zeros are respected. Shapes broadcast and dtypes promote.
 
     Source: C11, F.10.1.4.
 
@@ -156,7 +156,7 @@ def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def sinh(x: Tensor, /) -> Tensor:
-    """The hyperbolic sine. Integers become float32.
+    """Hyperbolic sine. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -168,7 +168,7 @@ def sinh(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def cosh(x: Tensor, /) -> Tensor:
-    """The hyperbolic cosine. Integers become float32.
+    """Hyperbolic cosine. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -180,7 +180,7 @@ def cosh(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
 def tanh(x: Tensor, /) -> Tensor:
-    """The hyperbolic tangent. Integers become float32.
+    """Hyperbolic tangent. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -196,7 +196,7 @@ def tanh(x: Tensor, /) -> Tensor:
     aliases=("arcsinh",),
 )
 def asinh(x: Tensor, /) -> Tensor:
-    """The number with this hyperbolic sine. Integers become float32.
+    """Inverse hyperbolic sine. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -214,7 +214,7 @@ def asinh(x: Tensor, /) -> Tensor:
     aliases=("arccosh",),
 )
 def acosh(x: Tensor, /) -> Tensor:
-    """The number, not negative, with this hyperbolic cosine; NaN below 1. Integers become float32.
+    """Inverse hyperbolic cosine, non-negative; NaN below 1. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -232,7 +232,7 @@ def acosh(x: Tensor, /) -> Tensor:
     aliases=("arctanh",),
 )
 def atanh(x: Tensor, /) -> Tensor:
-    """The number with this hyperbolic tangent; NaN outside -1 to 1. Integers become float32.
+    """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -247,7 +247,7 @@ def atanh(x: Tensor, /) -> Tensor:
 @operation(test="test_functions.py::test_degrees_and_radians", aliases=("radians",))
 @rounds_once
 def deg2rad(x: Tensor, /) -> Tensor:
-    """Degrees as radians. Integers become float32.
+    """Convert angles from degrees to radians. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -260,7 +260,7 @@ def deg2rad(x: Tensor, /) -> Tensor:
 @operation(test="test_functions.py::test_degrees_and_radians", aliases=("degrees",))
 @rounds_once
 def rad2deg(x: Tensor, /) -> Tensor:
-    """Radians as degrees. Integers become float32.
+    """Convert angles from radians to degrees. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -271,7 +271,7 @@ def rad2deg(x: Tensor, /) -> Tensor:
 
 
 def _odd(x: Tensor, positive: Callable[[Tensor], Tensor]) -> Tensor:
-    """The odd function that is `positive` for x >= 0; -0.0 gives -0.0."""
+    """Extend `positive`, a function for x >= 0, to an odd function; -0.0 gives -0.0."""
     result = positive(x.abs())
     return x.eq(0).where(x, x.lt(0).where(result.neg(), result))
 
@@ -287,9 +287,9 @@ def _atanh_of_positive(a: Tensor) -> Tensor:
 
 
 def _acosh(x: Tensor) -> Tensor:
-    above = x.sub(1)
-    small = above.add(above.mul(2).add(above.mul(above)).sqrt()).log1p()
-    # Less than 1 has none; -1 + 1 might be what is left of a large negative number.
+    excess = x.sub(1)
+    small = excess.add(excess.mul(2).add(excess.mul(excess)).sqrt()).log1p()
+    # NaN below 1 is explicit: for large negative numbers the formula may cancel to a finite value.
     result = x.lt(2.0**28).where(small, x.log().add(math.log(2.0)))
     return x.lt(1.0).where(math.nan, result)
 
@@ -311,13 +311,13 @@ relative error 3.5e-17.
 """
 
 
-_HALF_PI, _HALF_PI_REST = math.pi / 2, 6.123233995736766e-17
-"""pi / 2 as a float64, and what it lacks."""
+_HALF_PI, _HALF_PI_ERROR = math.pi / 2, 6.123233995736766e-17
+"""pi / 2 as the sum of the nearest float64 and its rounding error."""
 
 
 def _atan_of_positive(a: Tensor) -> Tensor:
-    """tan(pi / 8) and tan(3 pi / 8) part the axis: below x itself is reduced, above -1 / x, between
-    (x - 1) / (x + 1).
+    """Range reduction at tan(pi / 8) and tan(3 pi / 8): x below, (x - 1) / (x + 1) between, -1 / x
+    above.
     """
     is_small, is_large = a.le(math.tan(math.pi / 8)), a.gt(math.tan(3 * math.pi / 8))
     t = is_small.where(a, is_large.where(a.reciprocal().neg(), a.sub(1).div(a.add(1))))
@@ -325,16 +325,16 @@ def _atan_of_positive(a: Tensor) -> Tensor:
     p = z.mul(_ATAN[-1])
     for coefficient in reversed(_ATAN[1:-1]):
         p = p.add(coefficient).mul(z)
-    half_pi, rest_of_half_pi = (
-        a.from_uop(make_constant(part, a.dtype)) for part in (_HALF_PI, _HALF_PI_REST)
+    half_pi, half_pi_error = (
+        a.from_uop(make_constant(constant, a.dtype)) for constant in (_HALF_PI, _HALF_PI_ERROR)
     )
-    rest = is_small.where(0.0, is_large.where(rest_of_half_pi, _HALF_PI_REST / 2))
+    error = is_small.where(0.0, is_large.where(half_pi_error, _HALF_PI_ERROR / 2))
     base = is_small.where(0.0, is_large.where(half_pi, _HALF_PI / 2))
-    return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(rest)))
+    return base.add(t.add(t.mul(z).mul(p.add(_ATAN[0])).add(error)))
 
 
 def _other_leg(a: Tensor) -> Tensor:
-    """sqrt(1 - a^2), without cancellation."""
+    """Compute sqrt(1 - a^2) without cancellation."""
     return a.neg().add(1).mul(a.add(1)).sqrt()
 
 
@@ -343,9 +343,9 @@ def _asin(x: Tensor) -> Tensor:
 
 
 def _acos(x: Tensor) -> Tensor:
-    # Near 1 the angle is found from its sine, near -1 from the angle of -x.
+    # Near 1 the angle is computed from its sine, near -1 from the angle of -x.
     angle = _atan_of_positive(_other_leg(x).div(x.abs()))
-    return x.lt(0).where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+    return x.lt(0).where(angle.neg().add(_HALF_PI_ERROR * 2).add(math.pi), angle)
 
 
 def _atan2(up: Tensor, right: Tensor) -> Tensor:
@@ -354,5 +354,5 @@ def _atan2(up: Tensor, right: Tensor) -> Tensor:
     both_infinite = a.isinf().logical_and(b.isinf())
     ratio = a.eq(0).where(right.isnan().where(right, 0.0), both_infinite.where(1.0, a.div(b)))
     angle = _atan_of_positive(ratio)
-    angle = right.signbit().where(angle.neg().add(_HALF_PI_REST * 2).add(math.pi), angle)
+    angle = right.signbit().where(angle.neg().add(_HALF_PI_ERROR * 2).add(math.pi), angle)
     return up.signbit().where(angle.neg(), angle)

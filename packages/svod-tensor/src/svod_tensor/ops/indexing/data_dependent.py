@@ -1,4 +1,4 @@
-"""Selections whose shape depends on values, which are computed at once; errors in a captured
+"""Operations with a data-dependent shape: they realize their operand, and raise in a captured
 function.
 """
 
@@ -35,13 +35,13 @@ __all__ = [
 
 
 class UniqueAllResult(NamedTuple):
-    """What `unique_all` gives.
+    """Result of `unique_all`.
 
     Attributes:
-        values: the different elements in order.
-        indices: where each of them is first, among all elements in row-major order (int64).
-        inverse_indices: for each element, its place among `values` (int64).
-        counts: how often each of them is there (int64).
+        values: the sorted unique elements.
+        indices: index of the first occurrence of each value in the flattened tensor (int64).
+        inverse_indices: for each element, its index in `values` (int64).
+        counts: number of occurrences of each value (int64).
     """
 
     values: Tensor
@@ -51,29 +51,26 @@ class UniqueAllResult(NamedTuple):
 
 
 class UniqueCountsResult(NamedTuple):
-    """What `unique_counts` gives: two fields of `UniqueAllResult`."""
+    """Result of `unique_counts`: two fields of `UniqueAllResult`."""
 
     values: Tensor
     counts: Tensor
 
 
 class UniqueInverseResult(NamedTuple):
-    """What `unique_inverse` gives: two fields of `UniqueAllResult`."""
+    """Result of `unique_inverse`: two fields of `UniqueAllResult`."""
 
     values: Tensor
     inverse_indices: Tensor
 
 
-@operation(
-    test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy", standard=True
-)
+@operation(test="test_selecting.py::test_nonzero_agrees_with_numpy", standard=True)
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The positions (int64) of the elements that are not zero, in row-major order: a tensor for
-    each axis.
+    """Return the indices (int64) of the nonzero elements, in row-major order: a tensor per axis.
 
     Raises:
-        ShapeError: if there are no axes.
-        DataDependentShapeError: in a function that is captured.
+        ShapeError: if `x` is 0-d.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -89,16 +86,16 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
             shape=(),
             problem="nonzero of a 0-d tensor is not allowed: use x.reshape(1)",
         )
-    found = np.nonzero(read_values(x.cast(bool_), "nonzero"))
-    return tuple(as_tensor(places.astype(np.int64), x) for places in found)
+    nonzero_indices = np.nonzero(read_values(x.cast(bool_), "nonzero"))
+    return tuple(as_tensor(axis_indices.astype(np.int64), x) for axis_indices in nonzero_indices)
 
 
-@operation(test="test_selecting.py::test_positions_of_what_is_not_zero_agree_with_numpy")
+@operation(test="test_selecting.py::test_nonzero_agrees_with_numpy")
 def argwhere(x: Tensor, /) -> Tensor:
-    """The positions (int64) of the elements that are not zero, in row-major order: shape (n, axes).
+    """Return the indices (int64) of the nonzero elements, in row-major order: shape (n, ndim).
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -112,16 +109,16 @@ def argwhere(x: Tensor, /) -> Tensor:
 
 @operation(test="test_selecting.py::test_slices_are_selected_by_a_condition", is_function=False)
 def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tensor:
-    """The slices along an axis where `condition`, which has one axis, holds; it may be shorter than
-    the axis.
+    """Return the slices along an axis where the 1-d `condition` is True; it may be shorter than the
+    axis.
 
     Args:
-        condition: a bool for each slice.
-        axis: along which; None flattens first.
+        condition: 1-d booleans, one for each slice.
+        axis: the axis to select along; None flattens first.
 
     Raises:
-        ShapeError: if the condition has not one axis, or is longer.
-        DataDependentShapeError: in a function that is captured, if the condition is a tensor.
+        ShapeError: if `condition` is not 1-d, or longer than the axis.
+        DataDependentShapeError: in a captured function, if the condition is a tensor.
 
     Example:
         >>> Tensor([[1, 2], [3, 4]]).compress([False, True], axis=0).tolist()
@@ -140,20 +137,20 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
     return x.take(np.nonzero(known)[0].astype(np.int64), axis)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_all(x: Tensor, /) -> UniqueAllResult:
-    """The distinct elements in order, the position of the first of each, the index of each element
-    among them, and their counts.
+    """Find the sorted unique elements, the index of their first occurrences, the inverse indices,
+    and their counts.
 
-    A NaN differs from every other, and is among the last.
+    NaNs are distinct from each other, and come last.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
-        >>> found = sv.unique_all(Tensor([3, 1, 3]))
-        >>> (found.values.tolist(), found.indices.tolist(), found.inverse_indices.tolist(), found.counts.tolist())
+        >>> result = sv.unique_all(Tensor([3, 1, 3]))
+        >>> (result.values.tolist(), result.indices.tolist(), result.inverse_indices.tolist(), result.counts.tolist())
         ([1, 3], [1, 0], [1, 0, 1], [1, 2])
     """
     import numpy as np
@@ -169,19 +166,19 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
         np.int64
     )
     counts = np.diff(first, append=size).astype(np.int64)
-    number = as_tensor(np.repeat(np.arange(len(first)), counts).astype(np.int64), x)
-    inverse = order.zeros_like().put_along_axis(order, number, 0)
+    inverse_in_order = as_tensor(np.repeat(np.arange(len(first)), counts).astype(np.int64), x)
+    inverse = order.zeros_like().put_along_axis(order, inverse_in_order, 0)
     return UniqueAllResult(
         in_order.take(first), order.take(first), inverse.reshape(x.shape), as_tensor(counts, x)
     )
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_counts(x: Tensor, /) -> UniqueCountsResult:
-    """The distinct elements in order, and their counts (int64).
+    """Find the sorted unique elements and their counts (int64).
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -189,34 +186,33 @@ def unique_counts(x: Tensor, /) -> UniqueCountsResult:
         >>> (values.tolist(), counts.tolist())
         ([1, 3], [1, 2])
     """
-    found = x.unique_all()
-    return UniqueCountsResult(found.values, found.counts)
+    result = x.unique_all()
+    return UniqueCountsResult(result.values, result.counts)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
-    """The distinct elements in order, and the index of each element among them (int64), in the
-    shape of `x`.
+    """Find the sorted unique elements and the inverse indices (int64), in the shape of `x`.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, places = sv.unique_inverse(Tensor([3, 1, 3]))
-        >>> (values.tolist(), places.tolist())
+        >>> values, inverse = sv.unique_inverse(Tensor([3, 1, 3]))
+        >>> (values.tolist(), inverse.tolist())
         ([1, 3], [1, 0, 1])
     """
-    found = x.unique_all()
-    return UniqueInverseResult(found.values, found.inverse_indices)
+    result = x.unique_all()
+    return UniqueInverseResult(result.values, result.inverse_indices)
 
 
-@operation(test="test_selecting.py::test_different_elements_agree_with_numpy", standard=True)
+@operation(test="test_selecting.py::test_unique_elements_agree_with_numpy", standard=True)
 def unique_values(x: Tensor, /) -> Tensor:
-    """The distinct elements in order. A NaN differs from every other, and is among the last.
+    """Find the sorted unique elements. NaNs are distinct from each other, and come last.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -227,7 +223,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 
 
 def repeat_each(x: Tensor, repeats: TensorBase | Sequence[int], axis: int) -> Tensor:
-    """Each slice along an axis as often as its element of `repeats` says."""
+    """Repeat each slice along an axis by its element of `repeats`."""
     import numpy as np
 
     (size,) = concrete_shape("repeat", (x.shape[axis],))
@@ -238,7 +234,7 @@ def repeat_each(x: Tensor, repeats: TensorBase | Sequence[int], axis: int) -> Te
         )
     times = counts.astype(np.int64)
     if times.ndim > 1 or times.size not in (1, size) or (times < 0).any():
-        problem = f"repeats must be one count or {size} counts, and not negative"
+        problem = f"repeats must be one or {size} non-negative counts"
         raise ShapeError(operation="repeat", shape=counts.shape, problem=problem)
     each = np.broadcast_to(times.reshape(-1), (size,))
     return x.take(np.repeat(np.arange(size), each).astype(np.int64), axis)

@@ -1,10 +1,9 @@
-"""Indexing and the operations that look elements up by position.
+"""Indexing and gather operations.
 
-The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, of which
-several broadcast together and share one place in the result. What is known when the index is
-written (ints, lists, numpy arrays) is checked then; a position from a tensor that is out of range
-reads as 0 and never touches memory outside, unless the plan checks its operands: then it is an
-error."""
+The rules are numpy's: basic indices (ints, slices, `...`, None) and integer arrays, which broadcast
+together and share their axes in the result. Indices known when the graph is built (ints, lists,
+numpy arrays) are checked then. An out-of-range index from a tensor reads 0 and never accesses
+memory out of bounds; if the plan checks its operands, it is an error."""
 
 from __future__ import annotations
 
@@ -50,14 +49,15 @@ from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import as_tensor, make_result
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.indexing.index_items import (
-    Selected,
-    check_positions,
+    NonzeroIndices,
+    check_indices,
     expand_index,
     find_single_mask,
+    index_dtype_problem,
     is_array_index,
     read_values,
+    resolve_index,
     resolve_item,
-    resolve_position,
     wrap_negative,
 )
 
@@ -69,8 +69,8 @@ if TYPE_CHECKING:
 __all__ = [
     "embedding",
     "gather",
+    "gather_along_axis",
     "get_items",
-    "look_up",
     "masked_fill",
     "masked_select",
     "one_hot",
@@ -81,24 +81,24 @@ __all__ = [
 
 
 class _Array(NamedTuple):
-    """An integer-array index on one axis: non-negative positions, as a node."""
+    """An integer-array index on one axis: non-negative indices, as a node."""
 
-    positions: UOp
+    indices: UOp
     is_checked: bool
 
 
 def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
-    """The path to the one element that plain numbers lead to; None for any other index, also for
+    """Find the view path of an index of plain ints, one per axis; None for any other index, and for
     one out of range.
     """
-    positions = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
-    if len(positions) != len(shape):
+    items = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
+    if len(items) != len(shape):
         return None
     bounds: list[tuple[SInt, SInt]] = []
-    for position, size in zip(positions, shape, strict=True):
-        if type(position) is not int or type(size) is not int or not -size <= position < size:
+    for item, size in zip(items, shape, strict=True):
+        if type(item) is not int or type(size) is not int or not -size <= item < size:
             return None
-        begin = position % size
+        begin = item % size
         bounds.append((begin, begin + 1))
     ones = (1,) * len(shape)
     path: list[Step] = [] if shape == ones else [Shrink(shape, tuple(bounds))]
@@ -120,21 +120,21 @@ def _take_one_tangent(
 ) -> Tensor:
     tangent = tangents[0]
     assert tangent is not None
-    return tangent.from_uop(look_up(tangent.uop, operands[1].uop, axis))
+    return tangent.from_uop(gather_along_axis(tangent.uop, operands[1].uop, axis))
 
 
 @gradient_rule("take_one_along_axis", forward=_take_one_tangent)
 def _take_one_gradient(
     cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor], __: object, axis: int
 ) -> tuple[Tensor, None]:
-    # A comparison goes into the kernel that uses it, which adding to memory of zeros does not.
-    x, positions = operands
-    places = x.from_uop(make_broadcasted_iota(x.shape, axis))
-    return places.eq(positions).where(cotangent, 0.0), None
+    # A comparison is fused into its consumer, which a scatter-add into zeros is not.
+    x, indices = operands
+    axis_indices = x.from_uop(make_broadcasted_iota(x.shape, axis))
+    return axis_indices.eq(indices).where(cotangent, 0.0), None
 
 
 def get_items(x: Tensor, index: Index) -> Tensor:
-    """`x[index]`: a view for basic indices, except that a single element is a value."""
+    """Return `x[index]`: a view for basic indices, except that a single element is a value."""
     path = _find_path_to_element(index, x.shape)
     if path is not None:
         return _element(x, *path)
@@ -144,7 +144,7 @@ def get_items(x: Tensor, index: Index) -> Tensor:
 
 
 def _element(x: Tensor, *steps: Step) -> Tensor:
-    """The one element that `steps` lead to, as a value."""
+    """Return the one element that view `steps` select, as a value."""
     content = x.content
     if captured:
         record_read_of(content)
@@ -152,7 +152,7 @@ def _element(x: Tensor, *steps: Step) -> Tensor:
 
 
 def view_items(x: Tensor, index: Index) -> Tensor:
-    """`x[index]`, as a view for a single element too."""
+    """Return `x[index]`, as a view for a single element too."""
     path = _find_path_to_element(index, x.shape)
     return _select(x, index) if path is None else x.along(*path)
 
@@ -160,7 +160,7 @@ def view_items(x: Tensor, index: Index) -> Tensor:
 def _select(x: Tensor, index: Index) -> Tensor:
     mask = find_single_mask(index)
     if mask is not None:
-        # As numpy's: the tensor itself along a new axis, once or not at all.
+        # As in numpy: a 0-d mask adds a leading axis of size 1 or 0.
         return x.unsqueeze(0)[read_values(mask, "indexing with a bool tensor").reshape(1)]
     items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
     has_arrays = any(is_array_index(item) for item in items)
@@ -168,9 +168,7 @@ def _select(x: Tensor, index: Index) -> Tensor:
     return _apply_arrays(view, arrays) if arrays else view
 
 
-@operation(
-    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
-)
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
 def take(
     x: Tensor,
     /,
@@ -179,20 +177,19 @@ def take(
     *,
     mode: Literal["raise", "wrap", "clip"] = "raise",
 ) -> Tensor:
-    """The elements at `indices` along an axis: the axis becomes the axes of `indices`.
+    """Take elements from a tensor along an axis; the axes of `indices` replace `axis`.
 
     Args:
-        indices: integers, negative ones counted from the end. Known ones (ints, lists, arrays) are
-            checked; a position of a tensor that is out of range reads as 0, or is an error in a
-            plan that checks its operands.
-        axis: along which; None flattens first.
-        mode: `"wrap"` takes indices out of range modulo the size, `"clip"` the nearest one in
-            range.
+        indices: integers; negative indices count from the end. Known indices (ints, lists, arrays)
+            are checked; an out-of-range index in a tensor reads 0, or is an error in a plan that
+            checks its operands.
+        axis: the axis to take from; None flattens first.
+        mode: `"wrap"` takes out-of-range indices modulo the size, `"clip"` clips them to the range.
 
     Raises:
-        IndexOutOfRangeError: if a known position is out of range.
-        IndexKindError: if the positions are no integers.
-        OperandError: if the mode is not known.
+        IndexOutOfRangeError: if a known index is out of range.
+        IndexKindError: if the indices are not integers.
+        OperandError: if `mode` is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -203,30 +200,28 @@ def take(
         return x.flatten().take(indices, 0, mode=mode)
     axis = normalize_axis("take", axis, x.ndim)
     if mode != "raise":
-        indices = _bring_inside(as_tensor(cast("Operand", indices), x), x.shape[axis], axis, mode)
+        indices = _bring_in_range(as_tensor(cast("Operand", indices), x), x.shape[axis], axis, mode)
     return _take(x, indices, axis, "take")
 
 
 def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
     array, operand = _to_array(x, indices, axis, operation)
-    return make_result(make_gather(x.uop, array.positions, axis), x, *operand)
+    return make_result(make_gather(x.uop, array.indices, axis), x, *operand)
 
 
-@operation(
-    test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy", standard=True
-)
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
 def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
-    """The elements at `indices` along `axis`, as numpy and the array API standard take them. Other
+    """Take the elements at `indices` along `axis`, as numpy and the array API standard do. Other
     axes broadcast.
 
     Args:
-        indices: integers, negative ones counted from the end, of any size along `axis`. An index
-            out of range reads as 0, or is an error in a plan that checks its operands.
-        axis: along which.
+        indices: integers, of any size along `axis`; negative indices count from the end. An
+            out-of-range index reads 0, or is an error in a plan that checks its operands.
+        axis: the axis to take from.
 
     Raises:
-        OperandError: if the indices are no integers.
-        ShapeError: if `indices` has another number of axes.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes.
         BroadcastError: if the sizes of another axis differ and neither is 1.
 
     Example:
@@ -236,40 +231,40 @@ def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor
         [[1, 2, 3], [4, 5, 6]]
     """
     axis = normalize_axis("take_along_axis", axis, x.ndim)
-    _check_lookup("take_along_axis", x, indices, axis)
-    beside = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, indices)]
-    if beside[0] != beside[1]:
-        common = broadcast_shapes(*beside)
+    _check_gather("take_along_axis", x, indices, axis)
+    outer_shapes = [(*t.shape[:axis], 1, *t.shape[axis + 1 :]) for t in (x, indices)]
+    if outer_shapes[0] != outer_shapes[1]:
+        common = broadcast_shapes(*outer_shapes)
         source, indices = (
             as_tensor(t, x).broadcast_to((*common[:axis], t.shape[axis], *common[axis + 1 :]))
             for t in (x, indices)
         )
-        return _look_up_along(source, "take_along_axis", indices, axis)
-    return _look_up_along(x, "take_along_axis", indices, axis)
+        return _gather_along(source, "take_along_axis", indices, axis)
+    return _gather_along(x, "take_along_axis", indices, axis)
 
 
-def _look_up_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> Tensor:
+def _gather_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> Tensor:
     size = x.shape[axis]
-    positions = wrap_negative(make_check(indices.uop, operation, axis, size), size)
-    found = make_result(look_up(x.uop, positions, axis), x, indices)
+    non_negative = wrap_negative(make_check(indices.uop, operation, axis, size), size)
+    gathered = make_result(gather_along_axis(x.uop, non_negative, axis), x, indices)
     if indices.shape == (*x.shape[:axis], 1, *x.shape[axis + 1 :]):
-        return with_rule(_take_one_gradient, found, (x, x.from_uop(positions)), axis)
-    return found
+        return with_rule(_take_one_gradient, gathered, (x, x.from_uop(non_negative)), axis)
+    return gathered
 
 
-@operation(test="test_indexing.py::test_take_and_lookups_along_an_axis_agree_with_numpy")
+@operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy")
 def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
-    """The elements at `indices` along `axis`, as PyTorch takes them. Other axes may be shorter than
+    """Gather the elements at `indices` along `axis`, as PyTorch does. Other axes may be shorter than
     those of `x`.
 
     Args:
-        axis: along which.
-        indices: as `take_along_axis` takes them, but nothing broadcasts: of a shorter axis, the
-            first slices are read.
+        axis: the axis to gather along.
+        indices: as in `take_along_axis`, but without broadcasting: along a shorter axis, the first
+            slices are read.
 
     Raises:
-        OperandError: if the indices are no integers.
-        ShapeError: if `indices` has another number of axes, or is longer on another one.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes, or another axis is longer.
 
     Example:
         >>> import svod_tensor as sv
@@ -279,7 +274,7 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
         [[2]]
     """
     axis = normalize_axis("gather", axis, x.ndim)
-    _check_lookup("gather", x, indices, axis)
+    _check_gather("gather", x, indices, axis)
     for a, (n, limit) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
             raise ShapeError(
@@ -290,18 +285,18 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
                     f" {format_shape(x.shape)} along axis {a}"
                 ),
             )
-    return _look_up_along(x, "gather", indices, axis)
+    return _gather_along(x, "gather", indices, axis)
 
 
 @operation(test="test_indexing.py::test_one_hot_and_embedding")
 def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
-    """The rows of `weight` at the positions in `x`, in the shape of `x` and a row.
+    """Gather the rows of `weight` at the indices in `x`: shape (*x.shape, *weight.shape[1:]).
 
-    A position out of range reads as zeros, or is an error in a plan that checks its operands.
+    An out-of-range index reads zeros, or is an error in a plan that checks its operands.
 
     Raises:
-        OperandError: if `x` is not of integers.
-        ShapeError: if `weight` has no axes.
+        OperandError: if `x` is not an integer tensor.
+        ShapeError: if `weight` is 0-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -309,7 +304,7 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
         [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
     """
     if not x.dtype.is_int:
-        raise OperandError(operation="embedding", found=x.dtype, expected="integer positions")
+        raise OperandError(operation="embedding", found=x.dtype, expected="integer indices")
     if not weight.ndim:
         raise ShapeError(
             operation="embedding",
@@ -321,15 +316,15 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
 
 @operation(test="test_indexing.py::test_one_hot_and_embedding")
 def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
-    """1 at the position that each element names along a new last axis, 0 elsewhere; only 0 where
-    that is out of range.
+    """Encode class indices as one-hot vectors along a new last axis; an out-of-range index gives
+    zeros.
 
     Args:
-        n_classes: the size of the new axis.
+        n_classes: number of classes, the size of the new axis.
         dtype: of the result; by default int64.
 
     Raises:
-        OperandError: if `x` is not of integers.
+        OperandError: if `x` is not an integer tensor.
         ShapeError: if `n_classes` is negative.
 
     Example:
@@ -338,7 +333,7 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
         [[1, 0, 0], [0, 0, 1]]
     """
     if not x.dtype.is_int:
-        raise OperandError(operation="one_hot", found=x.dtype, expected="integer classes")
+        raise OperandError(operation="one_hot", found=x.dtype, expected="integer class indices")
     if n_classes < 0:
         raise ShapeError(
             operation="one_hot",
@@ -349,13 +344,13 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
     return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
 
-@operation(test="test_operations.py::test_elements_are_filled_where_a_mask_holds")
+@operation(test="test_operations.py::test_elements_are_filled_by_a_mask")
 def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tensor) -> Tensor:
-    """`value` where `mask` holds, the elements of `x` elsewhere. All shapes broadcast, and the
-    dtypes promote.
+    """Fill with `value` where `mask` is True, and keep the elements of `x` elsewhere. All shapes
+    broadcast, and the dtypes promote.
 
     Raises:
-        OperandError: if the mask is not of bools.
+        OperandError: if the mask is not boolean.
 
     Example:
         >>> import svod_tensor as sv
@@ -368,12 +363,12 @@ def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tens
 
 @operation(test="test_indexing.py::test_masks_of_known_values_select")
 def masked_select(x: Tensor, /, mask: object) -> Tensor:
-    """The elements where `mask` holds, as a tensor of one axis for those of the mask; a mask that
-    is a tensor is computed.
+    """Select the elements where `mask` is True; one axis replaces the axes of the mask. A mask that
+    is a tensor is realized.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if the mask is a tensor.
-        OperandError: if it is no mask.
+        DataDependentShapeError: in a captured function, if the mask is a tensor.
+        OperandError: if it is not a boolean array.
 
     Example:
         >>> import svod_tensor as sv
@@ -385,13 +380,13 @@ def masked_select(x: Tensor, /, mask: object) -> Tensor:
     try:
         known = read_values(mask, "masked_select")
     except ValueError:
-        # Nested lists without a common shape: indexing says so.
+        # Nested lists with an inhomogeneous shape: indexing raises the error.
         return x[mask]  # pyright: ignore[reportArgumentType]
     if known.dtype != np.bool_ or not known.ndim:
         raise OperandError(
             operation="masked_select",
             found=f"{known.dtype} of shape {known.shape}",
-            expected="an array of bools",
+            expected="a boolean array",
         )
     return x[known]
 
@@ -399,9 +394,7 @@ def masked_select(x: Tensor, /, mask: object) -> Tensor:
 def _apply_basic(
     x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool
 ) -> tuple[Tensor, dict[int, _Array]]:
-    """Slice and insert axes; ints drop their axis, or become 0-d arrays where other arrays are
-    present.
-    """
+    """Apply basic indices; ints drop their axis, or become 0-d arrays if there are array indices."""
     bounds: list[tuple[SInt, SInt]] = []
     steps: list[int] = []
     flips: list[bool] = []
@@ -416,27 +409,25 @@ def _apply_basic(
 def _trace_steps(
     x: Tensor, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
 ) -> tuple[list[Step], Shape]:
-    """The path to a part of each axis, in reverse order and with gaps where that is asked for, and
-    its shape.
-    """
+    """View path and shape of a slice: bounds, direction and step for each axis."""
     path: list[Step] = []
-    part = tuple(normalize_size(end - begin) for begin, end in bounds)
-    if part != x.shape:
+    shape = tuple(normalize_size(end - begin) for begin, end in bounds)
+    if shape != x.shape:
         path.append(Shrink(x.shape, tuple(bounds)))
     if any(flips):
         path.append(Flip(tuple(flips)))
     for axis, step in enumerate(steps):
-        size = part[axis]
+        size = shape[axis]
         if step != 1 and not (isinstance(size, int) and size <= 1):
-            path.append(Every(part, axis, step))
-            part = (*part[:axis], item_count(0, size, step), *part[axis + 1 :])
-    return path, part
+            path.append(Every(shape, axis, step))
+            shape = (*shape[:axis], item_count(0, size, step), *shape[axis + 1 :])
+    return path, shape
 
 
 def _arrange(
-    x: Tensor, path: list[Step], before: Shape, items: Sequence[IndexItem], keep_ints: bool
+    x: Tensor, path: list[Step], sliced_shape: Shape, items: Sequence[IndexItem], keep_ints: bool
 ) -> tuple[Tensor, dict[int, _Array]]:
-    """Drop axes of ints, insert axes for None, and find the axis of each array in the result."""
+    """Drop axes of ints, insert axes for None, and map each array to its axis of the result."""
     shape: list[SInt] = []
     arrays: dict[int, _Array] = {}
     operands: list[TensorBase] = []
@@ -449,111 +440,109 @@ def _arrange(
             array, operand = _to_array(x, item, source_axis, "indexing")
             arrays[len(shape)] = array
             operands.extend(operand)
-            shape.append(before[source_axis])
+            shape.append(sliced_shape[source_axis])
         elif isinstance(item, int) and keep_ints:
             arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
             shape.append(1)
         elif not isinstance(item, (int, UOp)):
-            shape.append(before[source_axis])
+            shape.append(sliced_shape[source_axis])
         source_axis += 1
     check_devices(x.uop, *[o.uop for o in operands])
-    if tuple(shape) != before:
-        path.append(Reshape(before, tuple(shape)))
+    if tuple(shape) != sliced_shape:
+        path.append(Reshape(sliced_shape, tuple(shape)))
     return x.along(*path), arrays
 
 
 def _apply_arrays(x: Tensor, arrays: dict[int, _Array]) -> Tensor:
     axes = list(arrays)
     if len(axes) == 1:
-        return x.from_uop(make_gather(x.uop, arrays[axes[0]].positions, axes[0]))
-    shape = broadcast_shapes(*(a.positions.shape for a in arrays.values()))
-    # Arrays side by side put their axes where they stand, others put them first, as in numpy.
+        return x.from_uop(make_gather(x.uop, arrays[axes[0]].indices, axes[0]))
+    shape = broadcast_shapes(*(a.indices.shape for a in arrays.values()))
+    # As in numpy: adjacent arrays are replaced by their axes in place, others by leading axes.
     is_adjacent = axes == list(range(axes[0], axes[-1] + 1))
-    rest = [a for a in range(x.ndim) if a not in arrays]
-    place = axes[0] if is_adjacent else 0
-    node = make_permute(x.uop, (*rest[:place], *axes, *rest[place:]))
+    other_axes = [a for a in range(x.ndim) if a not in arrays]
+    gathered_axis = axes[0] if is_adjacent else 0
+    node = make_permute(x.uop, (*other_axes[:gathered_axis], *axes, *other_axes[gathered_axis:]))
     sizes = tuple(x.shape[a] for a in axes)
-    merged = (*node.shape[:place], product(sizes), *node.shape[place + len(axes) :])
-    positions = [broadcast_node(arrays[a].positions, shape) for a in axes]
-    linear = _linear_position(positions, sizes, checked=[arrays[a].is_checked for a in axes])
-    return x.from_uop(make_gather(make_reshape(node, merged), linear, place))
+    merged = (*node.shape[:gathered_axis], product(sizes), *node.shape[gathered_axis + len(axes) :])
+    indices = [broadcast_node(arrays[a].indices, shape) for a in axes]
+    linear = _flatten_indices(indices, sizes, checked=[arrays[a].is_checked for a in axes])
+    return x.from_uop(make_gather(make_reshape(node, merged), linear, gathered_axis))
 
 
 def _to_array(
     x: Tensor, item: object, axis: int, operation: str
 ) -> tuple[_Array, tuple[TensorBase, ...]]:
-    """Positions on `axis`, negative ones counted from the end; and the tensor that they
-    come from.
-    """
+    """Convert an array index on `axis` to non-negative indices; also return the tensor of origin."""
     size = x.shape[axis]
     if isinstance(item, TensorBase):
         if not item.dtype.is_int:
-            raise IndexKindError(found=item, problem=f"positions are integers, not {item.dtype}")
+            raise IndexKindError(found=item, problem=index_dtype_problem(item.dtype))
         return _Array(wrap_negative(make_check(item.uop, operation, axis, size), size), False), (
             item,
         )
     if isinstance(item, UOp):
-        position = to_node(resolve_position(item, size, axis))
-        return _Array(position.cast(int64), True), ()
-    if isinstance(item, Selected):
+        index = to_node(resolve_index(item, size, axis))
+        return _Array(index.cast(int64), True), ()
+    if isinstance(item, NonzeroIndices):
         if item.size != size:
             raise IndexKindError(
-                found="a mask", problem=f"it has size {item.size} where the tensor has {size}"
+                found="a mask",
+                problem=(
+                    f"boolean index did not match indexed tensor along axis {axis}; size of axis is"
+                    f" {size} but size of boolean axis is {item.size}"
+                ),
             )
-        item = item.positions
-    return _Array(move_like(check_positions(item, size, axis), x.uop), True), ()
+        item = item.indices
+    return _Array(move_like(check_indices(item, size, axis), x.uop), True), ()
 
 
-def look_up(source: UOp, positions: UOp, axis: int) -> UOp:
-    """What `take_along_axis` gives for `positions`, which are counted from the front."""
+def gather_along_axis(source: UOp, indices: UOp, axis: int) -> UOp:
+    """Build the node of `take_along_axis` for non-negative indices."""
     ndim = len(source.shape)
     coordinates = [
-        positions if a == axis else make_broadcasted_iota(positions.shape, a) for a in range(ndim)
+        indices if a == axis else make_broadcasted_iota(indices.shape, a) for a in range(ndim)
     ]
-    outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(positions.shape))
-    part = make_shrink(source, tuple((0, s) for s in outer))
-    linear = _linear_position(coordinates, part.shape, checked=[a != axis for a in range(ndim)])
-    return make_gather(make_reshape(part, (product(part.shape),)), linear, 0)
+    outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(indices.shape))
+    window = make_shrink(source, tuple((0, s) for s in outer))
+    linear = _flatten_indices(coordinates, window.shape, checked=[a != axis for a in range(ndim)])
+    return make_gather(make_reshape(window, (product(window.shape),)), linear, 0)
 
 
-def _bring_inside(positions: Tensor, size: SInt, axis: int, mode: str) -> Tensor:
-    """Positions of the other end, or the nearest ones, in place of those that are out of range."""
+def _bring_in_range(indices: Tensor, size: SInt, axis: int, mode: str) -> Tensor:
+    """Wrap or clip out-of-range indices."""
     if mode not in ("wrap", "clip"):
         raise OperandError(
-            operation="take", found=f"{mode!r} as mode", expected='"raise", "wrap" or "clip"'
+            operation="take", found=f"mode={mode!r}", expected='mode "raise", "wrap" or "clip"'
         )
-    if not positions.dtype.is_int:
-        raise IndexKindError(
-            found=positions, problem=f"positions are integers, not {positions.dtype}"
-        )
+    if not indices.dtype.is_int:
+        raise IndexKindError(found=indices, problem=index_dtype_problem(indices.dtype))
     (known,) = concrete_shape("take", (size,))
     if not known:
         raise ShapeError(
             operation="take", shape=(0,), problem=f"cannot take from the empty axis {axis}"
         )
-    wide = positions.cast(int64)
+    wide = indices.cast(int64)
     return wide.remainder(known) if mode == "wrap" else wide.clip(0, known - 1)
 
 
-def _linear_position(
+def _flatten_indices(
     coordinates: Sequence[UOp], sizes: Sequence[SInt], checked: Sequence[bool]
 ) -> UOp:
-    """Row-major positions among `sizes`; -1 where a coordinate that nobody checked is out
-    of range.
-    """
+    """Flatten coordinates to row-major indices; -1 where an unchecked coordinate is out of range."""
     dtype = index_dtype_for(product(sizes))
     linear: UOp | None = None
     valid: UOp | None = None
     for coordinate, size, is_checked in zip(coordinates, sizes, checked, strict=True):
-        # Compared in a dtype that holds every position, before a narrower one could wrap it into
-        # range.
+        # Compared in the original dtype: the cast to a narrower one could wrap an out-of-range
+        # index into the range.
         if not is_checked:
             inside = _is_inside(coordinate, size)
             valid = inside if valid is None else make_alu(Op.AND, valid, inside)
         length = _to_dtype(size, dtype)
-        place = coordinate.cast(dtype)
+        index = coordinate.cast(dtype)
         linear = (
-            place if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), place)
+            index if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), index)
         )
     assert linear is not None
     return linear if valid is None else make_alu(Op.WHERE, valid, linear, UOp.const(dtype, -1))
@@ -575,9 +564,9 @@ def _to_dtype(size: SInt, dtype: DType) -> UOp:
     return size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
 
 
-def _check_lookup(operation: str, source: TensorBase, indices: TensorBase, axis: int) -> None:
+def _check_gather(operation: str, source: TensorBase, indices: TensorBase, axis: int) -> None:
     if not indices.dtype.is_int:
-        raise OperandError(operation=operation, found=indices.dtype, expected="integer positions")
+        raise OperandError(operation=operation, found=indices.dtype, expected="integer indices")
     if indices.ndim != source.ndim:
         raise ShapeError(
             operation=operation,

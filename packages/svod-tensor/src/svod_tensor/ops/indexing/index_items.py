@@ -1,4 +1,4 @@
-"""The items of an index: what each of them names on its axis, checked as far as it is known."""
+"""Items of an index: normalization to one item per axis, with checks of known values."""
 
 from __future__ import annotations
 
@@ -28,25 +28,26 @@ if TYPE_CHECKING:
     )
     Index: TypeAlias = "IndexItem | tuple[IndexItem, ...]"
 
-_COUNTED: Final = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN, Op.NEG})
+_COUNTER_OPS: Final = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.IDIV, Op.MOD, Op.MAX, Op.MIN, Op.NEG})
 
 __all__ = [
-    "Selected",
-    "check_positions",
+    "NonzeroIndices",
+    "check_indices",
     "expand_index",
     "find_single_mask",
+    "index_dtype_problem",
     "is_array_index",
     "read_values",
+    "resolve_index",
     "resolve_item",
-    "resolve_position",
     "wrap_negative",
 ]
 
 
-class Selected(NamedTuple):
-    """Where a mask of known values holds, along one of its axes, which has `size` elements."""
+class NonzeroIndices(NamedTuple):
+    """Indices of a known mask's True elements along one of its axes, which has `size` elements."""
 
-    positions: NDArray[np.intp]
+    indices: NDArray[np.intp]
     size: int
 
 
@@ -55,9 +56,7 @@ def is_array_index(item: object) -> bool:
 
 
 def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
-    """The bool without axes that all of an index is: a tensor's, numpy's or Python's; None if it is
-    anything else.
-    """
+    """Return the only item of an index if it is a 0-d bool of svod, numpy or Python, else None."""
     import numpy as np
 
     mask = _get_only(index)
@@ -66,7 +65,7 @@ def find_single_mask(index: object) -> TensorBase | np.bool_ | None:
     if isinstance(mask, TensorBase):
         return mask if mask.dtype.is_bool and not mask.ndim else None
     dtype, ndim = getattr(mask, "dtype", None), getattr(mask, "ndim", None)
-    # numpy's dtype of bools is of the kind "b".
+    # "b" is the kind of numpy's bool dtype.
     is_bool = getattr(dtype, "kind", None) == "b" and ndim == 0
     return cast("np.bool_", mask) if is_bool else None
 
@@ -77,33 +76,37 @@ def _get_only(index: object) -> object:
 
 
 def expand_index(index: tuple[object, ...], shape: Shape) -> tuple[IndexItem, ...]:
-    """One item for each axis of `shape`, besides Nones: `...` written out, missing slices added,
-    known masks made positions.
+    """Normalize an index to one item per axis of `shape`, besides Nones: expand `...`, add missing
+    slices, convert known masks to indices.
 
-    Numbers of iterations that are known to be positions of an axis are sizes that vary, as
-    variables are, not arrays."""
+    A loop counter that is provably in range is an index like a variable, not an array."""
     ndim = len(shape)
-    items = [part for item in index for part in _normalize_item(item)]
+    items = [normalized for item in index for normalized in _normalize_item(item)]
     n_axes = sum(item is not None and item is not Ellipsis for item in items)
     n_dots = sum(item is Ellipsis for item in items)
     if n_dots > 1:
-        raise IndexKindError(found=index, problem="it has more than one ...")
+        raise IndexKindError(
+            found=index, problem="an index can only have a single ellipsis ('...')"
+        )
     if n_axes > ndim:
-        raise IndexKindError(found=index, problem=f"it has {n_axes} indices for {ndim} dimensions")
+        problem = (
+            f"too many indices for tensor: tensor is {ndim}-dimensional, but {n_axes} were indexed"
+        )
+        raise IndexKindError(found=index, problem=problem)
     missing: list[object] = [slice(None)] * (ndim - n_axes)
-    dots = next((i for i, item in enumerate(items) if item is Ellipsis), None)
-    if dots is None:
+    ellipsis_index = next((i for i, item in enumerate(items) if item is Ellipsis), None)
+    if ellipsis_index is None:
         items.extend(missing)
     else:
-        items[dots : dots + 1] = missing
-    if any(isinstance(item, TensorBase) or _has_tensors(item) for item in items):
+        items[ellipsis_index : ellipsis_index + 1] = missing
+    if any(isinstance(item, TensorBase) or _has_tensor_bounds(item) for item in items):
         sizes = iter(shape)
-        items = [item if item is None else _read_counter(item, next(sizes)) for item in items]
+        items = [item if item is None else _convert_counters(item, next(sizes)) for item in items]
     return tuple(items)  # pyright: ignore[reportReturnType]
 
 
-def _has_tensors(item: object) -> bool:
-    """Whether `item` is a slice with an end that is a tensor."""
+def _has_tensor_bounds(item: object) -> bool:
+    """True if `item` is a slice with a tensor as start or stop."""
     return _is_slice(item) and (
         isinstance(item.start, TensorBase) or isinstance(item.stop, TensorBase)
     )
@@ -113,31 +116,27 @@ def _is_slice(item: object) -> TypeIs[slice[object, object, object]]:
     return isinstance(item, slice)
 
 
-def _read_counter(item: object, size: SInt) -> object:
-    """A number of an iteration as a node, where it is known to be a position of an axis; a slice
-    with such ends.
-    """
+def _convert_counters(item: object, size: SInt) -> object:
+    """Convert a loop counter that is provably in range, or a slice of loop counters, to nodes."""
     if _is_slice(item):
         start, stop = (
-            _find_counted(e) or e if isinstance(e, TensorBase) else e
+            _find_counter_size(e) or e if isinstance(e, TensorBase) else e
             for e in (item.start, item.stop)
         )
         return slice(start, stop, item.step)
-    position = _find_counted(item) if isinstance(item, TensorBase) else None
+    index = _find_counter_size(item) if isinstance(item, TensorBase) else None
     if (
-        position is None
-        or bounds_of_size(position)[0] < 0
-        or not is_known_at_most(position, normalize_size(size - 1))
+        index is None
+        or bounds_of_size(index)[0] < 0
+        or not is_known_at_most(index, normalize_size(size - 1))
     ):
         return item
-    return position
+    return index
 
 
-def _find_counted(number: TensorBase) -> UOp | None:
-    """A tensor of one integer that is made of constants and the numbers of iterations of loops, as
-    a size; else None.
-    """
-    root = number.uop
+def _find_counter_size(scalar: TensorBase) -> UOp | None:
+    """Convert a 0-d integer tensor computed from constants and loop counters to a size; else None."""
+    root = scalar.uop
     if not root.dtype.is_int or root.shape:
         return None
     nodes = root.toposort()
@@ -146,23 +145,23 @@ def _find_counted(number: TensorBase) -> UOp | None:
     done: dict[UOp, UOp] = {}
     for node in nodes:
         if node.op is Op.CONST:
-            made = UOp.const(index_dtype, node.arg)
+            size = UOp.const(index_dtype, node.arg)
         elif node.op is Op.DEFINE_VAR or node.op is Op.BIND:
-            made = node
+            size = node
         elif node.op is Op.CAST:
-            made = done[node.source]
-        elif node.op in _COUNTED:
-            made = UOp(node.op, index_dtype, tuple([done[s] for s in node.src]))
+            size = done[node.source]
+        elif node.op in _COUNTER_OPS:
+            size = UOp(node.op, index_dtype, tuple([done[s] for s in node.src]))
         else:
             return None
-        # Where the number wraps around in its dtype, it is no sum or product of sizes.
+        # A value that may wrap around in its dtype is not equal to the arithmetic on sizes.
         if (
             node.dtype.is_int
             and node.dtype.kind != "index"
-            and not node.dtype.min <= made.vmin <= made.vmax <= node.dtype.max
+            and not node.dtype.min <= size.vmin <= size.vmax <= node.dtype.max
         ):
             return None
-        done[node] = made
+        done[node] = size
     return to_node(normalize_size(done[root]))
 
 
@@ -170,7 +169,7 @@ def _normalize_item(item: object) -> tuple[object, ...]:
     if isinstance(item, TensorBase) and item.dtype.is_bool:
         return _normalize_concrete(read_values(item, "indexing with a bool tensor"))
     if isinstance(item, bool):
-        raise IndexKindError(found=item, problem="a bool is no position")
+        raise IndexKindError(found=item, problem="a bool is not an integer")
     if item is None or item is Ellipsis or isinstance(item, (int, slice, UOp, TensorBase)):
         return (item,)  # pyright: ignore[reportUnknownVariableType]
     return _normalize_concrete(item)
@@ -182,7 +181,7 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     is_array = isinstance(item, (np.ndarray, np.integer))
     if not is_array and not isinstance(item, (list, tuple, range)):
         _reject_unbound(item)
-        raise IndexKindError(found=item, problem=f"{type(item).__name__} is no index")  # pyright: ignore[reportUnknownArgumentType]
+        raise IndexKindError(found=item, problem=f"{type(item).__name__} is not a valid index")  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(item, np.integer):
         return (item.__index__(),)
     array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
@@ -190,12 +189,14 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
         array = array.astype(np.int64)
     if array.dtype == np.bool_ and not array.ndim:
         raise IndexKindError(
-            found="a mask", problem="it has no axes, beside other indices: use where"
+            found="a mask", problem="a 0-d mask cannot be combined with other indices: use where"
         )
     if array.dtype == np.bool_:
-        return tuple(Selected(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True))
+        return tuple(
+            NonzeroIndices(p, n) for p, n in zip(np.nonzero(array), array.shape, strict=True)
+        )
     if array.dtype.kind not in "iu":
-        raise IndexKindError(found="a list or array", problem="its elements are no integers")
+        raise IndexKindError(found="a list or array", problem=index_dtype_problem(array.dtype))
     return (array,)
 
 
@@ -205,7 +206,7 @@ def _to_numpy(item: object) -> NDArray[np.generic]:
     try:
         return np.asarray(item)
     except ValueError as error:
-        raise IndexKindError(found="a list", problem="its rows have different lengths") from error
+        raise IndexKindError(found="a list", problem="its rows differ in length") from error
 
 
 def read_values(
@@ -214,16 +215,16 @@ def read_values(
     *,
     hint: str = "use mask.where(x, other), or compute it before the captured function is called",
 ) -> NDArray[np.generic]:
-    """The elements that the shape of a result depends on; a tensor is computed.
+    """Read the values that the shape of a result depends on; a tensor is realized.
 
     Args:
         values: a tensor or an array.
-        operation: whose result it is.
-        hint: what to do instead where a function is captured.
+        operation: name of the operation.
+        hint: what to write instead in a captured function.
 
     Raises:
-        DataDependentShapeError: if they are a tensor, and a function is captured just now.
-        OperandError: if they are no array.
+        DataDependentShapeError: if `values` is a tensor and a function is being captured.
+        OperandError: if `values` cannot be converted to an array.
     """
     import numpy as np
 
@@ -236,23 +237,23 @@ def read_values(
 
 
 def resolve_item(item: IndexItem, size: SInt, axis: int) -> tuple[SInt, SInt, int]:
-    """Begin, end and step of one axis; the whole axis where an array selects from it."""
+    """Return begin, end and step of a basic index on one axis; the whole axis for an array index."""
     if isinstance(item, slice):
         return _resolve_slice(item, size, axis)
     if isinstance(item, (int, UOp)):
-        begin = resolve_position(item, size, axis)
+        begin = resolve_index(item, size, axis)
         return begin, normalize_size(begin + 1), 1
     return 0, size, 1
 
 
-def resolve_position(item: SInt, size: SInt, axis: int) -> SInt:
+def resolve_index(item: SInt, size: SInt, axis: int) -> SInt:
     if isinstance(item, int) and isinstance(size, int):
         if not -size <= item < size:
             raise IndexOutOfRangeError(index=item, axis=axis, size=size)
         return size + item if item < 0 else item
-    position = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
-    check_within("indexing", axis, position, 0, normalize_size(size - 1))
-    return position
+    index = normalize_size(item + size if isinstance(item, int) and item < 0 else item)
+    check_within("indexing", axis, index, 0, normalize_size(size - 1))
+    return index
 
 
 def _reject_unbound(value: object) -> None:
@@ -266,7 +267,7 @@ def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]
         _reject_unbound(bound)
     step = 1 if item.step is None else item.step.__index__()
     if step == 0:
-        raise IndexKindError(found=item, problem="the step is 0")
+        raise IndexKindError(found=item, problem="slice step cannot be zero")
     if isinstance(size, UOp) or isinstance(item.start, UOp) or isinstance(item.stop, UOp):
         return _resolve_symbolic(item, size, step, axis)
     begin, end, step = item.indices(size)
@@ -278,11 +279,11 @@ def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]
 
 
 def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SInt, SInt, int]:
-    """Known bounds are clamped to the axis, as Python does; symbolic ones must lie in it for all
-    values.
+    """Resolve a slice with symbolic parts: known bounds are clamped to the axis, as in Python;
+    symbolic bounds must be in range for all values.
     """
-    # A negative step begins at the element `start` and ends before `stop`: the ends of the part are
-    # one higher.
+    # A negative step includes `start` and excludes `stop`, so both bounds of the interval are one
+    # higher.
     first, last = (item.start, item.stop) if step > 0 else (item.stop, item.start)
     shift = 0 if step > 0 else 1
     begin = 0 if first is None else _resolve_end(first, shift, size, axis)
@@ -292,28 +293,33 @@ def _resolve_symbolic(item: slice, size: SInt, step: int, axis: int) -> tuple[SI
 
 def _resolve_end(bound: SInt, shift: int, size: SInt, axis: int) -> SInt:
     if isinstance(bound, UOp):
-        place = normalize_size(bound + shift)
-        check_within("indexing with a slice", axis, place, 0, size)
-        return place
-    place = (
+        end = normalize_size(bound + shift)
+        check_within("indexing with a slice", axis, end, 0, size)
+        return end
+    end = (
         to_node(size) + (bound.__index__() + shift)
         if bound < 0
         else to_node(bound.__index__() + shift)
     )
-    return normalize_size(place.maximum(0).minimum(size))
+    return normalize_size(end.maximum(0).minimum(size))
 
 
-def check_positions(item: object, size: SInt, axis: int) -> UOp:
-    """Known positions, checked, counted from the front, as a node."""
+def index_dtype_problem(dtype: object) -> str:
+    """Message about indices of a wrong dtype."""
+    return f"arrays used as indices must be of integer or boolean type, not {dtype}"
+
+
+def check_indices(item: object, size: SInt, axis: int) -> UOp:
+    """Check known indices and convert them to a node of non-negative indices."""
     import numpy as np
 
     array = _to_numpy(item)
     if array.size and array.dtype.kind not in "iu":
-        raise IndexKindError(found=item, problem="positions are integers")
+        raise IndexKindError(found=item, problem=index_dtype_problem(array.dtype))
     array = array.astype(np.int64)
     if array.size:
         for extreme in (int(array.min()), int(array.max())):
-            resolve_position(extreme, size, axis)
+            resolve_index(extreme, size, axis)
         array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
     dtype = index_dtype_for(size)
     from svod_tensor._data import make_array_node
@@ -327,12 +333,12 @@ def check_positions(item: object, size: SInt, axis: int) -> UOp:
     return node if is_known else wrap_negative(node, size)
 
 
-def wrap_negative(positions: UOp, size: SInt) -> UOp:
-    if not positions.dtype.is_signed:
-        return positions
-    if isinstance(size, int) and size > positions.dtype.max:
-        positions = positions.cast(int64)
-    dtype = positions.dtype
+def wrap_negative(indices: UOp, size: SInt) -> UOp:
+    if not indices.dtype.is_signed:
+        return indices
+    if isinstance(size, int) and size > indices.dtype.max:
+        indices = indices.cast(int64)
+    dtype = indices.dtype
     length = size.cast(dtype) if isinstance(size, UOp) else UOp.const(dtype, size)
-    from_end = make_alu(Op.ADD, positions, length)
-    return make_alu(Op.WHERE, make_alu(Op.LT, positions, UOp.const(dtype, 0)), from_end, positions)
+    from_end = make_alu(Op.ADD, indices, length)
+    return make_alu(Op.WHERE, make_alu(Op.LT, indices, UOp.const(dtype, 0)), from_end, indices)

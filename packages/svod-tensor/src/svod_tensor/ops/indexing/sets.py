@@ -1,4 +1,4 @@
-"""Tensors of one axis as sets: the names are numpy's, and the elements come in order, each once."""
+"""Set operations on 1-d tensors, as in numpy: results are sorted and unique."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["intersect1d", "setdiff1d", "setxor1d", "union1d"]
 
 @operation(test="test_selecting.py::test_sets_agree_with_numpy")
 def intersect1d(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The different elements that `x1` and `x2` have in common, in order. Both are computed.
+    """Find the sorted unique elements that are in both `x1` and `x2`. Both are realized.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -34,10 +34,10 @@ def intersect1d(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_selecting.py::test_sets_agree_with_numpy")
 def setdiff1d(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The different elements of `x1` that are not in `x2`, in order. Both are computed.
+    """Find the sorted unique elements of `x1` that are not in `x2`. Both are realized.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -51,10 +51,10 @@ def setdiff1d(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_selecting.py::test_sets_agree_with_numpy")
 def setxor1d(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The different elements that are in one of `x1` and `x2` alone, in order. Both are computed.
+    """Find the sorted unique elements that are in exactly one of `x1` and `x2`. Both are realized.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -67,10 +67,10 @@ def setxor1d(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_selecting.py::test_sets_agree_with_numpy")
 def union1d(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The different elements of `x1` and `x2`, in order. Both are computed.
+    """Find the sorted unique elements of `x1` and `x2`. Both are realized.
 
     Raises:
-        DataDependentShapeError: in a function that is captured.
+        DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
@@ -81,7 +81,7 @@ def union1d(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 def _promote(x1: Tensor, x2: Operand) -> tuple[Tensor, Tensor]:
-    """Both with one axis and one dtype."""
+    """Flatten and promote both operands."""
     x, y = (x.flatten() for x in to_tensors(x1, x2))
     dtype = promote_types(x.dtype, y.dtype)
     return x.cast(dtype), y.cast(dtype)

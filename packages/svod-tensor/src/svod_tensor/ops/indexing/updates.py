@@ -1,10 +1,10 @@
-"""Replacing parts of a tensor, as new values: no memory is written, and other tensors never change.
+"""Functional updates of elements: results are new tensors, and no memory is written.
 
-`x.with_items(index, value)` is a graph in which the named elements are replaced: by slices,
-integers, masks and integer arrays. Where one of these names a place twice, the last value stays, as
-in numpy. Each element looks its value up: the inverse of an index that is known is found when the
-graph is built; of a tensor, by a function of the host between the kernels. `x.add_at(index, value)`
-is the sum of x and of what a kernel adds up for each place (SCATTER_ADD)."""
+`x.with_items(index, value)` is a graph in which the elements at slices, integers, masks and integer
+arrays are replaced. For repeated indices, the last value is kept, as in numpy. A scatter is computed
+as a gather through the inverse index: the inverse of a known index is computed when the graph is
+built, that of a tensor by a host function between kernels. `x.add_at(index, value)` is the sum of x
+and a scatter-add kernel (SCATTER_ADD)."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.indexing.gathering import view_items
 from svod_tensor.ops.indexing.index_items import (
-    Selected,
+    NonzeroIndices,
     expand_index,
     find_single_mask,
     is_array_index,
     read_values,
-    resolve_position,
+    resolve_index,
     wrap_negative,
 )
 from svod_tensor.ops.indexing.scatter_reductions import ReductionAt, check_reduction, reduce_at
@@ -78,18 +78,17 @@ __all__ = [
 
 @operation(test="test_update.py::test_assignment_agrees_with_numpy", is_function=False)
 def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
-    """This tensor with the elements at `index` replaced; `x[index]` says which these are. No memory
-    is written.
+    """Return a copy of this tensor with the elements of `x[index]` replaced. No memory is written.
 
     Args:
-        index: slices, integers, integer arrays and tensors, or a mask. Of several values for one
-            place, the last stays.
-        value: broadcasts to the shape of `x[index]`, and gets the dtype of `x`.
+        index: slices, integers, integer arrays and tensors, or a mask. For repeated indices, the
+            last value is kept.
+        value: broadcasts to the shape of `x[index]`, and is cast to the dtype of `x`.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if several values are given for a
-            mask that is a tensor.
-        BroadcastError: if the value does not broadcast.
+        DataDependentShapeError: in a captured function, if several values are assigned to a mask
+            that is a tensor.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> Tensor([1, 2, 3, 4]).with_items(slice(1, 3), 0).tolist()
@@ -98,7 +97,7 @@ def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     new = as_value(value, x)
     single = find_single_mask(index)
     if single is not None:
-        return _with_single(x, single, new)
+        return _with_0d_mask(x, single, new)
     if isinstance(index, TensorBase) and index.dtype.is_bool:
         return _with_masked(x, as_tensor(index, x), new)
     items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
@@ -107,16 +106,16 @@ def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     return _with_slices(x, index, new)
 
 
-def _with_single(x: Tensor, mask: TensorBase | np.bool_, value: Tensor) -> Tensor:
-    """This tensor, or `value` if a mask without axes holds."""
+def _with_0d_mask(x: Tensor, mask: TensorBase | np.bool_, value: Tensor) -> Tensor:
+    """Replace the whole tensor by `value` if a 0-d mask is True."""
     if value.ndim == x.ndim + 1 and value.shape[0] == 0:
-        # Nothing for nothing: what was selected by the same mask.
+        # A value of size 0, as selected by the same mask when it is False.
         selected = (int(read_values(mask, "assignment of values to x[mask]").item()), *x.shape)
         check_value("x[index]", value.shape, selected)
         return x
     check_value("x[index]", value.shape, (1, *x.shape))
-    part = value.squeeze(0) if value.ndim > x.ndim else value
-    return as_tensor(cast("Operand", mask), x).where(part.broadcast_to(x.shape), x)
+    squeezed = value.squeeze(0) if value.ndim > x.ndim else value
+    return as_tensor(cast("Operand", mask), x).where(squeezed.broadcast_to(x.shape), x)
 
 
 def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
@@ -136,7 +135,7 @@ def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
-    """The value where slices and integers lead to."""
+    """Replace the elements of a basic index."""
     view = view_items(x, index)
     check_value("x[index]", value.shape, view.shape)
     path = view.content.path[len(x.content.path) :]
@@ -144,84 +143,86 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
 
 
 def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Tensor) -> Tensor:
-    """Each element looks up which value, if any, it gets: the inverse of the index, found now where
-    all of it is known.
+    """Replace the elements of an array index, by a gather through its inverse; the inverse of a known
+    index is computed now.
     """
     import numpy as np
 
     shape = concrete_shape("assignment", x.shape)
-    if all(map(_is_whole_or_one, items)):
-        return _with_part(x, items, shape, value)
+    if all(map(_is_full_slice_or_index, items)):
+        return _with_single_index(x, items, shape, value)
     if any(isinstance(item, TensorBase) for item in items):
-        places, n_axes = _number_selected(x, index, items, shape)
-        check_value("x[index]", value.shape, (*places.shape, *shape[n_axes:]))
-        return _with_places(x, places, value, n_axes)
-    # Checks the index, and gives what it selects.
+        flat_indices, n_axes = _flat_indices_of(x, index, items, shape)
+        check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
+        return _with_scattered(x, flat_indices, value, n_axes)
+    # Evaluated for its checks of the index.
     x[index]
-    n_axes = _count_numbered_axes(items, len(shape))
-    everything = np.arange(math.prod(shape[:n_axes])).reshape(shape[:n_axes])
-    numbered = index if n_axes == len(shape) else _get_rows(items)
-    places = cast("NDArray[np.int64]", everything[numbered])  # pyright: ignore[reportArgumentType, reportCallIssue]
-    check_value("x[index]", value.shape, (*places.shape, *shape[n_axes:]))
-    if not (places.size and x.size):
+    n_axes = _count_indexed_axes(items, len(shape))
+    all_indices = np.arange(math.prod(shape[:n_axes])).reshape(shape[:n_axes])
+    indexed = index if n_axes == len(shape) else _get_rows(items)
+    flat_indices = cast("NDArray[np.int64]", all_indices[indexed])  # pyright: ignore[reportArgumentType, reportCallIssue]
+    check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
+    if not (flat_indices.size and x.size):
         return x.clone()
-    lookup = np.empty(everything.size, np.int64)
-    invert_indices(lookup, places.reshape(-1))
-    node = move_like(make_array_node(lookup.reshape(everything.shape), may_share=True), x.uop)
-    return _with_lookup(x, x.from_uop(node), places.shape, value)
+    inverse = np.empty(all_indices.size, np.int64)
+    invert_indices(inverse, flat_indices.reshape(-1))
+    node = move_like(make_array_node(inverse.reshape(all_indices.shape), may_share=True), x.uop)
+    return _with_inverse(x, x.from_uop(node), flat_indices.shape, value)
 
 
-def _with_part(
+def _with_single_index(
     x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], value: Tensor
 ) -> Tensor:
-    """The value where one position on some axes, and all of the others, lead to: a comparison finds
-    the place of each.
+    """Replace the elements at one index on some axes, and all indices on the others, by comparison of
+    indices.
     """
     selected = [size for size, item in zip(shape, items, strict=True) if isinstance(item, slice)]
     check_value("x[index]", value.shape, tuple(selected))
-    inside: Tensor | None = None
+    is_selected: Tensor | None = None
     for axis, (size, item) in enumerate(zip(shape, items, strict=True)):
         if isinstance(item, slice):
             continue
-        places = x.arange(size, dtype=int64).reshape(
+        axis_indices = x.arange(size, dtype=int64).reshape(
             *(size if a == axis else 1 for a in range(len(shape)))
         )
-        is_there = places.eq(_get_position(x, item, axis))
-        inside = is_there if inside is None else inside.logical_and(is_there)
-    assert inside is not None, items
-    kept = [size if isinstance(item, slice) else 1 for size, item in zip(shape, items, strict=True)]
-    return inside.where(value.broadcast_to(tuple(selected)).reshape(kept), x)
+        is_index = axis_indices.eq(_get_index(x, item, axis))
+        is_selected = is_index if is_selected is None else is_selected.logical_and(is_index)
+    assert is_selected is not None, items
+    mask_shape = [
+        size if isinstance(item, slice) else 1 for size, item in zip(shape, items, strict=True)
+    ]
+    return is_selected.where(value.broadcast_to(tuple(selected)).reshape(mask_shape), x)
 
 
-def _get_position(x: Tensor, item: IndexItem, axis: int) -> Tensor:
-    """The position that an item of an index names, counted from the front."""
+def _get_index(x: Tensor, item: IndexItem, axis: int) -> Tensor:
+    """Convert an integer or a 0-d tensor to a non-negative index."""
     size = x.shape[axis]
     if isinstance(item, TensorBase):
         return make_result(
             wrap_negative(make_check(item.uop, "indexing", axis, size), size).cast(int64), x, item
         )
     assert isinstance(item, (int, UOp)), item
-    return x.from_uop(to_node(resolve_position(item, size, axis)).cast(int64))
+    return x.from_uop(to_node(resolve_index(item, size, axis)).cast(int64))
 
 
 @operation(
-    test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken", is_function=False
+    test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy", is_function=False
 )
 def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int) -> Tensor:
-    """This tensor with `values` at the elements that `take_along_axis(indices, axis)` reads; of
-    several for one, the last stays.
+    """Return a copy with `values` at the elements that `take_along_axis(indices, axis)` reads; for
+    repeated indices, the last value is kept.
 
     Args:
-        indices: integers, negative ones counted from the end, which broadcast to the other axes of
-            `x`. An index out of range is left out, or is an error in a plan that checks its
+        indices: integers, which broadcast to the other axes of `x`; negative indices count from the
+            end. An out-of-range index is ignored, or is an error in a plan that checks its
             operands.
-        values: broadcasts to the shape of `indices`, and gets the dtype of `x`.
-        axis: along which.
+        values: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
+        axis: the axis to write along.
 
     Raises:
-        OperandError: if the indices are no integers.
-        ShapeError: if `indices` has another number of axes, or does not broadcast.
-        BroadcastError: if the values do not broadcast.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes, or does not broadcast.
+        BroadcastError: if `values` does not broadcast.
 
     Example:
         >>> Tensor([[1, 2], [3, 4]]).put_along_axis(Tensor([[0], [1]]), 9, axis=1).tolist()
@@ -238,23 +239,25 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
                 )
                 raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
             indices = as_tensor(indices, x).broadcast_to(shape)
-    return _with_places(x, _places_along_axis(x, "put_along_axis", indices, new, axis), new, x.ndim)
+    return _with_scattered(
+        x, _flat_indices_along_axis(x, "put_along_axis", indices, new, axis), new, x.ndim
+    )
 
 
-@operation(test="test_update.py::test_values_along_an_axis_are_put_where_they_are_taken")
+@operation(test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy")
 def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """`x` with `value` at the elements that `gather(axis, indices)` reads; of several for one, the
-    last stays.
+    """Write `value` to a copy of `x` at the elements that `gather(axis, indices)` reads; for repeated
+    indices, the last value is kept.
 
     Args:
-        axis: along which.
-        indices: as `gather` takes them: on other axes they may be shorter than `x`.
-        value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
+        axis: the axis to write along.
+        indices: as in `gather`: other axes may be shorter than those of `x`.
+        value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
 
     Raises:
-        OperandError: if the indices are no integers.
-        ShapeError: if `indices` has another number of axes, or is longer on another one.
-        BroadcastError: if the value does not broadcast.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes, or another axis is longer.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -262,23 +265,25 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
         [[9, 2], [3, 9]]
     """
     new = as_value(value, x)
-    return _with_places(x, _places_along_axis(x, "scatter", indices, new, axis), new, x.ndim)
+    return _with_scattered(
+        x, _flat_indices_along_axis(x, "scatter", indices, new, axis), new, x.ndim
+    )
 
 
-@operation(test="test_update.py::test_every_value_of_a_place_is_added", is_function=False)
+@operation(test="test_update.py::test_add_at_accumulates_repeated_indices", is_function=False)
 def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
-    """This tensor with `value` added to the elements at `index`; a repeated position adds each
-    time, as in `np.add.at`.
+    """Add `value` to the elements at `index` of a copy of this tensor; repeated indices accumulate, as
+    in `np.add.at`.
 
-    Float16 and narrower floats are added up in float32.
+    Float16 and narrower floats are accumulated in float32.
 
     Args:
-        index: as `with_items` takes it.
-        value: broadcasts to the shape of `x[index]`, and gets the dtype of `x`.
+        index: as in `with_items`.
+        value: broadcasts to the shape of `x[index]`, and is cast to the dtype of `x`.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if a mask is a tensor.
-        BroadcastError: if the value does not broadcast.
+        DataDependentShapeError: in a captured function, if a mask is a tensor.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> Tensor([0, 0, 0]).add_at(Tensor([1, 1, 2]), Tensor([1, 2, 3])).tolist()
@@ -289,19 +294,19 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     if not any(is_array_index(item) for item in items):
         return x.with_items(index, x[index].add(new))
     shape = concrete_shape("add_at", x.shape)
-    places, n_axes = _number_selected(x, index, items, shape)
-    check_value("x[index]", new.shape, (*places.shape, *shape[n_axes:]))
-    return _with_sums(x, places, new, n_axes)
+    flat_indices, n_axes = _flat_indices_of(x, index, items, shape)
+    check_value("x[index]", new.shape, (*flat_indices.shape, *shape[n_axes:]))
+    return _with_scatter_add(x, flat_indices, new, n_axes)
 
 
-@operation(test="test_update.py::test_values_are_added_along_an_axis_and_by_slices")
+@operation(test="test_update.py::test_index_add_and_scatter_add")
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
-    """`x` with slices of `value` added to its own along an axis, in torch's order of arguments.
+    """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
 
     Args:
-        axis: along which.
-        indices: to which of the slices each is added; one that is named several times gets each.
-        value: broadcasts to the slices that are named, and gets the dtype of `x`.
+        axis: the axis of the slices.
+        indices: indices of the slices to add to; repeated indices accumulate.
+        value: broadcasts to the indexed slices, and is cast to the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -314,15 +319,14 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
     return x.moveaxis(axis, 0).add_at(indices, new).moveaxis(0, axis)
 
 
-@operation(test="test_update.py::test_values_are_added_along_an_axis_and_by_slices")
+@operation(test="test_update.py::test_index_add_and_scatter_add")
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """`x` with `value` added to the elements that `gather(axis, indices)` reads, in torch's order
-    of arguments.
+    """Add `value` to the elements that `gather(axis, indices)` reads, as torch's `scatter_add` does.
 
     Args:
-        axis: along which.
-        indices: integers; a place that is named several times gets each value.
-        value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
+        axis: the axis to add along.
+        indices: integers; repeated indices accumulate.
+        value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -330,10 +334,12 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
         [[0, 5]]
     """
     new = as_value(value, x)
-    return _with_sums(x, _places_along_axis(x, "scatter_add", indices, new, axis), new, x.ndim)
+    return _with_scatter_add(
+        x, _flat_indices_along_axis(x, "scatter_add", indices, new, axis), new, x.ndim
+    )
 
 
-@operation(test="test_scatter_reduce.py::test_what_comes_to_a_place_is_reduced_as_by_numpy")
+@operation(test="test_scatter_reduce.py::test_scatter_reduce_agrees_with_numpy")
 @rounds_once
 def scatter_reduce(
     x: Tensor,
@@ -345,25 +351,25 @@ def scatter_reduce(
     *,
     include_self: bool = True,
 ) -> Tensor:
-    """`x` with what is written to each place by `scatter`, reduced to one element, in torch's order
-    of arguments.
+    """Reduce the values scattered to each index into `x`, as torch's `scatter_reduce` does.
 
-    What is no place of `indices` stays as it is. Sums are added by kernels, the others found by
-    numpy on the host. The derivative of an extreme goes to equal elements in equal parts.
+    Elements that are not indexed keep their value. Sums and means are computed by kernels, the other
+    reductions by numpy on the host. The gradient of an extreme is split equally among equal
+    elements.
 
     Args:
-        axis: along which.
-        indices: integers, negative ones counted from the end, as `gather` takes them. A position
-            out of range is left out, or is an error in a plan that checks its operands.
-        value: broadcasts to the shape of `indices`, and gets the dtype of `x`.
-        reduce: `"sum"`, `"prod"`, `"mean"` (of integers rounded down), `"amax"` or `"amin"`.
-        include_self: whether the element that was there counts.
+        axis: the axis to scatter along.
+        indices: integers, as in `gather`; negative indices count from the end. An out-of-range
+            index is ignored, or is an error in a plan that checks its operands.
+        value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
+        reduce: `"sum"`, `"prod"`, `"mean"` (rounded down for integers), `"amax"` or `"amin"`.
+        include_self: whether the element of `x` takes part in the reduction.
 
     Raises:
-        OperandError: if there is no such reduction, or none of complex numbers, or the positions
-            are no integers.
-        ShapeError: if `indices` has another number of axes.
-        BroadcastError: if the values do not broadcast.
+        OperandError: if `reduce` is unknown or not defined for complex numbers, or the indices are
+            not integers.
+        ShapeError: if `indices` has a different number of axes.
+        BroadcastError: if `values` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -375,33 +381,35 @@ def scatter_reduce(
     """
     check_reduction(reduce, x.dtype)
     new = as_value(value, x)
-    places = _places_along_axis(x, "scatter_reduce", indices, new, axis)
-    if not (x.size and places.size):
+    flat_indices = _flat_indices_along_axis(x, "scatter_reduce", indices, new, axis)
+    if not (x.size and flat_indices.size):
         return x.clone()
-    values = new.broadcast_to(places.shape).flatten()
-    found = reduce_at(x.flatten(), places.flatten(), values, reduce, include_self=include_self)
-    return found.reshape(x.shape)
+    values = new.broadcast_to(flat_indices.shape).flatten()
+    reduced = reduce_at(
+        x.flatten(), flat_indices.flatten(), values, reduce, include_self=include_self
+    )
+    return reduced.reshape(x.shape)
 
 
-@operation(test="test_update.py::test_bins_count_what_falls_into_them")
+@operation(test="test_update.py::test_bincount_agrees_with_numpy")
 def bincount(
     x: Tensor, /, weights: Operand | None = None, minlength: int = 0, *, n_bins: int | None = None
 ) -> Tensor:
-    """How many elements are 0, 1, ... (int64), or the sum of the weights of each, in the dtype of
-    these: shape (bins,).
+    """Count the occurrences of each non-negative integer (int64), or sum the weights of each, in
+    their dtype: shape (bins,).
 
-    The largest element says how many bins there are, so that `x` is computed; `n_bins` says it
-    without that.
+    The number of bins is the largest element plus 1, for which `x` is realized, unless `n_bins` is
+    given.
 
     Args:
         weights: broadcasts to the shape of `x`.
-        minlength: there are at least as many bins.
-        n_bins: there are as many bins; what falls into none of them is left out.
+        minlength: minimum number of bins.
+        n_bins: number of bins; elements outside of them are ignored.
 
     Raises:
-        OperandError: if `x` is not of integers, or has negative ones, for which there are no bins,
-            while `n_bins` is not given.
-        DataDependentShapeError: in a function that is captured, without `n_bins`.
+        OperandError: if `x` is not an integer tensor, or has negative elements and `n_bins` is not
+            given.
+        DataDependentShapeError: in a captured function, without `n_bins`.
 
     Example:
         >>> import svod_tensor as sv
@@ -416,111 +424,107 @@ def bincount(
         n_bins = _count_bins(x, minlength)
     values = as_tensor(1 if weights is None else weights, x)
     counts = x.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
-    return _with_sums(counts, x, values.cast(counts.dtype), 1)
+    return _with_scatter_add(counts, x, values.cast(counts.dtype), 1)
 
 
 def _count_bins(x: Tensor, at_least: int) -> int:
-    """How many bins the elements fall into, or `at_least`."""
-    found = read_values(x, "bincount", hint="say how many bins there are: x.bincount(n_bins=8)")
-    if not found.size:
+    """Return the number of bins: the largest element plus 1, or `at_least`."""
+    values = read_values(x, "bincount", hint="pass the number of bins, as in x.bincount(n_bins=8)")
+    if not values.size:
         return at_least
-    if found.min() < 0:
+    if values.min() < 0:
         raise OperandError(
             operation="bincount",
-            found=int(found.min()),
-            expected="integers from 0 on",
+            found=int(values.min()),
+            expected="non-negative integers",
             hint=(
-                "give the number of bins, as in x.bincount(n_bins=8): what falls into none of them"
-                " is left out"
+                "pass the number of bins, as in x.bincount(n_bins=8), to ignore elements outside of"
+                " them"
             ),
         )
-    return max(int(found.max()) + 1, at_least)
+    return max(int(values.max()) + 1, at_least)
 
 
-def _places_along_axis(
+def _flat_indices_along_axis(
     x: Tensor, operation: str, indices: TensorBase, value: Tensor, axis: int
 ) -> Tensor:
-    """The positions among all elements of those that `gather(axis, indices)` reads, to which
-    `value` broadcasts.
+    """Return the flat indices of the elements that `gather(axis, indices)` reads, and check that
+    `value` broadcasts to them.
     """
-    numbers = _number_elements(x, concrete_shape(operation, x.shape))
-    places = numbers.gather(axis, indices).sub(1)
-    check_value("the elements along an axis", value.shape, places.shape)
-    return places
+    all_indices = _flat_indices_plus_one(x, concrete_shape(operation, x.shape))
+    flat_indices = all_indices.gather(axis, indices).sub(1)
+    check_value("the elements along an axis", value.shape, flat_indices.shape)
+    return flat_indices
 
 
-def _gathered(x: Tensor) -> UOp:
-    """This tensor in memory of its own on one device, where a function can read it."""
-    whole = x if x.sharding is None else x.to(x.sharding.devices[0])
-    return whole.contiguous().uop
+def _contiguous_on_one_device(x: Tensor) -> UOp:
+    """Make the tensor contiguous on one device, for a host function to read."""
+    on_one_device = x if x.sharding is None else x.to(x.sharding.devices[0])
+    return on_one_device.contiguous().uop
 
 
-def _with_sums(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """The rows of `value` added to those at these positions among all that the first axes have;
-    others are left out.
+def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
+    """Add the rows of `value` at flat indices over the first `n_axes` axes; out-of-range indices are
+    ignored.
     """
-    if not (x.size and places.size):
+    if not (x.size and indices.size):
         return x.clone()
     shape = concrete_shape("add_at", x.shape)
     dtype = promote_types(x.dtype, float32) if x.dtype.is_float else x.dtype
-    rows = value.broadcast_to((*places.shape, *shape[n_axes:])).cast(dtype)
-    node = make_scatter_add(rows.uop, places.uop, 0, math.prod(shape[:n_axes]))
-    sums = make_result(node, x, places, value).reshape(shape)
+    rows = value.broadcast_to((*indices.shape, *shape[n_axes:])).cast(dtype)
+    node = make_scatter_add(rows.uop, indices.uop, 0, math.prod(shape[:n_axes]))
+    sums = make_result(node, x, indices, value).reshape(shape)
     return x.cast(dtype).add(sums).cast(x.dtype) if x.dtype is not bool_ else x.bitwise_or(sums)
 
 
-def _number_selected(
+def _flat_indices_of(
     x: Tensor, index: Index, items: Sequence[IndexItem], shape: tuple[int, ...]
 ) -> tuple[Tensor, int]:
-    """The numbers of what an index selects along the first axes, and how many of these are
-    numbered.
+    """Return the flat indices that an index selects over the first axes, and the number of these
+    axes.
     """
-    n_axes = _count_numbered_axes(items, len(shape))
+    n_axes = _count_indexed_axes(items, len(shape))
     return (
-        _number_elements(x, shape[:n_axes])[
+        _flat_indices_plus_one(x, shape[:n_axes])[
             index if n_axes == len(shape) else _get_rows(items)
         ].sub(1),
         n_axes,
     )
 
 
-def _number_elements(x: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """1, 2, ... in the shape of `x`, where it is, so that a lookup beyond it finds a 0."""
+def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Flat indices plus 1, on the device of `x`, so that the 0 of an out-of-range gather becomes -1."""
     return x.from_uop(
         move_like(x.arange(1, math.prod(shape) + 1, dtype=int64).reshape(shape).uop, x.uop)
     )
 
 
-def _with_places(x: Tensor, places: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """The rows of `value` at these positions among all that the first axes have, of which -1 is
-    none.
-    """
-    if places.size == 0 or x.size == 0:
+def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
+    """Write the rows of `value` at flat indices over the first `n_axes` axes; -1 is ignored."""
+    if indices.size == 0 or x.size == 0:
         return x.clone()
-    flat = concrete_shape("assignment", places.shape)
+    shape_of_indices = concrete_shape("assignment", indices.shape)
     shape = concrete_shape("assignment", x.shape)
-    read = _gathered(places.reshape(math.prod(flat)))
+    read = _contiguous_on_one_device(indices.reshape(math.prod(shape_of_indices)))
     node = make_custom_function(INVERT, [ArraySpec(int64, (math.prod(shape[:n_axes]),))], [read])
-    lookup = x.from_uop(node if places.sharding is None else move_like(node, x.uop))
-    return _with_lookup(x, lookup.reshape(shape[:n_axes]), flat, value)
+    inverse = x.from_uop(node if indices.sharding is None else move_like(node, x.uop))
+    return _with_inverse(x, inverse.reshape(shape[:n_axes]), shape_of_indices, value)
 
 
-def _with_lookup(x: Tensor, lookup: Tensor, shape: Shape, value: Tensor) -> Tensor:
-    """At each place the row of `value`, of which there are as many as `shape` says, that `lookup`
-    names there, if any.
+def _with_inverse(x: Tensor, inverse: Tensor, shape: Shape, value: Tensor) -> Tensor:
+    """Gather rows of `value`, of which there are product(shape), through an inverse index; -1 keeps
+    the row of `x`.
     """
-    row = x.shape[lookup.ndim :]
+    row = x.shape[inverse.ndim :]
     values = make_reshape(broadcast_node(value.uop, (*shape, *row)), (product(shape), *row))
-    found = lookup.ge(0).reshape(*lookup.shape, *(1,) * len(row)).broadcast_to(x.shape)
+    has_value = inverse.ge(0).reshape(*inverse.shape, *(1,) * len(row)).broadcast_to(x.shape)
     return make_result(
-        make_alu(Op.WHERE, found.uop, make_gather(values, lookup.uop, 0), x.uop), x, value
+        make_alu(Op.WHERE, has_value.uop, make_gather(values, inverse.uop, 0), x.uop), x, value
     )
 
 
-def _count_numbered_axes(items: Sequence[IndexItem], ndim: int) -> int:
-    """Along how many axes a place is counted: where an index names whole rows, along the first;
-    else along all of them.
-    """
+def _count_indexed_axes(items: Sequence[IndexItem], ndim: int) -> int:
+    """Number of axes of flat indices: 1 if the index selects whole rows, else all."""
     is_rows = is_array_index(items[0]) and all(
         isinstance(i, slice) and i == slice(None) for i in items[1:]
     )
@@ -528,15 +532,13 @@ def _count_numbered_axes(items: Sequence[IndexItem], ndim: int) -> int:
 
 
 def _get_rows(items: Sequence[IndexItem]) -> IndexItem:
-    """Which rows an index names, as an array or a tensor; of a mask of rows, where it holds."""
+    """Return the row index of an index, as an array or a tensor; a mask is converted to indices."""
     first = items[0]
-    return first.positions if isinstance(first, Selected) else first
+    return first.indices if isinstance(first, NonzeroIndices) else first
 
 
-def _is_whole_or_one(item: IndexItem) -> bool:
-    """Whether an item of an index selects all of an axis, or one position that numbers or tensors
-    say.
-    """
+def _is_full_slice_or_index(item: IndexItem) -> bool:
+    """True if an item of an index is a full slice, an integer or a 0-d integer tensor."""
     if isinstance(item, slice):
         return item == slice(None)
     return isinstance(item, (int, UOp)) or (

@@ -1,9 +1,9 @@
-"""Writing to tensors: `x.assign(value)` and `x[index] = value`, with the meaning of numpy;
+"""In-place writes: `x.assign(value)` and `x[index] = value`, with numpy's semantics;
 `operators.py` has `x += value`.
 
-All views of what is written see the new values, and graphs that were built before keep the old
-ones. A tensor that has memory is written in place, and a prepared plan writes again each time it is
-executed; one without stands for the new values."""
+All views of the written elements see the new values, and graphs that were built before keep the old
+values. A realized tensor is written in place, and a prepared plan writes again at each execution; a
+lazy tensor is rebound to the new values."""
 
 from __future__ import annotations
 
@@ -33,21 +33,20 @@ __all__ = ["assign", "write"]
     is_function=False,
 )
 def assign(x: Tensor, /, value: Operand) -> Tensor:
-    """Write the elements of `value`, which broadcasts to its shape, to this tensor, and return it.
+    """Write `value`, which broadcasts, to this tensor in place, and return the tensor.
 
-    Views of the same elements (slices, reshapes, transposes, flips, expansions) see the new ones,
-    and what this tensor is a view of has them. Results that were built on the old elements keep
-    them. Nothing is computed before something that reads the new elements is realized or prepared;
-    a plan that was prepared from such results writes at each execution.
+    Aliases of the elements (slices, reshapes, transposes, flips, expansions, and the base of a
+    view) see the new values. Results built on the old values keep them. The write is lazy: it runs
+    when a reader of the new values is realized or prepared, and a plan prepared from such a result
+    writes at each execution.
 
-    Memory that is shared with a numpy array is never written: the tensor gets a copy of its own
-    first.
+    Memory that is shared with a numpy array is never written: the tensor is copied first.
 
     Raises:
-        AssignmentDtypeError: if `value` is a tensor of another dtype.
-        ShapeError: if it does not broadcast to this shape.
-        DeviceMismatchError: if it is on another device.
-        ShardError: if this tensor is one of the shards of another one.
+        AssignmentDtypeError: if `value` is a tensor of a different dtype.
+        ShapeError: if `value` does not broadcast to the shape of this tensor.
+        DeviceMismatchError: if `value` is a tensor on another device.
+        ShardError: if this tensor is a shard of another tensor.
         RepeatedWriteError: if this tensor repeats elements, as `expand` does.
         ReadOnlyError: if this tensor is a file on DISK.
 
@@ -65,16 +64,16 @@ def assign(x: Tensor, /, value: Operand) -> Tensor:
 
 @special_method("assignment")
 def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
-    """Let the elements at `index` be those of `value`, as `assign` does; of several values for one
-    place, the last stays.
+    """Write `value` to the elements at `index`, as `assign` does; for repeated indices, the last
+    value is kept.
 
     Args:
-        index: as for reading, and masks that are tensors.
-        value: broadcasts to the shape of `x[index]`, and gets the dtype of this tensor.
+        index: as for `x[index]`, and masks that are tensors.
+        value: broadcasts to the shape of `x[index]`, and is cast to the dtype of this tensor.
 
     Raises:
-        DataDependentShapeError: in a function that is captured, if several values are given for a
-            mask that is a tensor.
+        DataDependentShapeError: in a captured function, if several values are assigned to a mask
+            that is a tensor.
         BroadcastError: if the value does not broadcast.
         RepeatedWriteError: if this tensor repeats elements, as `expand` does.
 
@@ -95,23 +94,23 @@ def write(x: Tensor, value: TensorBase) -> None:
     """Write `value`, which has the dtype of `x` and broadcasts to its shape.
 
     Raises:
-        ShardError: if `x` is one of the shards of another tensor.
+        ShardError: if `x` is a shard of another tensor.
         RepeatedWriteError: if `x` repeats elements.
     """
     if is_shard(x.content.path):
         raise ShardError(
             devices=(str(x.device),),
             operation="assign",
-            problem="a shard is a part of another tensor",
-            hint="assign to that one, as in x[index] = value",
+            problem="a shard is a view of another tensor",
+            hint="assign to that tensor, as in x[index] = value",
         )
     if not is_writable(x.content.path):
         raise RepeatedWriteError(shape=x.shape)
     if value.uop is x.uop:
-        # `x[1:] += y` has written to the view already when Python puts it back.
+        # `x[1:] += y` has already written to the view when Python assigns the view to `x[1:]`.
         return
     check_value("a tensor", value.shape, x.shape)
-    # Checks the devices too.
+    # make_result also checks the devices.
     wide = make_result(broadcast_node(value.uop, x.shape), x, value)
     writing.write(x.content.cell, x.content.path, wide.uop)
 

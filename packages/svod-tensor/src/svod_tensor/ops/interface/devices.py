@@ -1,4 +1,4 @@
-"""Where tensors are: moving them between devices, and spreading one over several."""
+"""Devices of tensors: transfer between devices, and sharding over several."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ __all__ = ["shard", "shards", "to", "to_device"]
 
 
 def _is_dtype(device: object) -> bool:
-    """Whether what stands in the place of a device is a dtype; names of dtypes are lower case, and
-    those of devices are not.
-    """
+    """True if a device argument is a dtype; names of dtypes are lower case, device names are not."""
     if isinstance(device, str) and device.islower():
         try:
             to_dtype(device)
@@ -33,20 +31,19 @@ def _is_dtype(device: object) -> bool:
 
 @operation(test="test_devices.py::test_the_first_device_of_a_kind_has_two_names", is_function=False)
 def to(x: Tensor, /, device: str) -> Tensor:
-    """The values of this tensor on `device`, as a new tensor. The shards of a sharded one are
-    joined there.
+    """Return a copy of this tensor on `device`. A sharded tensor is gathered there.
 
     Raises:
-        UnknownDeviceError: if nothing provides the device.
-        OperandError: if it is a dtype, as PyTorch takes one here.
+        UnknownDeviceError: if no installed backend provides the device.
+        OperandError: if it is a dtype, which PyTorch accepts here.
 
     Example:
         >>> Tensor([1, 2]).to("CPU:1").device
         'CPU:1'
     """
     if _is_dtype(device):
-        found, hint = f"the dtype {device}", f'write x.cast("{device}")'
-        raise OperandError(operation="to", found=found, expected="the name of a device", hint=hint)
+        dtype_text, hint = f"the dtype {device}", f'write x.cast("{device}")'
+        raise OperandError(operation="to", found=dtype_text, expected="a device name", hint=hint)
     return x.from_uop(copy_to_device(x.uop, device))
 
 
@@ -56,16 +53,15 @@ def to(x: Tensor, /, device: str) -> Tensor:
     is_function=False,
 )
 def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
-    """`to`, as the array API standard calls it: a tensor of its own, also where this one is on
-    `device`.
+    """Return a copy of this tensor on `device`, as the array API standard specifies it.
 
     Args:
-        device: where the values are wanted.
-        stream: None: svod orders what is computed on devices itself.
+        device: the target device.
+        stream: must be None; svod orders the work on devices itself.
 
     Raises:
-        UnknownDeviceError: if nothing provides the device.
-        OperandError: if a stream is given.
+        UnknownDeviceError: if no installed backend provides the device.
+        OperandError: if `stream` is not None.
 
     Example:
         >>> Tensor([1, 2]).to_device("CPU:1").device
@@ -75,7 +71,7 @@ def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
         raise OperandError(
             operation="to_device",
             found=f"stream={stream!r}",
-            expected="no stream",
+            expected="stream=None",
             hint=f'write x.to("{device}")',
         )
     return x.to(device)
@@ -85,15 +81,15 @@ def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
     test="test_sharding.py::test_a_sharded_program_agrees_with_the_reference", is_function=False
 )
 def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tensor:
-    """This tensor spread over several devices, each of which computes its part of the results.
+    """Shard this tensor over several devices, each of which computes its shard of the results.
 
-    Operations on sharded tensors are the same as on others, and give the same values; `.to(device)`
-    and reading values join the shards. All operands must be on the same devices.
+    Sharded tensors support the same operations, with the same values; `.to(device)` and reading
+    values gather the shards. All operands must be on the same devices.
 
     Args:
-        devices: what the parts are on, in order.
-        axis: split along this axis, the first parts larger by one where its size does not divide;
-            by default each device has the whole tensor.
+        devices: devices of the shards, in order.
+        axis: the axis to split, the first shards larger by one if the size is not divisible; by
+            default the tensor is replicated on each device.
 
     Example:
         >>> from svod_tensor import Tensor
@@ -103,10 +99,10 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         [[21.0], [43.0]]
 
     Raises:
-        ShardError: if there is no device, or one is named twice.
-        AxisError: if there is no such axis.
+        ShardError: if `devices` is empty or has duplicates.
+        AxisError: if `axis` is out of bounds.
         SymbolicShapeError: if the size of the axis is symbolic.
-        UnknownDeviceError: if nothing provides a device.
+        UnknownDeviceError: if no installed backend provides a device.
     """
     from svod_tensor import _storage as storage
 
@@ -131,8 +127,8 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
 
 @operation(test="test_sharding.py::test_one_device_needs_no_shards", is_function=False)
 def shards(x: Tensor, /) -> tuple[Tensor, ...]:
-    """The part of this tensor on each of its devices, as views of one device; the tensor itself if
-    it has one.
+    """Return the shard of this tensor on each of its devices, as views; the tensor itself if it is on
+    one device.
 
     Example:
         >>> x = Tensor([1, 2, 3]).shard(("CPU", "CPU:1"), axis=0)
@@ -141,5 +137,5 @@ def shards(x: Tensor, /) -> tuple[Tensor, ...]:
     """
     if x.sharding is None:
         return (x,)
-    parts = shards_of(x.uop)
-    return tuple(x.along(Shard(position, part.shape)) for position, part in enumerate(parts))
+    nodes = shards_of(x.uop)
+    return tuple(x.along(Shard(index, node.shape)) for index, node in enumerate(nodes))

@@ -1,4 +1,4 @@
-"""Derivatives of graphs by the tensors that they were built of."""
+"""Gradients of a graph with respect to tensors that it is built from."""
 
 from __future__ import annotations
 
@@ -10,27 +10,25 @@ __all__ = ["gradient"]
 
 
 @operation(
-    test="test_derivatives.py::test_a_gradient_of_a_graph_is_one_by_the_elements_of_its_sources",
+    test="test_derivatives.py::test_a_graph_gradient_is_with_respect_to_the_elements_of_its_sources",
     is_function=False,
 )
 def gradient(x: Tensor, /, *sources: Tensor, cotangent: Tensor | None = None) -> tuple[Tensor, ...]:
-    """The gradients of this tensor by each of `sources`, which it was built of: tensors of their
-    shapes and dtypes.
+    """Compute the gradients of this tensor with respect to `sources`, in their shapes and dtypes.
 
-    A gradient is one by elements, however the graph reaches them: a view as a source stands for
-    what it is a view of. What is computed already has no graph: ask before the tensor, or what
-    leads from a source to it, is realized, or use `svod_tensor.grad`, which does not depend on
-    that.
+    The gradient is taken with respect to elements, however the graph reads them: a view as a source
+    represents the elements of its base. A realized tensor has no graph: call this before the tensor
+    or an intermediate result is realized, or use `svod_tensor.grad`, which has no such restriction.
 
     Args:
-        sources: tensors of floats.
-        cotangent: what each element of this tensor weighs, in its shape and dtype; it may be left
-            out of one number.
+        sources: floating-point tensors.
+        cotangent: weight of each element, in the shape and dtype of this tensor; optional for a
+            scalar.
 
     Raises:
-        DerivativeError: if something is no float, this tensor is not one number and there is no
-            cotangent, or it does not depend on a source.
-        NotDifferentiableError: if it depends on one through what has no derivative.
+        DerivativeError: if a tensor is not floating-point, this tensor is not a scalar and there is
+            no cotangent, or it does not depend on a source.
+        NotDifferentiableError: if it depends on a source through an operation without derivative.
 
     Example:
         >>> x, w = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])

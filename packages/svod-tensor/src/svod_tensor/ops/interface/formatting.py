@@ -1,4 +1,4 @@
-"""The text of a tensor: for people, in formatted strings, and where a program is looked at."""
+"""Text of a tensor: `repr`, `str` and format specifications."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ __all__: list[str] = []
 
 
 def _name_root(node: UOp) -> str:
-    """What computes a node last: an op, or an operation of several ops that has a derivative of its
-    own.
-    """
+    """Name of the op, or of the operation with a gradient rule, that computes a node."""
     while node.op in MARKS:
         if isinstance(node.arg, GradientArg):
             return node.arg.rule.name
@@ -30,7 +28,7 @@ def _name_root(node: UOp) -> str:
 def __repr__(x: Tensor, /) -> str:
     kind = type(x).__name__
     try:
-        # A function that is captured sees no values.
+        # A captured function has no values to show.
         array = None if find_capture() is not None else find_values(x)
         facts = f"shape={describe_shape(x.shape)}", f"dtype={x.dtype}", f"device={x.device}"
         if array is not None:
@@ -38,12 +36,12 @@ def __repr__(x: Tensor, /) -> str:
         state = "realized" if x.is_realized else f"lazy {_name_root(x.uop)}"
         return f"<{' '.join((kind, *facts, state))}>"
     except DonatedTensorError as error:
-        return f"<{kind} given away to {error.taker} as {error.argument}>"
+        return f"<{kind} donated to {error.taker} as {error.argument}>"
 
 
 @special_method()
 def __format__(x: Tensor, /, format_spec: str) -> str:
-    # What a specification is for is a number, and so are tensors of one in the text of a program.
+    # A format specification is for a number; 0-d tensors format as numbers in f-strings too.
     is_number = x.ndim == 0 and find_capture() is None
     if not format_spec:
         return str(host_array(x)[()]) if is_number else str(x)

@@ -1,8 +1,8 @@
-"""Python's operators and indexing, as the operations that they stand for; either side may be a
-number or a numpy array.
+"""Python's operators and indexing, mapped to operations; either operand may be a number or a numpy
+array.
 
-An augmented operator (`x += y`) writes the result of the plain one to the tensor on its left, as in
-numpy: dtype and shape stay, and all views of the elements see the new ones."""
+An augmented assignment (`x += y`) writes the result to the tensor on its left, as in numpy: dtype
+and shape stay, and all views of the elements see the new values."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ _COMPARISONS: Final = {
 _COMMUTATIVE: Final = (add, multiply, bitwise_and, bitwise_or, bitwise_xor)
 
 _KINDS: Final = ("bool", "uint", "int", "float", "complex")
-"""Kinds of dtypes in ascending order: what is written to a tensor is of its kind or a lower one
+"""Dtype kinds in ascending order: a value is cast to a tensor of its own kind or a higher one
 (numpy's 'same_kind').
 """
 
@@ -87,14 +87,14 @@ _KINDS: Final = ("bool", "uint", "int", "float", "complex")
 def _operator(
     name: str, public: Callable[..., Tensor], compute: Callable[[Tensor, Any], Tensor], call: str
 ) -> None:
-    """Register an operator, which leaves an operand that is no tensor, number, array or list to the
-    operand's own operator.
+    """Register an operator, which returns NotImplemented for operands that are not tensors, numbers,
+    arrays or lists.
 
     Args:
-        name: of the special method.
+        name: name of the special method.
         public: the operation.
-        compute: what the method computes.
-        call: the text of `compute`, for the documentation.
+        compute: implementation of the method.
+        call: docstring of the method.
     """
 
     def method(x: Tensor, other: Operand, /) -> Tensor:
@@ -108,13 +108,13 @@ def _operator(
 
 
 def _is_explained(value: object) -> bool:
-    """True for a value that is no operand, and that an error says what to write instead of."""
+    """True for a non-operand for which an error with a hint is raised instead of NotImplemented."""
     return value is None or explain_unbound(value) is not None
 
 
 def _reflect(name: str, operation: Callable[..., Tensor]) -> Callable[[Tensor, Any], Tensor]:
-    """The operation with its operands exchanged; a number or an array on the left is promoted with
-    the tensor.
+    """Return the operation with swapped operands; a number or array on the left is promoted with the
+    tensor.
     """
     if name == "matmul":
         return lambda x, other: operation(as_tensor(other, x), x)
@@ -132,9 +132,7 @@ def _augment(operation: Callable[..., Tensor]) -> Callable[[Tensor, Any], Tensor
 
 
 def _write_result(operation: str, x: Tensor, result: Tensor) -> Tensor:
-    """Write `result`, which has the shape of `x` and a dtype of its kind or a lower one, to `x`,
-    and return `x`.
-    """
+    """Write `result`, of the shape of `x` and a dtype of the same or a lower kind, to `x`."""
     if result.shape != x.shape:
         raise ShapeError(
             operation=operation,
@@ -210,22 +208,21 @@ def __contains__(x: Tensor, value: Operand) -> bool:
 
 @special_method("indexing")
 def __getitem__(x: Tensor, index: Index, /) -> Tensor:
-    """The elements at an index, by numpy's rules: a view of basic indices, else values of their
-    own.
+    """Return the elements at an index, by numpy's rules: a view for basic indexing, else a copy.
 
-    As many integers as axes give a value too, which later writes do not change; with `...` beside
-    them, a view.
+    One integer per axis also gives a copy, which later writes do not change; with `...` added, a
+    view.
 
     Args:
-        index: ints, slices, `...`, None, variables, and integer lists, arrays and tensors, of which
-            several broadcast together; or masks, which are computed where they are tensors; one
-            without axes puts an axis of size 1 or 0 in front. An index in a tensor that is out of
-            range reads as 0, or is an error in a plan that checks its operands.
+        index: ints, slices, `...`, None, variables, integer lists, arrays and tensors, which
+            broadcast together, or boolean masks, which are realized if they are tensors; a 0-d mask
+            adds a leading axis of size 1 or 0. An out-of-range index in a tensor reads 0, or is an
+            error in a plan that checks its operands.
 
     Raises:
         IndexOutOfRangeError: if a known index is out of range.
-        IndexKindError: if something is no index, or there are more indices than axes.
-        DataDependentShapeError: in a function that is captured, if a mask is a tensor.
+        IndexKindError: if an item is not a valid index, or there are more indices than axes.
+        DataDependentShapeError: in a captured function, if a mask is a tensor.
 
     Example:
         >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
@@ -237,10 +234,10 @@ def __getitem__(x: Tensor, index: Index, /) -> Tensor:
 
 @special_method("len")
 def __len__(x: Tensor) -> int:
-    """The size of the first axis.
+    """Size of the first axis.
 
     Raises:
-        OperandError: if there are no axes.
+        OperandError: if the tensor is 0-d.
         SymbolicShapeError: if that size is symbolic.
 
     Example:
@@ -248,14 +245,15 @@ def __len__(x: Tensor) -> int:
         2
     """
     if not x.ndim:
-        raise OperandError(operation="len", found="a 0-d tensor", expected="a tensor with axes")
+        raise OperandError(
+            operation="len", found="a 0-d tensor", expected="a tensor with at least 1 dimension"
+        )
     return concrete_shape("len", x.shape[:1])[0]
 
 
 @special_method()
 def __iter__(x: Tensor) -> Iterator[Tensor]:
-    """The slices along the first axis: views, or of a tensor of one axis the values of its
-    elements.
+    """Iterate over the slices along the first axis: views, or elements of a 1-d tensor.
 
     Example:
         >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]

@@ -1,6 +1,4 @@
-"""Protocols by which Python copies and pickles tensors, and by which numpy asks what its functions
-do to them.
-"""
+"""Protocols for copying and pickling, and for numpy functions applied to tensors."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 _OUT_OF_BAND: Final = 5
-"""The protocol of pickle from which on the bytes of a tensor may travel beside the pickle."""
+"""First pickle protocol with out-of-band buffers."""
 
 
 @special_method()
@@ -45,7 +43,7 @@ def __reduce_ex__(x: Tensor, protocol: SupportsIndex, /) -> tuple[object, ...]:
     if operator.index(protocol) >= _OUT_OF_BAND:
         import numpy as np
 
-        # As bytes, since buffers know nothing of the narrow floats.
+        # As bytes, since the buffer protocol has no format for narrow floats.
         elements = PickleBuffer(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
     else:
         elements = array.tobytes()
@@ -59,15 +57,15 @@ def _restore(
     shape: tuple[int, ...],
     device: str | tuple[tuple[str, ...], int | None],
 ) -> Tensor:
-    """The tensor that was pickled.
+    """Rebuild a pickled tensor.
 
-    Elements that came out of band are read where they are, as those of a shared array.
+    Out-of-band buffers are shared, not copied.
     """
     import numpy as np
 
-    found = to_dtype(dtype)
-    array = np.frombuffer(elements, found.numpy).reshape(shape)
-    node = make_array_node(array, may_share=not isinstance(elements, bytes), dtype=found)
+    svod_dtype = to_dtype(dtype)
+    array = np.frombuffer(elements, svod_dtype.numpy).reshape(shape)
+    node = make_array_node(array, may_share=not isinstance(elements, bytes), dtype=svod_dtype)
     tensor = kind.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
     if tensor.device == device:
         return tensor

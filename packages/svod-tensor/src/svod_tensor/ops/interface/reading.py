@@ -1,4 +1,4 @@
-"""The values of a tensor, as a program outside of it sees them: numbers, arrays, memory."""
+"""Reading values of a tensor: Python numbers, numpy arrays, DLPack and buffers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WRITABLE: Final = 1
 """PyBUF_WRITABLE of Python's buffer protocol."""
 
 _MOST_COPIED: Final = 1 << 26
-"""The bytes that are copied from another device for a text at most."""
+"""Maximum number of bytes to copy from another device for a `repr`."""
 
 Nested: TypeAlias = "bool | int | float | complex | list[Nested]"
 
@@ -51,15 +51,13 @@ Nested: TypeAlias = "bool | int | float | complex | list[Nested]"
     test="test_assignment.py::test_assigning_keeps_the_buffer", is_function=False, computes=True
 )
 def buffer(x: Tensor, /) -> Buffer:
-    """The buffer of this tensor, which is computed first if need be; of a view of a larger one, a
-    copy.
+    """Return the buffer of this tensor, realized first if necessary; for a view, a copy.
 
-    That of complex numbers has twice as many floats: of each number the real part, then the
-    imaginary one.
+    The buffer of a complex tensor holds floats: real and imaginary parts interleaved.
 
     Raises:
-        BufferNotFoundError: if the tensor has no elements, and so no buffer.
-        ShardError: if it is on several devices, and so has several buffers.
+        BufferNotFoundError: if the tensor has no elements.
+        ShardError: if the tensor is on several devices.
 
     Example:
         >>> Tensor([1.0, 2.0]).buffer().nbytes
@@ -70,8 +68,8 @@ def buffer(x: Tensor, /) -> Buffer:
         raise ShardError(
             devices=devices,
             operation="buffer",
-            problem="each shard has its own",
-            hint=f'join the shards with x.to("{devices[0]}"), or take one of x.shards()',
+            problem="each shard has its own buffer",
+            hint=f'join the shards with x.to("{devices[0]}"), or use one of x.shards()',
         )
     check_not_capturing("reads values")
     if (
@@ -79,14 +77,14 @@ def buffer(x: Tensor, /) -> Buffer:
         and (lent := x.content.cell.find_memory()) is not None
         and x.content.cell.is_lent
     ):
-        # The node is one on a copy.
+        # Lent memory: the graph node would be of a copy.
         return lent
     # Another thread may assign to the tensor once it is realized.
     while not x.is_realized and 0 not in x.shape:
         x.realize()
     base = memory_nodes.find_base(x.uop)
     while base is None and 0 not in x.shape:
-        # A view of larger memory.
+        # A view of a larger buffer is copied.
         base = memory_nodes.find_base(x.clone().realize().uop)
     buffer = None if base is None else memory_nodes.find_buffer(base)
     if buffer is None:
@@ -100,17 +98,17 @@ def buffer(x: Tensor, /) -> Buffer:
     computes=True,
 )
 def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
-    """The values as a numpy array, computed first if need be.
+    """Return the values as a numpy array, realized first if necessary.
 
-    The array is read-only, unless `copy` asks for one that is not, and never changes. On the CPU it
-    is the tensor's own memory, for a view with gaps or in another order: what is assigned to the
-    tensor while the array lives goes to other memory. Of a tensor that was assigned to in its
-    memory, it is a copy. bfloat16 and float8 come as the dtypes of the package ml_dtypes.
+    The array is read-only unless `copy` is True, and never changes. On the CPU it shares the
+    memory of the tensor, with strides for a view: assignments to the tensor while the array lives
+    go to new memory. For a tensor that was written in place, it is a copy. bfloat16 and float8 have
+    the dtypes of the package ml_dtypes.
 
     Raises:
-        CaptureError: if a function is captured just now.
-        DerivativeError: if a derivative is taken just now, and the values depend on an argument of
-            its function: what is computed from an array has no derivative. `item()`, `tolist()` and
+        CaptureError: while a function is captured.
+        DerivativeError: while a derivative is taken, if the values depend on an argument of its
+            function: results computed from an array have no derivative. `item()`, `tolist()` and
             `print` read values for display and `if`.
 
     Example:
@@ -134,7 +132,7 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
 
 
 def _lend_array(x: Tensor) -> NDArray[np.generic]:
-    """The values as an array that never changes: memory that nobody writes as long as the array
+    """Return the values as an array that never changes: memory that is not written while the array
     lives, or a copy.
     """
     import numpy as np
@@ -142,7 +140,7 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     array = host_array(x)
     owner = array
     while isinstance(owner.base, np.ndarray):
-        # Views of the array keep this one alive.
+        # numpy views keep their base alive, so the lifetime of the base decides.
         owner = owner.base
     if owner.base is None:
         return array
@@ -150,12 +148,12 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     if cell.is_assigned_in_place or cell.is_lent:
         return array.copy()
     memory = cell.find_memory()
-    found = (
+    buffers = (
         (memory,)
         if memory is not None
         else map(memory_nodes.find_buffer, versions.iter_memories(cell.node))
     )
-    for buffer in found:
+    for buffer in buffers:
         if buffer is not None:
             buffer.lend(owner)
     return array
@@ -167,10 +165,10 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     computes=True,
 )
 def tolist(x: Tensor, /) -> Nested:
-    """The values as nested lists of Python numbers; of a 0-d tensor, the number.
+    """Return the values as nested lists of Python numbers; for a 0-d tensor, a number.
 
     Raises:
-        CaptureError: if a function is captured just now.
+        CaptureError: while a function is captured.
 
     Example:
         >>> Tensor([[1, 2], [3, 4]]).tolist()
@@ -186,11 +184,11 @@ def tolist(x: Tensor, /) -> Nested:
     computes=True,
 )
 def item(x: Tensor, /) -> Scalar:
-    """The value of a tensor with one element, as a Python number.
+    """Return the value of a tensor with one element as a Python number.
 
     Raises:
-        SingleElementError: if it has another number of elements.
-        CaptureError: if a function is captured just now.
+        SingleElementError: if the tensor does not have exactly one element.
+        CaptureError: while a function is captured.
 
     Example:
         >>> Tensor([[1.5]]).item()
@@ -210,12 +208,12 @@ def host_array(x: Tensor) -> NDArray[np.generic]:
     import numpy as np
 
     path = x.content.path
-    # What a variable says at the end of a path is what it was when the view was made.
-    whole = None if path and is_symbolic(path) else _find_whole(x.content.cell)
-    if whole is not None:
-        # No node is made to read it, nor is one looked at.
+    # A variable in the path of a view keeps the value that it had when the view was created.
+    base_array = None if path and is_symbolic(path) else _find_whole(x.content.cell)
+    if base_array is not None:
+        # Fast path: read the memory without creating a graph node.
         check_not_capturing("reads values")
-        return read_array(path, whole)
+        return read_array(path, base_array)
     shape = tuple(resolve_size(s) for s in x.shape)
     if 0 in shape:
         return np.empty(shape, x.dtype.numpy)
@@ -226,12 +224,12 @@ def host_array(x: Tensor) -> NDArray[np.generic]:
         x.realize()
         arrays = [host_array(shard) for shard in x.shards()]
         return arrays[0] if x.sharding.axis is None else np.concatenate(arrays, x.sharding.axis)
-    # Memory that is shared with another tensor may be written just now, by another thread.
+    # Memory that is shared with another tensor may be written concurrently by another thread.
     if not x.is_realized:
         x.realize()
     array = _find_array(x, shape)
     if array is None:
-        # A part of memory that the host does not see.
+        # A view of memory that is not host-addressable.
         array = _find_array(x.clone().realize(), shape)
     if array is None:
         raise BufferNotFoundError(node=x.uop)
@@ -239,7 +237,7 @@ def host_array(x: Tensor) -> NDArray[np.generic]:
 
 
 def find_values(x: Tensor) -> NDArray[np.generic] | None:
-    """The values, unless they have to be computed, or much memory copied."""
+    """Return the values, or None if reading them needs computation or a large copy."""
     import numpy as np
 
     shape = find_shape(x.shape)
@@ -253,8 +251,7 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
         return element
     sharding, is_large = x.sharding, x.nbytes > _MOST_COPIED
     if sharding is None and x.content.cell.has_memory and not x.is_realized and not is_large:
-        # Memory that is shared with another tensor, which nobody writes without the lock before
-        # that has its own.
+        # Memory that is shared with another tensor is only written under the lock.
         with registry.lock:
             array = _find_array(x, shape, copies=True)
             return None if array is None else array.copy()
@@ -263,20 +260,20 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
     if sharding is None:
         return _find_array(x, shape, copies=True)
     if x.content.path:
-        whole = find_values(x.from_content(x.content.cell))
-        return None if whole is None else read_array(x.content.path, whole)
+        base_array = find_values(x.from_content(x.content.cell))
+        return None if base_array is None else read_array(x.content.path, base_array)
     arrays = [find_values(shard) for shard in x.shards()]
-    found = [array for array in arrays if array is not None]
-    if len(found) < len(arrays):
+    values = [array for array in arrays if array is not None]
+    if len(values) < len(arrays):
         return None
-    return found[0] if sharding.axis is None else np.concatenate(found, sharding.axis)
+    return values[0] if sharding.axis is None else np.concatenate(values, sharding.axis)
 
 
 def _read_element(x: Tensor, *, computes: bool) -> NDArray[np.generic] | None:
-    """The element of another tensor that this one is, read in the memory of that: no kernel copies
-    it.
+    """Read a tensor that is one element of another tensor directly from that tensor's memory, without
+    a kernel.
 
-    `computes` lets the assignments to that memory be done that the element depends on.
+    `computes` allows pending writes to that memory to run first.
     """
     content = x.content
     while isinstance(content, Element):
@@ -286,8 +283,8 @@ def _read_element(x: Tensor, *, computes: bool) -> NDArray[np.generic] | None:
                 return None
             cell, path = source
             if cell.has_memory:
-                whole = _find_elements(cell.node, tuple(map(resolve_size, cell.node.shape)))
-                return None if whole is None else read_array(path, whole).copy()
+                base_array = _find_elements(cell.node, tuple(map(resolve_size, cell.node.shape)))
+                return None if base_array is None else read_array(path, base_array).copy()
         if not computes or not cell.owns:
             return None
         x.from_content(cell).realize()
@@ -301,36 +298,34 @@ def _is_in_host_memory(x: Tensor) -> bool:
 def _find_array(
     x: Tensor, shape: tuple[int, ...], *, copies: bool = False
 ) -> NDArray[np.generic] | None:
-    """The elements where they are, if they are in memory; `copies` lets what a view is of be copied
-    as a whole.
-    """
-    whole = _find_elements(x.uop, shape)
-    if whole is not None or not x.content.path or not (copies or _is_in_host_memory(x)):
-        return whole
-    whole = x.content.cell.node
-    found = _find_elements(whole, tuple(map(resolve_size, whole.shape)))
-    return None if found is None else read_array(x.content.path, found)
+    """Find the elements in memory, if realized; `copies` allows copying the whole base of a view."""
+    array = _find_elements(x.uop, shape)
+    if array is not None or not x.content.path or not (copies or _is_in_host_memory(x)):
+        return array
+    base = x.content.cell.node
+    base_array = _find_elements(base, tuple(map(resolve_size, base.shape)))
+    return None if base_array is None else read_array(x.content.path, base_array)
 
 
 @special_method()
 def __array__(
     x: Tensor, dtype: np.dtype | None = None, copy: bool | None = None
 ) -> NDArray[np.generic]:
-    """The elements as numpy asks for them: an array that may be written, and shares the memory of
-    this tensor, or a copy.
+    """Return the elements for `numpy.asarray`: a writable array that shares the memory of this
+    tensor, or a copy.
 
-    What is written to the array is seen by what is built from the tensor afterwards; what was built
-    before keeps the old elements. A tensor that is assigned to while the array lives goes to other
-    memory. Where the tensor cannot be written in memory of the host, the array is read-only.
+    Writes to the array are visible to graphs built from the tensor afterwards; graphs built before
+    keep the old elements. Assigning to the tensor while the array lives moves the tensor to new
+    memory. Where the tensor is not writable in host memory, the array is read-only.
 
     Args:
-        dtype: of the array.
-        copy: True gives an array that shares nothing.
+        dtype: dtype of the array.
+        copy: True always copies.
 
     Raises:
-        CaptureError: if a function is captured just now.
-        DerivativeError: if a derivative is taken just now, and the values depend on an argument of
-            its function.
+        CaptureError: while a function is captured.
+        DerivativeError: while a derivative is taken, if the values depend on an argument of its
+            function.
     """
     if not copy and (dtype is None or x.dtype.numpy == dtype):
         array = _share_memory(x)
@@ -341,9 +336,7 @@ def __array__(
 
 
 def _share_memory(x: Tensor) -> NDArray[np.generic] | None:
-    """The elements as an array that may be written, with which this tensor shares its memory; None
-    if it cannot be.
-    """
+    """Return a writable array that shares the memory of this tensor; None if that is impossible."""
     content = x.content
     cell, path = content.cell, content.path
     is_special = path and (not is_writable(path) or is_shard(path) or is_symbolic(path))
@@ -355,7 +348,7 @@ def _share_memory(x: Tensor) -> NDArray[np.generic] | None:
     ):
         return None
     elements = cell.find_array()
-    # The node is not asked for: what nobody has a node of is lent without looking for readers.
+    # `cell.node` is avoided: a cell without a node has no readers to search for.
     shape, dtype, device = cell.spec
     if 0 in shape:
         return x.numpy(copy=True)
@@ -383,19 +376,17 @@ def __dlpack__(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> object:
-    """The tensor's elements in memory of the host by the DLPack protocol; the consumer shares them
-    and must not write.
+    """Export the elements in host memory by the DLPack protocol; the consumer must not write them.
 
     Args:
-        stream: None, as for every memory of the host.
-        max_version: of DLPack, that the consumer reads.
-        dl_device: where it wants the memory, as DLPack's number of a kind and one of a device.
-        copy: True gives the consumer memory of its own; False is an error where the elements are on
-            another device.
+        stream: must be None, as always for host memory.
+        max_version: maximum DLPack version that the consumer supports.
+        dl_device: device requested by the consumer, as DLPack's (device type, device id).
+        copy: True always copies; False raises if the elements are on another device.
 
     Raises:
         CopyRequiredError: if `copy` is False and the elements are on another device.
-        BufferError: if the consumer wants memory that is not the host's.
+        BufferError: if the consumer requests memory that is not on the host.
     """
     from svod_tensor._dlpack import make_capsule
 
@@ -423,11 +414,10 @@ def __bytes__(x: Tensor) -> bytes:
 
 @special_method()
 def __buffer__(x: Tensor, flags: int, /) -> memoryview:
-    """The tensor's memory as Python's buffer protocol gives it, from Python 3.12 on; it is
-    read-only.
+    """Export the tensor's memory, read-only, by Python's buffer protocol (Python 3.12 or newer).
 
     Raises:
-        BufferError: if it is asked for to be written, or of a dtype that the protocol lacks.
+        BufferError: if a writable buffer is requested, or the protocol lacks the dtype.
     """
     if flags & _WRITABLE:
         raise BufferError(
@@ -436,7 +426,7 @@ def __buffer__(x: Tensor, flags: int, /) -> memoryview:
     array = x.numpy()
     if array.dtype.kind == "V":
         raise BufferError(
-            f"the buffer protocol has no {x.dtype}: take x.numpy().view('uint{8 * x.itemsize}')"
+            f"the buffer protocol has no {x.dtype}: use x.numpy().view('uint{8 * x.itemsize}')"
         )
     return array.data
 
@@ -462,7 +452,9 @@ def __int__(x: Tensor) -> int:
 def __index__(x: Tensor) -> int:
     if not x.dtype.is_int or x.ndim:
         raise OperandError(
-            operation="index", found=f"{x.dtype} of shape {x.shape}", expected="one integer"
+            operation="index",
+            found=f"{x.dtype} of shape {x.shape}",
+            expected="a 0-d integer tensor",
         )
     return int(_read_real(x, "index"))
 
@@ -479,15 +471,13 @@ def _read_real(x: Tensor, operation: str) -> bool | int | float:
             operation=operation,
             found=x.dtype,
             expected="a real number",
-            hint="take x.real or x.abs()",
+            hint="use x.real or x.abs()",
         )
     return value
 
 
 def _is_differentiated(node: UOp) -> bool:
-    """Whether a node depends on an argument by which derivatives are taken, through floats that are
-    not detached.
-    """
+    """True if a node depends on an argument that is differentiated, through non-detached floats."""
     seen: set[UOp] = set()
     waiting = [node]
     while waiting:
@@ -505,14 +495,14 @@ _REPEATING: Final = frozenset({Op.RESHAPE, Op.EXPAND, Op.PERMUTE, Op.FLIP, Op.SH
 
 
 def _find_constant(node: UOp) -> bool | int | float | None:
-    """What each element of a node is that nothing has to be computed for, and no memory read."""
+    """Value of all elements of a node that is a constant; None otherwise."""
     while node.op in _REPEATING:
         node = node.source
     return node.arg if node.op is Op.CONST else None
 
 
 def _find_whole(cell: Cell) -> NDArray[np.generic] | None:
-    """The elements of a cell that is memory of its own, of the host and of a known size."""
+    """Elements of a cell with its own host memory of known size; None otherwise."""
     memory = cell.find_memory()
     if memory is None or not memory.is_host_addressable:
         return None
@@ -522,7 +512,7 @@ def _find_whole(cell: Cell) -> NDArray[np.generic] | None:
 
 
 def _find_elements(node: UOp, shape: tuple[int, ...]) -> NDArray[np.generic] | None:
-    """The elements of a node that is memory, in memory of the host."""
+    """Elements of a node that is a buffer, in host memory; None otherwise."""
     base = memory_nodes.find_base(node)
     buffer = None if base is None else memory_nodes.find_buffer(base)
     return None if buffer is None else _view_elements(buffer, node.dtype, shape)
@@ -538,5 +528,5 @@ def _shape_elements(
     if dtype.is_complex:
         elements = elements.view(dtype.numpy)
     size = math.prod(shape)
-    # A variable size has memory for the largest.
+    # Memory of a symbolic size is allocated for its maximum.
     return (elements if elements.size == size else elements[:size]).reshape(shape)

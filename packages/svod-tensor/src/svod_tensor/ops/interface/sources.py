@@ -1,4 +1,4 @@
-"""Tensors of existing data: arrays of numpy and other libraries, numbers, files."""
+"""Tensors from existing data: arrays of numpy and other libraries, numbers, files."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ __all__ = ["asarray", "from_dlpack", "from_file", "from_numpy"]
     test="test_creation.py::test_an_aligned_array_is_shared_and_a_copy_is_not", is_function=False
 )
 def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tensor:
-    """A tensor with the elements of `array`, in its shape and dtype.
+    """Create a tensor from a numpy array, with its shape and dtype.
 
-    Writes to a shared array show in the tensor, and in results that are computed afterwards. The
-    tensor never writes to the array: once it is assigned to, it has memory of its own.
+    Writes to a shared array are visible in the tensor, and in results computed afterwards. The
+    tensor never writes to the array: an assignment moves the tensor to its own memory.
 
     Args:
-        array: of any dtype that svod has.
-        copy: True copies. False shares the array's memory, or fails where kernels cannot read it
-            there. None, the default, shares if it can (contiguous and aligned to 16 bytes, as new
-            arrays are) and else copies.
+        array: a numpy array of any dtype that svod supports.
+        copy: True always copies. False shares the array's memory, or raises if kernels cannot read
+            it there. None, the default, shares if possible (contiguous and aligned to 16 bytes, as
+            new arrays are) and else copies.
 
     Raises:
         OperandError: if the memory cannot be shared and `copy` is False.
@@ -60,7 +60,7 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
         raise OperandError(
             operation="from_numpy(copy=False)",
             found=f"an array at {array.ctypes.data:#x} with strides {array.strides}",
-            expected="contiguous memory aligned to 16 bytes",
+            expected="a contiguous array aligned to 16 bytes",
         )
     may_share = copy is not True
     if (
@@ -70,15 +70,15 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
         and array.dtype.kind != "c"
     ):
         return _on_array(array, may_share=may_share)
-    made = make_array_node(array, may_share=may_share)
-    node = place_by_default(made)
-    spec = (array.shape, made.dtype, HOST_DEVICE) if node is made else None
+    array_node = make_array_node(array, may_share=may_share)
+    node = place_by_default(array_node)
+    spec = (array.shape, array_node.dtype, HOST_DEVICE) if node is array_node else None
     return Tensor.from_uop(node, spec, owns=memory_nodes.is_buffer_identity(node))
 
 
 def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
-    """A tensor without a node, as long as nobody asks for it: arguments of captured functions need
-    none.
+    """Create a tensor whose graph node is built on demand: arguments of captured functions need no
+    node.
     """
     spec, make_node, is_plain = _describe(array.dtype, array.shape)
     buffer = storage.find_shared(array, spec[1]) if may_share and is_plain else None
@@ -89,11 +89,10 @@ def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
 
 @static_operation(test="test_creation.py::test_an_empty_file_is_an_empty_tensor", is_function=False)
 def from_file(path: str | os.PathLike[str]) -> Tensor:
-    """The bytes of the file at `path` as a uint8 tensor of one axis on its DISK device: nothing is
-    read until it is used.
+    """Map the file at `path` as a 1-d uint8 tensor on its DISK device; bytes are read on use.
 
     Raises:
-        MissingFileError: if the file is not there.
+        MissingFileError: if the file does not exist.
 
     Example:
         >>> import tempfile
@@ -119,20 +118,18 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
 
 
 @static_operation(
-    test="test_creation.py::test_dlpack_brings_floats_that_numpy_lacks", standard=True
+    test="test_creation.py::test_dlpack_imports_floats_that_numpy_lacks", standard=True
 )
 def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = None) -> Tensor:
-    """A tensor with the values of another library's array, whose memory it shares where kernels can
-    read it there.
+    """Create a tensor from another library's array, sharing its memory where kernels can read it.
 
     Args:
-        x: anything with `__dlpack__`, on the host.
-        device: where the tensor is; by default on the CPU.
-        copy: True gives memory of its own; False an error where that is needed; None copies where
-            it is.
+        x: an object with `__dlpack__`, on the host.
+        device: the device; by default the CPU.
+        copy: True always copies; False raises if a copy is needed; None copies only if needed.
 
     Raises:
-        OperandError: if it is no array, or one on a device, or of a dtype, that cannot be read.
+        OperandError: if `x` is not an array, or its device or dtype is not supported.
         CopyRequiredError: if `copy` is False and the elements must be copied.
 
     Example:
@@ -148,7 +145,9 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     is_moved = device is not None and check_device(device) != HOST_DEVICE
     if copy is False and (is_moved or not is_shareable(array)):
         problem = (
-            f"it is wanted on {device}" if is_moved else "kernels cannot read the array where it is"
+            f"device {device} is requested"
+            if is_moved
+            else "kernels cannot read the array's memory"
         )
         raise CopyRequiredError(operation="from_dlpack", problem=problem)
     node = make_array_node(array, may_share=copy is not True, dtype=dtype)
@@ -156,9 +155,7 @@ def from_dlpack(x: object, /, *, device: str | None = None, copy: bool | None = 
     return Tensor.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
 
 
-@static_operation(
-    test="test_namespace.py::test_what_is_a_tensor_already_is_given_back", standard=True
-)
+@static_operation(test="test_namespace.py::test_asarray_returns_a_tensor_unchanged", standard=True)
 def asarray(
     obj: object,
     /,
@@ -167,30 +164,29 @@ def asarray(
     device: str | None = None,
     copy: bool | None = None,
 ) -> Tensor:
-    """A tensor with the elements of `obj`: that itself if it is a tensor, else a copy that later
-    writes to `obj` do not change.
+    """Convert `obj` to a tensor: a tensor is returned as it is, anything else is copied.
 
     Args:
-        obj: a tensor, an array of numpy, numbers, nested lists, an array with `__dlpack__`, or an
+        obj: a tensor, a numpy array, numbers, nested lists, an object with `__dlpack__`, or an
             object with a buffer.
-        dtype: of the result; by default that of `obj`, and of Python's numbers as `Tensor` has it.
-        device: where it is; by default where `obj` is, or on the device that `SVOD_DEVICE` names.
+        dtype: of the result; by default that of `obj`, and for Python numbers that of `Tensor`.
+        device: the device; by default that of `obj`, or the one that `SVOD_DEVICE` names.
         copy: True copies a tensor too. False shares the memory of `obj`, as `Tensor.from_numpy`
-            does, and is an error where kernels cannot read it there.
+            does, and raises if kernels cannot read it there.
 
     Raises:
         CopyRequiredError: if `copy` is False and the elements must be copied.
-        DataError: if `obj` is no tensor data.
+        DataError: if `obj` cannot be converted to a tensor.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.asarray([[1, 2], [3, 4]], dtype=sv.float64).tolist()
         [[1.0, 2.0], [3.0, 4.0]]
     """
-    # A result that is computed later would see what is written to shared memory before.
+    # Copied by default: a lazy result would see writes to shared memory that happen before it runs.
     source = obj if isinstance(obj, Tensor) else _read_object(obj, copy=copy is not False)
     if source is None:
-        # Python's numbers are rounded once, and must fit.
+        # Python numbers are rounded once to the final dtype, with a range check.
         return Tensor(obj, dtype=dtype, device=device)  # pyright: ignore[reportArgumentType]
     kind = source.dtype if dtype is None else to_dtype(dtype)
     is_same = kind is source.dtype and not (device is not None and is_elsewhere(source, device))
@@ -198,13 +194,14 @@ def asarray(
         return source.clone() if copy and source is obj else source
     if copy is False:
         raise CopyRequiredError(
-            operation="asarray", problem=f"{source.dtype} on {source.device} is asked for as {kind}"
+            operation="asarray",
+            problem=f"cannot convert {source.dtype} on {source.device} to {kind}",
         )
     return source.astype(kind, device=device)
 
 
 def _read_object(obj: object, *, copy: bool) -> Tensor | None:
-    """A tensor of an object that has memory; None of numbers, and of what is no tensor data."""
+    """Create a tensor from an object with memory; None for numbers and unsupported objects."""
     import numpy as np
 
     if isinstance(obj, (np.ndarray, memoryview, bytes, bytearray)) or hasattr(
@@ -229,7 +226,7 @@ def _read_object(obj: object, *, copy: bool) -> Tensor | None:
 def _read_array(array: object, *, copy: bool) -> Tensor:
     if not copy and not storage.is_shareable(array):  # pyright: ignore[reportArgumentType]
         raise CopyRequiredError(
-            operation="asarray", problem="kernels cannot read the array where it is"
+            operation="asarray", problem="kernels cannot read the array's memory"
         )
     return from_numpy(array, copy=copy)  # pyright: ignore[reportArgumentType]
 
@@ -238,10 +235,10 @@ def _read_array(array: object, *, copy: bool) -> Tensor:
 def _describe(
     numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]
 ) -> tuple[TensorSpec, Callable[[Buffer], UOp], bool]:
-    """The form of tensors of arrays with this dtype and shape, what makes their nodes, and whether
+    """Return the spec of arrays with this dtype and shape, a factory of their nodes, and whether
     the dtype is plain.
 
-    Arrays of one kind have one form, so that calls with them compare it by identity.
+    The spec is cached, so that calls can compare it by identity.
     """
     dtype = to_dtype(numpy_dtype)
 

@@ -1,1 +1,1 @@
-"""Shapes and order of elements: views, joining, slicing, padding."""
+"""Manipulation of shapes: views, concatenation, splitting, slicing, padding."""

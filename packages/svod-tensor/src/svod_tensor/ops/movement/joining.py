@@ -1,4 +1,4 @@
-"""Joining tensors, taking one apart, and repeating."""
+"""Concatenation, splitting and repetition of tensors."""
 
 from __future__ import annotations
 
@@ -43,71 +43,72 @@ __all__ = [
 
 
 @static_operation(
-    test="test_movement.py::test_joining_agrees_with_numpy",
+    test="test_movement.py::test_concat_and_stack_agree_with_numpy",
     standard=True,
     methods=("cat",),
     binds=True,
 )
 def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
-    """The arrays joined along an axis, in the dtype that all promote to.
+    """Concatenate arrays along an existing axis, in their promoted dtype.
 
     Args:
-        arrays: tensors, one by one or as a sequence, with equal sizes on every other axis; the axis
-            may follow them: `sv.concat([x, y], axis=1)`, `Tensor.concat([x, y], 1)`, `x.concat(y)`.
-        axis: along which; None flattens them first.
+        arrays: tensors, as separate arguments or a sequence, with equal sizes on every other axis;
+            the axis may follow: `sv.concat([x, y], axis=1)`, `Tensor.concat([x, y], 1)`,
+            `x.concat(y)`.
+        axis: the axis to concatenate along; None flattens the arrays first.
 
     Raises:
         ShapeError: if there are no tensors, or their shapes differ on another axis.
-        OperandError: if one is no tensor.
+        OperandError: if an item is not a tensor or an array.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.concat([Tensor([1, 2]), Tensor([3])]).tolist()
         [1, 2, 3]
     """
-    parts, axis = _take_operands("concat", arrays, axis)
+    tensors, axis = _take_operands("concat", arrays, axis)
     if axis is None:
-        parts, axis = [t.flatten() for t in parts], 0
-    axis = normalize_axis("concat", axis, parts[0].ndim)
-    _check_alike("concat", parts, axis)
-    return parts[0].from_uop(_join(parts, axis))
+        tensors, axis = [t.flatten() for t in tensors], 0
+    axis = normalize_axis("concat", axis, tensors[0].ndim)
+    _check_alike("concat", tensors, axis)
+    return tensors[0].from_uop(_join(tensors, axis))
 
 
 @static_operation(
-    test="test_movement.py::test_joining_agrees_with_numpy", standard=True, binds=True
+    test="test_movement.py::test_concat_and_stack_agree_with_numpy", standard=True, binds=True
 )
 def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
-    """The arrays, all of one shape, joined along a new axis, in the dtype that all promote to.
+    """Stack arrays of equal shape along a new axis, in their promoted dtype.
 
     Args:
-        arrays: tensors, given as for `concat`.
+        arrays: tensors, as for `concat`.
         axis: index of the new axis in the result.
 
     Raises:
         ShapeError: if there are no tensors, or their shapes differ.
-        OperandError: if one is no tensor.
+        OperandError: if an item is not a tensor or an array.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
         [[1, 3], [2, 4]]
     """
-    parts, new_axis = _take_operands("stack", arrays, axis)
-    new_axis = normalize_axis("stack", 0 if new_axis is None else new_axis, parts[0].ndim + 1)
-    _check_alike("stack", parts, None)
-    return parts[0].from_uop(_join([t.unsqueeze(new_axis) for t in parts], new_axis))
+    tensors, new_axis = _take_operands("stack", arrays, axis)
+    new_axis = normalize_axis("stack", 0 if new_axis is None else new_axis, tensors[0].ndim + 1)
+    _check_alike("stack", tensors, None)
+    return tensors[0].from_uop(_join([t.unsqueeze(new_axis) for t in tensors], new_axis))
 
 
 @operation(test="test_movement.py::test_splitting_agrees_with_numpy")
 def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tensor, ...]:
-    """Parts of the given sizes along an axis: views.
+    """Split a tensor along an axis into views.
 
     Args:
-        sizes: of the parts; an int gives parts of that size, the last one possibly smaller.
-        axis: along which.
+        sizes: sizes of the parts; an int gives parts of that size, the last possibly smaller.
+        axis: the axis to split.
 
     Raises:
-        ShapeError: if the sizes do not add up to that of the axis.
+        ShapeError: if the sizes do not sum to the size of the axis.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
@@ -139,7 +140,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
 
 @operation(test="test_movement.py::test_splitting_agrees_with_numpy", is_function=False)
 def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
-    """At most `n_parts` parts of equal size along `axis`, the last one possibly smaller: views.
+    """Split a tensor along `axis` into at most `n_parts` views of equal size, the last possibly smaller.
 
     Raises:
         ShapeError: if `n_parts` is less than 1.
@@ -164,7 +165,7 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     test="test_movement.py::test_splitting_agrees_with_numpy", standard=True, methods=("unbind",)
 )
 def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
-    """The slices along `axis`, each without it: views.
+    """Split a tensor into views along `axis`, which is removed.
 
     Raises:
         SymbolicShapeError: if the size of the axis is symbolic.
@@ -183,14 +184,14 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
     test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, is_variadic=True
 )
 def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
-    """The whole tensor again and again: `repetitions[i]` times along axis i.
+    """Repeat the whole tensor `repetitions[i]` times along axis i.
 
     Args:
-        repetitions: one for each axis, or for more, which are then added in front; one by one or as
-            a sequence.
+        repetitions: number of repetitions per axis, as separate arguments or a sequence; additional
+            ones add leading axes.
 
     Raises:
-        ShapeError: if a count is negative.
+        ShapeError: if a repetition is negative.
 
     Example:
         >>> import svod_tensor as sv
@@ -221,15 +222,15 @@ def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
 def repeat(
     x: Tensor, /, repeats: int | Sequence[int] | TensorBase, axis: int | None = None
 ) -> Tensor:
-    """Each element several times in a row; `tile` repeats the whole tensor.
+    """Repeat each element consecutively; `tile` repeats the whole tensor.
 
     Args:
-        repeats: how often, or how often each slice along the axis; a tensor is computed.
-        axis: along which; None flattens first.
+        repeats: number of repetitions, or one for each slice along the axis; a tensor is realized.
+        axis: the axis to repeat along; None flattens first.
 
     Raises:
-        ShapeError: if there are not as many numbers as slices, or one is negative.
-        DataDependentShapeError: in a function that is captured, if the numbers are a tensor.
+        ShapeError: if the number of repeats is not that of slices, or a repeat is negative.
+        DataDependentShapeError: in a captured function, if the repeats are a tensor.
 
     Example:
         >>> import svod_tensor as sv
@@ -254,20 +255,20 @@ def repeat(
 def _take_operands(
     operation: str, arrays: Sequence[Operand | Iterable[Operand] | None], axis: int | None
 ) -> tuple[list[Tensor], int | None]:
-    """The tensors, given one by one or in sequences, and the axis, which may follow them."""
+    """Flatten separate and sequence arguments to a list of tensors, and extract a trailing axis."""
     if len(arrays) > 1 and (arrays[-1] is None or isinstance(arrays[-1], int)):
         arrays, axis = arrays[:-1], arrays[-1]
     operands: list[object] = []
     for item in arrays:
         operands.extend(item if isinstance(item, Iterable) and not _is_array(item) else (item,))
-    refused = next(
+    invalid = next(
         (x for x in operands if not _is_array(x) and not isinstance(x, (list, tuple))), None
     )
-    if refused is not None:
+    if invalid is not None:
         raise OperandError(
             operation=operation,
-            found=type(refused).__name__,
-            expected="tensors, one by one or as a sequence",
+            found=type(invalid).__name__,
+            expected="tensors, as separate arguments or a sequence",
         )
     if not operands:
         raise ShapeError(operation=operation, shape=(), problem="expected at least one tensor")
@@ -279,22 +280,22 @@ def _is_array(value: object) -> bool:
 
 
 def _join(tensors: Sequence[Tensor], axis: int) -> UOp:
-    """The tensors along an axis on which alone they may differ."""
+    """Concatenate tensors of equal sizes on all other axes."""
     check_devices(*(t.uop for t in tensors))
     dtype = reduce(promote_types, (t.dtype for t in tensors))
-    parts = [t.uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
-    return make_concat(parts, axis) if parts else tensors[0].uop.cast(dtype)
+    nodes = [t.uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
+    return make_concat(nodes, axis) if nodes else tensors[0].uop.cast(dtype)
 
 
 def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) -> None:
     first = tensors[0]
-    for other in tensors[1:]:
-        if other.ndim != first.ndim or any(
+    for tensor in tensors[1:]:
+        if tensor.ndim != first.ndim or any(
             a != b
-            for i, (a, b) in enumerate(zip(first.shape, other.shape, strict=True))
+            for i, (a, b) in enumerate(zip(first.shape, tensor.shape, strict=True))
             if i != axis
         ):
-            shapes = f"{format_shape(first.shape)} and {format_shape(other.shape)}"
+            shapes = f"{format_shape(first.shape)} and {format_shape(tensor.shape)}"
             rule = (
                 "shapes must be equal"
                 if axis is None
@@ -302,6 +303,6 @@ def _check_alike(operation: str, tensors: Sequence[Tensor], axis: int | None) ->
             )
             raise ShapeError(
                 operation=operation,
-                shape=other.shape,
+                shape=tensor.shape,
                 problem=f"{rule}: {shapes}",
             )

@@ -1,4 +1,4 @@
-"""Views: the same elements in another shape or order."""
+"""Reshaping and reordering of axes, as views of the same elements."""
 
 from __future__ import annotations
 
@@ -50,46 +50,44 @@ __all__ = [
     is_variadic=True,
 )
 def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = None) -> Tensor:
-    """The same elements in row-major order as a tensor of `shape`: a view where numpy makes one,
-    else a copy.
+    """Reshape a tensor in row-major order: a view where numpy returns one, else a copy.
 
     Args:
-        shape: a size or several; one may be -1 and is then inferred.
-        copy: True gives values of their own, False an error where there is no view.
+        shape: the new shape; one size may be -1, and is inferred.
+        copy: True always copies; False raises if the result cannot be a view.
 
     Raises:
-        ShapeError: if the shape holds another number of elements, or no view has it and `copy` is
-            False.
+        ShapeError: if the number of elements differs, or a copy is needed and `copy` is False.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.reshape(Tensor([1, 2, 3, 4]), (2, -1)).tolist()
         [[1, 2], [3, 4]]
     """
-    wanted = _infer_size(x.shape, to_shape("reshape", (shape,)))
-    found = x.along(Reshape(x.shape, wanted))
+    new_shape = _infer_size(x.shape, to_shape("reshape", (shape,)))
+    view = x.along(Reshape(x.shape, new_shape))
     if copy:
-        return found.clone()
-    if copy is False and found.content.cell is not x.content.cell:
+        return view.clone()
+    if copy is False and view.content.cell is not x.content.cell:
         raise ShapeError(
             operation="reshape",
             shape=x.shape,
             problem=(
                 f"shape {format_shape(x.shape)} cannot be viewed as"
-                f" {format_shape(wanted)} without a copy"
+                f" {format_shape(new_shape)} without a copy"
             ),
-            hint="leave copy out",
+            hint="omit copy",
         )
-    return found
+    return view
 
 
 @operation(test="test_movement.py::test_reshape_keeps_row_major_order", aliases=("ravel",))
 def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
-    """The axes from `start_axis` to `end_axis`, both included, as one.
+    """Flatten the axes from `start_axis` to `end_axis`, inclusive, into one.
 
     Raises:
-        AxisError: if there is no such axis.
-        ShapeError: if the end is before the start.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if `start_axis` is after `end_axis`.
 
     Example:
         >>> import svod_tensor as sv
@@ -110,11 +108,10 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
 @operation(test="test_movement.py::test_reshape_keeps_row_major_order", is_function=False)
 def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
-    """This tensor with `axis` split into axes of `sizes`, one of which may be -1 and is then
-    inferred.
+    """Expand `axis` into several axes of `sizes`; one size may be -1, and is inferred.
 
     Raises:
-        ShapeError: if the sizes hold another number of elements.
+        ShapeError: if the product of the sizes is not the size of the axis.
 
     Example:
         >>> Tensor([1, 2, 3, 4]).unflatten(0, (2, 2)).tolist()
@@ -125,13 +122,12 @@ def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
     return x.reshape(*x.shape[:axis], *inner, *x.shape[axis + 1 :])
 
 
-@operation(test="test_movement.py::test_axes_of_size_one_come_and_go", standard=True)
+@operation(test="test_movement.py::test_axes_of_size_one_are_added_and_removed", standard=True)
 def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
-    """`x` without axes of size 1: a view. `axis` is one axis, several, or None for all that have
-    size 1.
+    """Remove axes of size 1, as a view. `axis` is one axis, several, or None for all of size 1.
 
     Raises:
-        ShapeError: if a named axis has another size.
+        ShapeError: if the size of a given axis is not 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -153,29 +149,29 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
 
 
 @operation(
-    test="test_movement.py::test_axes_of_size_one_come_and_go",
+    test="test_movement.py::test_axes_of_size_one_are_added_and_removed",
     standard=True,
     methods=("unsqueeze",),
 )
 def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
-    """`x` with an axis of size 1 at `axis`, or at each of several: a view.
+    """Insert axes of size 1, as a view.
 
     Args:
-        axis: where the result has the new axes.
+        axis: index or indices of the new axes in the result.
 
     Raises:
-        AxisError: if the result has no such axis.
-        ShapeError: if an axis is named twice.
+        AxisError: if an axis is out of bounds for the result.
+        ShapeError: if an axis is repeated.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.expand_dims(Tensor([1, 2]), 1).tolist()
         [[1], [2]]
     """
-    several = tuple(axis) if isinstance(axis, Sequence) else (axis,)
-    ndim = x.ndim + len(several)
-    new, sizes = normalize_axes("expand_dims", several, ndim), iter(x.shape)
-    return x.reshape(tuple(1 if number in new else next(sizes) for number in range(ndim)))
+    axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
+    ndim = x.ndim + len(axes)
+    new_axes, sizes = normalize_axes("expand_dims", axes, ndim), iter(x.shape)
+    return x.reshape(tuple(1 if a in new_axes else next(sizes) for a in range(ndim)))
 
 
 @operation(
@@ -185,11 +181,11 @@ def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     is_variadic=True,
 )
 def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
-    """`x` with its axes in another order: a view. Axis i of the result is axis `axes[i]` of `x`.
+    """Permute the axes, as a view: axis i of the result is axis `axes[i]` of `x`.
 
     Raises:
-        AxisError: if there is no such axis.
-        ShapeError: if not each axis is named once.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if `axes` is not a permutation of all axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -204,15 +200,15 @@ def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
 def transpose(
     x: Tensor, /, axes: int | Sequence[int] | None = None, axis1: int | None = None
 ) -> Tensor:
-    """`x` with its axes in reverse order, in the order `axes`, or with two of them swapped: a view.
+    """Reverse the axes, permute them, or swap two of them, as a view.
 
     Args:
-        axes: all axes in their new order; or the first of two that are swapped.
-        axis1: the second of two that are swapped.
+        axes: a permutation of all axes, or the first of two axes to swap; None reverses all axes.
+        axis1: the second of two axes to swap.
 
     Raises:
-        AxisError: if there is no such axis.
-        ShapeError: if one axis is named alone.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if only one axis is given.
 
     Example:
         >>> import svod_tensor as sv
@@ -233,10 +229,10 @@ def transpose(
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy")
 def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
-    """`x` with `axis1` and `axis2` swapped: a view.
+    """Swap `axis1` and `axis2`, as a view.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -251,10 +247,10 @@ def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
 
 @operation(test="test_products.py::test_traces_and_transposes", standard=True)
 def matrix_transpose(x: Tensor, /) -> Tensor:
-    """`x` with the last two axes swapped: a view.
+    """Transpose matrices: swap the last two axes, as a view.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -266,12 +262,11 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
 def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
-    """`x` with axis `source`, or each of several, at index `destination`; the others keep their
-    order: a view.
+    """Move axes to new positions, as a view; the other axes keep their order.
 
     Raises:
-        AxisError: if there is no such axis.
-        ShapeError: if `source` and `destination` differ in length, or name an axis twice.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if `source` and `destination` differ in length or repeat an axis.
 
     Example:
         >>> import svod_tensor as sv
@@ -305,7 +300,7 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
     is_property=True,
 )
 def T(x: Tensor, /) -> Tensor:
-    """This tensor with its axes in reverse order: a view.
+    """Transpose: this tensor with its axes reversed, as a view.
 
     Example:
         >>> Tensor([[1, 2], [3, 4]]).T.tolist()
@@ -321,10 +316,10 @@ def T(x: Tensor, /) -> Tensor:
     is_property=True,
 )
 def mT(x: Tensor, /) -> Tensor:
-    """This tensor with its last two axes swapped: a view.
+    """Matrix transpose: this tensor with its last two axes swapped, as a view.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> Tensor.zeros(2, 3, 4).mT.shape
@@ -337,11 +332,10 @@ def mT(x: Tensor, /) -> Tensor:
 
 @operation(test="test_movement.py::test_axes_are_reordered_as_in_numpy", standard=True)
 def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
-    """`x` with the elements along an axis in reverse order: a view. `axis` is one axis, several, or
-    None for all.
+    """Reverse the elements along axes, as a view. `axis` is one axis, several, or None for all.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -358,14 +352,13 @@ def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
     is_variadic=True,
 )
 def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
-    """This tensor with axes of size 1 repeated, and axes added in front: a view, which cannot be
-    assigned to.
+    """Expand axes of size 1 and add leading axes, as a read-only view.
 
     Args:
-        shape: of the result; -1 keeps a size.
+        shape: shape of the result; -1 keeps the size of an axis.
 
     Raises:
-        ShapeError: if an axis that is not of size 1 would get another one.
+        ShapeError: if an axis to expand does not have size 1.
 
     Example:
         >>> Tensor([[1], [2]]).expand(-1, 3).tolist()
@@ -382,11 +375,11 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
                 f" {format_shape(x.shape)}"
             ),
         )
-    wanted = tuple(
+    target = tuple(
         x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s
         for i, s in enumerate(sizes)
     )
-    return _expand(x, wanted)
+    return _expand(x, target)
 
 
 def _expand(x: Tensor, shape: Shape) -> Tensor:
@@ -401,11 +394,10 @@ def _expand(x: Tensor, shape: Shape) -> Tensor:
     is_variadic=True,
 )
 def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
-    """`x`, repeated to `shape` by the rules of broadcasting: a view, which cannot be assigned to
-    where elements are repeated.
+    """Broadcast a tensor to `shape`, as a view, which is read-only if elements are repeated.
 
     Raises:
-        BroadcastError: if it does not broadcast to that shape.
+        BroadcastError: if the shapes are not compatible.
 
     Example:
         >>> import svod_tensor as sv
@@ -422,11 +414,9 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
     return _expand(x, sizes)
 
 
-@static_operation(
-    test="test_movement.py::test_tensors_get_the_shape_that_they_broadcast_to", standard=True
-)
+@static_operation(test="test_movement.py::test_broadcast_arrays_agrees_with_numpy", standard=True)
 def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
-    """All of `arrays` with the shape that they broadcast to: views.
+    """Broadcast arrays against each other, as views.
 
     Raises:
         BroadcastError: if they do not broadcast.
@@ -445,17 +435,17 @@ def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
 def _infer_size(old: Shape, new: Shape) -> Shape:
     if not any(isinstance(s, int) and s == -1 for s in new):
         return new
-    holes = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
-    if len(holes) > 1:
+    unknown = [i for i, s in enumerate(new) if isinstance(s, int) and s == -1]
+    if len(unknown) > 1:
         raise ShapeError(
             operation="reshape", shape=new, problem="can only specify one unknown dimension (-1)"
         )
     known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
-    missing = divide_size(product(old), known)
-    if missing is None:
+    inferred = divide_size(product(old), known)
+    if inferred is None:
         problem = (
             f"cannot reshape tensor of size {format_size(product(old))} into shape"
             f" {format_shape(new)}"
         )
         raise ShapeError(operation="reshape", shape=old, problem=problem)
-    return (*new[: holes[0]], missing, *new[holes[0] + 1 :])
+    return (*new[: unknown[0]], inferred, *new[unknown[0] + 1 :])

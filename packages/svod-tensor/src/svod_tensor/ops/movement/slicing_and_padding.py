@@ -1,4 +1,4 @@
-"""Slicing, padding, rolling, and triangles of matrices."""
+"""Slicing, padding, rolling, diagonals and triangles."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ __all__ = [
 PadMode: TypeAlias = Literal[
     "constant", "edge", "replicate", "reflect", "symmetric", "wrap", "circular"
 ]
-"""What padding consists of."""
+"""Modes of `pad`."""
 
 _PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = {
     "edge": "edge",
@@ -69,16 +69,16 @@ _PAD_MODES: Final[dict[str, Literal["edge", "reflect", "symmetric", "wrap"]]] = 
 }
 
 
-@operation(test="test_operations.py::test_a_part_of_each_axis_is_that_of_numpy", is_function=False)
+@operation(test="test_operations.py::test_shrink_agrees_with_slices_of_numpy", is_function=False)
 def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
-    """The part from `begin` up to but excluding `end` of each axis: a view.
+    """Slice each axis to [begin, end), as a view.
 
     Args:
-        bounds: a pair `(begin, end)` for each axis; None keeps an axis whole.
+        bounds: a pair `(begin, end)` for each axis; None keeps the whole axis.
 
     Raises:
-        ShapeError: if there are not as many pairs as axes, or a pair is not within its axis.
-        SymbolicBoundsError: if some values of the variables put a bound outside.
+        ShapeError: if the number of pairs is not that of axes, or bounds are out of range.
+        SymbolicBoundsError: if a bound is out of range for some values of the variables.
 
     Example:
         >>> Tensor([[1, 2, 3], [4, 5, 6]]).shrink(None, (1, 3)).tolist()
@@ -106,22 +106,21 @@ def pad(
     mode: PadMode = "constant",
     constant_values: complex = 0,
 ) -> Tensor:
-    """`x` with `constant_values`, or elements of its own, before and after each axis; negative
-    amounts crop it.
+    """Pad each axis with `constant_values` or elements of the tensor; negative widths crop.
 
     Args:
-        padding: a pair `(before, after)` for each axis, one by one or as a sequence; one pair alone
-            is that of all axes, and a number stands for a pair of it, as in numpy. None leaves an
-            axis as it is.
-        mode: `"constant"`; `"edge"` (or `"replicate"`) for the last element again, `"reflect"` for
-            those before it in reverse, `"symmetric"` for the same with the last one, `"wrap"` (or
-            `"circular"`) for those of the other end.
-        constant_values: what is added, in the dtype of `x`.
+        padding: a pair `(before, after)` for each axis, as separate arguments or a sequence; a single
+            pair applies to all axes, and an integer to both sides, as in numpy. None does not pad
+            an axis.
+        mode: `"constant"`; `"edge"` (or `"replicate"`) repeats the edge element, `"reflect"` mirrors
+            without the edge element, `"symmetric"` mirrors with it, `"wrap"` (or `"circular"`)
+            continues at the opposite end.
+        constant_values: the padding value, converted to the dtype of `x`.
 
     Raises:
-        ShapeError: if there are not as many pairs as axes, or there is nothing to repeat.
-        OperandError: if the mode is not known.
-        IntegerOverflowError: if the dtype does not hold what is added.
+        ShapeError: if the number of pairs is not that of axes, or an axis to extend is empty.
+        OperandError: if the mode is unknown.
+        IntegerOverflowError: if the padding value is out of range for the dtype.
 
     Example:
         >>> import svod_tensor as sv
@@ -150,15 +149,14 @@ def _crop(x: Tensor, pairs: Sequence[tuple[SInt, SInt]]) -> Tensor:
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
 def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
-    """The elements, moved by `shift` along an axis; those that leave at the end come back at the
-    start.
+    """Roll elements by `shift` along an axis; elements beyond the end reappear at the start.
 
     Args:
-        shift: how far, or how far on each of several axes.
-        axis: along which; None rolls the elements in row-major order.
+        shift: number of indices to shift by, or one for each axis.
+        axis: the axis or axes to roll along; None rolls the flattened tensor.
 
     Raises:
-        ShapeError: if there are not as many shifts as axes.
+        ShapeError: if the number of shifts is not that of axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -189,13 +187,13 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
     standard="linalg.diagonal",
 )
 def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
-    """The elements `[..., i, i + offset]` of the last two axes, as a new tensor of shape (..., n).
+    """Return the diagonals `[..., i, i + offset]` of the last two axes, as a copy of shape (..., n).
 
     Args:
-        offset: which diagonal, above the main one where it is positive.
+        offset: index of the diagonal: 0 is the main diagonal, positive values are above it.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -219,14 +217,13 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 
 @operation(test="test_movement.py::test_diagonals_become_matrices")
 def diag(x: Tensor, /, k: int = 0) -> Tensor:
-    """The matrix with these elements on diagonal `k` and 0 elsewhere, of one axis; of two, that
-    diagonal.
+    """Construct a diagonal matrix from a 1-d tensor, or extract the `k`-th diagonal of a 2-d tensor.
 
     Args:
-        k: which one, above the main one where it is positive.
+        k: index of the diagonal: 0 is the main diagonal, positive values are above it.
 
     Raises:
-        ShapeError: if there is another number of axes.
+        ShapeError: if the tensor is not 1-d or 2-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -242,22 +239,22 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
             problem=f"input must be 1- or 2-d: {format_shape(x.shape)}",
         )
     rows = x.pad((max(-k, 0), max(k, 0)))
-    place = x.arange(rows.shape[0])
-    # An integer beside bools would promote them.
+    index = x.arange(rows.shape[0])
+    # An integer 0 would promote booleans.
     zero = False if x.dtype.is_bool else 0
-    return place.unsqueeze(1).add(k).eq(place).where(rows.unsqueeze(1), zero)
+    return index.unsqueeze(1).add(k).eq(index).where(rows.unsqueeze(1), zero)
 
 
 @operation(
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
 def triu(x: Tensor, /, k: int = 0) -> Tensor:
-    """The elements on and above diagonal `k` of the last two axes, zero below it.
+    """Upper triangle of the last two axes: zeros below the `k`-th diagonal.
 
-    The main diagonal is 0, those above it are positive.
+    Diagonal 0 is the main diagonal, positive ones are above it.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -271,12 +268,12 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
-    """The elements on and below diagonal `k` of the last two axes, zero above it.
+    """Lower triangle of the last two axes: zeros above the `k`-th diagonal.
 
-    The main diagonal is 0, those above it are positive.
+    Diagonal 0 is the main diagonal, positive ones are above it.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -298,15 +295,15 @@ def _triangle(x: Tensor, operation: str, k: int, *, is_upper: bool) -> Tensor:
 
 
 def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> Tensor:
-    """`x` with elements of its own around it."""
+    """Pad with elements of the tensor."""
     import numpy as np
 
     known = _PAD_MODES.get(mode) if isinstance(mode, str) else None  # pyright: ignore[reportUnnecessaryIsInstance]
     if known is None:
         raise OperandError(
             operation="pad",
-            found=f"{mode!r} as mode",
-            expected=", ".join(("constant", *_PAD_MODES)),
+            found=f"mode={mode!r}",
+            expected=f"one of the modes {', '.join(('constant', *_PAD_MODES))}",
         )
     for axis, pair in enumerate(pairs):
         before, after = (max(n, 0) for n in concrete_shape("pad", pair))
@@ -324,22 +321,22 @@ def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> 
 def _to_pairs(
     padding: Sequence[Amounts | Sequence[Amounts]], shape: Shape
 ) -> tuple[tuple[SInt, SInt], ...]:
-    """How much is added before and after each axis."""
-    given: Sequence[object] = padding
+    """Normalize padding to a pair (before, after) for each axis."""
+    items: Sequence[object] = padding
     if (
         len(padding) == 1
         and _is_sequence(padding[0])
         and any(p is None or _is_sequence(p) for p in padding[0])
     ):
-        given = padding[0]
-    if len(given) > 1 and any(isinstance(p, (int, UOp)) for p in given):
+        items = padding[0]
+    if len(items) > 1 and any(isinstance(p, (int, UOp)) for p in items):
         raise OperandError(
             operation="pad",
-            found=given,
+            found=items,
             expected="a pair (before, after) for each axis",
-            hint=_explain_numbers(given),
+            hint=_explain_numbers(items),
         )
-    pairs = tuple(_to_pair(p) for p in given)
+    pairs = tuple(_to_pair(p) for p in items)
     pairs = pairs * len(shape) if len(pairs) == 1 else pairs
     if len(pairs) != len(shape):
         raise ShapeError(
@@ -350,17 +347,17 @@ def _to_pairs(
     return pairs
 
 
-def _explain_numbers(given: Sequence[object]) -> str | None:
-    """What to write instead of numbers one by one, which may stand for two things."""
-    if not all(isinstance(p, int) for p in given):
+def _explain_numbers(widths: Sequence[object]) -> str | None:
+    """Hint for separate integers, which are ambiguous: torch and numpy differ."""
+    if not all(isinstance(p, int) for p in widths):
         return None
-    each = ", ".join(f"({p}, {p})" for p in given)
+    each = ", ".join(f"({p}, {p})" for p in widths)
     every = (
-        f"x.pad({tuple(given)}) adds so much before and after every axis, "
-        if len(given) == 2
-        else ""
+        f"write x.pad({tuple(widths)}) to pad every axis by (before, after), or "
+        if len(widths) == 2
+        else "write "
     )
-    return f"{every}x.pad({each}) so much on both sides of each"
+    return f"{every}x.pad({each}) to pad each axis on both sides"
 
 
 def _to_pair(amounts: object) -> tuple[SInt, SInt]:
@@ -385,13 +382,13 @@ def _positive_part(axis: int, amount: SInt) -> SInt:
 
 
 def _at_least_one(size: SInt) -> SInt:
-    """`size`, or 1 where it is 0, to divide by."""
+    """Replace a size of 0 by 1, for use as a divisor."""
     return max(size, 1) if isinstance(size, int) else size.maximum(1)
 
 
 def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
     if any(isinstance(s, int) and s == 0 for s in node.shape):
-        # Nothing of the tensor shows in the result, which may yet have elements.
+        # An empty tensor can still have a non-empty result, which consists of padding only.
         shape = tuple(s + b + a for s, (b, a) in zip(node.shape, pairs, strict=True))
         return broadcast_node(value, shape)
     padded = make_pad(node, pairs)

@@ -1,3 +1,3 @@
-"""Operations of neural networks: activations, normalization, attention, convolution, pooling,
-interpolation of images.
+"""Neural network operations: activations, normalization, attention, convolution, pooling, and
+interpolation.
 """

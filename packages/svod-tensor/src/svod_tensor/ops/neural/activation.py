@@ -1,4 +1,4 @@
-"""Activations of neural networks.
+"""Activation functions.
 
 Narrow floats (float16, bfloat16, float8) are computed in float32 and rounded once; results keep
 the dtype of the input.
@@ -51,7 +51,7 @@ __all__ = [
 
 
 _FAR = 64.0
-"""Phi(-x) is 0 in every type from here on."""
+"""Phi(-x) underflows to 0 in every dtype from here on."""
 
 
 _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
@@ -61,7 +61,7 @@ _SQRT_2_OVER_PI = math.sqrt(2.0 / math.pi)
 def _relu_gradient(
     cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object
 ) -> tuple[Tensor]:
-    """0 at 0."""
+    """Gradient of relu, 0 at 0."""
     return (operands[0].gt(0).where(cotangent, 0),)
 
 
@@ -69,7 +69,7 @@ def _relu_gradient(
 def _softmax_gradient(
     cotangent: Tensor, value: Tensor, _: object, __: object, axis: int
 ) -> tuple[Tensor]:
-    """From the value alone: the input need not be kept."""
+    """Computed from the value only, so that the input is not a residual."""
     return (value.mul(cotangent.sub(cotangent.mul(value).sum(axis, keepdims=True))),)
 
 
@@ -81,13 +81,13 @@ def _log_softmax_gradient(
 
 
 def softmax_rule(weights: Tensor, scores: Tensor, axis: int) -> Tensor:
-    """Softmaxes, however they were computed, with their derivative by the scores."""
+    """Attach the gradient of softmax to `weights`, with respect to `scores`."""
     return with_rule(_softmax_gradient, weights, (scores,), axis)
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 def relu(x: Tensor, /) -> Tensor:
-    """`max(x, 0)`, in the dtype of `x`; NaN stays NaN.
+    """Rectified linear unit `max(x, 0)`, in the dtype of `x`; NaN stays NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -99,7 +99,7 @@ def relu(x: Tensor, /) -> Tensor:
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 def relu6(x: Tensor, /) -> Tensor:
-    """`min(max(x, 0), 6)`, in the dtype of `x`.
+    """ReLU6 `min(max(x, 0), 6)`, in the dtype of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -112,7 +112,7 @@ def relu6(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
-    """The element where it is not negative, else `slope` times it. Integers become float32.
+    """Leaky ReLU: `x` if not negative, else `slope * x`. Integers become float32.
 
     Source: Maas et al., Rectifier Nonlinearities Improve Neural Network Acoustic Models (2013),
     section 2.
@@ -128,7 +128,7 @@ def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
-    """The element where it is positive, else `alpha * (exp(x) - 1)`. Integers become float32.
+    """Exponential linear unit: `x` if positive, else `alpha * (exp(x) - 1)`. Integers become float32.
 
     Source: Clevert et al., Fast and Accurate Deep Network Learning by Exponential Linear Units
     (2015), equation 15.
@@ -145,7 +145,7 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 @operation(test="test_operations.py::test_selu_agrees_with_its_formula")
 @rounds_once
 def selu(x: Tensor, /) -> Tensor:
-    """`elu` with the scale and the slope that keep mean 0 and variance 1. Integers become float32.
+    """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become float32.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
@@ -160,7 +160,7 @@ def selu(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas", aliases=("swish",))
 @rounds_once
 def silu(x: Tensor, /) -> Tensor:
-    """`x * sigmoid(x)`. Integers become float32.
+    """SiLU (swish) `x * sigmoid(x)`. Integers become float32.
 
     Source: Elfwing et al., Sigmoid-Weighted Linear Units for Neural Network Function Approximation
     (2017), equation 1.
@@ -177,16 +177,16 @@ def silu(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
-    """`x * Phi(x)`, where Phi is the distribution function of normal numbers. Integers become
-    float32.
+    """Gaussian error linear unit `x * Phi(x)`, where Phi is the normal cumulative distribution
+    function. Integers become float32.
 
     Args:
-        approximate: `"none"` computes Phi so that its far tail keeps its digits; `"tanh"` computes
+        approximate: `"none"` computes Phi accurately also in the far tail; `"tanh"` computes
             `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
             x^3))) / 2`.
 
     Raises:
-        OperandError: if `approximate` is something else.
+        OperandError: if `approximate` is neither.
 
     Source: Hendrycks and Gimpel, Gaussian Error Linear Units (2016), section 2.
 
@@ -198,11 +198,11 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     x = to_float(x)
     if approximate == "none":
         ratio, power = make_normal_tail(x)
-        # x Phi(x) of a positive number is x - x Phi(-x); a product of infinity and 0 is 0 here.
+        # For x > 0, x Phi(x) = x - x Phi(-x); the clip avoids infinity times 0.
         tail = ratio.mul(x.abs().minimum(_FAR)).mul(power)
         return with_rule(GELU, x.maximum(0.0).sub(tail), (x,))
     if approximate == "tanh":
-        # (1 + tanh(a)) / 2 is sigmoid(2 a), in which nothing cancels.
+        # (1 + tanh(a)) / 2 = sigmoid(2 a), which avoids cancellation.
         gate = x.add(x.mul(x).mul(x).mul(0.044715)).mul(2 * _SQRT_2_OVER_PI).sigmoid()
         return with_rule(GELU_TANH, x.mul(gate), (x,))
     raise OperandError(operation="gelu", found=repr(approximate), expected='"none" or "tanh"')
@@ -211,7 +211,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
-    """`log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
+    """Softplus `log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
 
     Source: Dugas et al., Incorporating Second-Order Functional Knowledge for Better Option Pricing
     (2001), section 3.
@@ -221,16 +221,16 @@ def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
         >>> sv.softplus(Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
         array([  0.3133,   0.6931, 200.    ], dtype=float32)
     """
-    given = to_float(x)
-    x = given.mul(beta)
+    operand = to_float(x)
+    x = operand.mul(beta)
     value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
-    return with_rule(SOFTPLUS, value, (given,), float(beta))
+    return with_rule(SOFTPLUS, value, (operand,), float(beta))
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def mish(x: Tensor, /) -> Tensor:
-    """`x * tanh(softplus(x))`. Integers become float32.
+    """Mish `x * tanh(softplus(x))`. Integers become float32.
 
     Source: Misra, Mish: A Self Regularized Non-Monotonic Activation Function (2019), equation 1.
 
@@ -245,7 +245,7 @@ def mish(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def hardsigmoid(x: Tensor, /) -> Tensor:
-    """`min(max(x + 3, 0), 6) / 6`. Integers become float32.
+    """Hard sigmoid `min(max(x + 3, 0), 6) / 6`. Integers become float32.
 
     Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
@@ -261,7 +261,7 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def hardswish(x: Tensor, /) -> Tensor:
-    """`x * hardsigmoid(x)`. Integers become float32.
+    """Hard swish `x * hardsigmoid(x)`. Integers become float32.
 
     Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
@@ -277,7 +277,7 @@ def hardswish(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
 @rounds_once
 def softsign(x: Tensor, /) -> Tensor:
-    """`x / (1 + abs(x))`. Integers become float32.
+    """Softsign `x / (1 + abs(x))`. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -291,7 +291,7 @@ def softsign(x: Tensor, /) -> Tensor:
 @operation(test="test_neural.py::test_glu_halves_an_axis")
 @rounds_once
 def glu(x: Tensor, /, axis: int = -1) -> Tensor:
-    """The first half of `axis`, gated by the sigmoid of the second: half as long on that axis.
+    """Gated linear unit: the first half of `axis` times the sigmoid of the second half.
     Integers become float32.
 
     Raises:
@@ -319,10 +319,10 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
 @operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
 @rounds_once
 def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """`exp(x)`, scaled to a sum of 1 along `axis`, without overflow. Integers become float32.
+    """Softmax along `axis`, without overflow. Integers become float32.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -340,11 +340,10 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """`log(softmax(x))` along `axis`, accurate where the softmax is near 0. Integers become
-    float32.
+    """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become float32.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv

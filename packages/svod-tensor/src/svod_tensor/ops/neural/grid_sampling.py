@@ -1,4 +1,4 @@
-"""Interpolation of images at given coordinates, as PyTorch's `grid_sample`."""
+"""Sampling of images at given coordinates, as PyTorch's `grid_sample` and `affine_grid`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import make_result, to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.rounding import rounds_once
-from svod_tensor.ops.indexing.gathering import look_up
+from svod_tensor.ops.indexing.gathering import gather_along_axis
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -26,13 +26,13 @@ __all__ = [
 
 
 SamplingMode: TypeAlias = Literal["bilinear", "nearest", "bicubic"]
-"""What is made of the elements around a place."""
+"""Interpolation modes."""
 
 SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
-"""What is behind the borders."""
+"""Padding modes for coordinates outside of the image."""
 
 
-@operation(test="test_sampling.py::test_what_lies_between_elements_agrees_with_its_formula")
+@operation(test="test_sampling.py::test_grid_sample_agrees_with_its_formula")
 @rounds_once
 def grid_sample(
     x: Tensor,
@@ -43,25 +43,23 @@ def grid_sample(
     padding_mode: SamplingPadding = "zeros",
     align_corners: bool = False,
 ) -> Tensor:
-    """The values at the coordinates in `grid`, interpolated between the elements of this tensor of
-    shape (batch, channels, *sizes), for any number of spatial axes: shape (batch, channels,
-    *places).
+    """Sample this tensor of shape (batch, channels, *sizes) at the coordinates in `grid`, with
+    interpolation, for any number of spatial axes: shape (batch, channels, *grid_sizes).
 
     Integers become float32 unless the mode is `"nearest"`.
 
     Args:
-        grid: places of shape (batch, *places, axes). On each axis -1 is one end and 1 the other;
-            the coordinate along the last axis comes first. NaN counts as -1.
-        mode: `"nearest"` for the nearest element (of two the even one), `"bilinear"` for straight
-            lines between neighbours along each axis, `"bicubic"` for polynomials through four.
-        padding_mode: `"zeros"` around `x`, its outermost elements (`"border"`), or those inside in
-            reverse (`"reflection"`).
-        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer
-            ends.
+        grid: coordinates of shape (batch, *grid_sizes, axes), in [-1, 1] from one end of an axis to
+            the other; the coordinate of the last axis comes first. NaN is treated as -1.
+        mode: `"nearest"` (ties to even), `"bilinear"` for linear interpolation along each axis, or
+            `"bicubic"`.
+        padding_mode: values outside of `x`: `"zeros"`, its border elements (`"border"`), or its
+            reflection (`"reflection"`).
+        align_corners: whether -1 and 1 are the centers of the corner elements, or their outer edges.
 
     Raises:
-        ShapeError: if the shapes do not fit each other, or an axis is empty.
-        OperandError: if a mode is not known, or the places are no floats.
+        ShapeError: if the shapes do not match, or an axis is empty.
+        OperandError: if a mode is unknown, or the grid is not floating-point.
 
     Example:
         >>> import svod_tensor as sv
@@ -93,16 +91,19 @@ def grid_sample(
     ):
         raise OperandError(
             operation=name,
-            found=f"mode {mode!r}, padding_mode {padding_mode!r}, places of {grid.dtype}",
-            expected=f"{get_args(SamplingMode)}, {get_args(SamplingPadding)}, floats",
+            found=f"mode={mode!r}, padding_mode={padding_mode!r}, a grid of {grid.dtype}",
+            expected=(
+                f"mode in {get_args(SamplingMode)}, padding_mode in {get_args(SamplingPadding)} and"
+                " a floating-point grid"
+            ),
         )
     x = x if mode == "nearest" else to_float(x)
     batch, channels = x.shape[:2]
     count = product(grid.shape[1:-1])
-    places = grid.isnan().where(-1, grid).reshape(batch, count, n)
-    around = [
-        _look_around(
-            _scale(places[..., n - 1 - i], size, align_corners),
+    coordinates = grid.isnan().where(-1, grid).reshape(batch, count, n)
+    neighbors = [
+        _get_neighbors(
+            _scale(coordinates[..., n - 1 - i], size, align_corners),
             size,
             mode,
             padding_mode,
@@ -110,33 +111,33 @@ def grid_sample(
         )
         for i, size in enumerate(sizes)
     ]
-    positions, weights = _combine(around, sizes)
-    n_around = product(positions.shape[2:])
-    flat = positions.reshape(batch, 1, count * n_around).expand(batch, channels, count * n_around)
-    found = make_result(
-        look_up(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid
+    indices, weights = _combine(neighbors, sizes)
+    n_neighbors = product(indices.shape[2:])
+    flat = indices.reshape(batch, 1, count * n_neighbors).expand(
+        batch, channels, count * n_neighbors
     )
-    result = found.reshape(batch, channels, *grid.shape[1:-1], n_around)
+    gathered = make_result(
+        gather_along_axis(x.reshape(batch, channels, product(sizes)).uop, flat.uop, 2), x, grid
+    )
+    result = gathered.reshape(batch, channels, *grid.shape[1:-1], n_neighbors)
     if weights is None:
         return result.squeeze(-1)
     dtype = promote_types(x.dtype, grid.dtype)
-    shares = weights.reshape(batch, 1, *grid.shape[1:-1], n_around)
+    shares = weights.reshape(batch, 1, *grid.shape[1:-1], n_neighbors)
     return result.cast(dtype).mul(shares.cast(dtype.part)).sum(-1)
 
 
-@operation(test="test_sampling.py::test_places_of_images_are_moved_by_matrices")
+@operation(test="test_sampling.py::test_affine_grid_agrees_with_its_formula")
 @rounds_once
 def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
-    """The grid, as `grid_sample` takes it, of the affine maps with these matrices: shape (batch,
-    *sizes, axes).
+    """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch, *sizes, axes).
 
     Args:
-        size: the shape of the image that is made: (batch, channels, *sizes).
-        align_corners: whether -1 and 1 are the middles of the outermost elements, or their outer
-            ends.
+        size: shape of the output image: (batch, channels, *sizes).
+        align_corners: whether -1 and 1 are the centers of the corner elements, or their outer edges.
 
     Raises:
-        ShapeError: if `theta` is not of shape (batch, axes, axes + 1) for an image of this size.
+        ShapeError: if the shape of `theta` is not (batch, axes, axes + 1).
 
     Example:
         >>> import svod_tensor as sv
@@ -157,81 +158,83 @@ def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = Fal
     x = to_float(theta)
     total = x[:, :, n].reshape(batch, *(1,) * n, n)
     for i, length in enumerate(sizes):
-        numbers = [
+        coordinates = [
             2 * p / max(length - 1, 1) - (length > 1) if align_corners else (2 * p + 1) / length - 1
             for p in range(length)
         ]
-        line = type(x)(numbers, dtype=x.dtype, device=str(x.device)).reshape(-1, *(1,) * (n - i))
+        line = type(x)(coordinates, dtype=x.dtype, device=str(x.device)).reshape(
+            -1, *(1,) * (n - i)
+        )
         total = total.add(line.mul(x[:, :, n - 1 - i].reshape(batch, *(1,) * n, n)))
     return total
 
 
-class _Around(NamedTuple):
-    """The elements around places along an axis: tensors of shape (batch, places, n).
+class _Neighbors(NamedTuple):
+    """Neighbors of coordinates along an axis: tensors of shape (batch, coordinates, n).
 
     Attributes:
-        positions: which they are (int64), -1 where there is none.
-        weights: how much of each counts; None where there is one alone.
+        indices: indices of the neighbors (int64), -1 outside of the image.
+        weights: interpolation weights; None for a single neighbor.
     """
 
-    positions: Tensor
+    indices: Tensor
     weights: Tensor | None
 
 
 def _scale(x: Tensor, size: int, align_corners: bool) -> Tensor:
-    """Coordinates from -1 to 1 as positions of elements."""
+    """Map coordinates in [-1, 1] to fractional indices."""
     return x.add(1).mul((size - 1) / 2) if align_corners else x.add(1).mul(size).sub(1).mul(0.5)
 
 
-def _look_around(
-    place: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool
-) -> _Around:
-    is_cubic, inner = mode == "bicubic", place.dtype
+def _get_neighbors(
+    index: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool
+) -> _Neighbors:
+    is_cubic, inner = mode == "bicubic", index.dtype
     if padding_mode == "reflection":
-        # What is infinitely far away is nowhere in particular.
-        place = place.isfinite().where(place, 0)
+        # The reflection of infinity is undefined: use index 0.
+        index = index.isfinite().where(index, 0)
     else:
-        # Further away there is nothing else; and integers hold it.
-        place = place.clip(-3, size + 2)
+        # Clipped to the range in which results differ, which also fits int64.
+        index = index.clip(-3, size + 2)
     if not is_cubic:
-        place = _bring_inside(place, size, padding_mode, align_corners)
+        index = _apply_padding_mode(index, size, padding_mode, align_corners)
     if mode == "nearest":
-        return _Around(
-            _to_position(place.round(), size, padding_mode, align_corners).unsqueeze(-1), None
+        return _Neighbors(
+            _to_index(index.round(), size, padding_mode, align_corners).unsqueeze(-1), None
         )
-    low = place.floor().detach()
-    offsets = place.arange(-1, 3) if is_cubic else place.arange(2)
-    distance = place.sub(low).unsqueeze(-1).sub(offsets.cast(inner)).abs()
-    weights = _weigh_cubic(distance) if is_cubic else distance.neg().add(1)
+    low = index.floor().detach()
+    offsets = index.arange(-1, 3) if is_cubic else index.arange(2)
+    distance = index.sub(low).unsqueeze(-1).sub(offsets.cast(inner)).abs()
+    weights = _cubic_weights(distance) if is_cubic else distance.neg().add(1)
     neighbours = low.unsqueeze(-1).add(offsets.cast(inner))
     if is_cubic:
-        neighbours = _bring_inside(neighbours, size, padding_mode, align_corners)
-    return _Around(_to_position(neighbours, size, padding_mode, align_corners), weights)
+        neighbours = _apply_padding_mode(neighbours, size, padding_mode, align_corners)
+    return _Neighbors(_to_index(neighbours, size, padding_mode, align_corners), weights)
 
 
-def _bring_inside(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Places behind the borders as those of the elements that stand for what is there."""
+def _apply_padding_mode(index: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Map indices outside of the image to those of the padding mode."""
     if padding_mode == "zeros":
-        return place
+        return index
     if padding_mode == "reflection":
         start, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
         if not span:
-            return place.mul(0)
-        distance = place.sub(start).abs()
-        rest = distance.sub(distance.div(2 * span).floor().detach().mul(2 * span))
-        place = rest.minimum(rest.neg().add(2 * span)).add(start)
-    return place.clip(0, size - 1)
+            return index.mul(0)
+        distance = index.sub(start).abs()
+        remainder = distance.sub(distance.div(2 * span).floor().detach().mul(2 * span))
+        index = remainder.minimum(remainder.neg().add(2 * span)).add(start)
+    return index.clip(0, size - 1)
 
 
-def _to_position(place: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
-    """Whole numbers as positions, -1 for those outside."""
-    position = place.detach().cast(int64)
+def _to_index(index: Tensor, size: int, padding_mode: str, align_corners: bool) -> Tensor:
+    """Convert integral floats to int64 indices; -1 outside of the image."""
+    integer_index = index.detach().cast(int64)
     if padding_mode != "zeros":
-        return position.clip(0, size - 1)
-    return position.ge(0).logical_and(position.lt(size)).where(position, -1)
+        return integer_index.clip(0, size - 1)
+    return integer_index.ge(0).logical_and(integer_index.lt(size)).where(integer_index, -1)
 
 
-def _weigh_cubic(distance: Tensor) -> Tensor:
+def _cubic_weights(distance: Tensor) -> Tensor:
     """Source:
 
     R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4.
@@ -242,23 +245,21 @@ def _weigh_cubic(distance: Tensor) -> Tensor:
     return distance.le(1).where(near, far)
 
 
-def _combine(around: Sequence[_Around], sizes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
-    """The positions in row-major order of all elements around each place, and how much each
-    counts.
-    """
+def _combine(neighbors: Sequence[_Neighbors], sizes: Sequence[int]) -> tuple[Tensor, Tensor | None]:
+    """Combine the neighbors along each axis to flat row-major indices and weights."""
     n = len(sizes)
-    position: Tensor | None = None
+    flat_index: Tensor | None = None
     weight: Tensor | None = None
     outside: Tensor | None = None
-    for i, (positions, weights) in enumerate(around):
-        batch, count, size = positions.shape
+    for i, (axis_indices, axis_weights) in enumerate(neighbors):
+        batch, count, size = axis_indices.shape
         shape = (batch, count, *(size if a == i else 1 for a in range(n)))
-        each = positions.reshape(*shape)
-        is_none = each.lt(0)
-        position = each if position is None else position.mul(sizes[i]).add(each)
-        outside = is_none if outside is None else outside.logical_or(is_none)
-        if weights is not None:
-            share = weights.reshape(*shape)
-            weight = share if weight is None else weight.mul(share)
-    assert position is not None and outside is not None
-    return outside.where(-1, position), weight
+        axis_index = axis_indices.reshape(*shape)
+        is_outside = axis_index.lt(0)
+        flat_index = axis_index if flat_index is None else flat_index.mul(sizes[i]).add(axis_index)
+        outside = is_outside if outside is None else outside.logical_or(is_outside)
+        if axis_weights is not None:
+            axis_weight = axis_weights.reshape(*shape)
+            weight = axis_weight if weight is None else weight.mul(axis_weight)
+    assert flat_index is not None and outside is not None
+    return outside.where(-1, flat_index), weight

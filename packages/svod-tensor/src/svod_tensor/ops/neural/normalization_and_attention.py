@@ -33,15 +33,15 @@ __all__ = [
 
 
 def _make_scale(x: Tensor, axis: Axes, eps: float) -> Tensor:
-    """What makes the mean square 1."""
+    """Reciprocal of the root mean square."""
     return x.square().mean(axis, keepdims=True).add(eps).rsqrt()
 
 
 def _standardize(x: Tensor, axis: Axes, eps: float) -> tuple[Tensor, Tensor]:
-    """`x` with mean 0 and variance 1, and the factor that made the variance 1."""
+    """Standardize `x` to mean 0 and variance 1; also return the reciprocal standard deviation."""
     difference, error, squares = center(x, axis)
     scale = squares.div(count_elements(x, axis, x.dtype)).add(eps).rsqrt()
-    # One fma an element.
+    # In this form each element needs a single fused multiply-add.
     return difference.mul(scale).sub(error.mul(scale)), scale
 
 
@@ -61,12 +61,12 @@ def _layernorm_gradient(
 def _rms_norm_gradient(
     cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, axis: Axes, eps: float
 ) -> tuple[Tensor]:
-    """What of the cotangent is not along the value, scaled as the value is."""
+    """Component of the cotangent orthogonal to the value, scaled like the value."""
     along = cotangent.mul(value).mean(axis, keepdims=True)
     return (cotangent.sub(value.mul(along)).mul(_make_scale(operands[0], axis, eps)),)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def layernorm(
     x: Tensor,
@@ -76,14 +76,13 @@ def layernorm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Mean 0 and variance 1 over `axis`, then times `weight` and plus `bias`. Integers become
-    float32.
+    """Layer normalization over `axis`, followed by an affine transform. Integers become float32.
 
     Args:
-        axis: one axis or several.
+        axis: axis or axes to normalize over.
         eps: added to the variance.
-        weight: broadcasts to this shape.
-        bias: broadcasts to this shape.
+        weight: scale, which broadcasts to the shape of `x`.
+        bias: offset, which broadcasts to the shape of `x`.
 
     Source: Ba et al., Layer Normalization (2016), equation 4.
 
@@ -97,17 +96,17 @@ def layernorm(
     return _affine(with_rule(_layernorm_gradient, value, (x,), axes, float(eps)), weight, bias)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def rms_norm(
     x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
 ) -> Tensor:
-    """Mean square 1 over `axis`, then times `weight`. Integers become float32.
+    """Root mean square normalization over `axis`, scaled by `weight`. Integers become float32.
 
     Args:
-        axis: one axis or several.
+        axis: axis or axes to normalize over.
         eps: added to the mean square.
-        weight: broadcasts to this shape.
+        weight: scale, which broadcasts to the shape of `x`.
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 
@@ -126,7 +125,7 @@ def rms_norm(
     )
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def group_norm(
     x: Tensor,
@@ -136,17 +135,17 @@ def group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """`layernorm` over each group of channels, for a tensor of shape (batch, channels, ...).
+    """Group normalization of a tensor of shape (batch, channels, ...).
     Integers become float32.
 
     Args:
-        n_groups: into how many groups the channels fall.
+        n_groups: number of groups of channels.
         eps: added to the variance.
-        weight: of shape (channels,).
-        bias: of shape (channels,).
+        weight: scale of shape (channels,).
+        bias: offset of shape (channels,).
 
     Raises:
-        ShapeError: if the groups do not divide the channels.
+        ShapeError: if the number of channels is not divisible by `n_groups`.
 
     Source: Wu and He, Group Normalization (2018), section 3.1.
 
@@ -183,7 +182,7 @@ def group_norm(
     return _affine(normal, *aligned)
 
 
-@operation(test="test_neural.py::test_normalisations_agree_with_their_formulas", is_function=False)
+@operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
 @rounds_once
 def batchnorm(
     x: Tensor,
@@ -194,18 +193,17 @@ def batchnorm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Normalisation with given statistics for each channel, for a tensor of shape (batch, channels,
-    ...).
+    """Batch normalization with given statistics, of a tensor of shape (batch, channels, ...).
 
     Args:
-        mean: of shape (channels,).
-        variance: of shape (channels,).
-        weight: of shape (channels,).
-        bias: of shape (channels,).
+        mean: mean of shape (channels,).
+        variance: variance of shape (channels,).
+        weight: scale of shape (channels,).
+        bias: offset of shape (channels,).
         eps: added to the variance.
 
     Raises:
-        ShapeError: if there are less than two axes.
+        ShapeError: if there are fewer than two axes.
 
     Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
 
@@ -239,22 +237,22 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: float | None = None,
 ) -> Tensor:
-    """`softmax(q @ k.T * scale + mask) @ v`, with `x` as the queries of shape (..., n, d): shape
-    (..., n, e).
+    """Scaled dot product attention, `softmax(q @ k.T * scale + mask) @ v`, with queries `x` of shape
+    (..., n, d): shape (..., n, e).
 
-    A query that may look at no key gives zeros. Of float16 and bfloat16 the weights are rounded
-    once more: they are an operand of the second product, and matrix units take such alone.
+    A query with all keys masked gives zeros. For float16 and bfloat16, the attention weights are
+    rounded to that dtype, since the second product runs on matrix units, which require it.
 
     Args:
-        key: of shape (..., m, d).
-        value: of shape (..., m, e).
-        mask: bool, True where a query may look at a key, or numbers that are added; of shape (...,
-            n, m).
-        is_causal: whether query i sees only keys 0 to i.
-        scale: by default `1 / sqrt(d)`.
+        key: keys of shape (..., m, d).
+        value: values of shape (..., m, e).
+        mask: attention mask of shape (..., n, m): bool, True where a query may attend to a key, or
+            numbers that are added to the scores.
+        is_causal: whether query i attends only to keys 0 to i.
+        scale: factor of the scores; by default `1 / sqrt(d)`.
 
     Raises:
-        ShapeError: if an operand has less than two axes, or the sizes do not fit.
+        ShapeError: if an operand has fewer than two axes, or the sizes do not match.
 
     Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
 
@@ -287,7 +285,7 @@ def scaled_dot_product_attention(
     if allowed is not None:
         scores = allowed.where(scores, -math.inf)
     if mask is not None or allowed is not None:
-        # A row without any allowed key would be NaN; it weighs nothing instead.
+        # A row with all keys masked would be NaN; its weights are 0 instead.
         peak = scores.max(-1, keepdims=True)
         power = scores.sub(peak.isfinite().where(peak, 0.0)).exp()
         total = power.sum(-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Pooling: one number for each window over the last axes, and its inverse.
+"""Pooling over windows of the last axes, and max unpooling.
 
 Tensors have the shape (batch, channels, *spatial).
 """
@@ -22,11 +22,11 @@ from svod_tensor.ops.neural.window_options import (
     Numbers,
     Padding,
     Pads,
-    WindowPlaces,
+    WindowOptions,
     check_pads,
-    spread_number,
+    expand_option,
 )
-from svod_tensor.ops.neural.window_sums import list_places, max_pool_gradient, number_first
+from svod_tensor.ops.neural.window_sums import first_max_index, max_pool_gradient, padded_windows
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -79,28 +79,26 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """The largest element of each window over the spatial axes, in the dtype of `x`; padding never
-    wins.
+    """Max pooling over the spatial axes, in the dtype of `x`; padding is never the maximum.
 
     Args:
-        kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-        stride: how far a window moves; by default as far as it is large.
-        padding: how much is added on both sides of each axis, at most half of a window; a pair
-            `(before, after)` for an axis tells them apart, and may be larger.
-        dilation: the distance of a window's elements.
-        ceil_mode: whether a window may end behind the padding, if it begins before the end of the
+        kernel: size of the window on each axis; an int is the size on all axes after the first two.
+        stride: stride of the window; by default `kernel`.
+        padding: padding of both sides of each axis, at most half of the window; a pair `(before,
+            after)` for an axis may be larger.
+        dilation: distance between the elements of a window.
+        ceil_mode: whether a window may extend beyond the padding, if it starts before the end of the
             axis.
-        return_indices: whether to give positions too.
+        return_indices: whether to return the indices of the maxima too.
 
     Returns:
-        The largest elements; with `return_indices` also where the first of each is (int64), counted
-        in row-major order
-        over the spatial axes: -1 for a window with nothing but padding.
+        The maxima; with `return_indices` also the flat indices (int64) over the spatial axes of their
+        first occurrences, -1 for a window of padding only.
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis, or the padding is more than
-            half of a window.
+        OperandError: if the number of values of an option is not that of axes, or the padding is more
+            than half of a window.
 
     Example:
         >>> import svod_tensor as sv
@@ -109,17 +107,19 @@ def max_pool2d(
         >>> sv.max_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2, return_indices=True)[1].tolist()
         [[[1, 2]]]
     """
-    places = _place_windows(x, kernel, stride, padding, dilation, ceil_mode)
-    n = len(places.kernel)
-    value = list_places(x, places, x.dtype.min).max(tuple(range(-n, 0)))
+    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    n = len(options.kernel)
+    value = padded_windows(x, options, x.dtype.min).max(tuple(range(-n, 0)))
     if not return_indices:
-        return with_rule(max_pool_gradient, value, (x,), *places)
-    found = number_first(x, value, places)
-    return with_rule(max_pool_gradient, value, (x,), *places), _locate(found, x.shape[-n:], places)
+        return with_rule(max_pool_gradient, value, (x,), *options)
+    window_indices = first_max_index(x, value, options)
+    return with_rule(max_pool_gradient, value, (x,), *options), _to_flat_indices(
+        window_indices, x.shape[-n:], options
+    )
 
 
 @operation(
-    test="test_pooling.py::test_the_largest_elements_go_back_to_where_they_were", is_function=False
+    test="test_pooling.py::test_max_unpool_scatters_maxima_to_their_indices", is_function=False
 )
 def max_unpool2d(
     x: Tensor,
@@ -131,21 +131,21 @@ def max_unpool2d(
     padding: Padding = 0,
     size: Sequence[SInt] | None = None,
 ) -> Tensor:
-    """These elements where `max_pool2d` with the same options found them, and 0 elsewhere. Of
-    several for one place, the last stays.
+    """Partial inverse of `max_pool2d`: scatter the maxima to their indices, with 0 elsewhere. For
+    repeated indices, the last value is kept.
 
     Args:
-        indices: positions, as `max_pool2d(return_indices=True)` gives them: negative ones and those
-            beyond the result are left out, or beyond it an error in a plan that checks its
-            operands.
-        kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-        stride: how far a window moves; by default as far as it is large.
-        padding: how much was added, as `max_pool2d` takes it.
-        size: of the spatial axes of the result; by default the smallest that gives as many windows.
+        indices: flat indices from `max_pool2d(return_indices=True)`. Negative indices are ignored;
+            indices beyond the result are ignored, or an error in a plan that checks its operands.
+        kernel: size of the window on each axis; an int is the size on all axes after the first two.
+        stride: stride of the window; by default `kernel`.
+        padding: padding of the pooling, as in `max_pool2d`.
+        size: sizes of the spatial axes of the result; by default the smallest with as many windows.
 
     Raises:
-        ShapeError: if there are no spatial axes, or the indices have another shape.
-        OperandError: if an option has not one number for each axis, or the indices are no integers.
+        ShapeError: if there are no spatial axes, or `size` does not match them.
+        OperandError: if the number of values of an option is not that of axes, or the indices are not
+            integers of the shape of `x`.
 
     Example:
         >>> x = Tensor([[[1.0, 3.0, 2.0, 0.0]]])
@@ -153,20 +153,20 @@ def max_unpool2d(
         >>> largest.max_unpool2d(indices).tolist()
         [[[0.0, 3.0, 2.0, 0.0]]]
     """
-    places = _place_windows(x, kernel, stride, padding, 1, ceil_mode=False)
-    n, name = len(places.kernel), "max_unpool2d"
+    options = _window_options(x, kernel, stride, padding, 1, ceil_mode=False)
+    n, name = len(options.kernel), "max_unpool2d"
     if indices.shape != x.shape or not indices.dtype.is_int:
         raise OperandError(
             operation=name,
             found=f"indices of {indices.dtype} and shape {indices.shape}",
-            expected=f"integers of the shape {x.shape}",
+            expected=f"integer indices of shape {x.shape}",
         )
     lead, before = x.shape[:-n], x.shape[-n:]
     if size is None:
         size = [
             normalize_size((s - 1) * step + k - sum(pads))
             for s, k, step, pads in zip(
-                before, places.kernel, places.stride, places.pads, strict=True
+                before, options.kernel, options.stride, options.pads, strict=True
             )
         ]
     if len(size) != n or any(bounds_of_size(s)[0] < 1 for s in size):
@@ -175,11 +175,11 @@ def max_unpool2d(
             shape=tuple(size),
             problem=f"expected {n} positive output sizes, got {tuple(size)}",
         )
-    whole = math.prod(concrete_shape(name, tuple(size)))
-    places_of = as_tensor(indices, x).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
-    kept = places_of.lt(0).where(whole, places_of)
-    empty = x.zeros(*lead, whole, dtype=x.dtype, device=str(x.device))
-    return empty.put_along_axis(kept, x.reshape(*lead, -1), -1).reshape(*lead, *size)
+    size_of_result = math.prod(concrete_shape(name, tuple(size)))
+    flat_indices = as_tensor(indices, x).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
+    scattered = flat_indices.lt(0).where(size_of_result, flat_indices)
+    empty = x.zeros(*lead, size_of_result, dtype=x.dtype, device=str(x.device))
+    return empty.put_along_axis(scattered, x.reshape(*lead, -1), -1).reshape(*lead, *size)
 
 
 @operation(test="test_pooling.py::test_pooling_agrees_with_its_definition")
@@ -195,37 +195,37 @@ def avg_pool2d(
     count_include_pad: bool = True,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The mean of each window over the spatial axes. Integers become float32.
+    """Average pooling over the spatial axes. Integers become float32.
 
     Args:
-        kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-        stride: how far a window moves; by default as far as it is large.
-        padding: how much is added on both sides of each axis, at most half of a window; a pair
-            `(before, after)` for an axis tells them apart, and may be larger.
-        dilation: the distance of a window's elements.
-        count_include_pad: whether padding counts as zeros, or not at all.
-        ceil_mode: whether a window may end behind the padding, if it begins before the end of the
-            axis; what is there does not count.
+        kernel: size of the window on each axis; an int is the size on all axes after the first two.
+        stride: stride of the window; by default `kernel`.
+        padding: padding of both sides of each axis, at most half of the window; a pair `(before,
+            after)` for an axis may be larger.
+        dilation: distance between the elements of a window.
+        count_include_pad: whether to include the zero padding in the count of elements.
+        ceil_mode: whether a window may extend beyond the padding, if it starts before the end of the
+            axis; elements beyond the padding are not counted.
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis, or the padding is more than
-            half of a window.
+        OperandError: if the number of values of an option is not that of axes, or the padding is more
+            than half of a window.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.avg_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
         [[[2.0, 1.0]]]
     """
-    places = _place_windows(x, kernel, stride, padding, dilation, ceil_mode)
-    n = len(places.kernel)
+    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    n = len(options.kernel)
     axes = tuple(range(-n, 0))
-    view = list_places(x, places, 0)
+    view = padded_windows(x, options, 0)
     counted = check_pads(padding, n) if count_include_pad else ((0, 0),) * n
-    if places.pads == counted:
+    if options.pads == counted:
         return view.mean(axes)
     total = to_float(view).sum(axes)
-    return total.div(_count_elements(total, x.shape[-n:], places, counted))
+    return total.div(_count_elements(total, x.shape[-n:], options, counted))
 
 
 @operation(
@@ -243,40 +243,41 @@ def lp_pool2d(
     dilation: Numbers = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """The norm of each window over the spatial axes, as in ONNX: of absolute values. Integers
-    become float32.
+    """Power-average pooling over the spatial axes: the norm of each window, of absolute values as in
+    ONNX. Integers become float32.
 
     Args:
-        ord: which norm, as `norm` takes it.
-        kernel: the size of a window on each axis; an int is that of all axes behind the first two.
-        stride: how far a window moves; by default as far as it is large.
-        padding: how many zeros are added on both sides of each axis; a pair `(before, after)` for
-            an axis tells them apart.
-        dilation: the distance of a window's elements.
-        ceil_mode: whether a window may end behind the padding, if it begins before the end of the
+        ord: order of the norm, as in `norm`.
+        kernel: size of the window on each axis; an int is the size on all axes after the first two.
+        stride: stride of the window; by default `kernel`.
+        padding: zero padding of both sides of each axis, or a pair `(before, after)` per axis.
+        dilation: distance between the elements of a window.
+        ceil_mode: whether a window may extend beyond the padding, if it starts before the end of the
             axis.
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis, or the padding is more than
-            half of a window.
+        OperandError: if the number of values of an option is not that of axes, or the padding is more
+            than half of a window.
 
     Example:
         >>> Tensor([[[3.0, -4.0, 2.0, 0.0]]]).lp_pool2d(2).tolist()
         [[[5.0, 2.0]]]
     """
-    places = _place_windows(x, kernel, stride, padding, dilation, ceil_mode)
-    return list_places(to_float(x), places, 0).norm(tuple(range(-len(places.kernel), 0)), ord=ord)
+    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    return padded_windows(to_float(x), options, 0).norm(
+        tuple(range(-len(options.kernel), 0)), ord=ord
+    )
 
 
-def _place_windows(
+def _window_options(
     x: Tensor,
     kernel: Numbers,
     stride: Numbers | None,
     padding: Padding,
     dilation: Numbers,
     ceil_mode: bool,
-) -> WindowPlaces:
+) -> WindowOptions:
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
     if n < 1 or n > x.ndim:
         raise ShapeError(
@@ -284,22 +285,22 @@ def _place_windows(
             shape=x.shape,
             problem=f"expected an input with {max(n, 1)} spatial axes, got {format_shape(x.shape)}",
         )
-    sizes = spread_number("kernel", kernel, n)
-    steps = sizes if stride is None else spread_number("stride", stride, n)
-    apart, pads = spread_number("dilation", dilation, n), check_pads(padding, n)
+    sizes = expand_option("kernel", kernel, n)
+    steps = sizes if stride is None else expand_option("stride", stride, n)
+    apart, pads = expand_option("dilation", dilation, n), check_pads(padding, n)
     spans = tuple(d * (k - 1) + 1 for k, d in zip(sizes, apart, strict=True))
     is_pair = not isinstance(padding, int) and any(not isinstance(p, int) for p in padding)
     if not is_pair and any(
         before > span // 2 for (before, _), span in zip(pads, spans, strict=True)
     ):
-        # A window in the padding alone has no element. Pairs are free, as in ONNX.
+        # A window of padding only has no element. Pairs are not limited, as in ONNX.
         raise OperandError(
             operation="pooling",
-            found=f"padding {padding} of windows of {spans}",
-            expected="at most half of a window on both sides",
+            found=f"padding={padding} for windows of size {spans}",
+            expected="padding of at most half of the window size",
             hint=(
-                "give a pair for each axis, as in padding=[(2, 2), (2, 2)], for windows of padding"
-                " alone"
+                "pass a pair for each axis, as in padding=[(2, 2), (2, 2)], for windows of padding"
+                " only"
             ),
         )
     if ceil_mode:
@@ -307,22 +308,25 @@ def _place_windows(
             (pad[0], _stretch_end(s, pad, d * (k - 1) + 1, step))
             for s, pad, k, step, d in zip(x.shape[-n:], pads, sizes, steps, apart, strict=True)
         )
-    return WindowPlaces(sizes, steps, pads, apart)
+    return WindowOptions(sizes, steps, pads, apart)
 
 
 def _count_elements(
-    like: Tensor, sizes: Sequence[SInt], places: WindowPlaces, counted: Pads
+    like: Tensor, sizes: Sequence[SInt], options: WindowOptions, counted: Pads
 ) -> Tensor:
-    """How many elements each window has that count: those of axes of these sizes, and of `counted`
-    ones before and after them.
+    """Count the elements of each window: elements of the axes, and `counted` padding before and
+    after them.
 
-    They are counted along each axis by itself: the number of a window is the product of those of
-    its places along the axes."""
+    The count is separable: it is the product of the counts along each axis."""
     total: Tensor | None = None
     for axis, (size, (before, after)) in enumerate(zip(sizes, counted, strict=True)):
-        kernel, stride, dilation = places.kernel[axis], places.stride[axis], places.dilation[axis]
-        begin, end = places.pads[axis]
-        # The last window of an axis may end before its padding does.
+        kernel, stride, dilation = (
+            options.kernel[axis],
+            options.stride[axis],
+            options.dilation[axis],
+        )
+        begin, end = options.pads[axis]
+        # The last window of an axis may end before the padding does.
         kept = min(after, end)
         inside = like.ones(
             normalize_size(size + before + kept), dtype=like.dtype, device=str(like.device)
@@ -339,33 +343,35 @@ def _count_elements(
 
 
 def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> int:
-    """What is added behind an axis so that windows which begin before its end, and no others, are
-    whole.
+    """Trailing padding of an axis for `ceil_mode`, which completes the windows that start before its
+    end.
     """
     before, after = pad
-    most = min(after + stride - 1, span - 1)
+    max_padding = min(after + stride - 1, span - 1)
     if not isinstance(size, int):
-        return most
-    n_windows = (size + before + most - span) // stride + 1
+        return max_padding
+    n_windows = (size + before + max_padding - span) // stride + 1
     return max((n_windows - 1) * stride + span - size - before, 0) if n_windows > 0 else after
 
 
-def _locate(found: Tensor, sizes: Sequence[SInt], places: WindowPlaces) -> Tensor:
-    """The positions over the spatial axes of numbers in windows."""
+def _to_flat_indices(
+    window_indices: Tensor, sizes: Sequence[SInt], options: WindowOptions
+) -> Tensor:
+    """Convert indices within windows to flat indices over the spatial axes."""
     n = len(sizes)
-    total, rest = found.zeros_like(dtype=int64), found.cast(int64)
+    total, remaining = window_indices.zeros_like(dtype=int64), window_indices.cast(int64)
     for i, (size, k, s, d, (before, _)) in enumerate(
-        zip(sizes, places.kernel, places.stride, places.dilation, places.pads, strict=True)
+        zip(sizes, options.kernel, options.stride, options.dilation, options.pads, strict=True)
     ):
-        each = math.prod(places.kernel[i + 1 :])
+        inner_size = math.prod(options.kernel[i + 1 :])
         begin = (
-            found.arange(found.shape[i - n], dtype=int64)
+            window_indices.arange(window_indices.shape[i - n], dtype=int64)
             .mul(s)
             .sub(before)
             .reshape(-1, *(1,) * (n - 1 - i))
         )
-        place = rest.floor_divide(each).remainder(k).mul(d).add(begin)
-        total = total.mul(size if isinstance(size, int) else found.from_uop(size.cast(int64))).add(
-            place
-        )  # pyright: ignore[reportPrivateUsage]
-    return found.eq(math.prod(places.kernel)).where(-1, total)
+        axis_index = remaining.floor_divide(inner_size).remainder(k).mul(d).add(begin)
+        total = total.mul(
+            size if isinstance(size, int) else window_indices.from_uop(size.cast(int64))
+        ).add(axis_index)  # pyright: ignore[reportPrivateUsage]
+    return window_indices.eq(math.prod(options.kernel)).where(-1, total)

@@ -1,4 +1,4 @@
-"""Interpolation of tensors of shape (batch, channels, *spatial) to another size, axis by axis."""
+"""Resizing of tensors of shape (batch, channels, *spatial) by interpolation along each axis."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ResizingMode: TypeAlias = Literal[
     "nearest", "nearest-exact", "linear", "bilinear", "trilinear", "cubic", "bicubic", "area"
 ]
-"""What stands between elements."""
+"""Interpolation modes."""
 
 _KINDS: Final = ("nearest", "nearest-exact", "linear", "cubic", "area")
 _ALIASES: Final[Mapping[str, tuple[str, int]]] = {
@@ -32,10 +32,10 @@ _ALIASES: Final[Mapping[str, tuple[str, int]]] = {
     "trilinear": ("linear", 3),
     "bicubic": ("cubic", 2),
 }
-"""PyTorch's name of a mode -> the mode along each axis, and of how many axes."""
+"""PyTorch's names of modes -> the mode along each axis, and the number of axes."""
 
 
-@operation(test="test_resizing.py::test_straight_lines_between_neighbours_agree_with_their_formula")
+@operation(test="test_resizing.py::test_linear_interpolation_agrees_with_its_formula")
 @rounds_once
 def interpolate(
     x: Tensor,
@@ -47,25 +47,24 @@ def interpolate(
     align_corners: bool = False,
     antialias: bool = False,
 ) -> Tensor:
-    """`x`, resized along its spatial axes, all but the first two. Integers become float32 unless
-    the mode copies elements.
+    """Resize the spatial axes, all except the first two, by interpolation. Integers become float32
+    except for nearest modes.
 
     Args:
-        size: of each axis; a number is that of all.
-        scale_factor: how much longer each becomes, in place of the size.
-        mode: `"nearest"` for the element that a place falls into, or `"nearest-exact"` for that
-            which its middle falls into; `"linear"` for straight lines between neighbours along each
-            axis, `"cubic"` for polynomials through four (PyTorch's names `"bilinear"`,
-            `"trilinear"` and `"bicubic"` are for so many axes); `"area"` for means of the elements
-            that fall into each place, wholly or not.
-        align_corners: whether the first and last elements stay where they are, for lines and
-            polynomials; otherwise an element is the middle of its part of the axis.
-        antialias: whether lines and polynomials stretch over what an axis loses, where it becomes
-            shorter.
+        size: output size of each axis; an integer applies to all axes.
+        scale_factor: multiplier of each axis, instead of `size`.
+        mode: `"nearest"` for the element that contains the start of an output element, or
+            `"nearest-exact"` for its center; `"linear"` or `"cubic"` along each axis (PyTorch's names
+            `"bilinear"`, `"trilinear"` and `"bicubic"` require that number of axes); `"area"` for
+            the mean of all elements that overlap an output element.
+        align_corners: whether the centers of the corner elements are aligned, for linear and cubic
+            modes; otherwise the outer edges are.
+        antialias: whether linear and cubic filters are widened when downsampling.
 
     Raises:
-        ShapeError: if there are no spatial axes, or nothing is left of one.
-        OperandError: if there is not one of size and scale for each axis, or the mode is not known.
+        ShapeError: if there are no spatial axes, or an output axis is empty.
+        OperandError: if not exactly one of `size` and `scale_factor` is given, their length is not
+            the number of axes, or the mode is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -81,9 +80,9 @@ def interpolate(
         )
     kind = _resolve_mode(mode, n)
     if (size is None) == (scale_factor is None) or (antialias and kind not in ("linear", "cubic")):
-        found = f"size {size}, scale factor {scale_factor}, mode {mode!r}, antialias {antialias}"
-        expected = "a size or a scale, and lines or polynomials to antialias"
-        raise OperandError(operation="interpolate", found=found, expected=expected)
+        arguments = f"{size=}, {scale_factor=}, {mode=}, {antialias=}"
+        expected = "one of size and scale_factor, and a linear or cubic mode for antialias"
+        raise OperandError(operation="interpolate", found=arguments, expected=expected)
     old = concrete_shape("interpolate", x.shape[2:])
     scales = None if scale_factor is None else _each(scale_factor, n)
     new = (
@@ -108,18 +107,18 @@ def interpolate(
 
 
 def _resolve_mode(mode: object, n: int) -> str:
-    """The mode along each axis.
+    """Resolve the mode along each axis.
 
     Raises:
-        OperandError: if it is not known, or for another number of axes.
+        OperandError: if it is unknown, or requires a different number of axes.
     """
     kind, n_axes = _ALIASES.get(mode, (mode, n)) if isinstance(mode, str) else (mode, n)
     if kind not in _KINDS or n_axes != n:
         expected = ", ".join((*_KINDS, *_ALIASES))
         raise OperandError(
             operation="interpolate",
-            found=f"mode {mode!r} for {n} axes",
-            expected=f"one of {expected}",
+            found=f"mode={mode!r} for {n} spatial axes",
+            expected=f"one of the modes {expected}",
         )
     return cast("str", kind)
 
@@ -141,8 +140,8 @@ def _resize(
             x, axis, [min(int((p + shift) * ratio), before - 1) for p in range(after)]
         )
     if kind == "area":
-        parts = [range(p * before // after, -((p + 1) * before // -after)) for p in range(after)]
-        return _add_weighted(x, axis, [[(q, 1 / len(part)) for q in part] for part in parts])
+        ranges = [range(p * before // after, -((p + 1) * before // -after)) for p in range(after)]
+        return _add_weighted(x, axis, [[(q, 1 / len(span)) for q in span] for span in ranges])
     if antialias:
         step = (
             (before - 1) / (after - 1)
@@ -151,37 +150,39 @@ def _resize(
             if align_corners
             else ratio
         )
-        return _add_weighted(x, axis, [_spread(p, step, before, kind) for p in range(after)])
-    places = [_place_between(p, ratio, before, after, align_corners) for p in range(after)]
+        return _add_weighted(
+            x, axis, [_antialias_weights(p, step, before, kind) for p in range(after)]
+        )
+    coordinates = [_source_coordinate(p, ratio, before, after, align_corners) for p in range(after)]
     if kind == "cubic":
-        return _add_weighted(x, axis, [_list_four(p, before) for p in places])
-    return _stretch(x, axis, [min(max(p, 0.0), before - 1.0) for p in places])
+        return _add_weighted(x, axis, [_cubic_neighbors(p, before) for p in coordinates])
+    return _interpolate_linear(x, axis, [min(max(p, 0.0), before - 1.0) for p in coordinates])
 
 
 def _each(value: float | Sequence[float] | None, n: int) -> tuple[float, ...]:
     values = (value,) * n if isinstance(value, (int, float)) else tuple(value or ())
     if len(values) != n:
         raise OperandError(
-            operation="interpolate", found=value, expected=f"a number for each of {n} axes"
+            operation="interpolate", found=value, expected=f"a number or a sequence of {n} numbers"
         )
     return values
 
 
-def _place_between(
-    number: int, ratio: float, before: int, after: int, align_corners: bool
+def _source_coordinate(
+    index: int, ratio: float, before: int, after: int, align_corners: bool
 ) -> float:
-    """Where the element of the result lies among those before, or before and behind them."""
+    """Coordinate of an output element in the input, which may be outside of it."""
     if align_corners:
-        return number * (before - 1) / (after - 1) if after > 1 else 0.0
-    return (number + 0.5) * ratio - 0.5
+        return index * (before - 1) / (after - 1) if after > 1 else 0.0
+    return (index + 0.5) * ratio - 0.5
 
 
-def _stretch(x: Tensor, axis: int, places: Sequence[float]) -> Tensor:
-    low = [math.floor(p) for p in places]
-    high = [math.ceil(p) for p in places]
+def _interpolate_linear(x: Tensor, axis: int, coordinates: Sequence[float]) -> Tensor:
+    low = [math.floor(coordinate) for coordinate in coordinates]
+    high = [math.ceil(coordinate) for coordinate in coordinates]
     column = (-1, *(1,) * (x.ndim - axis - 1))
     weights = type(x)(
-        [p - begin for p, begin in zip(places, low, strict=True)],
+        [coordinate - begin for coordinate, begin in zip(coordinates, low, strict=True)],
         dtype=x.dtype.part,
         device=str(x.device),
     )
@@ -189,45 +190,41 @@ def _stretch(x: Tensor, axis: int, places: Sequence[float]) -> Tensor:
     return below.add(x.take(high, axis).sub(below).mul(weights.reshape(column)))
 
 
-def _list_four(place: float, size: int) -> list[tuple[int, float]]:
-    """The four elements around a place, of which those behind the borders are the outermost ones,
-    and their weights.
-    """
-    low = math.floor(place)
+def _cubic_neighbors(coordinate: float, size: int) -> list[tuple[int, float]]:
+    """Indices of the four elements around a coordinate, clamped to the border, and their weights."""
+    low = math.floor(coordinate)
     return [
-        (min(max(low + k, 0), size - 1), _weigh_cubic(place - low - k, -0.75)) for k in range(-1, 3)
+        (min(max(low + k, 0), size - 1), _cubic_weights(coordinate - low - k, -0.75))
+        for k in range(-1, 3)
     ]
 
 
-def _take_nearest(x: Tensor, axis: int, places: Sequence[int]) -> Tensor:
-    """The elements at `places` along an axis; where each is taken equally often, they are repeated,
-    and no position is looked up.
-    """
+def _take_nearest(x: Tensor, axis: int, indices: Sequence[int]) -> Tensor:
+    """Take elements along an axis; an integer scale repeats them instead of gathering."""
     (before,) = concrete_shape("interpolate", (x.shape[axis],))
-    times = len(places) // before
-    if times and list(places) == [p // times for p in range(before * times)]:
-        return x.repeat(times, axis)
-    return x.take(places, axis)
+    factor = len(indices) // before
+    if factor and list(indices) == [index // factor for index in range(before * factor)]:
+        return x.repeat(factor, axis)
+    return x.take(indices, axis)
 
 
-def _spread(number: int, step: float, size: int, kind: str) -> list[tuple[int, float]]:
-    """The elements that one of the result is made of where `step` of them come to one, and their
-    weights.
+def _antialias_weights(index: int, step: float, size: int, kind: str) -> list[tuple[int, float]]:
+    """Indices and weights of an antialiased output element, for a scale of `step` input elements.
 
     Source: PyTorch, `aten/src/ATen/native/cpu/UpSampleKernel.cpp`, as Pillow's `resize`.
     """
     stretch = max(step, 1.0)
     reach = (2.0 if kind == "cubic" else 1.0) * stretch
-    middle = step * (number + 0.5)
-    begin, end = max(int(middle - reach + 0.5), 0), min(int(middle + reach + 0.5), size)
-    distances = [(q - middle + 0.5) / stretch for q in range(begin, end)]
+    center = step * (index + 0.5)
+    begin, end = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), size)
+    distances = [(q - center + 0.5) / stretch for q in range(begin, end)]
     weights = [
-        _weigh_cubic(d, -0.5) if kind == "cubic" else max(1 - abs(d), 0.0) for d in distances
+        _cubic_weights(d, -0.5) if kind == "cubic" else max(1 - abs(d), 0.0) for d in distances
     ]
     return [(q, w / sum(weights)) for q, w in zip(range(begin, end), weights, strict=True)]
 
 
-def _weigh_cubic(distance: float, a: float) -> float:
+def _cubic_weights(distance: float, a: float) -> float:
     """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
     t = abs(distance)
     if t <= 1:
@@ -236,13 +233,13 @@ def _weigh_cubic(distance: float, a: float) -> float:
 
 
 def _add_weighted(x: Tensor, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> Tensor:
-    """For each row, the sum of the elements along an axis that it names, times their weights."""
+    """For each row of (index, weight) pairs, the weighted sum of elements along an axis."""
     width = max(map(len, rows))
     filled = [[*row, *[(row[-1][0], 0.0)] * (width - len(row))] for row in rows]
     column = (len(rows), width, *(1,) * (x.ndim - axis - 1))
     weights = type(x)(
         [[w for _, w in row] for row in filled], dtype=x.dtype.part, device=str(x.device)
     )
-    positions = type(x)([[q for q, _ in row] for row in filled], device=str(x.device))
-    found = x.take(positions, axis)
-    return found.mul(weights.reshape(column)).sum(axis + 1)
+    indices = type(x)([[q for q, _ in row] for row in filled], device=str(x.device))
+    gathered = x.take(indices, axis)
+    return gathered.mul(weights.reshape(column)).sum(axis + 1)

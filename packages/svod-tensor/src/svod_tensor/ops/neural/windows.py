@@ -1,9 +1,8 @@
-"""Operations on sliding windows: convolution, its transpose, and windows as columns, for any number
-of spatial axes.
+"""Sliding window operations: convolution, transposed convolution, unfold and fold, for any number of
+spatial axes.
 
-Tensors have the shape (batch, channels, *spatial). A window is a lookup at computed positions, so
-that nothing is copied: `x[..., o * stride + k * dilation]` for output position o and place k in the
-window."""
+Tensors have the shape (batch, channels, *spatial). Windows are gathers at computed indices, not
+copies: `x[..., o * stride + k * dilation]` for output index o and kernel index k."""
 
 from __future__ import annotations
 
@@ -24,8 +23,8 @@ from svod_tensor.ops.neural.convolution import (
     store_padded,
     transpose_convolution,
 )
-from svod_tensor.ops.neural.window_options import Numbers, Padding, Pads, check_pads, spread_number
-from svod_tensor.ops.neural.window_sums import add_windows, windows_gradient
+from svod_tensor.ops.neural.window_options import Numbers, Padding, Pads, check_pads, expand_option
+from svod_tensor.ops.neural.window_sums import overlap_add, windows_gradient
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -39,19 +38,19 @@ __all__ = [
 ]
 
 
-@operation(test="test_operations.py::test_windows_agree_with_those_of_numpy", is_function=False)
+@operation(test="test_operations.py::test_windows_agree_with_numpy", is_function=False)
 def windows(
     x: Tensor, /, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]
 ) -> Tensor:
-    """All windows over the last axes: shape (..., *outputs, *kernel).
+    """Sliding windows over the last axes: shape (..., *outputs, *kernel).
 
     Args:
-        kernel: the size of a window on each of these axes.
-        stride: how far a window moves on each axis.
-        dilation: the distance of a window's elements on each axis.
+        kernel: size of the window on each of these axes.
+        stride: stride of the window on each axis.
+        dilation: distance between the elements of a window on each axis.
 
     Raises:
-        OperandError: if there are not as many strides and dilations as sizes, or one is less than
+        OperandError: if `kernel`, `stride` and `dilation` differ in length, or a value is less than
             1.
         ShapeError: if an axis is smaller than a window.
 
@@ -66,9 +65,7 @@ def windows(
         raise OperandError(
             operation="windows",
             found=(kernel, stride, dilation),
-            expected=(
-                f"as many sizes, strides and dilations, each at least 1, of at most {x.ndim} axes"
-            ),
+            expected=(f"kernel, stride and dilation of equal length <= {x.ndim}, with values >= 1"),
         )
     sizes = x.shape[lead:]
     result = x
@@ -84,10 +81,10 @@ def windows(
                 ),
             )
         check_within("windows", lead + i, count, 1, None)
-        positions = x.arange(count).mul(s).unsqueeze(1).add(x.arange(k).mul(d))
-        result = result.from_uop(make_gather(result.uop, positions.uop, lead + 2 * i))
-    outputs, places = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
-    value = result.permute(*range(lead), *outputs, *places)
+        indices = x.arange(count).mul(s).unsqueeze(1).add(x.arange(k).mul(d))
+        result = result.from_uop(make_gather(result.uop, indices.uop, lead + 2 * i))
+    output_axes, kernel_axes = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
+    value = result.permute(*range(lead), *output_axes, *kernel_axes)
     return with_rule(windows_gradient, value, (x,), tuple(kernel), tuple(stride), tuple(dilation))
 
 
@@ -103,23 +100,21 @@ def conv2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The cross-correlation with `weight`, over 1, 2 or more spatial axes: shape (batch, outputs,
-    *sizes).
+    """Convolution (cross-correlation) over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
 
-    Dtypes promote, and narrow floats are multiplied and added in float32.
+    Dtypes promote, and narrow floats are multiplied and accumulated in float32.
 
     Args:
-        weight: one filter for each output channel, of shape (outputs, channels / groups, *kernel).
-        bias: of shape (outputs,).
-        stride: how far a window moves on each axis.
-        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them
-            apart.
-        dilation: the distance of a window's elements.
-        groups: into how many independent parts the channels fall.
+        weight: filters of shape (outputs, channels / groups, *kernel).
+        bias: bias of shape (outputs,).
+        stride: stride of the window on each axis.
+        padding: zero padding of both sides of each axis, or a pair `(before, after)` per axis.
+        dilation: distance between the elements of a window.
+        groups: number of groups of input and output channels.
 
     Raises:
-        ShapeError: if the shapes do not fit each other.
-        OperandError: if an option has not one number for each axis.
+        ShapeError: if the shapes do not match.
+        OperandError: if the number of values of an option is not that of axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -157,11 +152,11 @@ def conv2d(
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
-    strides, pads = spread_number("stride", stride, n), check_pads(padding, n)
-    alike = tuple(map(min, pads))
-    geometry = Geometry(strides, alike, spread_number("dilation", dilation, n), groups)
+    strides, pads = expand_option("stride", stride, n), check_pads(padding, n)
+    common_padding = tuple(map(min, pads))
+    geometry = Geometry(strides, common_padding, expand_option("dilation", dilation, n), groups)
     total = convolve(
-        _pad_unlike(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry
+        _pad_asymmetric(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry
     )
     result = total if bias is None else total.add(bias.cast(inner).reshape(1, outputs, *(1,) * n))
     return result.cast(kind)
@@ -180,24 +175,24 @@ def conv_transpose2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """The transpose of `conv2d` with the same options: each element adds its multiple of a filter
-    to a window of the result.
+    """Transposed convolution: the transpose of `conv2d` with the same options.
 
-    Results that lie `stride` apart are a convolution with every `stride`-th place of the filters;
-    so no zeros are multiplied.
+    Each element adds a multiple of a filter to a window of the result. Results that are `stride`
+    apart are computed as a convolution with every `stride`-th kernel index, without multiplications
+    by inserted zeros.
 
     Args:
-        weight: of shape (channels, outputs / groups, *kernel).
-        bias: of shape (outputs,).
-        stride: how far apart the windows of neighbours are.
-        padding: how much is cut off on both sides of each axis of the result.
-        output_padding: how much longer each axis of the result is at its end.
-        dilation: the distance of a window's elements.
-        groups: into how many independent parts the channels fall.
+        weight: filters of shape (channels, outputs / groups, *kernel).
+        bias: bias of shape (outputs,).
+        stride: distance between the windows of neighboring elements.
+        padding: number of elements cropped from both sides of each axis of the result.
+        output_padding: size added to the end of each axis of the result.
+        dilation: distance between the elements of a window.
+        groups: number of groups of input and output channels.
 
     Raises:
-        ShapeError: if the shapes do not fit each other.
-        OperandError: if an option has not one number for each axis.
+        ShapeError: if the shapes do not match.
+        OperandError: if the number of values of an option is not that of axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -220,29 +215,29 @@ def conv_transpose2d(
             ),
         )
     (channels,) = concrete_shape(name, x.shape[1:2])
-    taken, _, *kernel = concrete_shape(name, weight.shape)
-    if groups < 1 or taken != channels or channels % groups:
+    expected_channels, _, *kernel = concrete_shape(name, weight.shape)
+    if groups < 1 or expected_channels != channels or channels % groups:
         raise ShapeError(
             operation=name,
             shape=weight.shape,
             problem=(
-                f"weight of shape {format_shape(weight.shape)} expects {taken} input channels, and"
+                f"weight of shape {format_shape(weight.shape)} expects {expected_channels} input channels, and"
                 f" the input {format_shape(x.shape)} has {channels}"
-                if taken != channels
+                if expected_channels != channels
                 else f"{channels} input channels are not divisible by groups={groups}"
             ),
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
     geometry = Geometry(
-        spread_number("stride", stride, n),
-        spread_number("padding", padding, n),
-        spread_number("dilation", dilation, n),
+        expand_option("stride", stride, n),
+        expand_option("padding", padding, n),
+        expand_option("dilation", dilation, n),
         groups,
     )
-    extra = spread_number("output padding", output_padding, n)
+    extra = expand_option("output padding", output_padding, n)
     sizes = [
-        _check_result(*options)
+        _output_size(*options)
         for options in zip(x.shape[2:], kernel, extra, *geometry[:3], strict=True)
     ]
     result = transpose_convolution(x.cast(inner), weight.cast(inner), sizes, geometry)
@@ -250,7 +245,7 @@ def conv_transpose2d(
     return shifted.cast(kind)
 
 
-@operation(test="test_windows.py::test_windows_are_columns_and_add_up_again")
+@operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
 def unfold(
     x: Tensor,
     /,
@@ -260,21 +255,19 @@ def unfold(
     padding: Padding = 0,
     dilation: Numbers = 1,
 ) -> Tensor:
-    """The windows over the spatial axes as columns: shape (batch, channels * elements of a window,
-    windows), in row-major order, as PyTorch's `nn.functional.unfold` has them, for any number of
-    axes.
+    """Extract sliding windows as columns (im2col), as PyTorch's `unfold`, for any number of spatial
+    axes: shape (batch, channels * window size, number of windows), in row-major order.
 
     Args:
-        kernel: the size of a window on each spatial axis; an int is that of all axes behind the
-            first two. What is in front of the channels may be missing, or several axes.
-        stride: how far a window moves on each axis.
-        padding: zeros on both sides of each axis; a pair `(before, after)` for an axis tells them
-            apart.
-        dilation: the distance of a window's elements.
+        kernel: size of the window on each spatial axis; an int is the size on all axes after the
+            first two. There may be any number of batch axes.
+        stride: stride of the window on each axis.
+        padding: zero padding of both sides of each axis, or a pair `(before, after)` per axis.
+        dilation: distance between the elements of a window.
 
     Raises:
-        ShapeError: if there are no spatial axes or channels, or one is smaller than a window.
-        OperandError: if an option has not one number for each axis.
+        ShapeError: if there are no spatial axes or channels, or an axis is smaller than a window.
+        OperandError: if the number of values of an option is not that of axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -291,11 +284,11 @@ def unfold(
                 f" {format_shape(x.shape)}"
             ),
         )
-    sizes, pads = spread_number("kernel", kernel, n), check_pads(padding, n)
+    sizes, pads = expand_option("kernel", kernel, n), check_pads(padding, n)
     lead = x.ndim - n - 1
     padded = x.pad(*(None,) * (lead + 1), *pads)
     view = padded.windows(
-        sizes, spread_number("stride", stride, n), spread_number("dilation", dilation, n)
+        sizes, expand_option("stride", stride, n), expand_option("dilation", dilation, n)
     )
     columns = view.permute(
         *range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n)
@@ -304,7 +297,7 @@ def unfold(
     return columns.reshape(*x.shape[:lead], rows, product(view.shape[lead + 1 : -n]))
 
 
-@operation(test="test_windows.py::test_windows_are_columns_and_add_up_again")
+@operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
 @rounds_once
 def fold(
     x: Tensor,
@@ -316,69 +309,70 @@ def fold(
     padding: Padding = 0,
     dilation: Numbers = 1,
 ) -> Tensor:
-    """The transpose of `unfold` with the same options: what the windows have of each element, added
-    up; of shape (batch, channels, *size).
+    """Sum sliding windows (col2im), the transpose of `unfold` with the same options: shape (batch,
+    channels, *size).
 
     Args:
-        size: of the spatial axes of the result; a number is that of as many as the kernel has, or
-            else of two.
-        kernel: the size of a window on each spatial axis; a number is that of as many as `size`
-            has.
-        stride: how far a window moves on each axis.
-        padding: how much of the sums is cut off on both sides of each axis; a pair `(before,
-            after)` for an axis tells them apart.
-        dilation: the distance of a window's elements.
+        size: sizes of the spatial axes of the result; an integer applies to the number of axes of
+            `kernel`, or to two axes.
+        kernel: size of the window on each spatial axis; an integer applies to all axes.
+        stride: stride of the window on each axis.
+        padding: number of elements cropped from both sides of each axis, or a pair `(before, after)`
+            per axis.
+        dilation: distance between the elements of a window.
 
     Raises:
-        ShapeError: if `x` is not of windows that such a result has.
-        OperandError: if an option has not one number for each axis.
+        ShapeError: if the shape of `x` does not match the windows of such a result.
+        OperandError: if the number of values of an option is not that of axes.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.fold(Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
         [[1, 4, 6, 4]]
     """
-    n = next((len(given) for given in (size, kernel) if not isinstance(given, int)), 2)
-    wanted, sizes = spread_number("size", size, n), spread_number("kernel", kernel, n)
-    strides, apart = spread_number("stride", stride, n), spread_number("dilation", dilation, n)
+    n = next((len(option) for option in (size, kernel) if not isinstance(option, int)), 2)
+    result_sizes, sizes = expand_option("size", size, n), expand_option("kernel", kernel, n)
+    strides, dilations = expand_option("stride", stride, n), expand_option("dilation", dilation, n)
     pads = check_pads(padding, n)
-    padded = [s + before + after for s, (before, after) in zip(wanted, pads, strict=True)]
+    padded = [s + before + after for s, (before, after) in zip(result_sizes, pads, strict=True)]
     counts = [
         (s - d * (k - 1) - 1) // t + 1
-        for s, k, t, d in zip(padded, sizes, strides, apart, strict=True)
+        for s, k, t, d in zip(padded, sizes, strides, dilations, strict=True)
     ]
     count = math.prod(sizes)
     *lead, rows, columns = x.shape if x.ndim > 1 else (1, 1)
-    is_whole = not isinstance(rows, int) or rows % count == 0
-    if x.ndim < 2 or min(counts, default=0) < 1 or columns != math.prod(counts) or not is_whole:
+    is_divisible = not isinstance(rows, int) or rows % count == 0
+    if x.ndim < 2 or min(counts, default=0) < 1 or columns != math.prod(counts) or not is_divisible:
         problem = (
             f"expected an input of shape (..., channels * {count}, {' * '.join(map(str, counts))})"
-            f" for windows of {wanted}, got {format_shape(x.shape)}"
+            f" for windows of {result_sizes}, got {format_shape(x.shape)}"
         )
         raise ShapeError(operation="fold", shape=x.shape, problem=problem)
     first = len(lead) + 1
     view = x.reshape(*lead, normalize_size(rows // count), *sizes, *counts)
     view = view.permute(*range(first), *range(first + n, first + 2 * n), *range(first, first + n))
-    total = add_windows(view, padded, strides, apart)
-    cuts = [(before, before + s) for s, (before, _) in zip(wanted, pads, strict=True)]
+    total = overlap_add(view, padded, strides, dilations)
+    cuts = [(before, before + s) for s, (before, _) in zip(result_sizes, pads, strict=True)]
     return total.shrink(*(None,) * first, *cuts)
 
 
-def _pad_unlike(x: Tensor, pads: Pads, kernel: Sequence[int], stride: Sequence[int]) -> Tensor:
-    """`x` with the zeros that one side of an axis gets more than the other."""
-    beyond = [(before - min(before, after), after - min(before, after)) for before, after in pads]
-    if not any(map(any, beyond)):
+def _pad_asymmetric(x: Tensor, pads: Pads, kernel: Sequence[int], stride: Sequence[int]) -> Tensor:
+    """Apply the asymmetric part of the padding, which one side has more than the other."""
+    asymmetric = [
+        (before - min(before, after), after - min(before, after)) for before, after in pads
+    ]
+    if not any(map(any, asymmetric)):
         return x
-    return store_padded(x.pad(None, None, *beyond), beyond, kernel, stride)
+    return store_padded(x.pad(None, None, *asymmetric), asymmetric, kernel, stride)
 
 
-def _check_result(
+def _output_size(
     size: SInt, kernel: int, extra: int, stride: int, padding: int, dilation: int
 ) -> SInt:
-    """The size of an axis of a transposed convolution.
+    """Compute the size of an axis of a transposed convolution.
 
     Raises:
-        ShapeError: if nothing is left.
+        ShapeError: if it is not positive.
     """
     total = normalize_size((size - 1) * stride - 2 * padding + dilation * (kernel - 1) + extra + 1)
     if bounds_of_size(total)[0] < 1:

@@ -1,1 +1,1 @@
-"""Matrix products and Einstein sums."""
+"""Matrix products and Einstein summation."""

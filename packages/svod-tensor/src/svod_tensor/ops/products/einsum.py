@@ -1,8 +1,8 @@
-"""Sums of products by Einstein's convention, as products of two operands and sums of one.
+"""Einstein summation, decomposed into pairwise products and sums of single operands.
 
     "ij,jk,kl,m->il"    sum of (sum of ij * jk over j) * kl over k, times (sum of m)
 
-An axis that no other operand and not the result has is summed before anything is multiplied.
+An axis that is in neither another operand nor the result is summed before any product.
 """
 
 from __future__ import annotations
@@ -26,36 +26,36 @@ _DOTS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
 def contract(formula: str, operands: Sequence[Tensor], dtype: DType) -> Tensor:
-    """What `formula` says of operands of one dtype, in which sums are added.
+    """Evaluate `formula` for operands of one dtype, with sums accumulated in `dtype`.
 
     Raises:
-        EinsumError: if the formula does not fit the operands.
+        EinsumError: if the formula does not match the operands.
     """
     inputs, output = _parse_formula(formula, operands)
     sizes = _letter_sizes(formula, inputs, operands)
-    given = [
+    simplified = [
         _simplify(operand, term, sizes) for operand, term in zip(operands, inputs, strict=True)
     ]
-    present: list[tuple[Tensor, str]] = []
-    for i, (operand, term) in enumerate(given):
-        kept = _list_used(term, output, (*given[:i], *given[i + 1 :]))
-        present.append((_sum_to(operand, term, kept, dtype), kept))
+    terms: list[tuple[Tensor, str]] = []
+    for i, (operand, term) in enumerate(simplified):
+        kept = _list_used(term, output, (*simplified[:i], *simplified[i + 1 :]))
+        terms.append((_sum_to(operand, term, kept, dtype), kept))
     bounds = {letter: max_size(size) for letter, size in sizes.items()}
-    for first, second in order_pairs([term for _, term in present], output, bounds):
-        (y, right), (x, left) = present.pop(second), present.pop(first)
+    for first, second in order_pairs([term for _, term in terms], output, bounds):
+        (y, right), (x, left) = terms.pop(second), terms.pop(first)
         wide, narrow = (left, right) if len(left) >= len(right) else (right, left)
         letters = wide + "".join(c for c in narrow if c not in wide)
-        kept = _list_used(letters, output, present)
+        kept = _list_used(letters, output, terms)
         letters = kept + "".join(c for c in letters if c not in kept)
         product = _align(x, left, letters).mul(_align(y, right, letters))
-        present.append((_sum_to(product, letters, kept, dtype), kept))
-    ((result, term),) = present
+        terms.append((_sum_to(product, letters, kept, dtype), kept))
+    ((result, term),) = terms
     return _align(result, term, output)
 
 
 def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Tensor, str]:
-    """The diagonal along axes of one letter, without the axes that are broadcast: the letters of
-    the term are different ones.
+    """Take diagonals of repeated letters, and drop broadcast axes of size 1, so that the letters of
+    the term are distinct.
     """
     while len(set(term)) < len(term):
         letter = next(c for c in term if term.count(c) > 1)
@@ -70,24 +70,26 @@ def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Te
     return operand, term
 
 
-def _list_used(term: str, output: str, others: Sequence[tuple[Tensor, str]]) -> str:
-    """The letters of a term that the result or another operand has: in the order of the result, if
-    nothing else is left.
+def _list_used(term: str, output: str, other_operands: Sequence[tuple[Tensor, str]]) -> str:
+    """Letters of a term that are in the result or another operand; for the last operand, in the
+    order of the result.
     """
-    if not others:
+    if not other_operands:
         return output
-    return "".join(c for c in term if c in output or any(c in other for _, other in others))
+    return "".join(
+        c for c in term if c in output or any(c in other_term for _, other_term in other_operands)
+    )
 
 
 def _sum_to(x: Tensor, term: str, kept: str, dtype: DType) -> Tensor:
-    """`x` with the axes of `kept`, in that order, and the others summed."""
+    """Sum the axes that are not in `kept`, and order the axes as in `kept`."""
     summed = [c for c in term if c not in kept]
     x = _align(x, term, [*kept, *summed])
     return x.sum(tuple(range(len(kept), len(term))), dtype=dtype) if summed else x
 
 
 def _align(x: Tensor, term: str, letters: Sequence[str]) -> Tensor:
-    """`x` with one axis for each of `letters`, of size 1 where the term lacks it."""
+    """Permute to one axis for each of `letters`, with size 1 for letters that the term lacks."""
     present = [c for c in letters if c in term]
     x = x.permute([term.index(c) for c in present]) if present else x
     sizes = dict(zip(present, x.shape, strict=True))
@@ -95,15 +97,15 @@ def _align(x: Tensor, term: str, letters: Sequence[str]) -> Tensor:
 
 
 def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str], str]:
-    """Input terms and output term; the axes of `...` get letters of their own, aligned at
-    the last.
+    """Parse input terms and output term; the axes of `...` get unused letters, aligned at the last
+    axis.
     """
     left, arrow, right = formula.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(operands):
         raise EinsumError(
             formula=formula,
-            problem=f"it names {len(terms)} operands, but {len(operands)} were given",
+            problem=f"it has {len(terms)} terms, but {len(operands)} operands were provided",
         )
     used = {c for c in formula if c.isalpha()}
     spare = [c for c in reversed(_DOTS + _DOTS.lower()) if c not in used]
@@ -121,23 +123,23 @@ def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str],
     for term, operand in zip(inputs, operands, strict=True):
         if not all(c.isalpha() for c in term):
             raise EinsumError(
-                formula=formula, problem=f"{term!r} has a character that is no letter"
+                formula=formula, problem=f"{term!r} has a character that is not a letter"
             )
         if len(term) != operand.ndim:
             raise EinsumError(
                 formula=formula,
-                problem=f"{term!r} names {len(term)} axes of a tensor with {operand.ndim}",
+                problem=f"{term!r} has {len(term)} subscripts for a {operand.ndim}-dimensional operand",
             )
-    everything = "".join(inputs)
+    all_letters = "".join(inputs)
     output = (
         right.replace("...", dots)
         if arrow
-        else dots + "".join(sorted(c for c in used if everything.count(c) == 1))
+        else dots + "".join(sorted(c for c in used if all_letters.count(c) == 1))
     )
-    if len(set(output)) != len(output) or not set(output) <= set(everything):
+    if len(set(output)) != len(output) or not set(output) <= set(all_letters):
         raise EinsumError(
             formula=formula,
-            problem=f"the output {right!r} repeats a letter or has one that no input has",
+            problem=f"the output {right!r} repeats a subscript or has one that is not in any input",
         )
     return inputs, output
 

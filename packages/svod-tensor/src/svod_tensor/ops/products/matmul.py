@@ -1,7 +1,7 @@
-"""Sums of products: matmul, einsum, linear.
+"""Matrix products: matmul, einsum, tensordot, linear.
 
-A product is a multiplication of broadcast operands and a sum over one or more axes; the optimizer,
-not this module, recognises it. float16, bfloat16 and float8 are multiplied and added in float32.
+A product is a broadcast multiplication and a sum over one or more axes; the optimizer, not this
+module, recognizes it. float16, bfloat16 and float8 are multiplied and accumulated in float32.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ __all__ = [
 
 @operation(test="test_products.py::test_matmul_agrees_with_numpy", standard=True, aliases=("dot",))
 def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The matrix product by numpy's rules: 1-d operands are a row (left) or column (right), leading
-    axes broadcast.
+    """Matrix product by numpy's rules: a 1-d operand is a row (left) or column (right) vector, and
+    batch axes broadcast.
 
     Args:
         x2: the right operand.
-        dtype: of the result; by default the dtype that both promote to.
+        dtype: dtype of the result; by default the promoted dtype.
 
     Raises:
-        ShapeError: if an operand is 0-d or the contracted sizes differ.
+        ShapeError: if an operand is 0-d or the inner dimensions differ.
 
     Example:
         >>> import svod_tensor as sv
@@ -69,14 +69,14 @@ def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Ten
 @operation(test="test_products.py::test_linear_outer_and_vecdot", is_function=False)
 @rounds_once
 def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`x @ weight.T + bias`: shape (..., outputs) of a tensor of shape (..., inputs).
+    """Linear layer `x @ weight.T + bias`: maps shape (..., inputs) to (..., outputs).
 
     Args:
-        weight: of shape (outputs, inputs).
-        bias: of shape (outputs,).
+        weight: weights of shape (outputs, inputs).
+        bias: bias of shape (outputs,).
 
     Raises:
-        ShapeError: if the sizes do not fit.
+        ShapeError: if the inner dimensions differ.
 
     Example:
         >>> Tensor([1.0, 2.0]).linear(Tensor([[1.0, 1.0], [0.0, 3.0]]), Tensor([0.5, 0.0])).tolist()
@@ -88,8 +88,7 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard="linalg.outer")
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The product of each element with each element of `x2`, both flattened: shape (n, m). Dtypes
-    promote.
+    """Outer product of `x1` and `x2`, flattened first: shape (n, m). Dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -101,12 +100,12 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard=True)
 def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
-    """The dot products with `x2` along one axis; the others broadcast. Dtypes promote, and narrow
-    floats are added in float32. Of complex numbers, those of `x1` are conjugated.
+    """Vector dot product along one axis; the other axes broadcast. Dtypes promote, narrow floats
+    accumulate in float32, and a complex `x1` is conjugated.
 
     Args:
         x2: the other operand.
-        axis: along which; it has the same size in both tensors.
+        axis: the axis of the vectors, of equal size in both tensors.
 
     Raises:
         ShapeError: if the sizes differ.
@@ -137,12 +136,12 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
 def tensordot(
     x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
-    """The sum of products with `x2` over axes of both: the shape is that of the other axes, first
-    of `x1`, then of `x2`.
+    """Tensor contraction over axes of both operands; the shape is that of the remaining axes of
+    `x1`, then of `x2`.
 
     Args:
         x2: the other operand.
-        axes: how many, the last ones of `x1` and the first of `x2`; or those of two lists.
+        axes: number of axes, the last of `x1` and the first of `x2`; or two lists of axes.
 
     Raises:
         ShapeError: if the sizes differ.
@@ -188,17 +187,17 @@ def tensordot(
 
 @static_operation(test="test_products.py::test_einsum_agrees_with_numpy")
 def einsum(formula: str, *operands: Operand) -> Tensor:
-    """A sum of products by Einstein's convention. Dtypes promote, and narrow floats are multiplied
-    and added in float32. Of three and more operands, two at a time are multiplied, in the order
-    that takes the fewest multiplications.
+    """Evaluate the Einstein summation convention. Dtypes promote, and narrow floats are multiplied
+    and accumulated in float32. Three or more operands are contracted pairwise, in the order with the
+    fewest multiplications.
 
     Args:
-        formula: the axes of each operand as letters, and of the result: `"ij,jk->ik"`; `...` and
-            repeated letters as in numpy.
+        formula: subscripts of the operands and the result: `"ij,jk->ik"`; `...` and repeated letters
+            as in numpy.
         operands: one tensor for each term.
 
     Raises:
-        EinsumError: if the formula does not fit the operands.
+        EinsumError: if the formula does not match the operands.
 
     Example:
         >>> import svod_tensor as sv
@@ -213,10 +212,10 @@ def einsum(formula: str, *operands: Operand) -> Tensor:
 
 @operation(test="test_products.py::test_kronecker_products_agree_with_numpy")
 def kron(x1: Tensor, x2: Operand, /) -> Tensor:
-    """The Kronecker product: each element times the whole `x2`, side by side. Dtypes promote.
+    """Kronecker product: blocks of `x2` scaled by the elements of `x1`. Dtypes promote.
 
     Args:
-        x2: the one with fewer axes gets axes of size 1 before its own.
+        x2: the other operand; the one with fewer axes gets leading axes of size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -234,11 +233,11 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_products.py::test_traces_and_transposes", standard="linalg.trace")
 def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sum of the diagonal of the last two axes that is `offset` above the main one; `dtype` is
-    that of the result, by default as for `sum`.
+    """Sum along a diagonal of the last two axes, `offset` above the main one; `dtype` is that of the
+    result, by default as for `sum`.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -266,7 +265,7 @@ def _check_contracted(left: Shape, right: Shape) -> None:
             operation="matmul",
             shape=left,
             problem=f"inner dimensions differ: {format_shape(left)} @ {format_shape(right)}",
-            hint="the last axes are as long as each other: write x @ y.mT"
+            hint="the last axes have equal sizes: write x @ y.mT"
             if len(right) > 1 and left[-1] == right[-1]
             else None,
         )

@@ -1,1 +1,1 @@
-"""Random bits from keys, and distributions of them."""
+"""Random bits from keys, and distributions sampled with them."""

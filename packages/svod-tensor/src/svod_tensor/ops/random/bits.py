@@ -1,8 +1,7 @@
-"""Random tensors: functions of a key of 64 bits alone, not of when they are computed, nor on what.
+"""Random tensors, as pure functions of a 64-bit key: independent of device and order of execution.
 
-Word w of element i is threefry(i + w * 2^56, key). The key is that of the next draw of a generator
-(`svod_tensor._generator`), or a seed, which is the key of the first draw of a generator with that
-seed."""
+Word w of element i is threefry(i + w * 2^56, key). The key is the next key of a generator
+(`svod_tensor._generator`), or a seed, which is the first key of a generator with that seed."""
 
 from __future__ import annotations
 
@@ -39,19 +38,19 @@ if TYPE_CHECKING:
     from svod_tensor._generator import Generator, Seed
 
 __all__ = [
-    "draw",
-    "draw_like",
-    "draw_words",
     "dropout",
     "float_dtype",
     "rand",
     "randint",
     "randn",
-    "uniform_of",
+    "random_bits",
+    "random_bits_like",
+    "random_words",
+    "uniform_from_bits",
 ]
 
 _WORDS: Final = 1 << 56
-"""Between the counters of one word of an element and those of the next."""
+"""Offset between the counters of consecutive words."""
 
 
 @static_operation(
@@ -65,18 +64,18 @@ def rand(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Numbers from 0 up to but excluding 1, uniformly distributed: multiples of 2^-p, where p is
-    the precision of `dtype` in bits.
+    """Sample from the uniform distribution over [0, 1): multiples of 2^-p, where p is the precision
+    of `dtype` in bits.
 
     Args:
-        shape: a size or several.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if `dtype` is none of floats.
+        OperandError: if `dtype` is not a floating-point dtype.
         ShapeError: if a size is negative.
 
     Example:
@@ -86,7 +85,7 @@ def rand(
         ((2, 3), True)
     """
     kind = float_dtype("rand", dtype)
-    return uniform_of(draw("rand", shape, seed, generator, device), kind)
+    return uniform_from_bits(random_bits("rand", shape, seed, generator, device), kind)
 
 
 @static_operation(
@@ -100,18 +99,17 @@ def randn(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Normally distributed numbers with mean 0 and variance 1, at most 5.8 from 0, or 8.6 in
-    float64.
+    """Sample from the standard normal distribution; magnitudes are at most 5.8, or 8.6 in float64.
 
     Args:
-        shape: a size or several.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats, or complex: the variances of both parts are 1/2 then.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype, or a complex dtype, whose parts have variance 1/2.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if `dtype` is none of floats or complex numbers.
+        OperandError: if `dtype` is not a floating-point or complex dtype.
         ShapeError: if a size is negative.
 
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
@@ -122,22 +120,25 @@ def randn(
         (True, True)
     """
     if to_dtype(dtype).is_complex:
-        part = to_dtype(dtype).part
+        part_dtype = to_dtype(dtype).part
         pairs = randn(
             (*to_shape("randn", (shape,)), 2),
             seed=seed,
             generator=generator,
-            dtype=part,
+            dtype=part_dtype,
             device=device,
         )
         return pairs.mul(math.sqrt(0.5)).as_complex()
     kind = float_dtype("randn", dtype)
     if kind is float64:
-        bits, more = draw_words("randn", shape, seed, generator, device, n_words=2)
-        first, second = uniform_of(bits, kind), uniform_of(more, kind)
+        bits, second_bits = random_words("randn", shape, seed, generator, device, n_words=2)
+        first, second = uniform_from_bits(bits, kind), uniform_from_bits(second_bits, kind)
     else:
-        bits = draw("randn", shape, seed, generator, device)
-        first, second = uniform_of(bits.lshift(32), float32), uniform_of(bits, float32)
+        bits = random_bits("randn", shape, seed, generator, device)
+        first, second = (
+            uniform_from_bits(bits.lshift(32), float32),
+            uniform_from_bits(bits, float32),
+        )
     radius = first.neg().add(1).log().mul(-2).sqrt()
     return radius.mul(second.mul(2 * math.pi).cos()).cast(kind)
 
@@ -157,24 +158,23 @@ def randint(
     dtype: DTypeLike | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """Integers from `low` up to but excluding `high`, each with the same probability up to one part
-    in 2^32.
+    """Sample integers from the discrete uniform distribution over [low, high).
 
-    The probabilities differ since 2^64 numbers do not divide evenly: by a part of (high - low) /
-    2^64 at most, and where `high - low` is more than 2^32, by one of 2^-64.
+    Probabilities differ by less than 2^-32 relative to each other, since 2^64 is not divisible by
+    every range: by (high - low) / 2^64 at most, and by 2^-64 if `high - low` is more than 2^32.
 
     Args:
-        shape: a size or several.
-        low: the smallest one.
-        high: the first that is too large.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: by default int32, or int64 or uint64 where they do not fit.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        low: lower bound, inclusive.
+        high: upper bound, exclusive.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: by default int32, or int64 or uint64 where the bounds do not fit.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        ShapeError: if there is no such integer, or a size is negative.
-        IntegerOverflowError: if `dtype` does not hold all of them.
+        ShapeError: if `low` is not less than `high`, or a size is negative.
+        IntegerOverflowError: if a bound is out of range for `dtype`.
 
     Example:
         >>> x = Tensor.randint(100, low=1, high=7, seed=1)
@@ -192,12 +192,12 @@ def randint(
             raise IntegerOverflowError(value=bound, dtype=kind)
     count = high - low
     if count <= 1 << 32:
-        offset = draw("randint", shape, seed, generator, device).remainder(count)
+        offset = random_bits("randint", shape, seed, generator, device).remainder(count)
     else:
-        first, second = draw_words("randint", shape, seed, generator, device, n_words=2)
+        first, second = random_words("randint", shape, seed, generator, device, n_words=2)
         offset = _scale(first, second, count)
-    found = offset.add(low % (1 << 64))
-    return (found if low >= 0 else found.cast(int64)).cast(kind)
+    samples = offset.add(low % (1 << 64))
+    return (samples if low >= 0 else samples.cast(int64)).cast(kind)
 
 
 @operation(test="test_random.py::test_dropout_keeps_the_mean", is_function=False)
@@ -205,15 +205,15 @@ def randint(
 def dropout(
     x: Tensor, /, p: float = 0.5, *, seed: Seed | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """Each element with probability 1 - `p`, scaled to keep the mean, and 0 otherwise.
+    """Zero each element with probability `p`, and scale the others by 1 / (1 - p) to keep the mean.
 
     Args:
-        p: the probability of 0.
-        seed: fixes which elements are left.
-        generator: what decides; by default the one that `manual_seed` seeds.
+        p: probability of an element to be zeroed.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
 
     Raises:
-        OperandError: if `p` is no probability.
+        OperandError: if `p` is not in [0, 1].
 
     Source: Srivastava et al., Dropout: A Simple Way to Prevent Neural Networks from Overfitting
     (2014).
@@ -224,25 +224,25 @@ def dropout(
         [0.0, 2.0]
     """
     if not 0 <= p <= 1:
-        raise OperandError(operation="dropout", found=p, expected="a probability")
+        raise OperandError(operation="dropout", found=p, expected="a probability in [0, 1]")
     if p == 0:
         return x.clone()
-    keep = uniform_of(draw_like(x, "dropout", seed, generator), float32).ge(p)
+    keep = uniform_from_bits(random_bits_like(x, "dropout", seed, generator), float32).ge(p)
     return keep.where(x.mul(1 / (1 - p)) if p < 1 else x.zeros_like(), 0)
 
 
-def draw(
+def random_bits(
     operation: str,
     shape: SInt | Sequence[SInt],
     seed: Seed | None,
     generator: Generator | None,
     device: str | None,
 ) -> Tensor:
-    """64 random bits for each element."""
-    return draw_words(operation, shape, seed, generator, device)[0]
+    """Generate 64 random bits for each element."""
+    return random_words(operation, shape, seed, generator, device)[0]
 
 
-def draw_words(
+def random_words(
     operation: str,
     shape: SInt | Sequence[SInt],
     seed: Seed | None,
@@ -251,7 +251,7 @@ def draw_words(
     *,
     n_words: int = 1,
 ) -> tuple[Tensor, ...]:
-    """For each element so many times 64 random bits."""
+    """Generate `n_words` tensors of 64 random bits for each element."""
     from svod_tensor._generator import get_key
 
     sizes = check_sizes(operation, to_shape(operation, (shape,)))
@@ -260,14 +260,14 @@ def draw_words(
     return tuple(Tensor.from_uop(_make_bits(key, sizes, word)) for word in range(n_words))
 
 
-def draw_like(
+def random_bits_like(
     x: Tensor,
     operation: str,
     seed: Seed | None,
     generator: Generator | None,
     shape: Shape | None = None,
 ) -> Tensor:
-    """64 random bits for each element of `x`, or of a tensor with another shape, where `x` is."""
+    """Generate 64 random bits per element of `x`, or of `shape`, on the device of `x`."""
     from svod_tensor._generator import get_key
 
     key = move_like(get_key(operation, seed, generator), x.uop)
@@ -275,10 +275,10 @@ def draw_like(
 
 
 def float_dtype(operation: str, dtype: DTypeLike) -> DType:
-    """The dtype that a distribution of real numbers is asked for.
+    """Return the dtype of samples from a real distribution.
 
     Raises:
-        OperandError: if it is none of floats.
+        OperandError: if it is not a floating-point dtype.
     """
     kind = to_dtype(dtype)
     if not kind.is_float:
@@ -286,12 +286,12 @@ def float_dtype(operation: str, dtype: DTypeLike) -> DType:
     return kind
 
 
-def uniform_of(bits: Tensor, kind: DType) -> Tensor:
-    """The highest of 64 random bits as a number of `kind` from 0 up to but excluding 1: as many as
-    are exact.
+def uniform_from_bits(bits: Tensor, kind: DType) -> Tensor:
+    """Convert the upper bits of 64 random bits, as many as are exact, to a number of `kind` in
+    [0, 1).
     """
     n_bits = kind.mantissa_bits + 1
-    # Nodes instead of tensors between: a small draw takes no longer to compute than to build.
+    # Built from nodes, not tensors: for a small sample, building the graph would dominate.
     word = make_alu(Op.SHR, bits.uop, UOp.const(uint64, 64 - n_bits))
     wide = (
         make_cast(word, float64) if kind is float64 else make_cast(make_cast(word, uint32), float32)
@@ -301,8 +301,8 @@ def uniform_of(bits: Tensor, kind: DType) -> Tensor:
 
 
 def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
-    """A number of 128 bits, scaled from [0, 2^128) to [0, `count`) and rounded down: floor((high *
-    2^64 + low) * count / 2^128).
+    """Scale a 128-bit number from [0, 2^128) to [0, `count`), rounded down: floor((high * 2^64 +
+    low) * count / 2^128).
 
     Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without
     rejection."""
@@ -313,7 +313,7 @@ def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
 
 
 def _high_product(x: Tensor, factor: int) -> Tensor:
-    """The upper 64 bits of the product of 128 bits, from those of halves.
+    """Upper 64 bits of the 128-bit product, computed from 32-bit halves.
 
     Source: Knuth, The Art of Computer Programming, volume 2, section 4.3.1, algorithm M.
     """

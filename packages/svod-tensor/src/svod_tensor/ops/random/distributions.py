@@ -1,7 +1,6 @@
-"""Distributions: functions of uniform random bits, accurate in both tails, and choices by random
-order.
+"""Distributions, sampled from uniform random bits and accurate in both tails, and permutations.
 
-Each takes `seed` and `generator` as `rand` does.
+All accept `seed` and `generator` as `rand` does.
 """
 
 from __future__ import annotations
@@ -19,7 +18,13 @@ from svod_tensor.ops.core.base import DTypeLike
 from svod_tensor.ops.core.operands import as_value
 from svod_tensor.ops.core.operation import operation, static_operation
 from svod_tensor.ops.core.rounding import accumulation_dtype
-from svod_tensor.ops.random.bits import draw, draw_like, float_dtype, randn, uniform_of
+from svod_tensor.ops.random.bits import (
+    float_dtype,
+    randn,
+    random_bits,
+    random_bits_like,
+    uniform_from_bits,
+)
 from svod_tensor.options import HOST_DEVICE
 from svod_tensor.tensor import Tensor
 
@@ -55,20 +60,19 @@ def uniform(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Uniformly distributed numbers from `low` up to but excluding `high`, which rounding to
-    `dtype` may reach.
+    """Sample from the uniform distribution over [low, high); rounding to `dtype` may reach `high`.
 
     Args:
-        shape: a size or several.
-        low: a number, or a tensor that broadcasts to the shape.
-        high: a number, or a tensor that broadcasts to the shape.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        low: lower bound, a number or a tensor that broadcasts to the shape.
+        high: upper bound, a number or a tensor that broadcasts to the shape.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if `dtype` is none of floats.
+        OperandError: if `dtype` is not a floating-point dtype.
 
     Example:
         >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
@@ -76,7 +80,7 @@ def uniform(
         ((2, 3), True)
     """
     kind, wide = _dtypes("uniform", dtype)
-    x = uniform_of(draw("uniform", shape, seed, generator, device), wide)
+    x = uniform_from_bits(random_bits("uniform", shape, seed, generator, device), wide)
     first, last = as_value(low, x), as_value(high, x)
     span = last.sub(first)
     scaled = x.mul(span).add(first)
@@ -85,7 +89,7 @@ def uniform(
         for bound in (low, high)
     )
     if not is_narrow:
-        # A range wider than the largest float has no size.
+        # `high - low` overflows to infinity for a range wider than the largest float.
         scaled = span.isinf().where(x.mul(last).add(x.neg().add(1).mul(first)), scaled)
     return scaled.cast(kind)
 
@@ -105,19 +109,19 @@ def normal(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Normally distributed numbers.
+    """Sample from the normal distribution.
 
     Args:
-        shape: a size or several.
-        mean: of the numbers; a tensor of means broadcasts to the shape.
-        std: their standard deviation, a number or such a tensor.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        mean: mean, a number or a tensor that broadcasts to the shape.
+        std: standard deviation, a number or a tensor that broadcasts to the shape.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if `dtype` is none of floats.
+        OperandError: if `dtype` is not a floating-point dtype.
 
     Example:
         >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
@@ -143,18 +147,18 @@ def exponential(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Exponentially distributed numbers with mean `scale`: from 2^-64 to 44.4 times that.
+    """Sample from the exponential distribution with mean `scale`; values are 2^-64 to 44.4 times it.
 
     Args:
-        shape: a size or several.
-        scale: a number, or a tensor that broadcasts to the shape.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        scale: mean, a number or a tensor that broadcasts to the shape.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if `dtype` is none of floats.
+        OperandError: if `dtype` is not a floating-point dtype.
 
     Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
 
@@ -164,7 +168,7 @@ def exponential(
         ((2, 3), True)
     """
     kind, wide = _dtypes("exponential", dtype)
-    x = _exponential_of(draw("exponential", shape, seed, generator, device), wide)
+    x = _exponential_from_bits(random_bits("exponential", shape, seed, generator, device), wide)
     return x.mul(as_value(scale, x)).cast(kind)
 
 
@@ -185,24 +189,24 @@ def truncated_normal(
     dtype: DTypeLike = float,
     device: str | None = None,
 ) -> Tensor:
-    """Normally distributed numbers, restricted to the range from `low` to `high`.
+    """Sample from the normal distribution truncated to [low, high].
 
-    Computed in float64, by the inverse of the distribution function.
+    Computed in float64 by inverting the cumulative distribution function.
 
     Args:
-        shape: a size or several.
-        low: the lower bound, a value and no multiple of `std`; minus infinity is none.
-        high: the upper bound; infinity is none.
-        mean: of the distribution without bounds.
-        std: its standard deviation.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of floats.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        shape: the shape: an integer or a sequence of integers.
+        low: lower bound, as a value and not in units of `std`; -inf for no bound.
+        high: upper bound; inf for no bound.
+        mean: mean of the normal distribution before truncation.
+        std: standard deviation before truncation.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: a floating-point dtype.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
-        OperandError: if the interval is empty, or more than 37 `std` away from `mean`, or `dtype`
-            none of floats.
+        OperandError: if the interval is empty or more than 37 `std` away from `mean`, or if `dtype`
+            is not a floating-point dtype.
 
     Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
 
@@ -213,18 +217,18 @@ def truncated_normal(
     """
     kind = float_dtype("truncated_normal", dtype)
     first, last = _standardize(low, high, mean, std)
-    # Where both bounds are above the mean, their mirror images have probabilities that do not
-    # cancel.
+    # Above the mean, cumulative probabilities are near 1 and their difference cancels; the mirrored
+    # interval has probabilities near 0, which do not.
     is_mirrored = first > 0
     near, far = (-last, -first) if is_mirrored else (first, last)
     begin, end = _normal_probability(near), _normal_probability(far)
-    # An odd multiple of 2^-53 is neither 0 nor 1; nor may what it is scaled to be.
-    u = uniform_of(
-        draw("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64
+    # An odd multiple of 2^-53 is neither 0 nor 1, whose quantiles are infinite; the clip keeps that.
+    u = uniform_from_bits(
+        random_bits("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64
     )
     x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
     x = x.neg() if is_mirrored else x
-    # In `dtype` a bound may be beyond itself, as 0.1 is in float32.
+    # The cast may still round a bound outwards: 0.1 in float32 is larger than 0.1.
     return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
 
 
@@ -237,20 +241,24 @@ def bernoulli(
     generator: Generator | None = None,
     dtype: DTypeLike = bool_,
 ) -> Tensor:
-    """For each probability in this tensor, True with that probability, up to 2^-24 (2^-53 where
-    they are float64).
+    """Sample from Bernoulli distributions: True with the probability given by each element, to within
+    2^-24 (2^-53 for float64).
 
     Args:
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
-        dtype: of the result: 0 and 1 where it is not bool.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        dtype: of the result; 0 and 1 if it is not bool.
 
     Example:
         >>> Tensor([0.0, 1.0]).bernoulli().tolist()
         [False, True]
     """
     wide = _wide_dtype(x)
-    return uniform_of(draw_like(x, "bernoulli", seed, generator), wide).lt(x.cast(wide)).cast(dtype)
+    return (
+        uniform_from_bits(random_bits_like(x, "bernoulli", seed, generator), wide)
+        .lt(x.cast(wide))
+        .cast(dtype)
+    )
 
 
 @operation(
@@ -260,17 +268,16 @@ def bernoulli(
 def categorical(
     x: Tensor, /, axis: int = -1, *, seed: Seed | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """For each row of logits along an axis, a random position, with probabilities
-    `softmax(logits)`.
+    """Sample an index for each row of logits along an axis, with probabilities `softmax(logits)`.
 
     The result (int64) has the shape without `axis`.
 
     Args:
-        axis: of the weights. A weight of 0 is a logarithm of -infinity.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        axis: axis of the logits; a logit of -inf has probability 0.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
 
-    Source: Maddison et al., A* Sampling (2014), section 2: the position of the largest `logit +
+    Source: Maddison et al., A* Sampling (2014), section 2: the index of the largest `logit +
     Gumbel noise`.
 
     Example:
@@ -278,11 +285,11 @@ def categorical(
         [0, 1]
     """
     axis = normalize_axis("categorical", axis, x.ndim)
-    return _add_gumbel(x, draw_like(x, "categorical", seed, generator)).argmax(axis)
+    return _add_gumbel(x, random_bits_like(x, "categorical", seed, generator)).argmax(axis)
 
 
 @operation(
-    test="test_distributions.py::test_without_replacement_each_choice_is_among_those_left",
+    test="test_distributions.py::test_without_replacement_samples_are_distinct",
     is_function=False,
 )
 def multinomial(
@@ -294,25 +301,24 @@ def multinomial(
     seed: Seed | None = None,
     generator: Generator | None = None,
 ) -> Tensor:
-    """For each row of weights along the last axis, `n` positions, with probabilities in proportion
-    to their weights.
+    """Sample `n` indices for each row of weights along the last axis, with probabilities
+    proportional to the weights.
 
-    The result (int64) has the shape (..., n). A weight of 0 is never chosen. Weights that are
-    computed already, in the host's memory, are checked at once, outside of captured functions. Else
-    a weight that is negative or NaN counts as 0, and for what a row has too few weights, the result
-    is the number of weights, an index that no element has.
+    The result (int64) has the shape (..., n). An index of weight 0 is never sampled. Weights that
+    are realized in host memory are checked eagerly, outside of captured functions. Otherwise a
+    negative or NaN weight counts as 0, and where a row has too few nonzero weights, the result is
+    the out-of-range index `x.shape[-1]`.
 
     Args:
-        n: how many positions.
-        replacement: whether a position may come again: `n` numbers are searched among the sums of
-            the weights. Without, each is chosen among those that are left, so that there must be
-            `n` weights that are not 0.
-        seed: fixes the numbers.
-        generator: what they are drawn from; by default the one that `manual_seed` seeds.
+        n: number of samples for each row.
+        replacement: whether to sample with replacement, by a search in the cumulative weights.
+            Without replacement, each row needs at least `n` nonzero weights.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
 
     Raises:
-        ShapeError: if there are fewer positions than `n`.
-        OperandError: if known weights are negative, infinite or NaN, or too few are not 0.
+        ShapeError: if `n` is larger than the last axis, without replacement.
+        OperandError: if known weights are negative, infinite or NaN, or too few are nonzero.
 
     Source: Kool et al., Stochastic Beams and Where to Find Them (2019), section 2.3: the largest
     `logit + Gumbel noise`, without replacement.
@@ -329,14 +335,14 @@ def multinomial(
         _check_weights(x, min(n, 1) if replacement else n)
     weights = x.gt(0).where(x.cast(_wide_dtype(x)), 0.0)
     if replacement:
-        bits = draw_like(x, "multinomial", seed, generator, (*x.shape[:-1], n))
+        bits = random_bits_like(x, "multinomial", seed, generator, (*x.shape[:-1], n))
         return _search_weights(weights, bits)
-    noisy = _add_gumbel(weights.log(), draw_like(weights, "multinomial", seed, generator))
-    largest, positions = noisy.topk(n)
-    return largest.eq(-math.inf).where(_size_of(x), positions)
+    noisy = _add_gumbel(weights.log(), random_bits_like(weights, "multinomial", seed, generator))
+    largest, indices = noisy.topk(n)
+    return largest.eq(-math.inf).where(_size_of(x), indices)
 
 
-@static_operation(test="test_distributions.py::test_every_order_is_as_likely", is_function=False)
+@static_operation(test="test_distributions.py::test_permutations_are_uniform", is_function=False)
 def permutation(
     n: SInt,
     *,
@@ -344,35 +350,35 @@ def permutation(
     generator: Generator | None = None,
     device: str | None = None,
 ) -> Tensor:
-    """The numbers (int64) from 0 up to but excluding `n` in random order.
+    """Return a random permutation of the integers (int64) from 0 to `n - 1`.
 
-    They are sorted by 64 random bits, which are different for each: so no order is preferred.
+    Sorted by 64 random bits, which are distinct for each, so that no order is preferred.
 
     Args:
-        n: how many.
-        seed: fixes the order.
-        generator: what the bits are drawn from; by default the one that `manual_seed` seeds.
-        device: where the tensor is; by default on the device that `SVOD_DEVICE` names.
+        n: number of integers.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
+        device: the device; by default the one that `SVOD_DEVICE` names.
 
     Example:
         >>> sorted(Tensor.permutation(4).tolist())
         [0, 1, 2, 3]
     """
-    return draw("permutation", (n,), seed, generator, device).argsort()
+    return random_bits("permutation", (n,), seed, generator, device).argsort()
 
 
 @operation(
-    test="test_distributions.py::test_shuffling_moves_whole_parts_along_an_axis", is_function=False
+    test="test_distributions.py::test_shuffle_permutes_slices_along_an_axis", is_function=False
 )
 def shuffle(
     x: Tensor, /, axis: int = 0, *, seed: Seed | None = None, generator: Generator | None = None
 ) -> Tensor:
-    """The parts of this tensor along an axis in random order.
+    """Shuffle the slices of this tensor along an axis.
 
     Args:
-        axis: along which.
-        seed: fixes the order.
-        generator: what it is drawn from; by default the one that `manual_seed` seeds.
+        axis: the axis to shuffle.
+        seed: key of the samples, for reproducible results.
+        generator: the random generator; by default the one that `manual_seed` seeds.
 
     Example:
         >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
@@ -381,16 +387,16 @@ def shuffle(
     """
     axis = normalize_axis("shuffle", axis, x.ndim)
     return x.take(
-        draw_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis
+        random_bits_like(x, "shuffle", seed, generator, x.shape[axis : axis + 1]).argsort(), axis
     )
 
 
 def _add_gumbel(x: Tensor, /, bits: Tensor) -> Tensor:
-    """This tensor plus -log(E), where E is exponentially distributed: never 0, and exact where it
-    is small, for the largest sums.
+    """Add Gumbel noise -log(E), where E is exponentially distributed: never 0, and accurate for
+    small E, which decide the largest sums.
     """
     wide = _wide_dtype(x)
-    return x.cast(wide).sub(_exponential_of(bits, wide).log())
+    return x.cast(wide).sub(_exponential_from_bits(bits, wide).log())
 
 
 def _check_weights(weights: Tensor, n_needed: int) -> None:
@@ -401,13 +407,11 @@ def _check_weights(weights: Tensor, n_needed: int) -> None:
     if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
         return
     if is_wrong.any().item():
-        found = (
-            f"the weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
-        )
+        problem = f"weight {weights.flatten().take(is_wrong.flatten().cast(int64).argmax()).item()}"
     else:
-        found = f"{count.min().item()} weights that are not 0"
-    expected = f"finite weights from 0 on, at least {n_needed} of which are not 0"
-    raise OperandError(operation="multinomial", found=found, expected=expected)
+        problem = f"{count.min().item()} nonzero weights"
+    expected = f"finite non-negative weights, at least {n_needed} of them nonzero"
+    raise OperandError(operation="multinomial", found=problem, expected=expected)
 
 
 def _size_of(weights: Tensor) -> Tensor | int:
@@ -416,27 +420,27 @@ def _size_of(weights: Tensor) -> Tensor | int:
 
 
 def _search_weights(weights: Tensor, bits: Tensor) -> Tensor:
-    """For each random number, the position whose sum of weights is the first above it.
+    """Inverse transform sampling: find the first index whose cumulative weight exceeds each number.
 
-    The sums are added up in order, so that where the weight is 0 the sum is exactly that before,
-    and never the first."""
+    The cumulative sum is sequential, so that it does not increase at a weight of 0, which is thus
+    never sampled."""
     sums = weights.cast(float64).cumsum(-1)
     size = _size_of(weights)
     total = sums.gather(-1, sums.zeros_like(dtype=int64)[..., :1].add(size).sub(1))
-    # An even multiple of 2^-53 is at least 2^-52 below 1: its product with the total is below the
-    # total.
-    sought = uniform_of(bits.bitwise_and(~(1 << 11) & ((1 << 64) - 1)), float64).mul(total)
-    place = sought.zeros_like(dtype=int64)
+    # Only even multiples of 2^-53: at least 2^-52 below 1, so that the product with the total is
+    # rounded to less than the total.
+    target = uniform_from_bits(bits.bitwise_and(~(1 << 11) & ((1 << 64) - 1)), float64).mul(total)
+    index = target.zeros_like(dtype=int64)
     step = 1 << max_size(weights.shape[-1]).bit_length()
     while step := step // 2:
-        end = place.add(step)
-        is_before = sums.gather(-1, end.sub(1)).le(sought).logical_and(end.le(size))
-        place = is_before.where(end, place)
-    return place
+        end = index.add(step)
+        is_before = sums.gather(-1, end.sub(1)).le(target).logical_and(end.le(size))
+        index = is_before.where(end, index)
+    return index
 
 
 def _dtypes(operation: str, dtype: DTypeLike) -> tuple[DType, DType]:
-    """What is asked for, and what it is computed in."""
+    """Dtype of the result, and dtype of the computation."""
     kind = float_dtype(operation, dtype)
     return kind, accumulation_dtype(kind)
 
@@ -445,9 +449,9 @@ def _wide_dtype(x: Tensor) -> DType:
     return float64 if x.dtype is float64 else float32
 
 
-def _exponential_of(bits: Tensor, kind: DType) -> Tensor:
-    """-log(1 - u), where u is 64 random bits after the point: with all digits of u near 0, and of 1
-    - u near 1.
+def _exponential_from_bits(bits: Tensor, kind: DType) -> Tensor:
+    """Compute -log(1 - u), where u is a 64-bit fixed-point fraction, accurately for u near 0 and
+    near 1.
     """
     node = bits.uop
     half = UOp.const(uint64, 1 << 63)
@@ -462,35 +466,34 @@ def _exponential_of(bits: Tensor, kind: DType) -> Tensor:
 
 
 def _standardize(low: float, high: float, mean: float, std: float) -> tuple[float, float]:
-    """The bounds of an interval in units of `std` from `mean`."""
+    """Standardize the bounds of an interval: (bound - mean) / std."""
     if not (low < high and std > 0 and math.isfinite(std) and math.isfinite(mean)):
         raise OperandError(
             operation="truncated_normal",
             found=f"low={low}, high={high}, mean={mean}, std={std}",
-            expected="finite mean and std > 0, and low < high",
+            expected="finite mean, finite std > 0, and low < high",
         )
     first, last = (low - mean) / std, (high - mean) / std
     if first > _FARTHEST or last < -_FARTHEST:
         raise OperandError(
             operation="truncated_normal",
-            found=f"numbers from {low} to {high}",
-            expected=f"some within {_FARTHEST} std of the mean",
+            found=f"the interval [{low}, {high}]",
+            expected=f"an interval within {_FARTHEST} std of the mean",
         )
     return first, last
 
 
 _FARTHEST: Final = 37.0
-"""Beyond, probabilities are no float64 with all its digits."""
+"""Beyond this many standard deviations, tail probabilities are subnormal in float64."""
 
 
 def _normal_probability(x: float) -> float:
-    """That a normally distributed number is below `x`."""
+    """Cumulative distribution function of the standard normal distribution."""
     return math.erfc(-x / math.sqrt(2)) / 2
 
 
 def _normal_quantile(p: Tensor) -> Tensor:
-    """Below which number a normally distributed one is with probability `p`, with a relative error
-    of about 1e-16.
+    """Quantile function of the standard normal distribution, with a relative error of about 1e-16.
 
     Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988),
     PPND16."""
@@ -502,15 +505,15 @@ def _normal_quantile(p: Tensor) -> Tensor:
 
 
 def _ratio(x: Tensor, polynomials: tuple[Sequence[float], Sequence[float]]) -> Tensor:
-    above, below = (_evaluate(x, coefficients) for coefficients in polynomials)
-    return above.div(below)
+    numerator, denominator = (_evaluate(x, coefficients) for coefficients in polynomials)
+    return numerator.div(denominator)
 
 
 def _evaluate(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """A polynomial, its constant coefficient first."""
-    *rest, last = coefficients
-    result = x.full_like(last)
-    for coefficient in reversed(rest):
+    """Evaluate a polynomial by Horner's scheme; coefficients in ascending order."""
+    *lower, leading = coefficients
+    result = x.full_like(leading)
+    for coefficient in reversed(lower):
         result = result.mul(x).add(coefficient)
     return result
 

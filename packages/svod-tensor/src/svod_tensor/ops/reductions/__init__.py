@@ -1,1 +1,1 @@
-"""Reductions along axes and running reductions."""
+"""Reductions and cumulative operations along axes."""

@@ -1,4 +1,4 @@
-"""Running sums, products and extrema along an axis, and differences of neighbours."""
+"""Cumulative sums, products and extrema along an axis, and discrete differences."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 ]
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The sums of the first 1, 2, ... elements along an axis, in the shape of `x`.
+    """Cumulative sum along an axis, in the shape of `x`.
 
     Args:
-        axis: along which; None flattens first.
-        dtype: of the result and the additions; by default as for `sum`.
+        axis: the axis to accumulate along; None flattens first.
+        dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
     Example:
         >>> import svod_tensor as sv
@@ -46,13 +46,13 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
     return _scan(x, "cumsum", Op.ADD, axis, dtype)
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """The products of the first 1, 2, ... elements along an axis, in the shape of `x`.
+    """Cumulative product along an axis, in the shape of `x`.
 
     Args:
-        axis: along which; None flattens first.
-        dtype: of the result and the products; by default as for `prod`.
+        axis: the axis to accumulate along; None flattens first.
+        dtype: dtype of the result and of the accumulation; by default as for `prod`.
 
     Example:
         >>> import svod_tensor as sv
@@ -62,10 +62,9 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
     return _scan(x, "cumprod", Op.MUL, axis, dtype)
 
 
-@operation(test="test_operations.py::test_the_running_maximum_agrees_with_numpy")
+@operation(test="test_operations.py::test_the_cumulative_maximum_agrees_with_numpy")
 def cummax(x: Tensor, /, axis: int) -> Tensor:
-    """The largest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a
-    NaN stays the largest.
+    """Cumulative maximum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
     Example:
         >>> import svod_tensor as sv
@@ -75,10 +74,9 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
     return _scan(x, "cummax", Op.MAX, axis, x.dtype)
 
 
-@operation(test="test_reduction.py::test_running_reductions_agree_with_numpy")
+@operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
 def cummin(x: Tensor, /, axis: int) -> Tensor:
-    """The smallest of the first 1, 2, ... elements along `axis`, in the shape and dtype of `x`; a
-    NaN stays the smallest.
+    """Cumulative minimum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
     Example:
         >>> import svod_tensor as sv
@@ -88,12 +86,9 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
     return _scan(x, "cummin", Op.MIN, axis, x.dtype)
 
 
-@operation(
-    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
-)
+@operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
-    """Where the largest of the first 1, 2, ... elements along `axis` is, in int64: the first of
-    several, or the first NaN.
+    """Index (int64) of the cumulative maximum along `axis`: its first occurrence, or the first NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -103,12 +98,9 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
 
 
-@operation(
-    test="test_cumulative.py::test_places_of_running_extrema_are_those_of_argmax_of_each_beginning"
-)
+@operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
-    """Where the smallest of the first 1, 2, ... elements along `axis` is, in int64: the first of
-    several, or the first NaN.
+    """Index (int64) of the cumulative minimum along `axis`: its first occurrence, or the first NaN.
 
     Example:
         >>> import svod_tensor as sv
@@ -119,19 +111,21 @@ def cumargmin(x: Tensor, /, axis: int) -> Tensor:
 
 
 def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
-    """Where each of the running extrema first stands: it is another than the one before, and the
-    first NaN is one.
+    """Indices of cumulative extrema: a new extremum differs from the previous one, where the first
+    NaN counts and later NaNs do not.
     """
     n = x.shape[axis]
     if x.size == 0 or n == 1:
         return x.zeros_like(dtype=int64)
-    now, before = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
-    is_new = now.ne(before).logical_and(before.ne(before).logical_not())
+    current, previous = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
+    is_new = current.ne(previous).logical_and(previous.ne(previous).logical_not())
     column = (1,) * (x.ndim - 1 - axis)
-    places = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
+    indices = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
     first = (1, 0)
-    found = is_new.where(places, 0).pad(*(first if a == axis else (0, 0) for a in range(x.ndim)))
-    return found.cummax(axis)
+    new_indices = is_new.where(indices, 0).pad(
+        *(first if a == axis else (0, 0) for a in range(x.ndim))
+    )
+    return new_indices.cummax(axis)
 
 
 def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike | None) -> Tensor:
@@ -148,7 +142,7 @@ def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike 
 
 
 @operation(
-    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+    test="test_cumulative.py::test_cumulative_sums_may_include_the_initial_element", standard=True
 )
 def cumulative_sum(
     x: Tensor,
@@ -158,15 +152,15 @@ def cumulative_sum(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """`cumsum` as the array API standard has it.
+    """Cumulative sum, as the array API standard specifies it.
 
     Args:
-        axis: along which; it may be left out where there is one axis.
-        dtype: of the result and the additions; by default as for `sum`.
-        include_initial: whether a 0 stands before the sums, so that the axis is longer by one.
+        axis: the axis to accumulate along; optional for a 1-d tensor.
+        dtype: dtype of the result and of the accumulation; by default as for `sum`.
+        include_initial: whether to prepend a 0, which makes the axis longer by one.
 
     Raises:
-        ShapeError: if the axis is left out where there are several.
+        ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -179,7 +173,7 @@ def cumulative_sum(
 
 
 @operation(
-    test="test_cumulative.py::test_running_sums_may_begin_with_their_neutral_element", standard=True
+    test="test_cumulative.py::test_cumulative_sums_may_include_the_initial_element", standard=True
 )
 def cumulative_prod(
     x: Tensor,
@@ -189,15 +183,15 @@ def cumulative_prod(
     dtype: DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Tensor:
-    """`cumprod` as the array API standard has it.
+    """Cumulative product, as the array API standard specifies it.
 
     Args:
-        axis: along which; it may be left out where there is one axis.
-        dtype: of the result and the products; by default as for `prod`.
-        include_initial: whether a 1 stands before the products, so that the axis is longer by one.
+        axis: the axis to accumulate along; optional for a 1-d tensor.
+        dtype: dtype of the result and of the accumulation; by default as for `prod`.
+        include_initial: whether to prepend a 1, which makes the axis longer by one.
 
     Raises:
-        ShapeError: if the axis is left out where there are several.
+        ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -224,11 +218,13 @@ def _with_initial(
 ) -> Tensor:
     if not is_wanted:
         return x
-    place = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
-    return x.pad(*((1, 0) if a == place else (0, 0) for a in range(x.ndim)), constant_values=value)
+    padded_axis = normalize_axis("cumulative", 0 if axis is None else axis, x.ndim)
+    return x.pad(
+        *((1, 0) if a == padded_axis else (0, 0) for a in range(x.ndim)), constant_values=value
+    )
 
 
-@operation(test="test_cumulative.py::test_differences_of_neighbours", standard=True)
+@operation(test="test_cumulative.py::test_diff_agrees_with_numpy", standard=True)
 @rounds_once
 def diff(
     x: Tensor,
@@ -239,14 +235,14 @@ def diff(
     prepend: Tensor | None = None,
     append: Tensor | None = None,
 ) -> Tensor:
-    """The differences of neighbours along an axis, which is shorter by `n` then; of bools, whether
-    they differ.
+    """Calculate the `n`-th discrete difference along an axis, which becomes shorter by `n`; for
+    booleans, the logical xor of neighbors.
 
     Args:
-        n: the order of the differences.
-        axis: along which.
-        prepend: joined before the elements, along `axis`.
-        append: joined behind them.
+        n: number of times that differences are taken.
+        axis: the axis of the differences.
+        prepend: values to prepend along `axis`.
+        append: values to append along `axis`.
 
     Raises:
         OperandError: if `n` is negative.
@@ -260,11 +256,11 @@ def diff(
     """
     axis = normalize_axis("diff", axis, x.ndim)
     if n < 0:
-        raise OperandError(operation="diff", found=n, expected="0 or more differences")
+        raise OperandError(operation="diff", found=n, expected="a non-negative order n")
     if n == 0:
         return x.clone()
-    parts = [part for part in (prepend, x, append) if part is not None]
-    result = type(x).concat(parts, axis) if len(parts) > 1 else x
+    tensors = [tensor for tensor in (prepend, x, append) if tensor is not None]
+    result = type(x).concat(tensors, axis) if len(tensors) > 1 else x
     (size,) = concrete_shape("diff", (result.shape[axis],))
     for length in range(size, max(size - n, 0), -1):
         last, first = slice_axis(result, axis, 1, length), slice_axis(result, axis, 0, length - 1)

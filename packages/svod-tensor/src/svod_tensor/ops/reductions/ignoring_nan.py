@@ -1,4 +1,4 @@
-"""Elements that are missing: NaNs, which these operations leave out."""
+"""NaN-ignoring reductions and cumulative operations, and replacement of NaN."""
 
 from __future__ import annotations
 
@@ -31,16 +31,15 @@ __all__ = [
 def nanvar(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """The variance of the elements that are not NaN; NaN where there are no more of them than
-    `correction`.
+    """Variance along axes, ignoring NaN; NaN if there are at most `correction` elements.
 
     Args:
-        axis: one axis, several, or None for all.
-        correction: what their number is reduced by.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        correction: degrees of freedom subtracted from the number of elements.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -62,15 +61,15 @@ def nanvar(
 def nanstd(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """The square root of `nanvar`.
+    """Standard deviation along axes, ignoring NaN: the square root of `nanvar`.
 
     Args:
-        axis: one axis, several, or None for all.
-        correction: what the number of elements is reduced by in the variance.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        correction: degrees of freedom subtracted from the number of elements.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -83,14 +82,13 @@ def nanstd(
     return take_root(x.nanvar(axis, correction=correction, keepdims=keepdims))
 
 
-@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+@operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
 def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the largest element that is not NaN, the first of several; 0 where
-    there is none.
+    """Index (int64) of the first maximum along an axis, ignoring NaN; 0 for all-NaN slices.
 
     Args:
-        axis: along which; None flattens first.
-        keepdims: whether the axis stays, with size 1.
+        axis: the axis; None flattens first.
+        keepdims: whether to keep the reduced axis with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -100,14 +98,13 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
     return _get_extremum(x, axis, -math.inf, keepdims=keepdims)
 
 
-@operation(test="test_missing.py::test_places_of_extrema_without_nans")
+@operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
 def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the smallest element that is not NaN, the first of several; 0 where
-    there is none.
+    """Index (int64) of the first minimum along an axis, ignoring NaN; 0 for all-NaN slices.
 
     Args:
-        axis: along which; None flattens first.
-        keepdims: whether the axis stays, with size 1.
+        axis: the axis; None flattens first.
+        keepdims: whether to keep the reduced axis with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -117,13 +114,13 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
     return _get_extremum(x, axis, math.inf, keepdims=keepdims)
 
 
-@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+@operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
 def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """`cumsum` in which NaNs count as 0.
+    """Cumulative sum, treating NaN as 0.
 
     Args:
-        axis: along which; None flattens first.
-        dtype: of the result and the additions; by default as for `sum`.
+        axis: the axis; None flattens first.
+        dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
     Example:
         >>> import svod_tensor as sv
@@ -133,13 +130,13 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
     return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
 
 
-@operation(test="test_missing.py::test_running_sums_without_nans_agree_with_numpy")
+@operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
 def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
-    """`cumprod` in which NaNs count as 1.
+    """Cumulative product, treating NaN as 1.
 
     Args:
-        axis: along which; None flattens first.
-        dtype: of the result and the products; by default as for `prod`.
+        axis: the axis; None flattens first.
+        dtype: dtype of the result and of the accumulation; by default as for `prod`.
 
     Example:
         >>> import svod_tensor as sv
@@ -149,16 +146,16 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
     return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
 
 
-@operation(test="test_missing.py::test_numbers_take_the_place_of_what_is_none")
+@operation(test="test_missing.py::test_nan_to_num_replaces_nan_and_infinities")
 def nan_to_num(
     x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:
-    """Numbers in place of NaN and the infinities, in the dtype of `x`.
+    """Replace NaN and infinities by finite numbers, in the dtype of `x`.
 
     Args:
-        nan: in place of NaN.
-        posinf: in place of infinity; by default the largest finite number.
-        neginf: in place of minus infinity; by default the smallest finite number.
+        nan: replacement of NaN.
+        posinf: replacement of infinity; by default the largest finite number.
+        neginf: replacement of negative infinity; by default the most negative finite number.
 
     Example:
         >>> import svod_tensor as sv
@@ -180,8 +177,8 @@ def _check_real(name: str, x: Tensor) -> None:
         raise OperandError(
             operation=name,
             found=x.dtype,
-            expected="real numbers",
-            hint="take x.real, x.imag or x.abs()",
+            expected="a real dtype",
+            hint="use x.real, x.imag or x.abs()",
         )
 
 
@@ -190,7 +187,7 @@ def _without_nans(x: Tensor, value: float) -> Tensor:
 
 
 def _get_extremum(x: Tensor, axis: int | None, worst: float, *, keepdims: bool) -> Tensor:
-    """Where the extremum stands; `worst` itself is one where all others are NaN."""
+    """Index of the extremum; if only `worst` and NaN are left, the index of the first non-NaN."""
     if not x.dtype.is_float:
         return x.argmax(axis, keepdims=keepdims) if worst < 0 else x.argmin(axis, keepdims=keepdims)
     is_there = x.isnan().logical_not()

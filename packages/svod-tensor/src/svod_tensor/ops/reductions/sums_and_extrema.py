@@ -1,12 +1,12 @@
-"""Sums, products, extrema and their positions.
+"""Sums, products, extrema and their indices.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+In all functions `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
 size 1.
 
-Sums and products of integers have the default dtype of integers, int32 (uint32 of unsigned ones),
-or int64 (uint64) where they have it already; `sum(dtype="int64")` adds in a wider one. float16,
-bfloat16 and float8 accumulate in float32 and are rounded once, at the end. Positions (argmax and
-argmin) are int64; they give the first occurrence, and a NaN counts as the extremum."""
+Sums and products of integers have the default integer dtype, int32 (uint32 for unsigned integers),
+or int64 (uint64) for 64-bit integers; `sum(dtype="int64")` accumulates in a wider dtype. float16,
+bfloat16 and float8 accumulate in float32 and are rounded once, at the end. argmax and argmin give
+the int64 index of the first occurrence, and treat NaN as the extremum."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ __all__ = [
 def sum(
     x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The sum, 0 over no elements. Narrow floats are added in float32 and rounded once.
+    """Sum over axes; 0 for an empty axis. Narrow floats accumulate in float32 and are rounded once.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
-        dtype: of the result and the additions; by default that of `x`, and of bools and narrow
-            integers int32 (uint32).
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
+        dtype: dtype of the result and of the accumulation; by default that of `x`, or int32 (uint32)
+            for booleans and narrower integers.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -71,15 +71,15 @@ def sum(
 def prod(
     x: Tensor, /, axis: Axes = None, *, keepdims: bool = False, dtype: DTypeLike | None = None
 ) -> Tensor:
-    """The product, 1 over no elements. Narrow floats are multiplied in float32 and rounded once.
+    """Product over axes; 1 for an empty axis. Narrow floats accumulate in float32 and round once.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
-        dtype: of the result and the products; by default as for `sum`.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
+        dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -93,15 +93,15 @@ def prod(
     test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amax",)
 )
 def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The largest element, in the dtype of `x`; NaN if there is a NaN.
+    """Maximum over axes, in the dtype of `x`; NaN propagates.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,15 +115,15 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     test="test_reduction.py::test_reductions_agree_with_numpy", standard=True, aliases=("amin",)
 )
 def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The smallest element, in the dtype of `x`; NaN if there is a NaN.
+    """Minimum over axes, in the dtype of `x`; NaN propagates.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -135,14 +135,14 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether an element is not zero, as bools; False over no elements.
+    """Test whether any element over axes is nonzero; False for an empty axis.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -154,14 +154,14 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Whether no element is zero, as bools; True over no elements.
+    """Test whether all elements over axes are nonzero; True for an empty axis.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -173,14 +173,14 @@ def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """How many elements are not zero (int64).
+    """Count the nonzero elements over axes (int64).
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -190,20 +190,17 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
     return x.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
 
 
-@operation(
-    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
-)
+@operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
 def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the largest element; of several the first. A NaN counts as the
-    largest.
+    """Index (int64) of the first maximum along an axis; NaN is treated as the maximum.
 
     Args:
-        axis: along which; None for the position among all elements in row-major order.
-        keepdims: whether the axes stay, with size 1.
+        axis: the axis; None for the index into the flattened tensor.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -213,20 +210,17 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
     return _arg_extremum(x, "argmax", Op.MAX, axis, keepdims)
 
 
-@operation(
-    test="test_reduction.py::test_positions_are_those_of_the_first_occurrence", standard=True
-)
+@operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
 def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
-    """The position (int64) of the smallest element; of several the first. A NaN counts as the
-    smallest.
+    """Index (int64) of the first minimum along an axis; NaN is treated as the minimum.
 
     Args:
-        axis: along which; None for the position among all elements in row-major order.
-        keepdims: whether the axes stay, with size 1.
+        axis: the axis; None for the index into the flattened tensor.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -238,14 +232,14 @@ def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
 def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The sum without NaNs, in the dtype that `sum` has.
+    """Sum over axes, treating NaN as 0, in the dtype of `sum`.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -257,14 +251,14 @@ def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
 def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The product without NaNs, in the dtype that `prod` has.
+    """Product over axes, treating NaN as 1, in the dtype of `prod`.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -276,15 +270,15 @@ def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
 def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The largest element that is no NaN, in the dtype of `x`; NaN where there is none.
+    """Maximum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -296,15 +290,15 @@ def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
 def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The smallest element that is no NaN, in the dtype of `x`; NaN where there is none.
+    """Minimum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -319,8 +313,8 @@ def _without_nans(
 ) -> Tensor:
     if not x.dtype.is_float:
         return getattr(x, operation)(axis, keepdims=keepdims)
-    found: Tensor = getattr(x.isnan().where(neutral, x), operation)(axis, keepdims=keepdims)
-    return x.isnan().all(axis, keepdims=keepdims).where(math.nan, found)
+    extremum: Tensor = getattr(x.isnan().where(neutral, x), operation)(axis, keepdims=keepdims)
+    return x.isnan().all(axis, keepdims=keepdims).where(math.nan, extremum)
 
 
 def _accumulate(
@@ -357,21 +351,19 @@ def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims:
     axis = normalize_axis(operation, axis, x.ndim)
     peak = _extremum(x, operation, op, axis, True)
     size = x.shape[axis]
-    # If there is a NaN the peak is NaN, and equals nothing; otherwise no element is NaN.
-    found = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
-    position = make_broadcasted_iota(x.shape, axis)
-    last = (
-        (size - 1).cast(position.dtype)
-        if isinstance(size, UOp)
-        else UOp.const(position.dtype, size - 1)
+    # With a NaN, the peak is NaN and equals no element; without, isnan is False everywhere.
+    is_peak = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
+    index = make_broadcasted_iota(x.shape, axis)
+    last_index = (
+        (size - 1).cast(index.dtype) if isinstance(size, UOp) else UOp.const(index.dtype, size - 1)
     )
-    first = make_reduce_axis(make_alu(Op.WHERE, found.uop, position, last), Op.MIN, (axis,))
+    first = make_reduce_axis(make_alu(Op.WHERE, is_peak.uop, index, last_index), Op.MIN, (axis,))
     result = x.from_uop(first.cast(int64))
     return result if keepdims else result.squeeze(axis)
 
 
 def sum_dtype(dtype: DType) -> DType:
-    """Source: the array API standard, `sum`."""
+    """Default dtype of sums. Source: the array API standard, `sum`."""
     if dtype.is_inexact or dtype.itemsize == 8:
         return dtype
     return uint32 if dtype.is_unsigned else int32

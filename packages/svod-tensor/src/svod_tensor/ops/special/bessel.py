@@ -1,4 +1,4 @@
-"""Bessel functions of order 0 and 1, of float64: polynomials below 8, and above it in 1 / x.
+"""Bessel functions of orders 0 and 1 in float64: polynomials in x below 8, and in 1 / x above.
 
 Source: NIST Digital Library of Mathematical Functions, 10.17 and 10.40 (for the forms above 8),
 10.6 and 10.29 (derivatives)."""
@@ -32,7 +32,7 @@ __all__ = ["compute_i0", "compute_i0e", "compute_i1", "compute_i1e", "compute_j0
 
 
 def _divide(value: Tensor, x: Tensor) -> Tensor:
-    """value / x of an odd function whose slope at 0 is one half."""
+    """Divide an odd function whose slope at 0 is 1/2 by x, with limit 1/2 at 0."""
     return x.eq(0).where(0.5, value.div(x.eq(0).where(1.0, x)))
 
 
@@ -80,7 +80,7 @@ def compute_i1(x: Tensor) -> Tensor:
 
 
 def _grow(value: Tensor, size: Tensor) -> Tensor:
-    # In two halves, since the exponential alone overflows first.
+    # exp is applied in two halves, since it overflows before the product does.
     half = size.mul(0.5).exp()
     return size.isinf().where(math.inf, value.mul(half).mul(half))
 
@@ -115,45 +115,45 @@ def _j1_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tenso
 def compute_j0(x: Tensor) -> Tensor:
     """J0(x)."""
     size = x.abs()
-    near = _near_zeros(size, J0_ZEROS).mul(evaluate_polynomial(_place(size), J0_NEAR))
+    near = _near_zeros(size, J0_ZEROS).mul(evaluate_polynomial(_to_unit_interval(size), J0_NEAR))
     wide = size.maximum(8.0)
     sine, cosine = wide.sin(), wide.cos()
-    far = _wave(wide, J0_P, J0_Q, cosine.add(sine), sine.sub(cosine))
+    far = _asymptotic(wide, J0_P, J0_Q, cosine.add(sine), sine.sub(cosine))
     return with_rule(_j0_slope, _join(size, near, far), (x,))
 
 
 def compute_j1(x: Tensor) -> Tensor:
     """J1(x)."""
     size = x.abs()
-    near = _near_zeros(size, J1_ZEROS).mul(evaluate_polynomial(_place(size), J1_NEAR)).mul(size)
+    near = (
+        _near_zeros(size, J1_ZEROS)
+        .mul(evaluate_polynomial(_to_unit_interval(size), J1_NEAR))
+        .mul(size)
+    )
     wide = size.maximum(8.0)
     sine, cosine = wide.sin(), wide.cos()
-    far = _wave(wide, J1_P, J1_Q, sine.sub(cosine), sine.add(cosine).neg())
+    far = _asymptotic(wide, J1_P, J1_Q, sine.sub(cosine), sine.add(cosine).neg())
     value = _join(size, near, far)
     return with_rule(_j1_slope, x.signbit().where(value.neg(), value), (x,))
 
 
-def _place(size: Tensor) -> Tensor:
+def _to_unit_interval(size: Tensor) -> Tensor:
     return size.minimum(8.0).square().mul(1 / 32).sub(1)
 
 
 def _near_zeros(size: Tensor, zeros: tuple[tuple[float, float], tuple[float, float]]) -> Tensor:
-    """The product of (x^2 - z^2) over the zeros, exact near each of them."""
-    (high, low), (other, rest) = zeros
-    first = size.sub(high).sub(low).mul(size.add(high))
-    return first.mul(size.sub(other).sub(rest)).mul(size.add(other))
+    """Product of (x^2 - z^2) over the zeros z, accurate near each zero by double-double arithmetic."""
+    (first_high, first_low), (second_high, second_low) = zeros
+    first = size.sub(first_high).sub(first_low).mul(size.add(first_high))
+    return first.mul(size.sub(second_high).sub(second_low)).mul(size.add(second_high))
 
 
-def _wave(
+def _asymptotic(
     x: Tensor, p: tuple[float, ...], q: tuple[float, ...], cosine: Tensor, sine: Tensor
 ) -> Tensor:
-    """The form above 8, of the cosine and sine of the phase, both times the root of 2."""
-    place = x.square().reciprocal().mul(128).sub(1)
-    value = (
-        evaluate_polynomial(place, p)
-        .mul(cosine)
-        .sub(evaluate_polynomial(place, q).div(x).mul(sine))
-    )
+    """Asymptotic form above 8, from cosine and sine of the phase, both times sqrt(2)."""
+    t = x.square().reciprocal().mul(128).sub(1)
+    value = evaluate_polynomial(t, p).mul(cosine).sub(evaluate_polynomial(t, q).div(x).mul(sine))
     return value.mul(x.rsqrt()).mul(math.sqrt(1 / math.pi))
 
 

@@ -1,5 +1,5 @@
-"""The distribution function of normal numbers, its logarithm and its inverse, and the error
-functions, of float64.
+"""Normal cumulative distribution function, its logarithm and inverse, and error functions, in
+float64.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988), for the inverse;
 `normal_distribution.py` for the tail."""
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
 from svod_tensor.ops.special.gamma import evaluate_polynomial
 from svod_tensor.ops.special.normal_distribution import make_normal_tail
-from svod_tensor.ops.special.polynomials import NORMAL_CENTRE, NORMAL_FAR, NORMAL_TAIL
+from svod_tensor.ops.special.polynomials import NORMAL_CENTER, NORMAL_FAR, NORMAL_TAIL
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -28,20 +28,20 @@ __all__ = [
 
 
 _FAR: Final = 26.0
-"""From where on erfcx is a short series in 1 / x^2."""
+"""Threshold from which erfcx is computed by a short series in 1 / x^2."""
 _SERIES: Final = (1.0, -0.5, 0.75, -1.875, 6.5625, -29.53125, 162.421875, -1055.7421875)
-"""That series, times x and the root of pi."""
+"""Coefficients of this series, times x sqrt(pi)."""
 _SLOPES: Final = tuple(-(2 * n + 1) * c for n, c in enumerate(_SERIES))
-"""That of its derivative, times x^2 and the root of pi."""
+"""Coefficients of its derivative, times x^2 sqrt(pi)."""
 _DENSITY: Final = 1 / math.sqrt(2 * math.pi)
 
 
 def _power_of_square(x: Tensor, sign: float) -> Tensor:
-    """exp(sign x^2) with what x^2 is rounded by, which the exponential multiplies by x^2."""
+    """Compute exp(sign x^2) with compensation of the rounding error of x^2, which exp amplifies."""
     x = x.clip(-40.0, 40.0)
     head = x.mul(2.0**20).round().mul(2.0**-20)
-    left = x.sub(head).mul(x.add(head)).mul(sign)
-    return head.square().mul(sign).exp().mul(left.expm1().add(1))
+    correction = x.sub(head).mul(x.add(head)).mul(sign)
+    return head.square().mul(sign).exp().mul(correction.expm1().add(1))
 
 
 @elementwise_rule("erfc")
@@ -57,14 +57,14 @@ def compute_erfc(x: Tensor) -> Tensor:
 
 
 def _erf(x: Tensor) -> Tensor:
-    # Of numbers above one half, which another formula serves, the value is not used.
+    # Values above 1/2 are computed by another formula and discarded here.
     return x.minimum(0.5).erf()
 
 
 @elementwise_rule("erfcx")
 def _erfcx_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
-    # Far away both terms cancel: the slope is that of the series there.
+    # For large x both terms cancel, so the derivative of the series is used.
     wide = x.maximum(_FAR)
     inverse = wide.square().reciprocal()
     far = evaluate_polynomial(inverse, _SLOPES).mul(inverse).mul(1 / math.sqrt(math.pi))
@@ -80,7 +80,7 @@ def compute_erfcx(x: Tensor) -> Tensor:
 
 
 def _scale_erfc(size: Tensor) -> Tensor:
-    """exp(x^2) erfc(x) of what is not negative."""
+    """Compute exp(x^2) erfc(x) for non-negative x."""
     near, _ = make_normal_tail(size.mul(math.sqrt(2)))
     wide = size.maximum(_FAR)
     series = evaluate_polynomial(wide.square().reciprocal(), _SERIES)
@@ -99,12 +99,12 @@ def _erfinv_slope(value: Tensor, _: object, __: object) -> tuple[Tensor]:
 
 @elementwise_rule("erfinv-slope")
 def _erfinv_curvature(slope: Tensor, operands: tuple[Tensor], _: object) -> tuple[Tensor]:
-    """By the value. Its power has no derivative from 40 on, where the slope is infinite."""
+    """With respect to the value; `_power_of_square` is clipped at 40 and has no derivative there."""
     return (operands[0].mul(2).mul(slope),)
 
 
 def compute_erfinv(x: Tensor) -> Tensor:
-    """The number whose error function is x: infinite at 1 and -1, NaN beyond."""
+    """Inverse error function: infinite at 1 and -1, NaN outside."""
     value = _quantile(x.mul(0.5), x.abs().neg().add(1).mul(0.5)).mul(1 / math.sqrt(2))
     return with_rule(_erfinv_slope, value, (x,))
 
@@ -115,26 +115,26 @@ def _ndtri_slope(value: Tensor, _: object, __: object) -> tuple[Tensor]:
 
 
 def compute_ndtri(p: Tensor) -> Tensor:
-    """The number below which a normal number is with probability p."""
+    """Quantile function of the standard normal distribution."""
     value = _quantile(p.sub(0.5), p.minimum(p.neg().add(1)))
     return with_rule(_ndtri_slope, value, (p,))
 
 
-def _quantile(centre: Tensor, tail: Tensor) -> Tensor:
-    """The quantile of the probability 1/2 + `centre`, where `tail` is what is beyond it."""
-    square = centre.square().neg().add(0.180625)
+def _quantile(center: Tensor, tail: Tensor) -> Tensor:
+    """Quantile for the probability 1/2 + `center`, with the tail probability `tail`."""
+    square = center.square().neg().add(0.180625)
     near = (
-        evaluate_polynomial(square, NORMAL_CENTRE[0])
-        .div(evaluate_polynomial(square, NORMAL_CENTRE[1]))
-        .mul(centre)
+        evaluate_polynomial(square, NORMAL_CENTER[0])
+        .div(evaluate_polynomial(square, NORMAL_CENTER[1]))
+        .mul(center)
     )
     root = tail.log().neg().sqrt()
     low, high = root.minimum(5.0).sub(1.6), root.maximum(5.0).minimum(30.0).sub(5)
     middle = evaluate_polynomial(low, NORMAL_TAIL[0]).div(evaluate_polynomial(low, NORMAL_TAIL[1]))
     far = evaluate_polynomial(high, NORMAL_FAR[0]).div(evaluate_polynomial(high, NORMAL_FAR[1]))
     outer = tail.eq(0).where(math.inf, root.le(5).where(middle, far))
-    outer = tail.ge(0).where(outer, math.nan).copysign(centre)
-    return centre.abs().le(0.425).where(near, outer)
+    outer = tail.ge(0).where(outer, math.nan).copysign(center)
+    return center.abs().le(0.425).where(near, outer)
 
 
 @elementwise_rule("ndtr")
@@ -143,7 +143,7 @@ def _ndtr_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]
 
 
 def compute_ndtr(x: Tensor) -> Tensor:
-    """The probability of a normal number below x."""
+    """Standard normal cumulative distribution function."""
     tail, power = make_normal_tail(x)
     below = tail.mul(power)
     below = x.abs().ge(39).where(0.0, x.isnan().where(x, below))
@@ -159,7 +159,7 @@ def _log_ndtr_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple
 
 
 def compute_log_ndtr(x: Tensor) -> Tensor:
-    """The logarithm of that probability, also where it is too small for a number."""
+    """Logarithm of the normal cumulative distribution function, without underflow."""
     tail = _scale_erfc(x.abs().mul(1 / math.sqrt(2))).mul(0.5)
     near, power = make_normal_tail(x)
     beyond = near.mul(power)

@@ -1,8 +1,8 @@
-"""Special functions: gamma and its relatives, error functions, and Bessel functions.
+"""Special functions: gamma and related functions, error functions, and Bessel functions.
 
-Each is computed in float64, by polynomials and without a branch, and rounded once: float32 and
-narrower floats are exact to half a unit in the last place nearly everywhere. `docs/accuracy.md` has
-the errors."""
+All are computed in float64, by polynomials and without branches, and rounded once: results in float32
+and narrower are within half a unit in the last place nearly everywhere. `docs/accuracy.md` lists the
+errors."""
 
 from __future__ import annotations
 
@@ -73,13 +73,15 @@ def _beta_slopes(
     value: Tensor, operands: tuple[Tensor, Tensor], __: object
 ) -> tuple[Tensor, Tensor]:
     x, y = operands
-    both = compute_digamma(x.add(y))
-    return value.mul(compute_digamma(x).sub(both)), value.mul(compute_digamma(y).sub(both))
+    digamma_of_sum = compute_digamma(x.add(y))
+    return value.mul(compute_digamma(x).sub(digamma_of_sum)), value.mul(
+        compute_digamma(y).sub(digamma_of_sum)
+    )
 
 
 @elementwise_rule("xlogy")
 def _xlogy_slopes(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
-    """Those of the product; where it is 0 by definition, the logarithm by `x` all the same."""
+    """Partial derivatives of the product; log(y) with respect to x also where the value is 0."""
     x, y = operands
     return y.log(), x.eq(0).logical_and(y.eq(0)).where(0.0, x.div(y))
 
@@ -90,7 +92,7 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
     angle = x.sub(x.round()).mul(math.pi)
     cosine = x.round().remainder(2).eq(0).where(angle.cos(), angle.cos().neg())
     square = x.mul(math.pi).square()
-    # Near 0 the difference cancels.
+    # Near 0 the difference cancels, so a Taylor series is used.
     near = (
         square.mul(-1 / 45360)
         .add(1 / 840)
@@ -107,7 +109,7 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def gamma(x: Tensor, /) -> Tensor:
-    """The gamma function, `(x - 1)!` of whole numbers; NaN at negative ones. Integers become
+    """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers. Integers become
     float32.
 
     Example:
@@ -120,7 +122,7 @@ def gamma(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def lgamma(x: Tensor, /) -> Tensor:
-    """The logarithm of `abs(gamma(x))`. Integers become float32.
+    """Logarithm of the absolute value of the gamma function. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -132,7 +134,7 @@ def lgamma(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def digamma(x: Tensor, /) -> Tensor:
-    """The derivative of `lgamma`; NaN at negative whole numbers. Integers become float32.
+    """Digamma function, the derivative of `lgamma`; NaN at negative integers. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -144,7 +146,7 @@ def digamma(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def erfc(x: Tensor, /) -> Tensor:
-    """`1 - erf(x)`, exact where that is tiny. Integers become float32.
+    """Complementary error function `1 - erf(x)`, accurate in the tail. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -156,7 +158,7 @@ def erfc(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def erfcx(x: Tensor, /) -> Tensor:
-    """`exp(x ** 2) * erfc(x)`, which is finite where its factors are not. Integers become float32.
+    """Scaled complementary error function `exp(x ** 2) * erfc(x)`. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -168,7 +170,7 @@ def erfcx(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def erfinv(x: Tensor, /) -> Tensor:
-    """The number whose `erf` is `x`: infinite at 1 and -1, NaN beyond. Integers become float32.
+    """Inverse error function: infinite at 1 and -1, NaN outside. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -180,7 +182,7 @@ def erfinv(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def ndtr(x: Tensor, /) -> Tensor:
-    """The probability that a normal number is below `x`. Integers become float32.
+    """Standard normal cumulative distribution function. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -192,7 +194,7 @@ def ndtr(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def log_ndtr(x: Tensor, /) -> Tensor:
-    """The logarithm of `ndtr`, finite far below 0 too. Integers become float32.
+    """Logarithm of `ndtr`, without underflow in the lower tail. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -204,7 +206,7 @@ def log_ndtr(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def ndtri(x: Tensor, /) -> Tensor:
-    """The inverse of `ndtr`: below which a normal number is with probability `x`. Integers become
+    """Quantile function of the standard normal distribution, the inverse of `ndtr`. Integers become
     float32.
 
     Example:
@@ -217,7 +219,7 @@ def ndtri(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def i0(x: Tensor, /) -> Tensor:
-    """The modified Bessel function of the first kind and order 0. Integers become float32.
+    """Modified Bessel function of the first kind of order 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -229,7 +231,7 @@ def i0(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def i0e(x: Tensor, /) -> Tensor:
-    """`exp(-abs(x)) * i0(x)`, which does not overflow. Integers become float32.
+    """Exponentially scaled modified Bessel function `exp(-abs(x)) * i0(x)`. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -241,7 +243,7 @@ def i0e(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def i1(x: Tensor, /) -> Tensor:
-    """The modified Bessel function of the first kind and order 1. Integers become float32.
+    """Modified Bessel function of the first kind of order 1. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -253,7 +255,7 @@ def i1(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def i1e(x: Tensor, /) -> Tensor:
-    """`exp(-abs(x)) * i1(x)`, which does not overflow. Integers become float32.
+    """Exponentially scaled modified Bessel function `exp(-abs(x)) * i1(x)`. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -265,7 +267,7 @@ def i1e(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def j0(x: Tensor, /) -> Tensor:
-    """The Bessel function of the first kind and order 0. Integers become float32.
+    """Bessel function of the first kind of order 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -277,7 +279,7 @@ def j0(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def j1(x: Tensor, /) -> Tensor:
-    """The Bessel function of the first kind and order 1. Integers become float32.
+    """Bessel function of the first kind of order 1. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -289,12 +291,12 @@ def j1(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy", is_function=False)
 def polygamma(x: Tensor, /, n: int) -> Tensor:
-    """The derivative of order `n` of `digamma`, which is that of order 0. Integers become float32.
+    """Polygamma function, the `n`-th derivative of `digamma`. Integers become float32.
 
     Infinite at 0 and at negative integers.
 
     Args:
-        n: the order.
+        n: order of the derivative; 0 is `digamma`.
 
     Raises:
         OperandError: if the order is negative.
@@ -304,17 +306,17 @@ def polygamma(x: Tensor, /, n: int) -> Tensor:
         array([1.6449, 0.6449], dtype=float32)
     """
     if n < 0:
-        raise OperandError(operation="polygamma", found=n, expected="an order of 0 or more")
+        raise OperandError(operation="polygamma", found=n, expected="a non-negative order n")
     return through_float64(lambda x: compute_polygamma(x, n), x)
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
-    """The sum of `(k + q) ** -x` for k from 0, Riemann's by default: infinite at 1, NaN below.
+    """Hurwitz zeta function, the sum of `(k + q) ** -x` over k >= 0: infinite at 1, NaN below.
     Integers become float32.
 
     Args:
-        q: of 0 or more; NaN where it is negative.
+        q: non-negative offset, by default 1 for the Riemann zeta function; NaN if negative.
 
     Example:
         >>> import svod_tensor as sv
@@ -327,10 +329,10 @@ def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def beta(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`gamma(x1) * gamma(x2) / gamma(x1 + x2)` of positive numbers. Shapes broadcast and dtypes
-    promote; integers become float32.
+    """Beta function `gamma(x1) * gamma(x2) / gamma(x1 + x2)` for positive numbers. Shapes broadcast
+    and dtypes promote; integers become float32.
 
-    It is computed from logarithms, whose size is lost from the digits of float64.
+    Computed from logarithms in float64, so the relative error grows with their magnitude.
 
     Example:
         >>> import svod_tensor as sv
@@ -349,7 +351,7 @@ def beta(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
-    """`x1 * log(x2)`, and 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes
+    """Compute `x1 * log(x2)`, with 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes
     promote; integers become float32.
 
     Example:
@@ -367,7 +369,7 @@ def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def logit(x: Tensor, /) -> Tensor:
-    """`log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers
+    """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers
     become float32.
 
     Example:
@@ -380,7 +382,7 @@ def logit(x: Tensor, /) -> Tensor:
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 def sinc(x: Tensor, /) -> Tensor:
-    """`sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
+    """Normalized sinc function `sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -401,10 +403,10 @@ def _logit_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor
 
 
 def _compute_logit(x: Tensor) -> Tensor:
-    # Near one half, where the quotient is nearly 1, from how far it is from there.
-    away = x.mul(2).sub(1)
-    near = away.log1p().sub(away.neg().log1p())
-    value = away.abs().lt(0.5).where(near, x.log().sub(x.neg().log1p()))
+    # Near 1/2 the quotient is nearly 1, so the logit is computed from the distance to 1/2.
+    distance = x.mul(2).sub(1)
+    near = distance.log1p().sub(distance.neg().log1p())
+    value = distance.abs().lt(0.5).where(near, x.log().sub(x.neg().log1p()))
     return with_rule(_logit_slope, value, (x,))
 
 

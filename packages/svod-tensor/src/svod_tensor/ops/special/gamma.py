@@ -1,5 +1,5 @@
-"""Gamma, its logarithm and the derivatives of that, and zeta, of float64: polynomials near 0,
-Stirling's series far from it.
+"""Gamma, log-gamma and its derivatives, and zeta in float64: polynomials for small arguments,
+Stirling's series for large ones.
 
 Source: NIST Digital Library of Mathematical Functions, 5.5 (recurrence, reflection), 5.11
 (asymptotic expansions), 25.11(iii) (Euler-Maclaurin)."""
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-# B(2 j) / (2 j (2 j - 1)), and B(2 j) / (2 j), of Bernoulli's numbers.
+# B(2 j) / (2 j (2 j - 1)), and B(2 j) / (2 j), for Bernoulli numbers B.
 _STIRLING: Final = (
     1 / 12,
     -1 / 360,
@@ -49,43 +49,43 @@ _ASYMPTOTIC: Final = (
     -3617 / 8160,
 )
 _LARGE: Final = 10
-"""From where on series in 1 / x^2 have all digits."""
+"""Threshold from which the series in 1 / x^2 are accurate to full precision."""
 _N_ADDED: Final = 10
-"""How many terms of zeta are added one by one."""
+"""Number of terms of zeta that are summed directly, before the Euler-Maclaurin remainder."""
 
 
 def evaluate_polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """The polynomial at `x`, of coefficients of which the constant comes first."""
-    *rest, second, first = coefficients
-    value = x.mul(first).add(second)
-    for coefficient in reversed(rest):
+    """Evaluate a polynomial by Horner's scheme; coefficients in ascending order."""
+    *lower, next_coefficient, leading = coefficients
+    value = x.mul(leading).add(next_coefficient)
+    for coefficient in reversed(lower):
         value = value.mul(x).add(coefficient)
     return value
 
 
 def sine_of_pi(x: Tensor) -> Tensor:
-    """sin(pi x)."""
-    whole = x.round()
-    value = x.sub(whole).mul(math.pi).sin()
-    return whole.remainder(2).eq(0).where(value, value.neg())
+    """Compute sin(pi x), exactly 0 at integers."""
+    nearest = x.round()
+    value = x.sub(nearest).mul(math.pi).sin()
+    return nearest.remainder(2).eq(0).where(value, value.neg())
 
 
 def _cotangent_of_pi(x: Tensor) -> Tensor:
-    """pi / tan(pi x)."""
+    """Compute pi / tan(pi x)."""
     angle = x.sub(x.round()).mul(math.pi)
     return angle.cos().div(angle.sin()).mul(math.pi)
 
 
 def _reduce(size: Tensor, top: int, steps: int) -> tuple[Tensor, Tensor]:
-    """`size` less so many steps that it is below `top`, and the product of what was passed; small
-    ones are as they are.
+    """Reduce the argument below `top` by the recurrence, in unit steps; also return the product of
+    the factors.
     """
-    rest, product = size.minimum(float(_LARGE)), size.ones_like()
+    reduced, product = size.minimum(float(_LARGE)), size.ones_like()
     for _ in range(steps):
-        is_above = rest.ge(top)
-        rest = is_above.where(rest.sub(1), rest)
-        product = is_above.where(product.mul(rest), product)
-    return rest, product
+        is_above = reduced.ge(top)
+        reduced = is_above.where(reduced.sub(1), reduced)
+        product = is_above.where(product.mul(reduced), product)
+    return reduced, product
 
 
 @elementwise_rule("lgamma")
@@ -103,10 +103,10 @@ def compute_lgamma(x: Tensor) -> Tensor:
 
 
 def _lgamma_of_positive(x: Tensor) -> Tensor:
-    rest, product = _reduce(x, 3, _LARGE - 2)
+    reduced, product = _reduce(x, 3, _LARGE - 2)
     is_small = x.lt(1)
-    # Gamma(x) = Gamma(x + 1) / x there; both factors of the polynomial are exact.
-    below, above = is_small.where(x, rest.sub(1)), is_small.where(x.sub(1), rest.sub(2))
+    # Below 1, Gamma(x) = Gamma(x + 1) / x; both factors of the polynomial are exact.
+    below, above = is_small.where(x, reduced.sub(1)), is_small.where(x.sub(1), reduced.sub(2))
     near = below.mul(above).mul(evaluate_polynomial(above, LGAMMA))
     near = is_small.where(near.sub(x.log()), near.add(product.log()))
     wide = x.maximum(float(_LARGE))
@@ -133,13 +133,13 @@ def _gamma_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Te
 def compute_gamma(x: Tensor) -> Tensor:
     """Gamma(x)."""
     size = x.abs()
-    rest, product = _reduce(size, 2, _LARGE - 1)
+    reduced, product = _reduce(size, 2, _LARGE - 1)
     is_small = size.lt(1)
-    place = is_small.where(size.mul(2).sub(1), rest.mul(2).sub(3))
-    near = evaluate_polynomial(place, GAMMA)
+    t = is_small.where(size.mul(2).sub(1), reduced.mul(2).sub(3))
+    near = evaluate_polynomial(t, GAMMA)
     near = is_small.where(near.div(size), near.mul(product))
     wide = size.maximum(float(_LARGE)).minimum(200.0)
-    # In two halves, since the power alone overflows first.
+    # The power is applied in two halves, since it overflows before the product does.
     half = wide.pow(wide.mul(0.5).sub(0.25))
     far = (
         half.mul(wide.neg().exp())
@@ -148,7 +148,7 @@ def compute_gamma(x: Tensor) -> Tensor:
     )
     value = size.lt(_LARGE).where(near, far)
     mirrored = size.mul(sine_of_pi(size)).mul(value).reciprocal().mul(-math.pi)
-    # Where Gamma of the size is infinite, its mirror is 0.
+    # Where Gamma(|x|) overflows, its reflection is 0.
     mirrored = size.eq(size.floor()).where(math.nan, size.gt(184).where(0.0, mirrored))
     value = x.lt(0).where(mirrored, x.eq(0).where(x.reciprocal(), value))
     value = x.isinf().where(x.lt(0).where(math.nan, math.inf), x.isnan().where(x, value))
@@ -161,7 +161,7 @@ def _digamma_slope(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tens
 
 
 def compute_digamma(x: Tensor) -> Tensor:
-    """The derivative of the logarithm of Gamma."""
+    """Digamma function, the derivative of log-gamma."""
     size = x.abs()
     value = _digamma_of_positive(size)
     mirrored = value.add(size.reciprocal()).add(_cotangent_of_pi(size))
@@ -171,17 +171,17 @@ def compute_digamma(x: Tensor) -> Tensor:
 
 
 def _digamma_of_positive(x: Tensor) -> Tensor:
-    rest, total = x.minimum(float(_LARGE)), x.zeros_like()
+    reduced, total = x.minimum(float(_LARGE)), x.zeros_like()
     for _ in range(_LARGE - 1):
-        is_above = rest.ge(2)
-        rest = is_above.where(rest.sub(1), rest)
-        total = total.add(is_above.where(rest.reciprocal(), 0.0))
+        is_above = reduced.ge(2)
+        reduced = is_above.where(reduced.sub(1), reduced)
+        total = total.add(is_above.where(reduced.reciprocal(), 0.0))
     is_small = x.lt(1)
-    rest, total = is_small.where(x.add(1), rest), is_small.where(x.reciprocal().neg(), total)
+    reduced, total = is_small.where(x.add(1), reduced), is_small.where(x.reciprocal().neg(), total)
     near = (
-        rest.sub(ROOT[0])
+        reduced.sub(ROOT[0])
         .sub(ROOT[1])
-        .mul(evaluate_polynomial(rest.mul(2).sub(3), DIGAMMA))
+        .mul(evaluate_polynomial(reduced.mul(2).sub(3), DIGAMMA))
         .add(total)
     )
     wide = x.maximum(float(_LARGE))
@@ -200,7 +200,7 @@ def _polygamma_slope(_: Tensor, operands: tuple[Tensor], __: object, order: int)
 
 
 def compute_polygamma(x: Tensor, order: int) -> Tensor:
-    """The derivative of that order of digamma, infinite at 0 and negative integers.
+    """Derivative of digamma of the given order, infinite at 0 and negative integers.
 
     Source: NIST Digital Library of Mathematical Functions, 5.15.6 (reflection).
     """
@@ -211,7 +211,7 @@ def compute_polygamma(x: Tensor, order: int) -> Tensor:
     positive = is_below.where(x.neg().add(1), x)
     value = compute_zeta(x.full_like(order + 1.0), positive).mul(math.factorial(order) * sign)
     if order == 1:
-        # Closer to the poles than the square of the cotangent plus 1.
+        # More accurate near the poles than the squared cotangent plus 1.
         slope = sine_of_pi(x).square().reciprocal().mul(-(math.pi**2))
     else:
         slope = evaluate_polynomial(
@@ -223,9 +223,7 @@ def compute_polygamma(x: Tensor, order: int) -> Tensor:
 
 
 def _differentiate_cotangent(order: int) -> list[float]:
-    """Coefficients in t of the derivative of that order of t = pi cot(pi x), whose first one is
-    -(pi^2 + t^2).
-    """
+    """Coefficients in t = pi cot(pi x) of its derivative of the given order; dt/dx = -(pi^2 + t^2)."""
     coefficients = [0.0, 1.0]
     for _ in range(order):
         slopes = [k * c for k, c in enumerate(coefficients)][1:]
@@ -237,16 +235,16 @@ def _differentiate_cotangent(order: int) -> list[float]:
 
 
 def compute_zeta(exponent: Tensor, start: Tensor) -> Tensor:
-    """The sum of (start + k)^-exponent over k from 0: infinite at 1, NaN below that and for
-    negative starts.
+    """Hurwitz zeta function, the sum of (start + k)^-exponent over k >= 0: infinite at exponent 1, NaN
+    below and for negative starts.
     """
     total = start.pow(exponent.neg())
     for k in range(1, _N_ADDED):
         total = total.add(start.add(k).pow(exponent.neg()))
-    rest = start.add(_N_ADDED)
-    power = rest.pow(exponent.neg())
-    total = total.add(power.mul(rest).div(exponent.sub(1))).add(power.mul(0.5))
-    inverse = rest.reciprocal()
+    end = start.add(_N_ADDED)
+    power = end.pow(exponent.neg())
+    total = total.add(power.mul(end).div(exponent.sub(1))).add(power.mul(0.5))
+    inverse = end.reciprocal()
     term = power.mul(exponent).mul(inverse)
     for j, coefficient in enumerate(ZETA):
         if j:

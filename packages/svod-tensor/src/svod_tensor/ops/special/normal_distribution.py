@@ -1,12 +1,11 @@
-"""The distribution function of normal numbers, also where it is tiny: its complement is not taken
-of a number close to 1.
+"""Tail of the normal cumulative distribution function, accurate in the far tail.
 
     Phi(-a) = exp(-a^2 / 2) P(1 - 2 K / (a + K)) / (a + K)    for a >= 0
 
 P is the polynomial that equals (a + K) exp(a^2 / 2) Phi(-a) at Chebyshev's nodes for a from 0 to
-where Phi(-a) is 0 in the type, found here in 60 digits; its relative error is below 2^-29 (float32)
-and 2^-56 (float64). What a^2 is rounded by is made up for, since the exponential multiplies it by
-a^2 / 2.
+where Phi(-a) underflows in the dtype, computed with 60 digits; its relative error is below 2^-29
+(float32) and 2^-56 (float64). The rounding error of a^2 is compensated, since the exponential
+amplifies it by a^2 / 2.
 
 Source: M. M. Shepherd, J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0
 <= x < infinity, Mathematics of Computation 36 (1981), for the form."""
@@ -24,13 +23,13 @@ __all__ = ["make_normal_tail"]
 
 
 class _Tail(NamedTuple):
-    """The constants of a type.
+    """Constants of a dtype.
 
     Attributes:
         shift: K.
-        far: from where on Phi(-a) counts as 0.
-        grid: how many numbers a unit has whose squares are exact.
-        coefficients: of P, the constant first.
+        far: threshold from which Phi(-a) is treated as 0.
+        grid: numbers per unit interval whose squares are exact.
+        coefficients: coefficients of P in ascending order.
     """
 
     shift: float
@@ -56,26 +55,26 @@ _FLOAT64: Final = _Tail(5.0, 39.0, 2.0**20, (
 
 
 def make_normal_tail(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Phi(-|x|) exp(x^2 / 2), and exp(-x^2 / 2): both with a relative error of a few units in the
-    last place.
+    """Compute Phi(-|x|) exp(x^2 / 2) and exp(-x^2 / 2), both with a relative error of a few units in
+    the last place.
 
     Args:
-        x: of float32 or float64.
+        x: float32 or float64 tensor.
     """
     tail = _get_tail(x.dtype)
     size = x.abs().minimum(tail.far)
     inverse = size.add(tail.shift).reciprocal()
-    place = inverse.mul(-2 * tail.shift).add(1)
-    first, *rest = reversed(tail.coefficients)
-    value = place.mul(first).add(rest[0])
-    for coefficient in rest[1:]:
-        value = value.mul(place).add(coefficient)
+    t = inverse.mul(-2 * tail.shift).add(1)
+    leading, *remaining = reversed(tail.coefficients)
+    value = t.mul(leading).add(remaining[0])
+    for coefficient in remaining[1:]:
+        value = value.mul(t).add(coefficient)
     # size^2 = head^2 + (size - head) (size + head), of which the first is exact.
     head = size.mul(tail.grid).round().mul(1 / tail.grid)
-    left = size.sub(head).mul(size.add(head)).mul(-0.5)
-    # The exponential of what is left, which is below 0.03, where the next term is below half a unit
-    # in the last place.
-    correction = left.mul(1 / 6).add(0.5).mul(left).add(1).mul(left).add(1)
+    remainder = size.sub(head).mul(size.add(head)).mul(-0.5)
+    # Taylor series of the exponential of the remainder, which is below 0.03, where the next term is
+    # below half a unit in the last place.
+    correction = remainder.mul(1 / 6).add(0.5).mul(remainder).add(1).mul(remainder).add(1)
     power = head.mul(head).mul(-0.5).exp().mul(correction)
     return value.mul(inverse), power
 

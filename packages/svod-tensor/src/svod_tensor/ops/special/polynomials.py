@@ -1,7 +1,7 @@
-"""Polynomials of special functions: those that equal them at Chebyshev's nodes, found in 40 digits;
-the constant comes first.
+"""Polynomial approximations of special functions, interpolated at Chebyshev nodes with 40 digits;
+coefficients in ascending order.
 
-Each is of t from -1 to 1, and its relative error is below 2^-52.
+The variable t is in [-1, 1], and the relative error below 2^-52.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = [
     "J1_Q",
     "J1_ZEROS",
     "LGAMMA",
-    "NORMAL_CENTRE",
+    "NORMAL_CENTER",
     "NORMAL_FAR",
     "NORMAL_TAIL",
     "ROOT",
@@ -143,7 +143,7 @@ J0_Q: Final = (
     -1.7832030063752885e-13, 3.7712889190589617e-14, -1.1693242090527497e-14, 1.7103209627178458e-14,
     -7.218360113325748e-15,
 )
-"""Q of the same."""
+"""Q of the same expansion."""
 
 J1_P: Final = (
     1.0009070262780821, 0.0008988049416705578, -7.959694698492521e-06, 2.453676622286961e-07, -1.4708512124130545e-08,
@@ -151,7 +151,7 @@ J1_P: Final = (
     1.1461306026400314e-12, -2.851410619022524e-13, 6.871916868892792e-14, -1.961627571558179e-14,
     1.2466964342989236e-14, -4.5247520559705565e-15,
 )
-"""P of the same of J1, where c = x - 3 pi / 4."""
+"""P of the same expansion of J1, where c = x - 3 pi / 4."""
 
 J1_Q: Final = (
     0.3742149922195918, -0.0007697167057643541, 1.4569614809821726e-05, -6.633568567198776e-07, 5.136106059369469e-08,
@@ -159,18 +159,18 @@ J1_Q: Final = (
     -7.38782283172895e-12, 1.961017798635848e-12, -5.927406301655689e-13, 1.892408919226445e-13,
     -4.014899685310877e-14, 1.243997539293916e-14, -1.7984559862793346e-14, 7.57712706269129e-15,
 )
-"""Q of the same."""
+"""Q of the same expansion."""
 
 ROOT: Final = (1.4616321449683622, 9.549995429965697e-17)
-"""The zero of digamma from 1 to 2, as the sum of two numbers."""
+"""Zero of digamma in [1, 2], as the sum of two floats."""
 
 J0_ZEROS: Final = ((2.404825557695773, -1.176691651530894e-16), (5.520078110286311, 8.088597146146722e-17))
-"""The first two positive zeros of J0, each as the sum of two numbers."""
+"""First two positive zeros of J0, each as the sum of two floats."""
 
 J1_ZEROS: Final = ((3.8317059702075125, -1.5269184090088067e-16), (7.015586669815619, -9.414165653410389e-17))
-"""The first two positive zeros of J1, each as the sum of two numbers."""
+"""First two positive zeros of J1, each as the sum of two floats."""
 
-NORMAL_CENTRE: Final = (
+NORMAL_CENTER: Final = (
     (
         3.3871328727963665, 133.14166789178438, 1971.5909503065513, 13731.69376550946, 45921.95393154987,
         67265.7709270087, 33430.57558358813, 2509.0809287301227,
@@ -180,8 +180,8 @@ NORMAL_CENTRE: Final = (
         28729.085735721943, 5226.495278852854,
     ),
 )
-"""Numerator and denominator of the quantile of normal numbers in the middle, where |p - 1/2| <=
-0.425: of 0.180625 - (p - 1/2)^2.
+"""Numerator and denominator of the normal quantile function in the center, where |p - 1/2| <= 0.425:
+polynomials in 0.180625 - (p - 1/2)^2.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 """
@@ -196,8 +196,8 @@ NORMAL_TAIL: Final = (
         0.0005475938084995345, 1.0507500716444169e-09,
     ),
 )
-"""Numerator and denominator of the quantile of normal numbers in the tails, where r = sqrt(-log p)
-<= 5: of r - 1.6.
+"""Numerator and denominator of the normal quantile function in the tails, where r = sqrt(-log p) <=
+5: polynomials in r - 1.6.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 """
@@ -212,7 +212,7 @@ NORMAL_FAR: Final = (
         1.421511758316446e-07, 2.0442631033899397e-15,
     ),
 )
-"""Numerator and denominator of the quantile of normal numbers in the far tails: of r - 5.
+"""Numerator and denominator of the normal quantile function in the far tails: polynomials in r - 5.
 
 Source: M. J. Wichura, Algorithm AS 241, Applied Statistics 37 (1988).
 """
@@ -222,5 +222,5 @@ ZETA: Final = (
     -5.284190138687493e-10, 1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15,
     -2.174868698558062e-16, 5.5090028283602295e-18, -1.3954464685812522e-19,
 )
-"""B(2 j) / (2 j)! of Bernoulli's numbers B, for j from 1."""
+"""B(2 j) / (2 j)! for Bernoulli numbers B and j >= 1."""
 # fmt: on

@@ -1,1 +1,1 @@
-"""Moments, quantiles, covariance, histograms, and numerical integrals."""
+"""Statistics: moments, quantiles, covariance, histograms, and numerical integration."""

@@ -1,4 +1,4 @@
-"""Samples: how they vary together, how many fall into which bin, and their convolutions."""
+"""Covariance, histograms, and one-dimensional convolution."""
 
 from __future__ import annotations
 
@@ -40,20 +40,19 @@ def cov(
     fweights: Operand | None = None,
     aweights: Operand | None = None,
 ) -> Tensor:
-    """The covariances of the rows, as numpy has them: shape (rows, rows), of one axis a single
-    variance. Integers become float32.
+    """Estimate a covariance matrix, as numpy: shape (rows, rows), or a 0-d variance for a 1-d tensor.
+    Integers become float32.
 
     Args:
-        y: more rows of as many observations.
-        rowvar: whether each row is a variable and each column an observation, or the other way
-            round.
-        correction: what the number of observations is reduced by.
-        fweights: how often each observation counts.
-        aweights: how much each of them weighs.
+        y: additional variables with the same number of observations.
+        rowvar: whether each row is a variable and each column an observation, or vice versa.
+        correction: degrees of freedom subtracted from the number of observations.
+        fweights: frequency weights of the observations.
+        aweights: importance weights of the observations.
 
     Raises:
-        ShapeError: if there are more than two axes, the observations are not equally many, or
-            weights are not one for each observation.
+        ShapeError: if there are more than two axes, or the numbers of observations or weights
+            differ.
 
     Example:
         >>> import svod_tensor as sv
@@ -63,11 +62,13 @@ def cov(
     kind = to_float(x).dtype
     x = _to_rows("cov", x, rowvar=rowvar)
     if y is not None:
-        others = as_tensor(y, x)
-        kind = promote_types(kind, to_float(others).dtype)
-        x = type(x).concat([x, _to_rows("cov", others, rowvar=rowvar)], 0)
-    for given in (fweights, aweights):
-        _check_weights(given if given is None else as_tensor(given, x), x)
+        y_tensor = as_tensor(y, x)
+        kind = promote_types(kind, to_float(y_tensor).dtype)
+        x = type(x).concat([x, _to_rows("cov", y_tensor, rowvar=rowvar)], 0)
+    for weights_operand in (fweights, aweights):
+        _check_weights(
+            weights_operand if weights_operand is None else as_tensor(weights_operand, x), x
+        )
     weights = _multiply(
         *(None if w is None else as_tensor(w, x).cast(x.dtype) for w in (fweights, aweights))
     )
@@ -82,35 +83,34 @@ def cov(
         )
         divisor = total.sub(correction if aweights is None else spread.mul(correction))
     difference, error, _ = center(x, 1, None if weights is None else weights.unsqueeze(0))
-    centred = difference.sub(error)
-    weighted = centred if weights is None else centred.mul(weights)
-    value = centred.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
+    centered = difference.sub(error)
+    weighted = centered if weights is None else centered.mul(weights)
+    value = centered.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
     return value.squeeze().cast(kind) if value.shape == (1, 1) else value.cast(kind)
 
 
 @operation(test="test_samples.py::test_covariances_agree_with_numpy")
 @rounds_once
 def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> Tensor:
-    """The correlation coefficients of the rows, from -1 to 1: `cov` divided by both deviations.
+    """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard deviations.
 
     Args:
-        y: more rows of as many observations.
-        rowvar: whether each row is a variable and each column an observation, or the other way
-            round.
+        y: additional variables with the same number of observations.
+        rowvar: whether each row is a variable and each column an observation, or vice versa.
 
     Raises:
-        ShapeError: if there are more than two axes, or the observations are not equally many.
+        ShapeError: if there are more than two axes, or the numbers of observations differ.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.corrcoef(Tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]])).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
-    found = x.cov(y, rowvar=rowvar)
-    if not found.ndim:
-        return found.div(found)
-    deviation = found.diagonal().sqrt()
-    return found.div(deviation.unsqueeze(1)).div(deviation).clip(-1.0, 1.0)
+    covariance = x.cov(y, rowvar=rowvar)
+    if not covariance.ndim:
+        return covariance.div(covariance)
+    deviation = covariance.diagonal().sqrt()
+    return covariance.div(deviation.unsqueeze(1)).div(deviation).clip(-1.0, 1.0)
 
 
 @operation(test="test_samples.py::test_histograms_agree_with_numpy")
@@ -123,23 +123,21 @@ def histogram(
     weights: Operand | None = None,
     density: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """How many elements fall into each bin, and the edges of the bins, in order: shapes (bins,) and
-    (bins + 1,).
+    """Compute a histogram and its bin edges: shapes (bins,) and (bins + 1,).
 
-    A bin has its lower edge, and the last one both. What is outside, and NaN, is not counted.
+    Bins are half-open [lower, upper), and the last one closed. NaN and outliers are not counted.
 
     Args:
-        bins: how many of one width, or their edges in order.
-        range: from where to where the bins are; by default from the smallest element to the
-            largest.
-        weights: what each element counts; in the shape of `x`. Counts are int64, sums have its
-            dtype.
-        density: whether the result is a density, whose integral is 1: float32, or the dtype of
-            floats.
+        bins: number of bins of equal width, or their increasing edges.
+        range: lower and upper range of the bins; by default the minimum and maximum of `x`.
+        weights: weights in the shape of `x`. Counts are int64; weighted sums have the dtype of the
+            weights.
+        density: whether to normalize to a probability density: float32, or the dtype of a
+            floating-point `x`.
 
     Raises:
-        OperandError: if there are no bins, or the range is none.
-        ShapeError: if the edges have not one axis with two or more of them.
+        OperandError: if `bins` is less than 1, or `range` is not a finite pair.
+        ShapeError: if the edges are not 1-d with at least two elements.
 
     Example:
         >>> import svod_tensor as sv
@@ -161,8 +159,10 @@ def histogram(
     index = edges.searchsorted(elements, "right").sub(1)
     index = elements.eq(last).where(n_bins - 1, index)
     index = elements.ge(first).logical_and(elements.le(last)).where(index, -1)
-    taken = None if weights is None else as_tensor(weights, x).broadcast_to(x.shape).flatten()
-    counts = index.bincount(taken, n_bins=n_bins)
+    flat_weights = (
+        None if weights is None else as_tensor(weights, x).broadcast_to(x.shape).flatten()
+    )
+    counts = index.bincount(flat_weights, n_bins=n_bins)
     if density:
         counts = counts.cast(kind)
         counts = counts.div(
@@ -174,17 +174,17 @@ def histogram(
     )
 
 
-@operation(test="test_samples.py::test_bins_are_found_among_rising_and_falling_edges")
+@operation(test="test_samples.py::test_digitize_handles_increasing_and_decreasing_edges")
 def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
-    """The number of the bin (int64) that each element falls into: `i` where `bins[i - 1] <= x <
+    """Return the indices (int64) of the bins of the elements: `i` where `bins[i - 1] <= x <
     bins[i]`.
 
     Args:
-        bins: the edges, in rising or in falling order.
-        right: whether a bin has its upper edge in place of the lower one.
+        bins: edges of the bins, increasing or decreasing.
+        right: whether bins include their right edge instead of the left.
 
     Raises:
-        ShapeError: if the edges have not one axis.
+        ShapeError: if the edges are not 1-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -200,26 +200,26 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
         )
     (size,) = concrete_shape("digitize", edges.shape)
     side = "left" if right else "right"
-    rising = edges.searchsorted(x, side)
+    increasing = edges.searchsorted(x, side)
     if size < 2:
-        return rising
-    falling = edges.flip(0).searchsorted(x, side).neg().add(size)
-    return edges[0].le(edges[size - 1]).where(rising, falling)
+        return increasing
+    decreasing = edges.flip(0).searchsorted(x, side).neg().add(size)
+    return edges[0].le(edges[size - 1]).where(increasing, decreasing)
 
 
 @operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
 @rounds_once
 def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "full") -> Tensor:
-    """The discrete convolution of two tensors of one axis: `sum(x[k] * v[i - k])`. Dtypes promote.
+    """Discrete convolution of two 1-d tensors, `sum(x[k] * v[i - k])`. Dtypes promote.
 
     Args:
-        v: the other one.
-        mode: `"full"` for every overlap, `"same"` for as many as the longer one has elements,
-            `"valid"` for those without an edge.
+        v: the other tensor.
+        mode: `"full"` for every overlap, `"same"` for the length of the longer tensor, `"valid"` for
+            complete overlaps only.
 
     Raises:
-        ShapeError: if one has not one axis, or no elements.
-        OperandError: if the mode is not known.
+        ShapeError: if a tensor is not 1-d or empty.
+        OperandError: if the mode is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -242,15 +242,15 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
 @operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
 @rounds_once
 def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "valid") -> Tensor:
-    """The cross-correlation of two tensors of one axis: `sum(x[i + k] * v[k])`. Dtypes promote.
+    """Cross-correlation of two 1-d tensors, `sum(x[i + k] * v[k])`. Dtypes promote.
 
     Args:
-        v: the other one.
-        mode: as `convolve` takes it.
+        v: the other tensor.
+        mode: as in `convolve`.
 
     Raises:
-        ShapeError: if one has not one axis, or no elements.
-        OperandError: if the mode is not known.
+        ShapeError: if a tensor is not 1-d or empty.
+        OperandError: if the mode is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -296,10 +296,10 @@ def _multiply(x: Tensor | None, y: Tensor | None) -> Tensor | None:
 
 
 def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tensor:
-    """The edges of bins of one width, in the dtype of `x`."""
+    """Edges of bins of equal width, in the dtype of `x`."""
     if bins < 1:
-        raise OperandError(operation="histogram", found=bins, expected="at least one bin")
-    place = x.arange(bins + 1)
+        raise OperandError(operation="histogram", found=bins, expected="at least 1 bin")
+    index = x.arange(bins + 1)
     if range is not None:
         low, high = (float(r) for r in range)
         if not (low <= high and math.isfinite(high - low)):
@@ -310,35 +310,38 @@ def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
             )
         if low == high:
             low, high = low - 0.5, high + 0.5
-        edges = place.cast(float64).mul((high - low) / bins).add(low)
+        edges = index.cast(float64).mul((high - low) / bins).add(low)
     elif x.size == 0:
         low, high = 0.0, 1.0
-        edges = place.cast(float64).div(bins)
+        edges = index.cast(float64).div(bins)
     else:
         low, high = x.min().cast(float64), x.max().cast(float64)
-        is_one = low.eq(high)
-        low, high = is_one.where(low.sub(0.5), low), is_one.where(high.add(0.5), high)
-        edges = place.cast(float64).mul(high.sub(low).div(bins)).add(low)
-    return place.eq(bins).where(high, edges).cast(x.dtype)
+        is_single_value = low.eq(high)
+        low, high = (
+            is_single_value.where(low.sub(0.5), low),
+            is_single_value.where(high.add(0.5), high),
+        )
+        edges = index.cast(float64).mul(high.sub(low).div(bins)).add(low)
+    return index.eq(bins).where(high, edges).cast(x.dtype)
 
 
 def _check_lines(name: str, x: Tensor, y: Tensor, mode: str) -> tuple[Tensor, Tensor]:
     if mode not in ("full", "same", "valid"):
         raise OperandError(
-            operation=name, found=f"{mode!r} as mode", expected='"full", "same" or "valid"'
+            operation=name, found=f"mode={mode!r}", expected='mode "full", "same" or "valid"'
         )
-    for one in (x, y):
-        if one.ndim != 1 or one.shape == (0,):
+    for tensor in (x, y):
+        if tensor.ndim != 1 or tensor.shape == (0,):
             raise ShapeError(
                 operation=name,
-                shape=one.shape,
-                problem=f"input must be 1-d and not empty: {format_shape(one.shape)}",
+                shape=tensor.shape,
+                problem=f"input must be 1-d and not empty: {format_shape(tensor.shape)}",
             )
     return x, y
 
 
 def _slide(x: Tensor, y: Tensor, n: int, m: int, pads: tuple[int, int]) -> Tensor:
-    """The products of `y` with what it lies on as it is moved along `x`."""
+    """Sliding dot products of `y` with padded `x`."""
     if x.dtype.is_bool:
         windows = x.pad(pads).windows((m,), (1,), (1,))
         return windows.logical_and(y).any(-1)

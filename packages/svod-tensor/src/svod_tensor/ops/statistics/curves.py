@@ -1,4 +1,4 @@
-"""Numerical integrals and derivatives, linear interpolation, and polynomials."""
+"""Numerical integration and differentiation, linear interpolation, and polynomials."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ __all__ = [
 @operation(test="test_curves.py::test_integrals_and_slopes_agree_with_numpy")
 @rounds_once
 def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """The integral along an axis, by the trapezoidal rule. Integers become float32.
+    """Integrate along an axis by the trapezoidal rule. Integers become float32.
 
     Args:
-        x: where the points are: of one axis, or with as many axes as `y`.
-        dx: the distance of neighbours, where `x` is not given.
-        axis: along which.
+        x: coordinates of the points: 1-d, or with the number of axes of `y`.
+        dx: spacing of the points, if `x` is None.
+        axis: the axis to integrate along.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -54,12 +54,14 @@ def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int
     middle = slice_axis(y, axis, 1, n).add(slice_axis(y, axis, 0, n - 1)).mul(0.5)
     if x is None:
         return middle.sum(axis).mul(dx)
-    place = as_tensor(x, y)
-    at = 0 if place.ndim == 1 else axis
-    step = slice_axis(place, at, 1, n).sub(slice_axis(place, at, 0, n - 1))
+    coordinates = as_tensor(x, y)
+    coordinate_axis = 0 if coordinates.ndim == 1 else axis
+    step = slice_axis(coordinates, coordinate_axis, 1, n).sub(
+        slice_axis(coordinates, coordinate_axis, 0, n - 1)
+    )
     step = (
         step.reshape(*(step.size if a == axis else 1 for a in range(y.ndim)))
-        if place.ndim == 1
+        if coordinates.ndim == 1
         else step
     )
     return middle.mul(step).sum(axis)
@@ -77,8 +79,8 @@ def interp(
     *,
     period: float | None = None,
 ) -> Tensor:
-    """Values at `x` of the piecewise linear function through the points (`xp`, `fp`). Integers
-    become float32.
+    """Interpolate linearly: values at `x` of the piecewise linear function through (`xp`, `fp`).
+    Integers become float32.
 
     Args:
         xp: x-coordinates of the points, increasing; in any order with a period.
@@ -88,7 +90,7 @@ def interp(
         period: period of the function, which continues from the last point to the first.
 
     Raises:
-        ShapeError: if `xp` and `fp` have not one axis of one size, or no elements.
+        ShapeError: if `xp` and `fp` are not 1-d, of equal size and not empty.
         OperandError: if the period is 0.
 
     Example:
@@ -96,53 +98,53 @@ def interp(
         >>> sv.interp(Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
         [15.0, 20.0]
     """
-    places, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
+    points, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
     x = to_float(x)
-    if places.ndim != 1 or values.shape != places.shape or places.shape == (0,):
+    if points.ndim != 1 or values.shape != points.shape or points.shape == (0,):
         raise ShapeError(
             operation="interp",
             shape=values.shape,
             problem=(
                 f"fp {format_shape(values.shape)} and xp"
-                f" {format_shape(places.shape)} must be 1-d, not empty, and of one"
+                f" {format_shape(points.shape)} must be 1-d, not empty, and of one"
                 " length"
             ),
         )
     if period is not None:
         if not period:
             raise OperandError(
-                operation="interp", found="period 0", expected="another number, or None"
+                operation="interp", found="period=0", expected="a nonzero period or None"
             )
         size = abs(period)
-        x, places = x.remainder(size), places.remainder(size)
-        order = places.argsort()
-        places, values = places.take(order), values.take(order)
+        x, points = x.remainder(size), points.remainder(size)
+        order = points.argsort()
+        points, values = points.take(order), values.take(order)
         last = slice(-1, None)
-        places = type(x).concat([places[last].sub(size), places, places[:1].add(size)], 0)
+        points = type(x).concat([points[last].sub(size), points, points[:1].add(size)], 0)
         values = type(x).concat([values[last], values, values[:1]], 0)
-    (n,) = concrete_shape("interp", places.shape)
-    above = places.searchsorted(x, "right").detach()
+    (n,) = concrete_shape("interp", points.shape)
+    above = points.searchsorted(x, "right").detach()
     low, high = above.sub(1).maximum(0), above.minimum(n - 1)
-    begin, value = places.take(low), values.take(low)
-    width = places.take(high).sub(begin)
-    part = x.sub(begin).div(width.eq(0).where(1.0, width))
-    found = width.eq(0).where(value, value.add(values.take(high).sub(value).mul(part)))
+    begin, value = points.take(low), values.take(low)
+    width = points.take(high).sub(begin)
+    fraction = x.sub(begin).div(width.eq(0).where(1.0, width))
+    interpolated = width.eq(0).where(value, value.add(values.take(high).sub(value).mul(fraction)))
     first = values[0] if left is None else left
     final = values[n - 1] if right is None else right
-    found = x.lt(places[0]).where(first, x.gt(places[n - 1]).where(final, found))
-    return x.isnan().where(x, found)
+    interpolated = x.lt(points[0]).where(first, x.gt(points[n - 1]).where(final, interpolated))
+    return x.isnan().where(x, interpolated)
 
 
 @operation(test="test_curves.py::test_curves_through_points_agree_with_numpy")
 @rounds_once
 def polyval(p: Tensor, /, x: Operand) -> Tensor:
-    """The polynomial with these coefficients, the highest power first, at `x`. Dtypes promote.
+    """Evaluate a polynomial at `x`, with coefficients from the highest power. Dtypes promote.
 
     Args:
-        x: where; coefficients behind the first axis broadcast against it.
+        x: points of evaluation; they broadcast with the trailing axes of the coefficients.
 
     Raises:
-        ShapeError: if there are no axes.
+        ShapeError: if `p` is 0-d.
 
     Example:
         >>> import svod_tensor as sv
@@ -154,10 +156,10 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
             operation="polyval", shape=(), problem="coefficients must have at least 1 dimension"
         )
     (size,) = concrete_shape("polyval", p.shape[:1])
-    at = promote(p, x)[1] if is_scalar(x) else as_tensor(x, p)
-    value = at.zeros_like()
-    for number in range(size):
-        value = value.mul(at).add(p[number]) if number else value.add(p[0])
+    points = promote(p, x)[1] if is_scalar(x) else as_tensor(x, p)
+    value = points.zeros_like()
+    for i in range(size):
+        value = value.mul(points).add(p[i]) if i else value.add(p[0])
     return value
 
 
@@ -166,23 +168,21 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
 def central_differences(
     x: Tensor, /, *spacing: Operand, axis: int | Sequence[int] | None = None, edge_order: int = 1
 ) -> Tensor | tuple[Tensor, ...]:
-    """The slope along an axis from both neighbours of each element, as `numpy.gradient` has it.
-    Integers become float32.
+    """Numerical gradient by central differences, as `numpy.gradient`. Integers become float32.
 
     `x.gradient` is the derivative of a graph.
 
     Args:
-        spacing: the distance of neighbours, or the coordinates of all elements; one for each axis,
-            or one for all.
-        axis: one axis, several, or None for all.
-        edge_order: 1 for straight lines at both ends, 2 for parabolas.
+        spacing: spacing of the elements, or their coordinates; one for each axis, or one for all.
+        axis: axis or axes of the gradient; None for all.
+        edge_order: accuracy at the boundaries: 1 or 2.
 
     Returns:
-        The slope along the axis; a tuple of those along each, if there are several.
+        The gradient along the axis, or a tuple of gradients for several axes.
 
     Raises:
-        ShapeError: if there are too few elements along an axis, or a spacing has not its size.
-        OperandError: if there is not a spacing for each axis, or another order.
+        ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
+        OperandError: if the number of spacings is not that of axes, or `edge_order` is neither.
 
     Example:
         >>> import svod_tensor as sv
@@ -190,17 +190,17 @@ def central_differences(
         [1.0, 1.5, 2.5, 3.0]
     """
     axes = normalize_axes("central_differences", axis, x.ndim)
-    given = spacing * len(axes) if len(spacing) == 1 else spacing or (1.0,) * len(axes)
-    if len(given) != len(axes) or edge_order not in (1, 2):
-        found = f"{len(spacing)} spacings, edge order {edge_order}"
-        expected = f"one for each of {len(axes)} axes, and 1 or 2"
-        raise OperandError(operation="central_differences", found=found, expected=expected)
+    spacings = spacing * len(axes) if len(spacing) == 1 else spacing or (1.0,) * len(axes)
+    if len(spacings) != len(axes) or edge_order not in (1, 2):
+        arguments = f"{len(spacing)} spacings, edge_order={edge_order}"
+        expected = f"0, 1 or {len(axes)} spacings and edge_order 1 or 2"
+        raise OperandError(operation="central_differences", found=arguments, expected=expected)
     x = to_float(x)
-    found = tuple(
+    gradients = tuple(
         _differentiate(x, as_value(s, x) if is_scalar(s) else as_tensor(s, x), a, edge_order)
-        for s, a in zip(given, axes, strict=True)
+        for s, a in zip(spacings, axes, strict=True)
     )
-    return found[0] if len(found) == 1 else found
+    return gradients[0] if len(gradients) == 1 else gradients
 
 
 def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Tensor:

@@ -1,6 +1,6 @@
 """Moments and norms.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+In all functions `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
 size 1."""
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ def center(x: Tensor, axis: Axes, weights: Tensor | None = None) -> tuple[Tensor
     distances from the true mean.
 
     The last two keep `axis` with size 1. `difference - error` is the distance from the true mean.
-    An offset of all elements harms none of them, since the error is the mean of the differences,
+    A large common offset does not reduce accuracy, since the error is the mean of the differences,
     which are small.
 
     Args:
         x: the elements.
-        axis: along which the mean is taken.
-        weights: how much each element counts, in as many axes; by default all the same.
+        axis: axis or axes of the mean.
+        weights: weights of the elements, with the same number of axes; equal by default.
 
     Source: Chan, Golub and LeVeque, Algorithms for Computing the Sample Variance (1983), equation
     1.7."""
@@ -72,7 +72,7 @@ def center(x: Tensor, axis: Axes, weights: Tensor | None = None) -> tuple[Tensor
 def _variance_gradient(
     cotangent: Tensor, _: Tensor, operands: tuple[Tensor], __: object, axis: Axes, correction: float
 ) -> tuple[Tensor]:
-    """The mean has no part in it: distances from it add up to 0."""
+    """The mean contributes nothing, since the differences from it sum to 0."""
     (x,) = operands
     axes = normalize_axes("var", axis, x.ndim)
     count = count_elements(x, axis, x.dtype)
@@ -88,12 +88,12 @@ def _variance_gradient(
 
 @elementwise_rule("root-of-variance")
 def _root_gradient(value: Tensor, _: object, __: object) -> tuple[Tensor]:
-    """0 at 0: there every element is the mean."""
+    """0 at 0, where every element equals the mean."""
     return (value.eq(0).where(0.0, value.reciprocal().mul(0.5)),)
 
 
 def take_root(variance: Tensor) -> Tensor:
-    """The square root, whose derivative is 0 at 0."""
+    """Square root of a variance, with derivative 0 at 0."""
     return with_rule(_root_gradient, variance.sqrt(), (variance,))
 
 
@@ -101,45 +101,45 @@ def take_root(variance: Tensor) -> Tensor:
 def _logsumexp_gradient(
     cotangent: Tensor, _: Tensor, operands: tuple[Tensor, Tensor, Tensor], __: object
 ) -> tuple[Tensor, None, None]:
-    """The softmax; 0 where all elements are minus infinity.
+    """Gradient of logsumexp: the softmax; 0 where all elements are -inf.
 
-    What is subtracted is the largest element and a small logarithm, one after the other: their sum,
-    the value, is rounded."""
+    The maximum and the small logarithm are subtracted sequentially, since their sum, the value, is
+    rounded."""
     x, shift, log = operands
-    rest = log.eq(-math.inf).where(0.0, log)
-    return cotangent.mul(x.sub(shift).sub(rest).exp()), None, None
+    log_sum = log.eq(-math.inf).where(0.0, log)
+    return cotangent.mul(x.sub(shift).sub(log_sum).exp()), None, None
 
 
 @gradient_rule("norm")
 def _norm_gradient(
     cotangent: Tensor, value: Tensor, operands: tuple[Tensor], _: object, order: float
 ) -> tuple[Tensor]:
-    """0 at 0, which is the middle of all subgradients, and so is the second derivative; elements
-    that are 0 have none.
+    """Gradient of a norm: 0 at 0, the center of the subdifferential, as is the second derivative;
+    also 0 for elements that are 0.
     """
-    (given,) = operands
-    # The cotangent of complex numbers is that of the real part, minus i times that of the imaginary
-    # one.
-    x = given.conj() if given.dtype.is_complex else given
+    (operand,) = operands
+    # Convention: the cotangent of a complex number is that of its real part, minus i times that of
+    # its imaginary part.
+    x = operand.conj() if operand.dtype.is_complex else operand
     direction = x.div(value.eq(0).where(math.inf, value))
     if order == 2:
         return (cotangent.mul(direction),)
     is_zero = x.eq(0)
-    size = is_zero.where(1.0, direction).abs().pow(order - 1)
-    return (is_zero.where(0.0, cotangent.mul(size.mul(x.sign()))),)
+    magnitude = is_zero.where(1.0, direction).abs().pow(order - 1)
+    return (is_zero.where(0.0, cotangent.mul(magnitude.mul(x.sign()))),)
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 @rounds_once
 def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The mean; NaN over no elements. Integers are added as float64, and their mean is float32.
+    """Arithmetic mean over axes; NaN for no elements. Integers accumulate in float64 and give float32.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -155,19 +155,19 @@ def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 def var(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """The variance: squared distances from the mean, summed and divided by the number of elements
-    minus `correction`.
+    """Variance over axes: the sum of squared differences from the mean, divided by the number of
+    elements minus `correction`.
 
-    Integers are added as float64, and their variance is float32. Of complex numbers it is that of
-    the distances, and real.
+    Integers accumulate in float64 and give float32. The variance of complex numbers is real: that of
+    the magnitudes of differences.
 
     Args:
-        axis: one axis, several, or None for all.
-        correction: 1 for an estimate without bias from a sample.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        correction: degrees of freedom subtracted from the number of elements; 1 is unbiased.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -175,11 +175,11 @@ def var(
         (1.0, 2.0)
     """
     if x.dtype.is_complex:
-        # The squares of distances are those of both parts.
-        parts = (
+        # |z - mean|^2 is the sum of the squared differences of both parts.
+        variances = (
             part.var(axis, correction=correction, keepdims=keepdims) for part in (x.real, x.imag)
         )
-        return next(parts).add(next(parts))
+        return next(variances).add(next(variances))
     wide = _to_wide(x)
     _, _, squares = center(wide, axis)
     axes = normalize_axes("var", axis, x.ndim)
@@ -195,16 +195,15 @@ def var(
 def std(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """The standard deviation, which is the square root of the variance. That of integers is
-    float32.
+    """Standard deviation over axes, the square root of the variance. Integers give float32.
 
     Args:
-        axis: one axis, several, or None for all.
-        correction: what the number of elements is reduced by in the variance.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        correction: degrees of freedom subtracted from the number of elements.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -218,14 +217,14 @@ def std(
 @operation(test="test_reduction.py::test_reductions_without_nans")
 @rounds_once
 def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The mean without NaNs; NaN where there is nothing else. That of integers is float32.
+    """Arithmetic mean over axes, ignoring NaN; NaN for all-NaN slices. Integers give float32.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
+        AxisError: if an axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -241,15 +240,15 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 @operation(test="test_reduction.py::test_logsumexp_does_not_overflow")
 @rounds_once
 def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """`log(sum(exp(x)))` without overflow. Integers become float32.
+    """Logarithm of the sum of exponentials over axes, without overflow. Integers become float32.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -258,7 +257,7 @@ def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
     """
     x = to_float(x)
     peak = x.max(axis, keepdims=True)
-    # Where the peak is infinite, so is the result; subtracting it would give NaN.
+    # For an infinite maximum the result is infinite, and subtracting it would give NaN.
     shift = peak.isfinite().where(peak, 0.0).detach()
     log = x.sub(shift).exp().sum(axis, keepdims=True).log()
     total = with_rule(_logsumexp_gradient, log.add(shift), (x, shift, log))
@@ -275,20 +274,19 @@ def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
 def norm(
     x: Tensor, /, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False
 ) -> Tensor:
-    """The norm of the elements along `axis` as one vector: `sum(abs(x) ** ord) ** (1 / ord)`.
-    Integers become float32.
+    """Vector norm over axes: `sum(abs(x) ** ord) ** (1 / ord)`. Integers become float32.
 
-    `matrix_norm` has the norms of matrices.
+    `matrix_norm` computes matrix norms.
 
     Args:
-        axis: one axis, several, or None for all.
-        ord: a number. Infinity gives the largest size, minus infinity the smallest one, 0 the
-            number of elements that are not zero, and `"fro"`, of two axes, their norm of order 2.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        ord: order of the norm. inf is the maximum magnitude, -inf the minimum, 0 the number of
+            nonzero elements, and `"fro"` the Frobenius norm over two axes.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        OperandError: if `ord` is something else.
+        AxisError: if an axis is out of bounds.
+        OperandError: if `ord` is invalid.
 
     Example:
         >>> Tensor([3.0, -4.0]).norm().item(), Tensor([3.0, -4.0]).norm(ord=1).item()
@@ -297,15 +295,17 @@ def norm(
     if isinstance(ord, str):
         n_axes = len(normalize_axes("norm", axis, x.ndim))
         if ord != "fro" or n_axes != 2:
-            expected = 'a number as ord, or "fro" of two axes'
-            raise OperandError(operation="norm", found=f"{ord!r} of {n_axes}", expected=expected)
+            expected = 'a number as ord, or "fro" for two axes'
+            raise OperandError(
+                operation="norm", found=f"ord={ord!r} for {n_axes} axes", expected=expected
+            )
         ord = 2
     if x.dtype.is_complex:
         return x.abs().norm(axis, ord=ord, keepdims=keepdims)
-    given = to_float(x)
-    x = given.abs()
+    operand = to_float(x)
+    x = operand.abs()
     if ord == math.inf:
-        return _max_of_sizes(x, axis, keepdims=keepdims)
+        return _max_magnitude(x, axis, keepdims=keepdims)
     if ord == -math.inf:
         return x.min(axis, keepdims=keepdims)
     if ord == 1:
@@ -314,7 +314,7 @@ def norm(
         return x.ne(0).cast(x.dtype).sum(axis, keepdims=keepdims)
     total = x.pow(ord).sum(axis, keepdims=True)
     value = total.sqrt() if ord == 2 else total.pow(1.0 / ord)
-    value = with_rule(_norm_gradient, value, (given,), float(ord))
+    value = with_rule(_norm_gradient, value, (operand,), float(ord))
     return value if keepdims else value.squeeze(axis)
 
 
@@ -327,17 +327,17 @@ def norm(
 def matrix_norm(
     x: Tensor, /, *, ord: float | Literal["fro", "nuc"] = "fro", keepdims: bool = False
 ) -> Tensor:
-    """The norm of the matrices in the last two axes. Integers become float32.
+    """Matrix norm over the last two axes. Integers become float32.
 
     Args:
-        ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of
-            a column's sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest
-            and the smallest singular value, which LAPACK computes; `"nuc"`, the sum of these.
-        keepdims: whether both axes stay, with size 1.
+        ord: `"fro"`, the Frobenius norm; 1 and -1, the maximum and minimum absolute column sum; inf
+            and -inf, the maximum and minimum absolute row sum; 2 and -2, the maximum and minimum
+            singular value, computed by LAPACK; `"nuc"`, the nuclear norm.
+        keepdims: whether to keep both axes with size 1.
 
     Raises:
-        AxisError: if there are less than two axes.
-        OperandError: if `ord` is something else.
+        AxisError: if there are fewer than two axes.
+        OperandError: if `ord` is invalid.
 
     Example:
         >>> Tensor([[1.0, -2.0], [3.0, 4.0]]).matrix_norm(ord=1).item()
@@ -349,38 +349,34 @@ def matrix_norm(
         return x.norm((-2, -1), keepdims=keepdims)
     if ord in (2, -2, "nuc"):
         values = singular_values(to_float(x))
-        found = (
+        value = (
             values.sum(-1)
             if ord == "nuc"
-            else _max_of_sizes(values, -1)
+            else _max_magnitude(values, -1)
             if ord == 2
             else values.min(-1)
         )
-        return found.unsqueeze(-1).unsqueeze(-1) if keepdims else found
+        return value.unsqueeze(-1).unsqueeze(-1) if keepdims else value
     if isinstance(ord, str) or ord not in (1, -1, math.inf, -math.inf):
         expected = '"fro", "nuc", 1, -1, 2, -2 or an infinity as ord'
         raise OperandError(operation="matrix_norm", found=ord, expected=expected)
-    added, compared = (-2, -1) if abs(ord) == 1 else (-1, -2)
-    sums = x.norm(added, ord=1, keepdims=True)
+    summed_axis, reduced_axis = (-2, -1) if abs(ord) == 1 else (-1, -2)
+    sums = x.norm(summed_axis, ord=1, keepdims=True)
     result = (
-        _max_of_sizes(sums, compared, keepdims=True)
+        _max_magnitude(sums, reduced_axis, keepdims=True)
         if ord > 0
-        else sums.min(compared, keepdims=True)
+        else sums.min(reduced_axis, keepdims=True)
     )
     return result if keepdims else result.squeeze((-2, -1))
 
 
 def _to_wide(x: Tensor) -> Tensor:
-    """The elements as they are added up for a mean, which sums of integers in float32 would
-    miss.
-    """
+    """Cast integers to float64 for accumulation, since float32 sums of them are inexact."""
     return x if x.dtype.is_inexact else x.cast(float64)
 
 
-def _max_of_sizes(x: Tensor, axis: Axes, *, keepdims: bool = False) -> Tensor:
-    """The largest of numbers that are not negative; 0 where there are none, as numpy's norms have
-    it.
-    """
+def _max_magnitude(x: Tensor, axis: Axes, *, keepdims: bool = False) -> Tensor:
+    """Maximum of non-negative numbers; 0 for no elements, as numpy's norms."""
     axes = normalize_axes("norm", axis, x.ndim)
     if any(max_size(x.shape[a]) == 0 for a in axes):
         return x.sum(axes, keepdims=keepdims)

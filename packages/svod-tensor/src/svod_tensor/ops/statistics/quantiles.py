@@ -1,8 +1,8 @@
 """Medians, quantiles and percentiles, with numpy's names and methods.
 
-In every function `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
-size 1. Integers become float32. Elements are sorted, so that the derivative goes to the elements
-that are selected.
+In all functions `axis` is one axis, several, or None for all; `keepdims` keeps reduced axes with
+size 1. Integers become float32. The implementation sorts, so that gradients flow to the selected
+elements.
 
 Source: R. J. Hyndman, Y. Fan, Sample quantiles in statistical packages, The American Statistician
 50 (1996), for the methods."""
@@ -52,11 +52,11 @@ QuantileMethod: TypeAlias = Literal[
     "median_unbiased",
     "normal_unbiased",
 ]
-"""How a quantile is found that lies between two elements, by numpy's names."""
+"""Methods of estimating a quantile, by numpy's names."""
 
 
 class _Method(NamedTuple):
-    """Where the quantile q of n elements is: at n q + alpha + q (1 - alpha - beta) - 1."""
+    """Parameters of the virtual index of a quantile: n q + alpha + q (1 - alpha - beta) - 1."""
 
     alpha: float
     beta: float
@@ -84,20 +84,19 @@ def quantile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """The value that a fraction `q` of the elements does not exceed: shape (*shape of `q`, *axes
-    left). NaN where there is a NaN.
+    """Compute the `q`-th quantiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
 
     Args:
-        q: from 0 to 1: a number, or several in any shape. A tensor whose values are outside gives
-            NaN there.
-        axis: one axis, several, or None for all.
-        method: what counts where that is between two elements: by default a straight line.
-        keepdims: whether the axes stay, with size 1.
+        q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
+            give NaN.
+        axis: axis or axes to reduce; None reduces all.
+        method: method of estimating the quantile; by default linear interpolation.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
-        OperandError: if `q` is no such number, or the method is not known.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 1], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -118,13 +117,13 @@ def percentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`quantile` of `q` in percent.
+    """Compute the `q`-th percentiles over axes: `quantile` with `q` in percent.
 
     Args:
-        q: from 0 to 100.
-        axis: one axis, several, or None for all.
-        method: as `quantile` takes it.
-        keepdims: whether the axes stay, with size 1.
+        q: percentage or percentages in [0, 100].
+        axis: axis or axes to reduce; None reduces all.
+        method: as in `quantile`.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -137,16 +136,15 @@ def percentile(
 @operation(test="test_quantiles.py::test_medians_agree_with_numpy")
 @rounds_once
 def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """The middle element in order, or the mean of both where there are two. NaN where there is a
-    NaN.
+    """Median over axes, the mean of the two middle elements for an even number. NaN propagates.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
-        AxisError: if there is no such axis.
-        EmptyReductionError: if there are no elements.
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -167,13 +165,13 @@ def nanquantile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`quantile` of the elements that are not NaN; NaN where there is nothing else.
+    """Compute the `q`-th quantiles over axes, ignoring NaN; NaN for all-NaN slices.
 
     Args:
-        q: from 0 to 1: a number, or several in any shape.
-        axis: one axis, several, or None for all.
-        method: as `quantile` takes it.
-        keepdims: whether the axes stay, with size 1.
+        q: probability or probabilities in [0, 1], of any shape.
+        axis: axis or axes to reduce; None reduces all.
+        method: as in `quantile`.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -194,13 +192,13 @@ def nanpercentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """`nanquantile` of `q` in percent.
+    """Compute the `q`-th percentiles over axes, ignoring NaN.
 
     Args:
-        q: from 0 to 100.
-        axis: one axis, several, or None for all.
-        method: as `quantile` takes it.
-        keepdims: whether the axes stay, with size 1.
+        q: percentage or percentages in [0, 100].
+        axis: axis or axes to reduce; None reduces all.
+        method: as in `quantile`.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -213,11 +211,11 @@ def nanpercentile(
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
 @rounds_once
 def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """`median` of the elements that are not NaN; NaN where there is nothing else.
+    """Median over axes, ignoring NaN; NaN for all-NaN slices.
 
     Args:
-        axis: one axis, several, or None for all.
-        keepdims: whether the axes stay, with size 1.
+        axis: axis or axes to reduce; None reduces all.
+        keepdims: whether to keep the reduced axes with size 1.
 
     Example:
         >>> import svod_tensor as sv
@@ -231,7 +229,7 @@ def _compute(
     name: str,
     x: Tensor,
     q: Operand,
-    whole: float,
+    scale: float,
     axis: Axes,
     method: str,
     *,
@@ -240,7 +238,11 @@ def _compute(
 ) -> Tensor:
     known = (*_CONTINUOUS, *_STEPS)
     if not isinstance(method, str) or method not in known:  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise OperandError(operation=name, found=f"{method!r} as method", expected=", ".join(known))
+        raise OperandError(
+            operation=name,
+            found=f"method={method!r}",
+            expected=f"one of the methods {', '.join(known)}",
+        )
     axes = normalize_axes(name, axis, x.ndim)
     n = product(tuple(x.shape[a] for a in axes))
     if isinstance(n, int) and not n:
@@ -248,76 +250,83 @@ def _compute(
             operation=name, shape=x.shape, axis=next(a for a in axes if x.shape[a] == 0)
         )
     check_within(name, axes[0] if axes else 0, n, 1, None)
-    part = _to_part(name, x, q, whole)
+    probabilities = _to_probabilities(name, x, q, scale)
     kept = [a for a in range(x.ndim) if a not in axes]
-    given = x if x.dtype.is_float else x.cast(float64)
-    # The rows in order, with a row for each quantile behind them.
-    lines = given.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), n).sort(-1)
+    floats = x if x.dtype.is_float else x.cast(float64)
+    # Sorted rows: the reduced axes are flattened to the last one.
+    lines = floats.permute(*kept, *axes).reshape(*(x.shape[a] for a in kept), n).sort(-1)
     size = lines.from_uop(n.cast(int64) if isinstance(n, UOp) else UOp.const(int64, n))
     last = slice_axis(lines, lines.ndim - 1, n - 1, n)
     if skips_nan:
         size = lines.isnan().logical_not().count_nonzero(-1, keepdims=True)
-    place, weight = _locate(size.cast(float64), part.flatten(), method)
+    lower_index, weight = _virtual_index(size.cast(float64), probabilities.flatten(), method)
     top = size.sub(1).maximum(0)
     below, above = (
-        _take(lines, p.cast(int64).maximum(0).minimum(top)) for p in (place, place.add(1))
+        _take(lines, p.cast(int64).maximum(0).minimum(top))
+        for p in (lower_index, lower_index.add(1))
     )
-    weight = weight.cast(given.dtype)
+    weight = weight.cast(floats.dtype)
     step = above.sub(below)
-    # From the nearer end, so that a weight of 1 gives what is above, and equal infinities stay.
-    found = weight.lt(0.5).where(
+    # Interpolated from the nearer end, so that a weight of 1 gives the upper element exactly.
+    result = weight.lt(0.5).where(
         below.add(step.mul(weight)), above.sub(step.mul(weight.neg().add(1)))
     )
-    # Equal infinities have no difference. Of equal numbers each has its share of the derivative.
+    # inf - inf is NaN. Equal finite numbers are interpolated, so that both get a share of the gradient.
     is_same = below.eq(above).logical_and(below.isinf())
-    found = is_same.where(below, weight.eq(0).where(below, weight.eq(1).where(above, found)))
-    inside = part.flatten().ge(0).logical_and(part.flatten().le(1))
-    found = inside.where(found, float("nan"))
+    result = is_same.where(below, weight.eq(0).where(below, weight.eq(1).where(above, result)))
+    is_valid = probabilities.flatten().ge(0).logical_and(probabilities.flatten().le(1))
+    result = is_valid.where(result, float("nan"))
     if not skips_nan and x.dtype.is_float:
-        found = last.isnan().where(float("nan"), found)
+        result = last.isnan().where(float("nan"), result)
     sizes = (
         [1 if a in axes else x.shape[a] for a in range(x.ndim)]
         if keepdims
         else [x.shape[a] for a in kept]
     )
-    value = found.moveaxis(-1, 0).reshape(*part.shape, *sizes)
+    value = result.moveaxis(-1, 0).reshape(*probabilities.shape, *sizes)
     return value if x.dtype.is_float else value.cast(default_float())
 
 
-def _to_part(name: str, x: Tensor, q: Operand, whole: float) -> Tensor:
-    """`q` as a tensor of float64, as a part of 1."""
+def _to_probabilities(name: str, x: Tensor, q: Operand, scale: float) -> Tensor:
+    """Convert `q` to probabilities in float64, and check known values."""
     if not isinstance(q, (TensorBase, UOp)):
         import numpy as np
 
         try:
             numbers = np.asarray(q, np.float64)
         except (TypeError, ValueError) as error:
-            raise OperandError(operation=name, found=f"{q!r} as q", expected="numbers") from error
-        if not ((numbers >= 0) & (numbers <= whole)).all():
+            raise OperandError(operation=name, found=f"q={q!r}", expected="numbers as q") from error
+        if not ((numbers >= 0) & (numbers <= scale)).all():
             raise OperandError(
-                operation=name, found=f"{q!r} as q", expected=f"numbers from 0 to {whole:g}"
+                operation=name, found=f"q={q!r}", expected=f"q in the range [0, {scale:g}]"
             )
         q = numbers
-    part = type(x)(q, dtype=float64)
-    return part if whole == 1 else part.div(whole)
+    probabilities = type(x)(q, dtype=float64)
+    return probabilities if scale == 1 else probabilities.div(scale)
 
 
-def _locate(size: Tensor, part: Tensor, method: str) -> tuple[Tensor, Tensor]:
-    """The position below each quantile, and the weight of the element above it."""
+def _virtual_index(size: Tensor, probabilities: Tensor, method: str) -> tuple[Tensor, Tensor]:
+    """Index of the element below each quantile, and weight of the element above it."""
     is_linear = _CONTINUOUS.get(method) == (1, 1)
-    # What is chosen is no product any more that a sum could be fused with: a whole number must come
-    # out as one.
-    product = part.isnan().where(math.nan, (size.sub(1) if is_linear else size).mul(part))
+    # The `where` keeps compilers from contracting the product and a later sum to a fused
+    # multiply-add, which would not round an integral product to an integer.
+    product = probabilities.isnan().where(
+        math.nan, (size.sub(1) if is_linear else size).mul(probabilities)
+    )
     if method in _STEPS:
         exact = product.sub(1).sub(0.5 if method == "closest_observation" else 0)
         below = exact.floor()
-        is_there = exact.eq(below)
+        is_exact = exact.eq(below)
         if method == "closest_observation":
-            is_there = is_there.logical_and(below.remainder(2).ne(0))
-        weight = is_there.where(0.5 if method == "averaged_inverted_cdf" else 0.0, 1.0)
+            is_exact = is_exact.logical_and(below.remainder(2).ne(0))
+        weight = is_exact.where(0.5 if method == "averaged_inverted_cdf" else 0.0, 1.0)
     else:
         alpha, beta = _CONTINUOUS[method]
-        exact = product if is_linear else product.add(part.mul(1 - alpha - beta).add(alpha)).sub(1)
+        exact = (
+            product
+            if is_linear
+            else product.add(probabilities.mul(1 - alpha - beta).add(alpha)).sub(1)
+        )
         exact = exact.maximum(0.0).minimum(size.sub(1))
         below = exact.floor()
         weight = exact.sub(below)
@@ -332,12 +341,8 @@ def _locate(size: Tensor, part: Tensor, method: str) -> tuple[Tensor, Tensor]:
     return below, weight
 
 
-def _take(lines: Tensor, positions: Tensor) -> Tensor:
-    """What stands at `positions`, of shape (quantiles,) or (*rows, quantiles), in each of the rows
-    in order.
-    """
-    if positions.ndim == 1:
-        return lines.take(positions, -1)
-    return lines.take_along_axis(
-        positions.broadcast_to((*lines.shape[:-1], positions.shape[-1])), -1
-    )
+def _take(lines: Tensor, indices: Tensor) -> Tensor:
+    """Gather sorted elements of each row at indices of shape (quantiles,) or (*rows, quantiles)."""
+    if indices.ndim == 1:
+        return lines.take(indices, -1)
+    return lines.take_along_axis(indices.broadcast_to((*lines.shape[:-1], indices.shape[-1])), -1)
