@@ -133,6 +133,6 @@ def test_a_derivative_by_a_model_is_asked_for_in_one_way():
         nn.value_and_grad(MODEL, MODEL(x).sum())
     with pytest.raises(
         DerivativeError,
-        match=r"shape \(4, 2\), not one number\n  hint: reduce it, as in loss.mean\(\)",
+        match=r"shape \(4, 2\), not a scalar\n  hint: reduce it, as in loss.mean\(\)",
     ):
         nn.value_and_grad(MODEL, lambda model, x: model(x))(x)

@@ -120,7 +120,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_functions_and_their_derivatives_are_exact_to_some_last_places(name: str) -> None:
+def test_functions_and_their_derivatives_are_accurate_to_a_few_ulps(name: str) -> None:
     row, x = ROWS[name], X.astype(np.float64)
     given = Tensor(X)
     value, slope = row.call(given), grad(lambda x: row.call(x).sum())(given)
@@ -158,7 +158,7 @@ def draw_rows(spread: float, offset: float = 0.0) -> np.ndarray:
 @pytest.mark.parametrize(
     ("spread", "offset"), [(1e-20, 0), (1, 0), (30, 0), (1e4, 0), (1e30, 0), (1, 1e4)]
 )
-def test_log_softmax_and_logsumexp_cancel_nothing(spread: float, offset: float) -> None:
+def test_log_softmax_and_logsumexp_do_not_cancel(spread: float, offset: float) -> None:
     a = draw_rows(spread, offset)
     x, given = a.astype(np.float64), Tensor(a)
     total = special.logsumexp(x, 1, keepdims=True)
@@ -178,7 +178,7 @@ def test_log_softmax_and_logsumexp_cancel_nothing(spread: float, offset: float) 
 
 
 @pytest.mark.parametrize("spread", [1e-12, 1.0, 1e12])
-def test_norms_and_their_directions_are_exact_to_some_last_places(spread: float) -> None:
+def test_norms_and_their_directions_are_accurate_to_a_few_ulps(spread: float) -> None:
     a = draw_rows(spread)
     x, given = a.astype(np.float64), Tensor(a)
     norm = np.linalg.norm(x, axis=1)
@@ -188,7 +188,7 @@ def test_norms_and_their_directions_are_exact_to_some_last_places(spread: float)
 
 
 @pytest.mark.parametrize("offset", [0.0, 100.0])
-def test_layer_norm_takes_the_mean_off_before_it_squares(offset: float) -> None:
+def test_layer_norm_subtracts_the_mean_before_squaring(offset: float) -> None:
     a = draw_rows(1.0, offset)
     x, given = a.astype(np.float64), Tensor(a)
     centred = x - x.mean(1, keepdims=True)

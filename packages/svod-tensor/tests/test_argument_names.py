@@ -134,7 +134,7 @@ OPERATIONS = list(ROW_OF)
         (lambda: ROWS.sum(colour=3), "sum() got an unexpected keyword argument 'colour'", None),
     ],
 )
-def test_the_error_says_what_is_meant(call, message, hint):
+def test_the_error_suggests_the_correct_name(call, message, hint):
     with pytest.raises(ArgumentNameError) as caught:
         call()
     assert caught.value.headline == message
@@ -161,7 +161,7 @@ def test_each_axis_has_the_same_name(name):
         assert caught.value.expected == ("axis",)
 
 
-def test_a_spelling_stands_for_names_that_some_operation_takes():
+def test_each_alternative_spelling_maps_to_an_existing_argument():
     known = {parameter.name for name in OPERATIONS for parameter in takes(ROW_OF[name]) or ()}
     assert {ours for names in SPELLINGS.values() for ours in names} <= known
 

@@ -25,7 +25,7 @@ def test_a_bound_variable_takes_a_slot_and_is_no_memory():
         assert [(a.slot, a.id, a.is_written) for a in iter_arguments(item)] == expected
 
 
-def test_one_gated_store_of_several_leaves_old_content():
+def test_one_gated_store_of_several_preserves_old_data():
     gate = UOp.variable("n", 0, 3).alu(Op.LT, UOp.const(index, 2))
     stores = [FIRST.index(ZERO), SECOND.index(ZERO), SECOND.index(ZERO, gate=gate)]
     one, two, gated = (place.store(ONE) for place in stores)

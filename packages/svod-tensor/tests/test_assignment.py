@@ -44,7 +44,7 @@ def test_assigning_keeps_the_buffer() -> None:
     assert x.tolist() == [3.0, 4.0]
 
 
-def test_a_tensor_assigned_to_itself_stays_as_it_is() -> None:
+def test_a_tensor_assigned_to_itself_is_unchanged() -> None:
     x = Tensor([1.0, 2.0])
     node = x.uop
     x.assign(x)
@@ -52,7 +52,7 @@ def test_a_tensor_assigned_to_itself_stays_as_it_is() -> None:
     assert x.uop is node
 
 
-def test_views_of_a_buffer_see_what_is_assigned_and_graphs_keep_what_they_read() -> None:
+def test_views_of_a_buffer_see_assignments_and_graphs_keep_old_values() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)
     row, column, flat, turned, flipped = x[1], x[:, 2], x.reshape(12), x.T, x[::-1]
@@ -73,7 +73,7 @@ def test_views_of_a_buffer_see_what_is_assigned_and_graphs_keep_what_they_read()
     assert a.tolist() == np.arange(12).reshape(3, 4).tolist()
 
 
-def test_a_write_through_a_view_shows_in_its_base() -> None:
+def test_a_write_through_a_view_is_visible_in_its_base() -> None:
     a = np.arange(24, dtype=np.int32).reshape(2, 3, 4)
     x = Tensor(a)
     b = a.copy()
@@ -104,7 +104,7 @@ def test_values_are_computed_before_the_memory_that_they_read_changes(
     )
 
 
-def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_built() -> None:
+def test_each_graph_between_two_assignments_reads_the_version_of_its_construction() -> None:
     x = Tensor([1.0, 2.0, 3.0, 4.0])
     before = x * 10
     x[0] = 5
@@ -120,7 +120,7 @@ def test_each_graph_between_two_assignments_reads_what_was_there_when_it_was_bui
     assert x.tolist() == [5.0, 5.0, 2.0, 4.0]
 
 
-def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_it() -> None:
+def test_a_reader_of_an_old_version_is_right_as_operand_of_a_later_assignment() -> None:
     x = Tensor([1.0, 2.0])
     old = x + 0
     x.assign(x * 10)
@@ -131,7 +131,7 @@ def test_a_value_that_reads_old_content_is_right_when_a_later_assignment_needs_i
     assert x.tolist() == [11.0, 22.0]
 
 
-def test_old_and_new_content_can_be_mixed() -> None:
+def test_old_and_new_versions_can_be_mixed() -> None:
     x = Tensor([1.0, 2.0, 3.0])
     old, turned, last = x * 10, x[::-1], x[2] + 0
     turned = turned + 0
@@ -152,7 +152,7 @@ def test_two_buffers_can_be_swapped() -> None:
     assert (x.tolist(), y.tolist()) == ([3.0, 4.0], [1.0, 2.0])
 
 
-def test_places_that_are_no_view_are_assigned_in_place_too() -> None:
+def test_elements_that_are_not_a_view_are_assigned_in_place_too() -> None:
     a = np.arange(10, dtype=np.float32)
     x = Tensor(a)
     view = x[2:5]
@@ -167,7 +167,7 @@ def test_places_that_are_no_view_are_assigned_in_place_too() -> None:
     check(view, b[2:5])
 
 
-def test_a_tensor_without_memory_stands_for_the_new_values() -> None:
+def test_assignment_rebinds_a_tensor_without_memory() -> None:
     x = Tensor([1.0, 2.0]) + 1
     x.assign(x * 2)
     assert x.tolist() == [4.0, 6.0]
@@ -185,7 +185,7 @@ def test_empty_parts_can_be_assigned() -> None:
     Tensor.zeros(0, 3).assign(1)
 
 
-def test_mistakes_are_named() -> None:
+def test_invalid_arguments_are_errors() -> None:
     x = Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         AssignmentDtypeError, match="cannot assign a tensor of int32 to one of float32"
@@ -244,7 +244,7 @@ def test_a_plan_of_a_training_step_updates_the_weights() -> None:
         np.testing.assert_allclose(w.numpy(), w0, rtol=1e-5, atol=1e-6)
 
 
-def test_a_cache_is_filled_at_the_position_of_each_execution() -> None:
+def test_a_cache_is_filled_at_the_index_of_each_execution() -> None:
     cache = Tensor.empty(2, 5, 3).assign(Tensor.zeros(2, 5, 3)).realize()
     position = Variable("position", 0, 4)
     token = Tensor(np.zeros((2, 1, 3), np.float32))
@@ -275,7 +275,7 @@ def test_memory_of_an_array_is_never_written() -> None:
     assert graph.tolist() == [1.0] * 8
 
 
-def test_preparing_computes_what_reads_the_old_elements_and_is_not_in_the_plan() -> None:
+def test_preparing_computes_readers_of_the_old_version_outside_of_the_plan() -> None:
     x = Tensor([1.0, 2.0])
     old = x * 10
     x.assign(x + 1)
@@ -286,7 +286,7 @@ def test_preparing_computes_what_reads_the_old_elements_and_is_not_in_the_plan()
     assert (x.tolist(), old.tolist()) == ([3.0, 4.0], [10.0, 20.0])
 
 
-def test_nothing_pends_after_a_realization() -> None:
+def test_no_assignment_is_pending_after_a_realization() -> None:
     x = Tensor([1.0, 2.0])
     x.assign(x + 1)
     y = x * 2
@@ -348,7 +348,7 @@ def _random_index(
     return tuple(draw_slice(size) for size in shape)
 
 
-def test_views_that_were_read_stay_views() -> None:
+def test_views_remain_views_after_they_were_read() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)
     views = [
@@ -383,7 +383,7 @@ def test_elements_of_memory_are_read_without_a_kernel() -> None:
     "index",
     [(1,), (-1,), (0, 2), (slice(None), 1), (1, slice(None), -1), (slice(None), 0, 3), (5,)],
 )
-def test_a_position_that_a_tensor_says_is_found_by_comparing(
+def test_an_index_from_a_tensor_is_written_by_comparison(
     index: tuple[int | slice, ...],
 ) -> None:
     array = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -400,7 +400,7 @@ def test_a_position_that_a_tensor_says_is_found_by_comparing(
     np.testing.assert_array_equal(x.numpy(), array)
 
 
-def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_before():
+def test_circular_pending_assignments_are_computed():
     x, y, z = (Tensor(np.full(3, value, np.float32)).realize() for value in (1, 2, 4))
     both = x + y
     y.assign(x + y)
@@ -421,7 +421,7 @@ def test_of_assignments_in_a_circle_one_that_waits_for_the_next_is_computed_befo
     ],
     ids=["columns", "transposed", "every other row", "inner columns"],
 )
-def test_a_reshape_that_no_strides_reach_is_a_copy(view, shape):
+def test_a_reshape_that_is_not_expressible_by_strides_is_a_copy(view, shape):
     a = np.arange(24, dtype=np.float32).reshape(4, 6)
     x = Tensor(a).clone().realize()
     wanted = a.copy()

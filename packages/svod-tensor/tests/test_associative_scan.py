@@ -79,7 +79,7 @@ def test_floats_are_near_those_of_a_loop(rng, dtype) -> None:
         )
 
 
-def test_bools_and_extrema_keep_their_dtype() -> None:
+def test_maxima_minima_and_bools_keep_their_dtype() -> None:
     a = np.array([False, True, True, False, True])
     check(associative_scan(lambda x, y: x ^ y, Tensor(a)), np.logical_xor.accumulate(a))
     b = np.array([3, 200, 7, 255, 0], dtype=np.uint8)
@@ -91,7 +91,7 @@ class Affine(NamedTuple):
     shift: dict[str, Tensor]
 
 
-def test_elements_are_nested_values_of_the_caller(rng) -> None:
+def test_elements_may_be_nested_values(rng) -> None:
     a, b = (make_array(rng, (6,), "int32") for _ in range(2))
 
     def combine(x: Affine, y: Affine) -> Affine:
@@ -105,7 +105,7 @@ def test_elements_are_nested_values_of_the_caller(rng) -> None:
     assert associative_scan(combine, ()) == ()
 
 
-def test_results_are_values_of_their_own() -> None:
+def test_results_do_not_alias_their_operands() -> None:
     x = Tensor([5.0])
     found = associative_scan(lambda a, b: a + b, x)
     found.assign(Tensor([6.0]))
@@ -139,7 +139,7 @@ def test_elements_may_be_shards(rng, axis, split) -> None:
     assert found.sharding.axis == (None if axis == split else split)
 
 
-def test_mistakes_name_the_part() -> None:
+def test_errors_name_the_leaf() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         ShapeError,

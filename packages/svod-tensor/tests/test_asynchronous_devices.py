@@ -186,7 +186,7 @@ PROGRAMS: dict[str, Callable[[str], Tensor]] = {
 
 @pytest.mark.parametrize("device", ["LATE", "FAR"])
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_programs_compute_what_they_do_on_the_cpu(name: str, device: str) -> None:
+def test_programs_compute_the_same_as_on_the_cpu(name: str, device: str) -> None:
     try:
         check(PROGRAMS[name](device), PROGRAMS[name]("CPU").numpy(), rtol=1e-5)
     finally:

@@ -72,7 +72,7 @@ def test_an_augmented_operator_writes_through_views(
             check(before, a)
 
 
-def test_matmul_writes_too() -> None:
+def test_matmul_writes_in_place() -> None:
     a, b = np.arange(4.0).reshape(2, 2), np.array([[1.0, 2.0], [3.0, 4.0]])
     x = Tensor(a)
     y = x.reshape(4)
@@ -86,7 +86,7 @@ def test_matmul_writes_too() -> None:
         v @= v
 
 
-def test_names_in_loops_and_functions_write_to_what_they_name() -> None:
+def test_augmented_assignment_in_loops_and_functions_writes_to_the_bound_tensor() -> None:
     x = Tensor([[1.0, 3.0], [2.0, 2.0]])
     for row in x:
         row /= row.sum()
@@ -103,7 +103,7 @@ def test_names_in_loops_and_functions_write_to_what_they_name() -> None:
     assert x.tolist() == [[-0.75, -0.25], [-0.5, -0.5]]
 
 
-def test_operands_that_are_what_is_written_are_read_before() -> None:
+def test_operands_that_alias_the_target_are_read_before_the_write() -> None:
     a = np.arange(6, dtype=np.int32)
     x = Tensor(a)
     x += x
@@ -121,7 +121,7 @@ def test_operands_that_are_what_is_written_are_read_before() -> None:
     ids=str,
 )
 @pytest.mark.parametrize("is_realized", [True, False])
-def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
+def test_an_augmented_assignment_to_an_item_runs_once(index: Any, is_realized: bool) -> None:
     a = np.arange(6, dtype=np.int32).reshape(3, 2)
     x = Tensor(a) if is_realized else Tensor(a) * 1
     x[index] += 5
@@ -129,7 +129,7 @@ def test_an_item_is_augmented_once(index: Any, is_realized: bool) -> None:
     check(x, a)
 
 
-def test_a_slice_that_is_augmented_is_one_assignment() -> None:
+def test_an_augmented_assignment_to_a_slice_is_one_assignment() -> None:
     from svod_tensor.cells.tables import get_last_write_id
 
     x = Tensor([1, 2, 3, 4])
@@ -144,7 +144,7 @@ def test_a_slice_that_is_augmented_is_one_assignment() -> None:
     assert y.uop is node
 
 
-def test_dtype_and_shape_stay() -> None:
+def test_dtype_and_shape_are_kept() -> None:
     half = Tensor([1.0, 2.0], dtype="float16")
     half += 0.1
     check(half, np.array([1.0, 2.0], np.float16) + np.float16(0.1))
@@ -193,7 +193,7 @@ def test_dtype_and_shape_stay() -> None:
         ("bool", operator.iadd, 1, "add: cannot cast the result from int32 to bool"),
     ],
 )
-def test_a_result_of_a_higher_kind_is_refused(
+def test_a_result_of_a_higher_kind_is_an_error(
     target: str, augment: Any, other: Any, message: str
 ) -> None:
     x = Tensor([1, 1]).cast(target)
@@ -206,7 +206,7 @@ def test_a_result_of_a_higher_kind_is_refused(
     assert x.tolist() == a.tolist()
 
 
-def test_operands_that_do_not_fit_are_refused() -> None:
+def test_mismatched_operands_are_errors() -> None:
     x = Tensor([1, 2], dtype="uint8")
     with pytest.raises(
         ShapeError,
@@ -286,7 +286,7 @@ def test_captured_functions_write_their_arguments() -> None:
         check(x, a)
 
 
-def test_derivatives_pass_through_what_is_written() -> None:
+def test_derivatives_pass_through_in_place_writes() -> None:
     def write(x: Tensor) -> Tensor:
         y = x * x
         y += x
@@ -305,7 +305,7 @@ def test_derivatives_pass_through_what_is_written() -> None:
         sv.grad(change)(x)
 
 
-def test_loops_carry_what_their_bodies_write() -> None:
+def test_loops_carry_tensors_that_their_bodies_write() -> None:
     def step(i: Any, carry: Tensor) -> Tensor:
         carry += i
         carry[0] += 1

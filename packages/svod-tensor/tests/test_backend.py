@@ -46,7 +46,7 @@ def test_a_backend_that_a_device_lacks_is_an_error() -> None:
         (Tensor([1.0, 2.0]) + 1).realize_with(PrepareConfig(backend="fortran"))
 
 
-def test_a_device_with_another_backend_shares_everything_else() -> None:
+def test_a_device_with_another_backend_shares_other_caches() -> None:
     cpu = get_device("CPU")
     assert cpu.with_backend(None) is cpu.with_backend(cpu.default_backend) is cpu
     other = cpu.with_backend("c")
@@ -66,7 +66,7 @@ def test_one_process_computes_with_both_compilers_of_the_cpu() -> None:
 
 
 @needs_compiler
-def test_the_environment_names_the_backend_of_a_kind() -> None:
+def test_the_environment_sets_the_backend_of_a_kind() -> None:
     code = (
         "from svod_device import get_device; from svod_tensor import Tensor\n"
         "print(get_device('CPU').default_backend, (Tensor([1.0, 2.0]) * 2).numpy().tolist())"

@@ -14,7 +14,7 @@ def make_cache(limit: int) -> BoundedCache[int, str]:
     return BoundedCache(lambda: limit)
 
 
-def test_the_oldest_leaves_first_also_when_it_was_used() -> None:
+def test_the_oldest_entry_is_evicted_first_even_if_it_was_used() -> None:
     cache = make_cache(2)
     cache.add(1, "a")
     cache.add(2, "b")
@@ -30,7 +30,7 @@ def test_the_first_value_of_a_key_is_kept() -> None:
     assert cache.find(1) == "first"
 
 
-def test_each_look_up_is_counted_until_the_cache_is_cleared() -> None:
+def test_each_lookup_is_counted_until_the_cache_is_cleared() -> None:
     cache = make_cache(5)
     cache.add(1, "a")
     for key in (1, 1, 2):
@@ -40,7 +40,7 @@ def test_each_look_up_is_counted_until_the_cache_is_cleared() -> None:
     assert cache.counts() == CacheCounts(entries=0, hits=0, misses=0, max_entries=5)
 
 
-def test_a_limit_that_shrinks_holds_from_the_next_value_on() -> None:
+def test_a_reduced_limit_applies_from_the_next_value() -> None:
     limits = [4]
     cache = BoundedCache[int, str](lambda: limits[0])
     for key in range(4):

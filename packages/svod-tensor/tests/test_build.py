@@ -7,7 +7,7 @@ from svod_tensor import Tensor
 from svod_tensor.engine.build import make_result, normalize_graph, normalize_results
 
 
-def test_normalising_forgets_buffers_and_values_and_nothing_else():
+def test_normalizing_drops_only_buffers_and_values():
     def graph(a, b, n):
         bound = bind(UOp.variable("n", 0, 9), n)
         return UOp.sink(a + b + bound.cast(float32))
@@ -26,7 +26,7 @@ def test_normalising_forgets_buffers_and_values_and_nothing_else():
     assert not list(one.sink.iter_ops(Op.BUFFER, Op.BIND))
 
 
-def test_a_graph_names_the_devices_that_compute_it_and_first_that_of_values_without_memory():
+def test_a_graph_lists_its_devices_with_the_device_of_values_without_memory_first():
     far, disk = buffer(1, device="CPU:1"), buffer(2, device="DISK:/tmp/data")
     nothing = UOp.const(float32, 2.0)
     for roots, devices, has_files in (

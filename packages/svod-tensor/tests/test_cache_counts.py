@@ -12,7 +12,7 @@ from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
 
 
 @pytest.mark.usefixtures("own_stores")
-def test_each_look_up_is_counted() -> None:
+def test_each_lookup_is_counted() -> None:
     clear_caches()
     assert all(c.entries == c.hits == c.misses == 0 for c in caches().values() if c.max_entries)
     (Tensor([1.0, 2.0]) * 3.25 + 1).realize()
@@ -56,7 +56,7 @@ assert all(counts.max_entries or counts.max_bytes for counts in caches().values(
 """
 
 
-def test_caches_on_disk_are_counted_and_cleared_when_asked_to(tmp_path: Path) -> None:
+def test_caches_on_disk_are_counted_and_cleared_on_request(tmp_path: Path) -> None:
     environment = {**os.environ, "SVOD_CACHE_DIR": str(tmp_path), "SVOD_KERNEL_STORE": "1"}
     command = [sys.executable, "-c", ON_DISK]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -85,7 +85,7 @@ def test_clearing_keeps_plans_and_results() -> None:
     assert caches()["kernel"].entries == 0
 
 
-def test_names_that_are_loaded_late_are_there() -> None:
+def test_lazily_loaded_names_exist() -> None:
     assert [name for name in svod_tensor.__all__ if getattr(svod_tensor, name) is None] == [
         "newaxis"
     ]

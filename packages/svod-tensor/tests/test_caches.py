@@ -52,7 +52,7 @@ def test_both_paths_give_equal_results(rng):
 
 
 @pytest.mark.parametrize("asks", ["the variable", "the caller"])
-def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, asks):
+def test_without_the_schedule_cache_each_computation_is_scheduled(monkeypatch, asks):
     made = []
     make = compute.make_pre_schedule
     monkeypatch.setattr(
@@ -75,7 +75,7 @@ def test_whoever_turns_the_schedule_cache_off_schedules_each_time(monkeypatch, a
     assert SCHEDULES.counts()[:3] == (0, 0, 0)
 
 
-def test_a_field_that_the_caller_sets_wins_over_the_variable(monkeypatch):
+def test_an_explicit_field_overrides_the_environment_variable(monkeypatch):
     monkeypatch.setenv("SVOD_DISABLE_SCHEDULE_CACHE", "1")
     SCHEDULES.clear()
     (Tensor([1.0]) * 13).realize_with(PrepareConfig(disable_schedule_cache=False))
@@ -120,7 +120,7 @@ def test_equal_kernels_are_compiled_once():
     assert again.kernels()[0].kernel is plan.kernels()[0].kernel
 
 
-def test_what_another_compiler_made_is_not_used(odd_plan):
+def test_results_of_another_compiler_are_not_used(odd_plan):
     SCHEDULES.clear()
     KERNELS.clear()
     compiler, x, kernels = get_device("ODD").compiler.inner, Tensor([1.0, 2.0], device="ODD"), []
@@ -170,7 +170,7 @@ def test_plans_of_one_schedule_differ_in_how_they_are_compiled_and_planned():
     assert TEMPLATES.counts().entries == 4
 
 
-def test_plans_of_one_schedule_differ_in_what_they_may_overwrite():
+def test_plans_of_one_schedule_differ_by_their_donated_inputs():
     TEMPLATES.clear()
     for is_donated in (False, True, False):
         x, y = (Tensor(np.full(64, n, np.float32)).clone().realize() for n in (2, 3))
@@ -202,7 +202,7 @@ def test_plans_of_one_schedule_differ_in_the_order_of_their_outputs():
         ]
 
 
-def test_the_key_of_a_plan_has_the_sharing_of_its_inputs_and_whether_somebody_looks_at_its_result():
+def test_the_key_of_a_plan_includes_aliasing_of_inputs_and_observation_of_the_result():
     x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor([3.0, 4.0]).clone().realize()
     graph = build_sink(UOp.sink((x + y).uop))
     buffers = tuple(map(get_buffer, graph.params))
@@ -255,7 +255,7 @@ def test_the_kernel_cache_is_bounded_and_forgets_the_oldest(monkeypatch):
     KERNELS.clear()
 
 
-def test_a_size_that_means_nothing_gives_a_warning_and_the_usual_cache(monkeypatch):
+def test_an_invalid_size_gives_a_warning_and_the_default_cache(monkeypatch):
     KERNELS.clear()
     monkeypatch.setenv("SVOD_OPT_CACHE_MAX", "lots")
     with pytest.warns(

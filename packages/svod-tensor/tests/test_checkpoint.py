@@ -51,7 +51,7 @@ def test_the_derivatives_are_the_same_and_need_less_memory() -> None:
     assert needed < kept * 0.7
 
 
-def test_what_a_function_uses_without_getting_it_is_kept_as_its_arguments_are() -> None:
+def test_captured_tensors_are_saved_like_arguments() -> None:
     def by_closure(h: Tensor, w: Tensor) -> Tensor:
         return checkpoint(lambda h: _layer(h, w))(h)
 
@@ -61,7 +61,7 @@ def test_what_a_function_uses_without_getting_it_is_kept_as_its_arguments_are() 
     assert needed < kept * 0.7
 
 
-def test_what_was_computed_before_is_not_computed_again() -> None:
+def test_values_computed_before_are_not_recomputed() -> None:
     w = Tensor(_WEIGHTS[0]).realize()
 
     def loss(x: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def test_values_that_are_read_in_the_function_change_no_derivative() -> None:
     _check_equal(found, expected)
 
 
-def test_random_numbers_are_drawn_once() -> None:
+def test_random_numbers_are_sampled_once() -> None:
     generator = Generator(3)
 
     def noisy(x: Tensor) -> Tensor:
@@ -117,7 +117,7 @@ def test_checkpoints_nest_and_have_derivatives_of_any_order() -> None:
     assert along.item() == pytest.approx(2 * grad(grad(plain))(x).item())
 
 
-def test_nested_arguments_and_results_keep_their_form() -> None:
+def test_nested_arguments_and_results_keep_their_structure() -> None:
     @checkpoint
     def f(
         parts: dict[str, Any], scale: float, *, shift: Tensor
@@ -158,7 +158,7 @@ def test_a_step_that_assigns_to_its_weights_is_one_plan() -> None:
     _check_equal(*found)
 
 
-def test_gradients_of_graphs_go_through_it_also_to_views_and_values() -> None:
+def test_gradients_of_graphs_pass_through_a_checkpoint_to_views_and_values() -> None:
     w = Tensor(_WEIGHTS[0]).realize()
     h = Tensor(_X) * 2
     loss = checkpoint(lambda w: (h @ w[:, ::-1]).sin())(w.T).sum()
@@ -170,7 +170,7 @@ def test_gradients_of_graphs_go_through_it_also_to_views_and_values() -> None:
     )
 
 
-def test_a_function_may_hold_a_loop_and_stand_in_one() -> None:
+def test_a_function_may_contain_a_loop_and_be_in_a_loop() -> None:
     x = Tensor(_X[0, :4]).realize()
 
     def f(x: Tensor) -> Tensor:

@@ -60,13 +60,13 @@ def test_an_out_of_range_index_is_an_error_with_its_position_value_and_size(
 
 
 @pytest.mark.parametrize("operation", LOOKUPS)
-def test_positions_in_range_give_what_they_give_unchecked(operation):
+def test_indices_within_bounds_give_the_unchecked_result(operation):
     indices = positions(0, -4, 3, -1)
     checked = LOOKUPS[operation](table(), indices).realize_with(CHECKED)
     np.testing.assert_array_equal(checked.numpy(), LOOKUPS[operation](table(), indices).numpy())
 
 
-def test_without_checks_a_position_out_of_range_reads_as_0_and_no_kernel_is_added():
+def test_without_checks_an_index_out_of_bounds_reads_0_and_no_kernel_is_added():
     found = table().take(positions(1, 9), 0)
     plan = found.prepare()
     plan.execute()
@@ -74,7 +74,7 @@ def test_without_checks_a_position_out_of_range_reads_as_0_and_no_kernel_is_adde
     np.testing.assert_array_equal(found.numpy(), [[3, 4, 5], [0, 0, 0]])
 
 
-def test_positions_that_cannot_be_out_of_range_are_not_looked_at():
+def test_indices_that_are_provably_within_bounds_are_not_checked():
     small = positions(0, 3, dtype="uint8").bitwise_and(3)
     for known in (
         table().take(small, 0),
@@ -85,12 +85,12 @@ def test_positions_that_cannot_be_out_of_range_are_not_looked_at():
         assert not list(known.uop.iter_ops(Op.CHECK))
 
 
-def test_the_largest_unsigned_positions_are_named_as_they_are():
-    with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of range"):
+def test_errors_show_the_largest_unsigned_indices():
+    with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of bounds"):
         table().take(positions(2**64 - 1, dtype="uint64"), 0).realize_with(CHECKED)
 
 
-def test_a_single_position_has_no_place():
+def test_a_scalar_index_has_no_position():
     with pytest.raises(
         PositionError, match=r"^take: the index is 7, out of bounds for axis 1 with size 3"
     ):
@@ -103,7 +103,7 @@ def test_each_of_several_index_arrays_is_checked_against_its_own_axis():
     assert (caught.value.axis, caught.value.size, caught.value.position) == (1, 3, (1,))
 
 
-def test_positions_without_elements_are_fine():
+def test_empty_index_tensors_pass_the_check():
     assert table().take(Tensor(np.zeros((0, 2), np.int32)), 0).add(1).realize_with(
         CHECKED
     ).shape == (0, 2, 3)
@@ -137,13 +137,13 @@ def test_errors_name_the_line_where_lines_are_tracked():
     assert caught.value.origins[0].operation == "take"
 
 
-def test_the_environment_asks_for_checks(monkeypatch):
+def test_checks_are_enabled_by_the_environment(monkeypatch):
     monkeypatch.setenv("SVOD_CHECK_OPERANDS", "1")
     with pytest.raises(PositionError):
         table().take(positions(9), 0).realize()
 
 
-def test_a_plan_checks_at_each_execution_and_has_no_output_more():
+def test_a_plan_checks_at_each_execution_and_has_no_additional_output():
     indices = positions(1, 9)
     found = table().take(indices, 0)
     plan = found.prepare_with(CHECKED)
@@ -181,7 +181,7 @@ def test_a_captured_function_checks_at_each_call():
     )
 
 
-def test_sizes_are_those_of_the_execution():
+def test_sizes_are_taken_from_the_execution():
     n = Variable("n", 1, 4)
     for size in (3, 2, 4):
         head = table()[: n.bind(size)]
@@ -196,7 +196,7 @@ def test_sizes_are_those_of_the_execution():
 
 
 @pytest.mark.parametrize("axis", [None, 0])
-def test_sharded_positions_are_checked(axis):
+def test_sharded_indices_are_checked(axis):
     x = table().shard(TWO)
     with pytest.raises(PositionError) as caught:
         x.take(positions(0, 1, 2, 9).shard(TWO, axis), 0).realize_with(CHECKED)
@@ -219,20 +219,20 @@ def test_the_kernel_that_first_makes_a_nan_is_named_with_its_line(mode, value):
     assert "log" in {origin.operation for origin in caught.value.origins}
 
 
-def test_nans_that_were_there_blame_no_kernel():
+def test_nans_in_inputs_blame_no_kernel():
     x = Tensor([float("nan"), 1.0]).realize()
     result = ((x + 1).contiguous() * 2).realize_with(PrepareConfig(check_floats="nan"))
     np.testing.assert_array_equal(result.numpy(), [np.nan, 4.0])
 
 
-def test_infinities_are_fine_where_only_nans_are_looked_for():
+def test_infinities_pass_a_check_for_nans():
     assert (
         Tensor([0.0]).realize().reciprocal().realize_with(PrepareConfig(check_floats="nan")).item()
         == np.inf
     )
 
 
-def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
+def test_a_kernel_with_partial_writes_is_not_blamed_for_old_elements():
     x = Tensor([1.0, 2.0, 3.0]).realize()
     x[:1] = Tensor([float("nan")]).realize()
     x.realize()
@@ -247,7 +247,7 @@ def test_a_kernel_that_writes_a_part_is_not_blamed_for_the_rest():
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "float8_e5m2"])
-def test_every_float_is_looked_at(dtype):
+def test_every_float_dtype_is_checked(dtype):
     x = Tensor([1.0, -1.0], dtype=dtype).realize()
     with pytest.raises(NonFiniteError):
         x.sqrt().realize_with(PrepareConfig(check_floats="nan"))

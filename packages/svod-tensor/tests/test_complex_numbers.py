@@ -33,7 +33,7 @@ A, B = draw((3, 4)), draw((3, 4), seed=1)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_arithmetic_is_that_of_numpy(kind):
+def test_arithmetic_agrees_with_numpy(kind):
     a, b = A.astype(kind), B.astype(kind)
     x, y = Tensor(a), Tensor(b)
     results = [
@@ -238,7 +238,7 @@ def test_a_complex_matmul_is_computed_from_real_ones():
     assert (x @ x).prepare().num_kernels == 2
 
 
-def test_a_quotient_does_not_overflow_on_the_way():
+def test_a_quotient_has_no_intermediate_overflow():
     big, small = 1e30, 1e-30
     values = np.array(
         [big + big * 1j, small + small * 1j, big, big * 1j, small - small * 1j], np.complex64
@@ -450,7 +450,7 @@ def test_the_logarithm_keeps_its_digits_near_the_unit_circle():
 OPEN_SIGNS = {"exp": "both", "sin": "imag", "cos": "imag", "sinh": "real", "cosh": "imag"}
 
 
-def test_special_values_are_those_of_numpy():
+def test_special_values_agree_with_numpy():
     parts = np.array([0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 3.0, 1e10, 1e300, np.inf, -np.inf, np.nan])
     n = len(parts)
     array = np.empty(n * n, np.complex128)
@@ -472,7 +472,7 @@ def test_special_values_are_those_of_numpy():
             assert not differs.any(), (name, part, array[differs])
 
 
-def test_powers_are_those_of_numpy():
+def test_powers_agree_with_numpy():
     a, b = draw((3, 4), np.complex128), draw((3, 4), np.complex128, seed=2)
     x, y = Tensor(a), Tensor(b)
     pairs = [
@@ -496,7 +496,7 @@ def test_powers_are_those_of_numpy():
     assert np.isnan((Tensor([0j]) ** -1j).numpy()).all()
 
 
-def test_products_and_moments_are_those_of_numpy():
+def test_products_and_moments_agree_with_numpy():
     a = draw((5, 7), np.complex128)
     x = Tensor(a)
     pairs = [
@@ -684,7 +684,7 @@ def test_complex_numbers_are_sampled_and_counted():
     check(sv.fori_loop(0, 3, lambda i, c: c * 1j, 1j), np.complex64(1j * 1j**3))
 
 
-def test_functions_of_python_get_the_parts():
+def test_python_functions_get_real_and_imaginary_parts():
     def turn(out: np.ndarray, size: np.ndarray, x: np.ndarray) -> None:
         numbers = x.view(np.complex64)[..., 0]
         out.view(np.complex64)[..., 0] = numbers * 1j
@@ -699,7 +699,7 @@ def test_functions_of_python_get_the_parts():
 
 
 @pytest.mark.parametrize("dtype", ["complex64", "complex128"])
-def test_the_sign_of_zeros_and_infinities_is_that_of_numpy(dtype):
+def test_the_sign_of_zeros_and_infinities_agrees_with_numpy(dtype):
     largest = float(np.finfo(dtype).max)
     parts = [0.0, -0.0, 1.0, -3.0, largest / 2, math.inf, -math.inf, math.nan]
     x = np.array([complex(a, b) for a in parts for b in parts], dtype)

@@ -54,7 +54,7 @@ class Recorder:
         return [word for word, *_ in self.seen]
 
 
-def test_each_word_stands_on_the_page() -> None:
+def test_each_step_is_on_the_page() -> None:
     assert compute.__doc__ is not None
     listed = [line.split()[0] for line in compute.__doc__.splitlines() if "→" in line]
     assert tuple(listed) == WORDS
@@ -84,7 +84,7 @@ def test_an_observer_sees_each_artifact_in_order_and_by_its_type() -> None:
 
 
 @pytest.mark.parametrize("way", ["realize", "prepare", "jit"])
-def test_whatever_computes_is_seen(way: str) -> None:
+def test_every_computation_is_observed(way: str) -> None:
     recorder, x = Recorder(), Tensor([1.0, 2.0])
     with observing(recorder):
         if way == "realize":
@@ -97,7 +97,7 @@ def test_whatever_computes_is_seen(way: str) -> None:
 
 
 @pytest.mark.usefixtures("own_stores")
-def test_nothing_comes_from_the_caches_while_somebody_looks_and_nothing_is_left_there() -> None:
+def test_observed_computations_neither_read_nor_fill_the_caches() -> None:
     clear_caches()
 
     def compute_it() -> list[float]:
@@ -116,7 +116,7 @@ def test_nothing_comes_from_the_caches_while_somebody_looks_and_nothing_is_left_
     assert caches()["template"].hits == hits + 1
 
 
-def test_observers_are_told_one_after_the_other_and_leave_by_themselves() -> None:
+def test_observers_are_called_in_order_and_removed_independently() -> None:
     first, second = Recorder(), Recorder()
     with observing(first):
         with observing(second):
@@ -125,7 +125,7 @@ def test_observers_are_told_one_after_the_other_and_leave_by_themselves() -> Non
     assert first.words == second.words * 2
 
 
-def test_what_an_observer_raises_ends_the_computation_and_leaves_the_tensor_as_it_was() -> None:
+def test_an_exception_of_an_observer_ends_the_computation_and_leaves_the_tensor_unchanged() -> None:
     def refuse(word: str, _subject: str, _artifact: object) -> None:
         if word == "lower":
             raise RuntimeError("enough")
@@ -136,7 +136,7 @@ def test_what_an_observer_raises_ends_the_computation_and_leaves_the_tensor_as_i
     assert x.tolist() == [9.0, 18.0]
 
 
-def test_explaining_runs_nothing_twice(tmp_path: Path) -> None:
+def test_explaining_runs_no_kernel_twice(tmp_path: Path) -> None:
     script = tmp_path / "program.py"
     script.write_text(
         "from svod_tensor import Tensor, jit\n"

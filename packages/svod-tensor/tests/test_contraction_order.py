@@ -72,7 +72,7 @@ def test_many_operands_are_multiplied_two_at_a_time(
     count_multiplications(terms, output, sizes, order_pairs(terms, output, sizes))
 
 
-def test_a_chain_of_many_matrices_starts_where_it_is_narrow() -> None:
+def test_a_chain_of_many_matrices_starts_at_the_smallest_product() -> None:
     widths = [100, 90, 80, 70, 60, 50, 40, 30, 2, 90, 90]
     terms = [f"{chr(97 + i)}{chr(98 + i)}" for i in range(len(widths) - 1)]
     sizes = {chr(97 + i): width for i, width in enumerate(widths)}
@@ -109,7 +109,7 @@ def draw_formulas(draw: st.DrawFn) -> tuple[str, list[np.ndarray]]:
 
 @settings(deadline=None, max_examples=count_examples(100))
 @given(draw_formulas())
-def test_drawn_formulas_agree_with_numpy(drawn: tuple[str, list[np.ndarray]]) -> None:
+def test_random_formulas_agree_with_numpy(drawn: tuple[str, list[np.ndarray]]) -> None:
     formula, arrays = drawn
     terms = formula.partition("->")[0].split(",")
     sizes = dict.fromkeys(LETTERS, 1)

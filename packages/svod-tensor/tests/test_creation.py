@@ -360,7 +360,7 @@ class _Versioned:
     "dtype", ["bfloat16", "float8_e4m3", "float8_e5m2", "float16", "int8", "bool"]
 )
 @pytest.mark.parametrize("wrap", [lambda x: x, _Versioned])
-def test_dlpack_gives_every_dtype_to_others(dtype, wrap):
+def test_dlpack_exports_every_dtype(dtype, wrap):
     x = Tensor([[1.0, 0.0, 3.0], [0.0, 1.0, 2.0]], dtype=dtype)
     for source in (x, x.T, x[0, 0], x[1:] | True if dtype == "bool" else x * 2):
         y = Tensor.from_dlpack(wrap(source))

@@ -44,7 +44,7 @@ def array(*shape: int) -> np.ndarray:
     return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
 
 
-def test_a_custom_function_stands_between_kernels() -> None:
+def test_a_custom_function_runs_between_kernels() -> None:
     a = array(3, 8)
     register_custom_function(
         "spectrum", lambda out, x, scale: np.copyto(out, np.abs(np.fft.fft(x)) * scale)
@@ -148,7 +148,7 @@ def test_a_jitted_function_calls_it_each_time() -> None:
 
 
 @pytest.mark.parametrize("planner", ["arena", "remap", "disabled"])
-def test_every_way_to_plan_memory_keeps_what_a_custom_function_reads(planner: Any) -> None:
+def test_every_memory_planner_preserves_inputs_of_custom_functions(planner: Any) -> None:
     def both(a: np.ndarray, b: np.ndarray, x: np.ndarray, y: np.ndarray) -> None:
         a[...], b[...] = x + y, x - y
 
@@ -187,7 +187,7 @@ def test_a_function_that_fails_leaves_its_plan_usable() -> None:
     assert y.tolist() == [3.0, 6.0]
 
 
-def test_mistakes_in_a_call() -> None:
+def test_invalid_calls_are_errors() -> None:
     x = Tensor([1.0, 2.0])
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
@@ -216,7 +216,7 @@ def test_bytes_of_a_file_are_read_where_they_are(tmp_path: Path) -> None:
     np.testing.assert_array_equal(odd.numpy(), np.frombuffer(path.read_bytes()[9:17], np.uint32))
 
 
-def test_elements_are_read_as_others_of_another_size() -> None:
+def test_bitcast_to_a_dtype_of_another_size() -> None:
     a = array(3, 4)
     x = Tensor(a)
     np.testing.assert_array_equal(x.bitcast(uint8).numpy(), a.view(np.uint8))
@@ -236,7 +236,7 @@ def test_elements_are_read_as_others_of_another_size() -> None:
             wrong.bitcast(to)
 
 
-def test_a_view_of_bytes_keeps_the_content_that_it_was_made_of() -> None:
+def test_a_bitcast_view_keeps_the_version_that_it_was_built_from() -> None:
     x = Tensor([1.0, 2.0]).realize()
     late, early = x.bitcast(uint32) + 0, x.bitcast(uint8)
     early.realize()
@@ -259,7 +259,7 @@ def test_a_view_of_bytes_keeps_the_content_that_it_was_made_of() -> None:
 
 @pytest.mark.parametrize("dtype", ["bool", "int64", "float32", "float64"])
 @pytest.mark.parametrize("value", [0, 1, 2])
-def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(
+def test_a_constant_that_is_also_a_result_remains_a_scalar_of_the_function(
     dtype: str, value: int
 ) -> None:
     x = Tensor(np.array([[4.0, 1.0], [1.0, 3.0]], np.float32))
@@ -282,7 +282,9 @@ def test_a_constant_that_is_a_result_too_stays_a_number_of_the_function(
             np.testing.assert_array_equal(result.numpy(), wanted)
 
 
-def test_a_constant_that_is_a_result_too_stays_the_count_and_the_start_of_a_loop() -> None:
+def test_a_constant_that_is_also_a_result_remains_the_trip_count_and_initial_value_of_a_loop() -> (
+    None
+):
     def call(x: Tensor) -> tuple[Tensor, ...]:
         start = Tensor.full((), 3, dtype="int64")
         return (

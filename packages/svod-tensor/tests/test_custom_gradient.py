@@ -96,7 +96,7 @@ def test_nested_arguments_and_several_results() -> None:
     np.testing.assert_allclose(only_angle["x"].numpy(), [-0.8, -2 / 5])
 
 
-def test_what_is_written_between_a_value_and_its_derivative_is_not_seen() -> None:
+def test_writes_between_a_value_and_its_derivative_are_not_visible() -> None:
     x, slope = Tensor(_X).realize(), Tensor([2.0, 3.0, 4.0], dtype="float64").realize()
     scaled = custom_gradient(lambda x: (x * slope, lambda c: c * slope))
     _, pull = vjp(scaled, x)
@@ -104,7 +104,7 @@ def test_what_is_written_between_a_value_and_its_derivative_is_not_seen() -> Non
     assert pull(Tensor(np.ones(3)))[0].tolist() == [2.0, 3.0, 4.0]
 
 
-def test_it_stands_in_captured_functions_and_loops() -> None:
+def test_custom_gradients_in_captured_functions_and_loops() -> None:
     step = jit(lambda x: x - grad(lambda x: _cube(x).sum())(x) / 30)
     for values in (_X, _X * 2):
         np.testing.assert_allclose(step(Tensor(values)).numpy(), values - values**2)
@@ -133,8 +133,11 @@ def test_a_function_of_the_host_declares_its_derivative() -> None:
 @pytest.mark.parametrize(
     ("f", "problem"),
     [
-        (lambda x: x * 2, "no pair"),
-        (lambda x: (x * 2, lambda c: (c, c)), r"\(\*, \*\) is given for argument"),
+        (lambda x: x * 2, "not a pair"),
+        (
+            lambda x: (x * 2, lambda c: (c, c)),
+            r"expected a cotangent \* of argument.*, got \(\*, \*\)",
+        ),
         (lambda x: (x * 2, lambda c: c.sum()), "shape"),
         (lambda x: (x * 2, lambda c: c.cast("float32")), "float32"),
         (lambda x: (x * 2, lambda c: [c]), "nest it"),
@@ -142,12 +145,12 @@ def test_a_function_of_the_host_declares_its_derivative() -> None:
         (lambda x: (x.assign(x * 2), lambda c: c), "assigns to its argument"),
     ],
 )
-def test_mistakes_are_named(f: Callable[..., Any], problem: str) -> None:
+def test_invalid_arguments_are_errors(f: Callable[..., Any], problem: str) -> None:
     with pytest.raises(DerivativeError, match=problem):
         grad(lambda x: custom_gradient(f)(x).sum())(Tensor(_X))
 
 
-def test_what_derivatives_are_taken_by_is_an_argument() -> None:
+def test_differentiated_tensors_must_be_arguments() -> None:
     def loss(x: Tensor, w: Tensor) -> Tensor:
         return custom_gradient(lambda x: (x * w, lambda c: c * w))(x).sum()
 
@@ -158,7 +161,7 @@ def test_what_derivatives_are_taken_by_is_an_argument() -> None:
     np.testing.assert_allclose(grad(lambda x, w: loss(x, w.detach()), 0)(x, w).numpy(), _X + 1)
 
 
-def test_what_does_not_depend_on_an_argument_has_no_derivative_by_it() -> None:
+def test_a_value_independent_of_an_argument_has_no_derivative_by_it() -> None:
     first = custom_gradient(lambda x, y: (x * y, lambda c: (c * y, None)))
     by_x, by_y = grad(lambda x, y: first(x, y).sum(), argnums=(0, 1))(Tensor(_X), Tensor(_X * 2))
     np.testing.assert_allclose(by_x.numpy(), 2 * _X)

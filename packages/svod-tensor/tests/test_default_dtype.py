@@ -96,7 +96,7 @@ def test_a_captured_function_has_a_plan_for_each_default() -> None:
     assert function.n_captures == 2
 
 
-def test_a_context_holds_in_its_thread_and_the_process_in_all() -> None:
+def test_a_context_applies_to_its_thread_and_the_process_default_to_all() -> None:
     found: list[str] = []
     with default_dtype("float64"), default_dtype("float16"):
         thread = threading.Thread(target=lambda: found.append(sv.zeros(1).dtype.name))
@@ -111,7 +111,7 @@ def test_a_context_holds_in_its_thread_and_the_process_in_all() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["int32", "complex64", "float8_e4m3", "bool"])
-def test_another_dtype_is_no_default(dtype: str) -> None:
+def test_dtypes_that_are_not_floats_are_no_default(dtype: str) -> None:
     for set_one in (set_default_dtype, default_dtype):
         with pytest.raises(DefaultDTypeError, match=f"{dtype} cannot be the default float dtype"):
             set_one(dtype)

@@ -14,7 +14,7 @@ def sample(*shape: int) -> Tensor:
 
 @pytest.mark.parametrize("shape", [(), (1,), (7,), (0,), (3, 0), (129, 65)])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "bool", "complex64"])
-def test_deferred_values_are_those_of_the_plain_tensor(shape, dtype):
+def test_deferred_values_agree_with_the_plain_tensor(shape, dtype):
     plain, waiting = ((sample(*shape) * 3).cast(dtype) for _ in range(2))
     assert defer_values(waiting) is waiting
     assert is_deferred(waiting) == (plain.size != 0)

@@ -130,7 +130,7 @@ def test_values_that_are_read_in_a_function_change_no_gradient(
 
 @given(_STEPS, st.sampled_from(("x", "w", "both")), st.booleans(), st.booleans())
 @settings(max_examples=count_examples(4), deadline=None)
-def test_what_happens_between_a_function_and_its_derivative_is_not_seen(
+def test_events_between_a_function_and_its_derivative_have_no_effect(
     steps: list[Step], written: str, is_realized: bool, is_read: bool
 ) -> None:
     x, w = _make()
@@ -164,9 +164,7 @@ def test_forward_mode_sees_no_events_either(steps: list[Step]) -> None:
 
 @given(_STEPS, st.sampled_from(("none", "x", "w")))
 @settings(max_examples=count_examples(2), deadline=None)
-def test_a_gradient_of_a_graph_is_that_of_the_graph_as_it_was(
-    steps: list[Step], written: str
-) -> None:
+def test_a_gradient_of_a_graph_uses_its_old_version(steps: list[Step], written: str) -> None:
     x, w = _make()
     loss = _run(steps, x, w, has_events=False).sum()
     (found,) = loss.gradient(x)
@@ -177,7 +175,7 @@ def test_a_gradient_of_a_graph_is_that_of_the_graph_as_it_was(
     _check(found, expected)
 
 
-def test_memory_that_is_written_later_is_read_as_it_was_where_a_value_was_computed() -> None:
+def test_a_checkpoint_reads_the_version_of_memory_at_the_forward_pass() -> None:
     w = np.array([2.0, 5.0])
     x = np.array([0.3, 0.7])
     for is_recomputed in (False, True):

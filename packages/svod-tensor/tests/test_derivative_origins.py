@@ -20,7 +20,7 @@ def _list_origins(f: Callable[[Tensor], Tensor]) -> list[str]:
         return [str(origin) for profile in plan.execute_profiled() for origin in profile.origins]
 
 
-def test_a_kernel_of_a_derivative_names_the_line_and_the_operation_that_it_is_of() -> None:
+def test_a_kernel_of_a_derivative_has_the_origin_of_its_operation() -> None:
     def f(w: Tensor) -> Tensor:
         h = Tensor(_W) @ w
         return (h.softmax(-1) * h).sum()
@@ -32,13 +32,13 @@ def test_a_kernel_of_a_derivative_names_the_line_and_the_operation_that_it_is_of
     assert all(line.startswith("test_derivative_origins.py:") for line in lines)
 
 
-def test_what_is_computed_again_names_the_line_of_the_forward_pass() -> None:
+def test_recomputed_kernels_name_the_line_of_the_forward_pass() -> None:
     layer = checkpoint(lambda w: (Tensor(_W) @ w).tanh())
     found = _list_origins(lambda w: (layer(w) @ layer(layer(w))).sum())
     assert sum(line.endswith("gradient of matmul") for line in found) >= 1
 
 
-def test_what_has_no_derivative_is_named_with_its_shape_and_its_line() -> None:
+def test_a_nondifferentiable_operation_is_named_with_its_shape_and_line() -> None:
     def bits(w: Tensor) -> Tensor:
         return (w.bitcast("int32") + 1).bitcast("float32").sum()
 

@@ -116,7 +116,7 @@ def test_second_derivatives_at_poles_have_the_sign_of_the_side() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_running_log_sums_of_equal_elements_have_their_shares(dtype: str) -> None:
+def test_logcumsumexp_of_equal_elements_shares_the_derivative(dtype: str) -> None:
     # Of torch 2.13 and jax 0.10.
     x, cotangent = Tensor([1.0, 1.0, 1.0], dtype=dtype), Tensor([1.0, 2.0, 3.0], dtype=dtype)
     found = vjp(lambda x: logcumsumexp(x, 0), x)[1](cotangent)[0]
@@ -132,9 +132,7 @@ def test_running_log_sums_of_equal_elements_have_their_shares(dtype: str) -> Non
 
 @pytest.mark.parametrize("kind", ["added", "bool"])
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_query_that_may_look_at_nothing_is_zero_and_so_is_its_derivative(
-    kind: str, dtype: str
-) -> None:
+def test_a_fully_masked_query_gives_zeros_and_a_zero_derivative(kind: str, dtype: str) -> None:
     allowed = np.array([[True, False], [False, False]])
     mask = (
         Tensor(allowed)
@@ -156,7 +154,7 @@ def test_a_query_that_may_look_at_nothing_is_zero_and_so_is_its_derivative(
     assert jvp(attend, args, tangents)[1].cast("float32").tolist() == [[1.0] * 3, [0.0] * 3]
 
 
-def test_equal_elements_of_a_quantile_have_their_shares() -> None:
+def test_equal_elements_of_a_quantile_share_the_derivative() -> None:
     # Of torch 2.13 and jax 0.10.
     assert grad(lambda x: x.quantile(0.25))(Tensor([1.0, 1.0, 1.0])).tolist() == [0.5, 0.5, 0.0]
     assert Tensor([INF, INF]).quantile(0.5).item() == INF

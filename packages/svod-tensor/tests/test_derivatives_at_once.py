@@ -35,7 +35,7 @@ def test_threads_take_gradients_and_call_captured_steps_at_once() -> None:
     run_in_threads(*(partial(work, number) for number in range(N_THREADS)), switching_often=True)
 
 
-def test_threads_train_what_each_has() -> None:
+def test_threads_train_their_own_models() -> None:
     def train(number: int) -> np.ndarray:
         w = Tensor(W * (1 + number)).realize()
 

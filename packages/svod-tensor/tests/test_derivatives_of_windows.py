@@ -69,7 +69,7 @@ def test_derivatives_of_pooling(rng, kernel, options):
     )
 
 
-def test_of_equal_elements_in_a_window_the_first_has_the_derivative():
+def test_the_first_of_equal_maxima_in_a_window_has_the_derivative():
     pool = grad(lambda a: a.max_pool2d(3, stride=2, padding=1).sum())
     x = Tensor([[[5.0, 5.0, 1.0, 7.0, 7.0]]])
     assert pool(x).tolist() == [[[1.0, 0.0, 0.0, 2.0, 0.0]]]

@@ -26,7 +26,7 @@ def devices_of(plan) -> list[str]:
     return [profile.device for profile in plan.execute_profiled()]
 
 
-def test_a_copy_inside_a_graph_moves_the_values():
+def test_a_copy_inside_a_graph_transfers_the_values():
     x = Tensor([1.0, 2.0, 3.0])
     y = ((x + 1).to(FAR) * 2).to("CPU") + x
     assert y.device == "CPU"
@@ -79,7 +79,7 @@ def test_a_plan_on_two_devices_reads_new_inputs_each_time():
         assert y.item() == 8 * value
 
 
-def test_a_constant_takes_the_device_of_what_it_meets():
+def test_a_constant_takes_the_device_of_the_other_operand():
     far = Tensor([1.0, 2.0], device=FAR)
     y = Tensor.arange(2).cast("float32") + far * Tensor(2.0)
     assert y.device == FAR
@@ -90,7 +90,7 @@ def test_a_constant_takes_the_device_of_what_it_meets():
 @pytest.mark.parametrize(
     "make", [Tensor.zeros, Tensor.ones, Tensor.rand], ids=["zeros", "ones", "rand"]
 )
-def test_a_constant_is_computed_on_the_device_that_was_asked_for(make):
+def test_a_constant_is_computed_on_the_requested_device(make):
     x = make(2, 3, device=FAR)
     assert x.device == FAR
     assert x.realize().buffer().device == FAR
@@ -139,7 +139,7 @@ def test_arrays_as_operands_go_to_the_devices_of_the_tensor(devices):
         np.testing.assert_array_equal(found.numpy(), expected)
 
 
-def test_a_value_on_no_device_that_two_devices_read_is_stored_on_one_and_copied():
+def test_a_value_without_device_that_two_devices_read_is_computed_once_and_copied():
     steps = Tensor.arange(5).cumsum()
     near, far = steps + Tensor([1] * 5), steps + Tensor([1] * 5, device=FAR)
     Tensor.realize_batch([near, far])
@@ -147,7 +147,7 @@ def test_a_value_on_no_device_that_two_devices_read_is_stored_on_one_and_copied(
     assert (near.buffer().device, far.buffer().device) == ("CPU", FAR)
 
 
-def test_a_constant_beside_a_tensor_of_another_device_stays_on_its_own():
+def test_a_constant_with_a_device_does_not_follow_operands():
     zeros, far = Tensor.zeros(3), Tensor([1.0], device=FAR) + 1
     Tensor.realize_batch([zeros, far])
     assert (zeros.buffer().device, far.buffer().device) == ("CPU", FAR)
@@ -197,7 +197,7 @@ def test_a_tensor_of_symbolic_size_moves():
         )
 
 
-def test_a_copy_holds_what_the_source_held_before_it_was_assigned():
+def test_a_copy_holds_the_version_of_the_source_before_its_assignment():
     x = Tensor([1.0, 2.0]).clone().realize()
     far = x.to(FAR)
     x.assign(x * 10)
@@ -230,7 +230,7 @@ def test_memory_is_shared_on_each_device_by_itself(planner):
         assert len(storages) == (1 if hasattr(op, "kernel") else 2)
 
 
-def test_the_schedule_of_a_graph_says_on_which_devices_it_is():
+def test_the_schedule_of_a_graph_lists_its_devices():
     x = Tensor([1.0]).to(FAR) + 1
     assert normalize_graph(x.uop.sink(x.uop)).devices == ("CPU", FAR)
     items = make_schedule(x.uop.sink(x.contiguous().uop), PrepareConfig()).items
@@ -253,7 +253,7 @@ assert all(isinstance(t.numpy(), np.ndarray) for t in made)
 """
 
 
-def test_tensors_are_made_on_the_device_that_the_environment_names(
+def test_tensors_are_created_on_the_device_of_the_environment(
     odd_plan: dict[str, str],
 ) -> None:
     environment = {**os.environ, "SVOD_DEVICE": "odd"}

@@ -46,7 +46,7 @@ def make(seed: int) -> Entry:
     return Tensor(array).clone().realize(), array.copy()
 
 
-def test_arrays_that_are_given_and_results_that_are_read_get_no_nodes() -> None:
+def test_array_arguments_and_results_that_are_read_get_no_nodes() -> None:
     step = jit(add_both)
     arrays = [np.random.default_rng(seed).random((4, 4), np.float32) for seed in range(2)]
     step(*map(Tensor.from_numpy, arrays))
@@ -63,7 +63,7 @@ def test_arrays_that_are_given_and_results_that_are_read_get_no_nodes() -> None:
     assert given[0].numpy()[0, 0] == 3
 
 
-def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
+def test_a_result_passed_only_to_the_next_call_gets_no_nodes() -> None:
     step = jit(double_and_subtract)
     x, y = step(*[make(seed)[0] for seed in range(2)])
     x, y = step(x, y)
@@ -83,7 +83,7 @@ def test_what_is_only_given_to_the_next_call_gets_no_nodes() -> None:
     assert x.is_realized
 
 
-def test_results_are_tensors_as_all_others_are() -> None:
+def test_results_are_ordinary_tensors() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
 
     def new() -> Tensor:
@@ -111,7 +111,7 @@ def test_a_result_is_the_same_node_for_all_threads() -> None:
         assert len(set(nodes)) == 1
 
 
-def test_a_function_that_holds_a_result_reads_and_writes_it_where_it_is() -> None:
+def test_a_captured_result_is_read_and_written_in_place() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
     held = step(x, y)
 
@@ -127,7 +127,7 @@ def test_a_function_that_holds_a_result_reads_and_writes_it_where_it_is() -> Non
         assert held.numpy().tolist() == expected.tolist()
 
 
-def test_a_result_can_be_given_away() -> None:
+def test_a_result_can_be_donated() -> None:
     step, (x, a), (y, b) = jit(add_both), make(1), make(2)
     take = jit(lambda v: v * 3, donate=0)
     z = step(x, y)
@@ -138,7 +138,7 @@ def test_a_result_can_be_given_away() -> None:
         _ = z.uop
 
 
-def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> None:
+def test_a_chain_of_donated_results_gets_no_nodes_and_no_memory() -> None:
     step, (x, a), (y, b) = jit(lambda x, y: (x * 0.5, x + y), donate="x"), make(1), make(2)
 
     def take() -> None:
@@ -170,7 +170,7 @@ def test_a_chain_that_gives_its_results_away_gets_no_nodes_and_no_memory() -> No
 
 
 @pytest.mark.parametrize("is_known", [False, True])
-def test_what_is_given_away_is_given_once(is_known: bool) -> None:
+def test_an_argument_is_donated_once(is_known: bool) -> None:
     step, (x, _), (y, b) = jit(add_both, donate="x"), make(1), make(2)
     made = jit(add_both)(x, y)
     if is_known:
@@ -181,7 +181,7 @@ def test_what_is_given_away_is_given_once(is_known: bool) -> None:
     assert step(made, y).numpy().tolist() == expected.tolist()
 
 
-def test_one_of_several_threads_gives_a_result_away() -> None:
+def test_one_of_several_threads_donates_a_result() -> None:
     step, plain, (x, a), (y, b) = jit(add_both, donate="x"), jit(add_both), make(1), make(2)
     step(plain(x, y), y)
     for _ in range(10):
@@ -195,7 +195,7 @@ def test_one_of_several_threads_gives_a_result_away() -> None:
         assert [z.numpy().tolist() for z in found] == [(a + b + b).tolist()]
 
 
-def test_no_function_keeps_what_it_returned() -> None:
+def test_a_function_holds_no_reference_to_its_results() -> None:
     step = jit(lambda x: x + 1)
     x = Tensor(np.zeros(1 << 18, np.float32)).clone().realize()
     gc.collect()
@@ -210,7 +210,7 @@ def test_no_function_keeps_what_it_returned() -> None:
     assert count_used_bytes() == before
 
 
-def test_a_large_result_gets_the_pages_of_one_that_is_gone_until_caches_are_cleared() -> None:
+def test_a_large_result_reuses_freed_pages_until_caches_are_cleared() -> None:
     step = jit(lambda x: x + 1)
     x = Tensor(np.zeros(1 << 20, np.float32)).clone().realize()
     y = step(x)
@@ -297,7 +297,7 @@ FUNCTIONS = jit(add_both), jit(double_and_subtract), jit(accumulate)
 GIVE = jit(lambda x, y: x - y, donate=0)
 
 
-def test_the_shape_of_a_result_is_told_without_a_node() -> None:
+def test_the_shape_of_a_result_is_known_without_a_node() -> None:
     f = jit(lambda x: x + 1)
     x = Tensor([[1.0, 2.0]]).realize()
     for _ in range(3):

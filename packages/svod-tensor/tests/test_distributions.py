@@ -158,7 +158,7 @@ def test_exponential_numbers_have_all_digits_in_both_tails(dtype: str, tolerance
     np.testing.assert_allclose(exponential_of(bits, dtype), expected, rtol=tolerance)
 
 
-def test_the_normal_quantile_is_that_of_scipy() -> None:
+def test_the_normal_quantile_agrees_with_scipy() -> None:
     p = np.concatenate(
         [np.logspace(-300, -1, 500), np.linspace(0.001, 0.999, 999), 1 - np.logspace(-15, -1, 100)]
     )

@@ -50,7 +50,7 @@ def test_the_example_of_an_operation_is_right(name: str):
 
 
 @pytest.mark.parametrize("name", OPERATIONS + SYNTAX)
-def test_the_docstring_of_an_operation_has_a_word_on_every_argument(name: str):
+def test_the_docstring_of_an_operation_describes_every_argument(name: str):
     function = find_function(name)
     text = inspect.getdoc(function) or ""
     _, *taken = inspect.signature(function).parameters if callable(function) else ("self",)

@@ -39,7 +39,7 @@ UPDATES: dict[str, Callable[[Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
 @pytest.mark.parametrize("name", UPDATES)
-def test_a_donating_function_gives_the_same_results(name: str, mode: str) -> None:
+def test_donation_does_not_change_results(name: str, mode: str) -> None:
     size = 10007 if name == "prime" else LARGE
     config = PrepareConfig(memory_planner=mode)
     step, plain = jit(UPDATES[name], config=config, donate=0), jit(UPDATES[name], config=config)
@@ -111,7 +111,7 @@ def test_an_optimizer_step_updates_everything_in_place() -> None:
         check(momentum[n], m[n], rtol=1e-5, atol=1e-5)
 
 
-def test_what_was_donated_cannot_be_used_any_more() -> None:
+def test_a_donated_tensor_cannot_be_used_afterwards() -> None:
     step = jit(lambda state, by: state["x"] * by, donate="state")
     x = own(array(4, 3))
     view, part = x.reshape(12), x[1:3]
@@ -134,7 +134,7 @@ def test_what_was_donated_cannot_be_used_any_more() -> None:
     check(later, array(4, 3) + 1)
 
 
-def test_what_was_built_before_keeps_its_values() -> None:
+def test_graphs_built_before_a_donation_keep_their_values() -> None:
     step = jit(lambda x: x * 2, donate=0)
     a = array(8)
     x = own(a)
@@ -157,7 +157,7 @@ def test_the_memory_of_a_numpy_array_is_copied_first() -> None:
         x.sum()
 
 
-def test_what_is_returned_as_it_is_passes_through() -> None:
+def test_an_unchanged_argument_passes_through() -> None:
     step = jit(lambda x, y: (x, x.reshape(2, 2), y + x), donate=("x", "y"))
     a, b = array(4), array(4, seed=2)
     for _ in range(2):
@@ -204,7 +204,7 @@ def test_methods_count_self() -> None:
         x.sum()
 
 
-def test_a_function_that_is_called_while_another_is_captured_donates_nothing() -> None:
+def test_a_function_called_during_a_capture_donates_no_argument() -> None:
     inner = jit(lambda x: x + 1, donate=0)
     outer = jit(lambda x: inner(x) * x)
     x = own(array(3))
@@ -221,13 +221,13 @@ def test_a_function_that_is_called_while_another_is_captured_donates_nothing() -
         (("x", "args"), "cannot donate 'args' to <lambda>: it is no parameter"),
     ],
 )
-def test_a_parameter_that_is_not_there_is_named_at_once(donate: object, message: str) -> None:
+def test_an_unknown_parameter_is_an_error_at_decoration(donate: object, message: str) -> None:
     with pytest.raises(DonationError, match="no parameter") as caught:
         jit(lambda x, by=1, *args: x * by, donate=donate)
     assert str(caught.value).startswith(message)
 
 
-def test_what_cannot_be_donated_is_named(tmp_path) -> None:
+def test_arguments_that_cannot_be_donated_are_errors(tmp_path) -> None:
     step = jit(lambda x, y: x * 2 + y, donate="x")
     x, y = own(array(4)), own(array(4))
     with pytest.raises(DonationError, match="cannot donate x to <lambda>: it has the memory of y"):
@@ -249,7 +249,7 @@ def test_what_cannot_be_donated_is_named(tmp_path) -> None:
     check(step(x, y), array(4) * 3)
 
 
-def test_a_tensor_that_the_function_holds_cannot_be_donated_to_it() -> None:
+def test_a_captured_tensor_cannot_be_donated() -> None:
     weight = own(array(4))
     step = jit(lambda x: x * weight, donate=0)
     with pytest.raises(
@@ -259,7 +259,7 @@ def test_a_tensor_that_the_function_holds_cannot_be_donated_to_it() -> None:
     check(step(own(array(4))), array(4) ** 2)
 
 
-def test_a_plan_that_would_read_donated_memory_says_so() -> None:
+def test_a_plan_that_would_read_donated_memory_is_an_error() -> None:
     weight = own(array(4))
     apply = jit(lambda x: x * weight)
     check(apply(own(array(4))), array(4) ** 2)
@@ -272,7 +272,7 @@ def test_a_plan_that_would_read_donated_memory_says_so() -> None:
         plan.execute()
 
 
-def test_a_plan_may_overwrite_what_was_donated_to_it() -> None:
+def test_a_plan_may_overwrite_its_donated_inputs() -> None:
     a = array(LARGE)
     x = own(a)
     buffer = x.buffer()
@@ -306,7 +306,7 @@ def test_a_marked_view_of_donated_memory_keeps_its_values() -> None:
     np.testing.assert_array_equal(changed, before + 1)
 
 
-def test_a_plan_is_given_only_what_has_memory() -> None:
+def test_only_inputs_with_memory_are_donated_to_a_plan() -> None:
     x = own(array(4))
     with pytest.raises(
         DonationError,
@@ -319,7 +319,7 @@ def test_a_plan_is_given_only_what_has_memory() -> None:
     check(z, (array(4) + 1) * 2)
 
 
-def test_donated_memory_that_nothing_was_made_of_goes_back_at_the_next_call() -> None:
+def test_unused_donated_memory_is_freed_at_the_next_call() -> None:
     step = jit(lambda x: x.sum(), donate=0)
     used: list[int] = []
     for _ in range(4):

@@ -210,7 +210,7 @@ def iter_calls(function, place):
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
+def test_invalid_arguments_are_an_error_that_names_the_operation(name):
     function = find_function(name)
     shown = OPERATORS.get(name, function.__name__)
     is_method = not isinstance(inspect.getattr_static(Tensor, name), (classmethod, staticmethod))
@@ -226,7 +226,7 @@ def test_arguments_that_do_not_fit_are_an_error_that_names_the_operation(name):
 @pytest.mark.parametrize(
     ("function", "arguments"), GOOD, ids=[function.__name__ for function, _ in GOOD]
 )
-def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(function, arguments):
+def test_one_invalid_argument_is_an_error_that_names_the_operation(function, arguments):
     call_with(function, arguments)
     first = next(iter(inspect.signature(function).parameters))
     for name, value in itertools.product(arguments, [*ODD, *TENSORS]):
@@ -285,13 +285,13 @@ def test_one_argument_that_does_not_fit_is_an_error_that_names_the_operation(fun
         (lambda: ROWS[7], UserError, "indexing: index 7 is out of bounds for axis 0 with size 3"),
     ],
 )
-def test_errors_name_what_was_called_and_not_what_it_consists_of(call, kind, message):
+def test_errors_name_the_called_operation_and_not_its_parts(call, kind, message):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value).startswith(message)
 
 
-def test_an_error_inside_of_svod_is_no_mistake_of_the_caller(monkeypatch):
+def test_an_internal_error_is_not_an_operand_error(monkeypatch):
     def fail(_self, _node):
         raise AttributeError("a bug")
 

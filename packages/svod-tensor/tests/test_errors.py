@@ -75,20 +75,20 @@ EXAMPLES = {
     "LoopArgumentError": (
         {
             "operation": "scan",
-            "problem": "there is nothing to slice, and no length",
+            "problem": "xs has no tensor to slice, and length is None",
             "hint": "name the length",
         },
-        "scan: there is nothing to slice, and no length",
+        "scan: xs has no tensor to slice, and length is None",
         ValueError,
     ),
     "TraceError": (
         {
             "operation": "scan",
             "function": "step",
-            "problem": "it returns None, no pair",
+            "problem": "it returns None, not a pair",
             "hint": "return a pair",
         },
-        "scan cannot run step: it returns None, no pair",
+        "scan cannot run step: it returns None, not a pair",
         RuntimeError,
     ),
     "CalledPropertyError": (
@@ -115,10 +115,10 @@ EXAMPLES = {
     "DerivativeError": (
         {
             "operation": "grad",
-            "problem": "the function gives shape (2,), not one number",
+            "problem": "the function returns shape (2,), not a scalar",
             "hint": "reduce it",
         },
-        "grad: the function gives shape (2,), not one number",
+        "grad: the function returns shape (2,), not a scalar",
         ValueError,
     ),
     "DonatedTensorError": (
@@ -289,7 +289,7 @@ def test_the_tree_at_the_top_of_the_module_is_complete():
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_error_reaches_another_process(name: str) -> None:
+def test_errors_are_picklable(name: str) -> None:
     error = getattr(errors, name)(**EXAMPLES[name][0])
     found = pickle.loads(pickle.dumps(error))
     assert (type(found), str(found)) == (type(error), str(error))

@@ -11,7 +11,7 @@ from svod_tensor import PrepareConfig, Tensor
 from svod_tensor.explain import WORDS, explain, main
 
 
-def test_every_word_has_an_artifact_in_order():
+def test_every_step_has_an_artifact_in_order():
     x = Tensor([[1.0, 2.0], [3.0, 4.0]])
     artifacts = list(explain([x @ x + 1]))
     assert [a.word for a in artifacts] == list(WORDS)
@@ -21,7 +21,7 @@ def test_every_word_has_an_artifact_in_order():
     assert "CALL" in artifacts[2].text
 
 
-def test_explaining_computes_nothing_for_the_tensors():
+def test_explaining_leaves_tensors_unrealized():
     x = Tensor([1.0, 2.0]) * 3
     list(explain([x]))
     assert not x.is_realized
@@ -43,7 +43,7 @@ def test_each_different_kernel_is_shown_once():
         ("", "# no opts: given by the configuration, or found by a search"),
     ],
 )
-def test_a_kernel_says_why_it_has_its_opts(opts, reason):
+def test_explain_shows_reasons_of_opts(opts, reason):
     config = PrepareConfig(opts=None if opts is None else parse_opts(opts))
     (shown,) = (a.text for a in explain([Tensor([1.0, 2.0]) * 3], config) if a.word == "optimize")
     assert shown.splitlines()[0] == reason
@@ -80,7 +80,7 @@ def test_each_kernel_of_a_script_names_its_lines(tmp_path):
     )
 
 
-def test_a_reader_that_has_seen_enough_ends_the_command_quietly(tmp_path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(
         "from svod_tensor import Tensor\nfor n in range(40):\n    (Tensor([1.0, 2.0]) +"

@@ -104,7 +104,7 @@ def test_derivatives_agree_with_differences_in_both_modes(name: str, n: int) -> 
     np.testing.assert_allclose(twice.item(), 2 * value(Tensor(d)).item(), rtol=1e-9)
 
 
-def test_they_stand_in_captured_functions_and_take_sizes_that_depend_on_variables() -> None:
+def test_they_work_in_captured_functions_and_with_symbolic_sizes() -> None:
     step = jit(lambda x: sv.fft.irfft(sv.fft.rfft(x) * 2, n=x.shape[-1]))
     for seed in range(3):
         x = array(2, 9, seed=seed)
@@ -118,13 +118,13 @@ def test_they_stand_in_captured_functions_and_take_sizes_that_depend_on_variable
         assert sv.fft.irfft(sv.fft.rfft(part), n=part.shape[1]).numpy().shape == (2, size)
 
 
-def test_shards_are_brought_together() -> None:
+def test_sharded_operands_are_gathered() -> None:
     x = array(4, 6) + 1j * array(4, 6, seed=1)
     sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
     assert_agree(sv.fft.fftn(sharded), np.fft.fftn(x))
 
 
-def test_mistakes_are_named_where_they_are_made() -> None:
+def test_invalid_arguments_are_errors_at_the_call() -> None:
     x = Tensor.ones(2, 3)
     for name in (*ONE, *SEVERAL):
         with pytest.raises(
@@ -150,7 +150,7 @@ def test_mistakes_are_named_where_they_are_made() -> None:
         sv.fft.rfftfreq(3, dtype="int32")
 
 
-def test_functions_of_the_host_have_their_names() -> None:
+def test_host_functions_are_registered_by_name() -> None:
     names = {
         kind.removeprefix(libraries.FFT)
         for kind in libraries.FUNCTIONS
@@ -160,7 +160,7 @@ def test_functions_of_the_host_have_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", sv.fft.__all__)
-def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(name: str) -> None:
+def test_docstrings_have_tested_examples_and_describe_every_argument(name: str) -> None:
     function = getattr(sv.fft, name)
     text = inspect.getdoc(function) or ""
     found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)

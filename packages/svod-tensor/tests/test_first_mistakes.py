@@ -130,14 +130,14 @@ class _Foreign:
         ),
     ],
 )
-def test_a_first_mistake_is_told_what_to_write(call, error, headline, hint):
+def test_errors_of_beginners_have_a_hint(call, error, headline, hint):
     with pytest.raises(error) as caught:
         call()
     assert caught.value.headline.startswith(headline)
     assert hint in caught.value.hint
 
 
-def test_a_number_of_elements_is_a_number():
+def test_size_of_a_tensor_is_an_integer():
     assert X.size == 6
     assert repr(X.size) == "6"
     assert type(X.size + 0) is int
@@ -146,7 +146,7 @@ def test_a_number_of_elements_is_a_number():
     assert X[: N.bind(2)].size.dtype.name == "index"
 
 
-def test_a_number_of_numpy_is_a_tensor_to_a_captured_function():
+def test_a_numpy_scalar_is_traced_as_a_tensor():
     scale = jit(lambda x, k: x * k)
     for k in (7, 8, 9):
         assert scale(X, np.int64(k)).tolist() == (X.numpy() * k).tolist()

@@ -122,14 +122,14 @@ PROGRAMS = (
     "config", [PrepareConfig(), PrepareConfig(opts=())], ids=["opts", "no opts"]
 )
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
-def test_a_program_gives_what_numpy_gives(
+def test_a_program_agrees_with_numpy(
     program: Callable[[], tuple[Tensor, np.ndarray]], config: PrepareConfig
 ) -> None:
     result, expected = program()
     np.testing.assert_allclose(result.realize_with(config).numpy(), expected, rtol=1e-5, atol=1e-6)
 
 
-def test_adding_at_an_index_of_a_constant_is_computed_beside_the_constant() -> None:
+def test_add_at_on_a_constant_is_fused_with_it() -> None:
     zero = Tensor.full((1,), 0.0)
     added = zero.index_add(0, Tensor([0]), Tensor([2.0]))
     Tensor.realize_batch([zero, added])
@@ -144,7 +144,7 @@ def test_a_tensor_that_is_assigned_to_and_a_copy_from_before_are_computed_togeth
     assert (x.tolist(), y.tolist()) == ([[1.0] * 3] * 2, [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]])
 
 
-def test_rows_at_computed_places_are_reduced_and_read_again_beside_each_other() -> None:
+def test_gathered_rows_are_reduced_and_reread_in_one_kernel() -> None:
     # The places are kept for a row of the result; positions and gates of one vector read them.
     table, places = RNG.random((4, 4)), RNG.integers(-4, 5, (2, 3)).astype(np.int32)
     x = Tensor(table).take(Tensor(places) % 4, 0)

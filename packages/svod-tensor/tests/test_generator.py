@@ -87,7 +87,7 @@ def check_equal(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> 
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_draws_differ_and_a_seed_repeats_them(draw: Callable[[Generator], Tensor]) -> None:
+def test_samples_differ_and_a_seed_repeats_them(draw: Callable[[Generator], Tensor]) -> None:
     first, second, third = expect(draw, 3)
     assert not np.array_equal(first, second)
     assert not np.array_equal(second, third)
@@ -96,7 +96,7 @@ def test_draws_differ_and_a_seed_repeats_them(draw: Callable[[Generator], Tensor
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_captured_function_draws_at_each_call_what_the_function_itself_would(
+def test_a_captured_function_samples_at_each_call_like_the_plain_function(
     draw: Callable[[Generator], Tensor],
 ) -> None:
     generator = Generator(3)
@@ -108,7 +108,7 @@ def test_a_captured_function_draws_at_each_call_what_the_function_itself_would(
 
 
 @pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
-def test_a_plan_draws_at_each_execution_what_realizing_would(
+def test_a_plan_samples_at_each_execution_like_realize(
     draw: Callable[[Generator], Tensor],
 ) -> None:
     generator = Generator(3)
@@ -168,7 +168,7 @@ def test_numbers_do_not_depend_on_the_order_in_which_they_are_computed(
     )
 
 
-def test_what_is_drawn_once_is_the_same_wherever_it_is_used() -> None:
+def test_one_sample_is_the_same_in_all_its_uses() -> None:
     x = Tensor.rand(100)
     y = x + x
     first = (x * 1.0).numpy(copy=True)
@@ -182,7 +182,9 @@ def test_what_is_drawn_once_is_the_same_wherever_it_is_used() -> None:
 
 @given(st.randoms(use_true_random=False))
 @settings(max_examples=count_examples(60))
-def test_programs_that_draw_do_not_depend_on_what_is_computed_when(draw: random.Random) -> None:
+def test_programs_that_sample_do_not_depend_on_the_order_of_computations(
+    draw: random.Random,
+) -> None:
     drawn = {seed: expect(lambda g: Tensor.rand(3, generator=g), 40, seed) for seed in (3, 4)}
     counts = dict.fromkeys(drawn, 0)
     generators = {seed: Generator(seed) for seed in drawn}
@@ -226,7 +228,7 @@ def test_programs_that_draw_do_not_depend_on_what_is_computed_when(draw: random.
         assert generator.get_state() == (seed, counts[seed])
 
 
-def test_a_draw_that_is_not_computed_counts() -> None:
+def test_a_sample_that_is_not_computed_advances_the_generator() -> None:
     generator = Generator(3)
     for _ in range(1000):
         Tensor.randn(10**6, generator=generator)
@@ -236,7 +238,7 @@ def test_a_draw_that_is_not_computed_counts() -> None:
 
 
 @pytest.mark.usefixtures("own_stores")
-def test_a_further_draw_compiles_and_schedules_nothing() -> None:
+def test_a_further_sample_compiles_and_schedules_no_kernel() -> None:
     # After samples of many sizes a plan whose size is a variable serves, and the schedule is never
     # looked up with success.
     clear_caches()
@@ -250,7 +252,7 @@ def test_a_further_draw_compiles_and_schedules_nothing() -> None:
     assert (caches()["kernel"].misses, caches()["schedule"].misses) == before
 
 
-def test_manual_seed_begins_again_in_eager_code_captured_functions_and_plans(zeros: Tensor) -> None:
+def test_manual_seed_resets_eager_code_captured_functions_and_plans(zeros: Tensor) -> None:
     manual_seed(3)
     x = Tensor.rand(4)
     plan, step = x.prepare(), jit(lambda z: z + Tensor.rand(4))
@@ -274,7 +276,7 @@ def test_manual_seed_begins_again_in_eager_code_captured_functions_and_plans(zer
     assert default_generator().get_state() == (3, 5)
 
 
-def test_plans_and_other_tensors_agree_about_what_was_drawn_before() -> None:
+def test_plans_and_tensors_share_the_state_of_the_generator() -> None:
     generator = Generator(3)
     x, other = Tensor.rand(4, generator=generator), Tensor.rand(4, generator=generator)
     double, half = x * 2, x * 0.5
@@ -294,7 +296,7 @@ def test_plans_and_other_tensors_agree_about_what_was_drawn_before() -> None:
     assert np.array_equal(x.numpy(), first)
 
 
-def test_a_plan_that_trains_with_noise_draws_at_each_execution() -> None:
+def test_a_plan_that_trains_with_noise_samples_at_each_execution() -> None:
     generator = Generator(3)
     w = Tensor.zeros(4).clone().realize()
     view = w[:2]
@@ -331,7 +333,7 @@ def test_training_with_dropout_is_the_same_captured_and_not() -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
-def test_captured_functions_draw_whatever_their_signatures_are() -> None:
+def test_captured_functions_sample_for_every_signature() -> None:
     generator = Generator(3)
 
     @jit
@@ -346,7 +348,7 @@ def test_captured_functions_draw_whatever_their_signatures_are() -> None:
     np.testing.assert_array_equal(again, 2 * Tensor.rand(4, generator=reference).numpy())
 
 
-def test_captured_functions_in_captured_functions_draw_in_order(zeros: Tensor) -> None:
+def test_nested_captured_functions_sample_in_order(zeros: Tensor) -> None:
     generator = Generator(3)
     inner = jit(lambda x: x + Tensor.rand(4, generator=generator))
     outer = jit(lambda x: (inner(x), inner(x), x + Tensor.rand(4, generator=generator)))
@@ -355,7 +357,7 @@ def test_captured_functions_in_captured_functions_draw_in_order(zeros: Tensor) -
     check_equal(found, expect(lambda g: Tensor.rand(4, generator=g), 7))
 
 
-def test_draws_that_need_each_other_in_the_other_order_are_computed() -> None:
+def test_samples_that_depend_on_later_samples_are_computed() -> None:
     generator = Generator(3)
 
     @jit
@@ -387,7 +389,7 @@ def test_a_generator_may_be_an_argument(zeros: Tensor) -> None:
     assert step.n_captures == 2
 
 
-def test_a_captured_function_may_be_the_first_to_draw(
+def test_a_captured_function_may_be_the_first_to_sample(
     monkeypatch: pytest.MonkeyPatch, zeros: Tensor
 ) -> None:
     monkeypatch.setattr(generator_module, "_default", [])
@@ -398,7 +400,7 @@ def test_a_captured_function_may_be_the_first_to_draw(
     check_equal([first, second], expect(lambda g: Tensor.rand(4, generator=g), 2, seed=seed))
 
 
-def test_a_generator_that_is_made_in_a_function_is_made_at_each_call(zeros: Tensor) -> None:
+def test_a_generator_created_in_a_captured_function_is_new_at_each_call(zeros: Tensor) -> None:
     @jit
     def step(x: Tensor, seed: Tensor) -> tuple[Tensor, ...]:
         fixed, given = Generator(3 + 2**64), Generator(seed)
@@ -410,7 +412,7 @@ def test_a_generator_that_is_made_in_a_function_is_made_at_each_call(zeros: Tens
         check_equal(found, [*drawn, *expect(lambda g: Tensor.rand(4, generator=g), 2, seed=seed)])
 
 
-def test_donated_memory_takes_what_was_drawn(zeros: Tensor) -> None:
+def test_samples_are_stored_in_donated_memory(zeros: Tensor) -> None:
     generator = Generator(3)
     step = jit(lambda x: x + Tensor.rand(4, generator=generator), donate="x")
     first, second, third = expect(lambda g: Tensor.rand(4, generator=g), 3)
@@ -418,7 +420,7 @@ def test_donated_memory_takes_what_was_drawn(zeros: Tensor) -> None:
     np.testing.assert_array_equal(x.numpy(), first + second + third)
 
 
-def test_a_capture_that_fails_draws_nothing(zeros: Tensor) -> None:
+def test_a_failed_capture_does_not_advance_the_generator(zeros: Tensor) -> None:
     generator = Generator(3)
 
     def fail(x: Tensor) -> Tensor:
@@ -433,7 +435,7 @@ def test_a_capture_that_fails_draws_nothing(zeros: Tensor) -> None:
     )
 
 
-def test_a_seed_is_that_of_the_first_draw_of_a_generator() -> None:
+def test_a_seed_gives_the_first_sample_of_a_generator() -> None:
     (expected,) = expect(lambda g: Tensor.rand(4, generator=g), 1, seed=11)
     n = Variable("n", 0, 100)
     for seed in (11, np.int64(11), 11 + 2**64, Tensor(11), Tensor([10]).sum() + 1, n.bind(11)):
@@ -504,7 +506,7 @@ def test_numbers_are_the_same_on_other_devices_and_on_several(
     [lambda x: x.to("CPU:1"), lambda x: x.shard(("CPU", "CPU:1"), 0)],
     ids=["moved", "sharded"],
 )
-def test_draws_for_a_tensor_are_made_where_it_is(place: Callable[[Tensor], Tensor]) -> None:
+def test_samples_like_a_tensor_are_on_its_device(place: Callable[[Tensor], Tensor]) -> None:
     x = Tensor.linspace(0.1, 0.9, 12).reshape(6, 2)
 
     def draw_all(x: Tensor, g: Generator) -> list[Tensor]:
@@ -530,7 +532,7 @@ def test_draws_for_a_tensor_are_made_where_it_is(place: Callable[[Tensor], Tenso
     check_equal([t.numpy() for t in step(placed)], expected)
 
 
-def test_numbers_for_a_device_are_drawn_there() -> None:
+def test_numbers_for_a_device_are_sampled_there() -> None:
     (expected,) = expect(lambda g: Tensor.rand(4, generator=g), 1)
     x = Tensor.rand(4, generator=Generator(3), device="CPU:1")
     assert x.device == "CPU:1"
@@ -569,7 +571,7 @@ def test_unseeded_generators_differ() -> None:
     assert Generator().get_state() != Generator().get_state()
 
 
-def test_threads_draw_different_numbers_and_no_draw_is_lost(zeros: Tensor) -> None:
+def test_threads_sample_different_numbers_and_no_sample_is_lost(zeros: Tensor) -> None:
     manual_seed(3)
     found: list[bytes] = []
     step = jit(lambda x: (x + Tensor.rand(4), x + Tensor.rand(4)))
@@ -596,7 +598,7 @@ def test_threads_draw_different_numbers_and_no_draw_is_lost(zeros: Tensor) -> No
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
-def test_the_child_of_a_fork_draws_what_its_parent_does() -> None:
+def test_the_child_of_a_fork_samples_like_its_parent() -> None:
     generator = Generator(3)
     Tensor.rand(4, generator=generator).realize()
     here, there = os.pipe()
@@ -641,7 +643,7 @@ def test_a_wrong_seed_or_generator_is_named(call: Callable[[], object], expected
         (lambda _: default_generator().spawn(1), "spawns generators"),
     ],
 )
-def test_what_a_captured_function_cannot_do_with_generators_is_named(
+def test_unsupported_uses_of_generators_in_captured_functions_are_errors(
     function: Callable[[Tensor], object], problem: str, zeros: Tensor
 ) -> None:
     with pytest.raises(CaptureError, match=problem):

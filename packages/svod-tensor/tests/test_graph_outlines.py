@@ -37,7 +37,7 @@ def sink_of(compute: Callable[[Tensor], Tensor], *shape: int) -> UOp:
         lambda x: (x > 0).where(x, 0),
     ],
 )
-def test_graphs_that_differ_in_sizes_have_one_form(compute: Callable[[Tensor], Tensor]) -> None:
+def test_graphs_that_differ_in_sizes_have_one_outline(compute: Callable[[Tensor], Tensor]) -> None:
     one, other = outline_of(compute, 7, 64), outline_of(compute, 12, 48)
     assert one is not None
     assert other is not None
@@ -45,7 +45,7 @@ def test_graphs_that_differ_in_sizes_have_one_form(compute: Callable[[Tensor], T
     assert one.numbers != other.numbers
 
 
-def test_sizes_of_1_and_constants_that_no_size_gives_belong_to_the_form() -> None:
+def test_sizes_of_1_and_constants_unrelated_to_sizes_are_in_the_outline() -> None:
     outlines = [
         outline_of(lambda x: x + 1, 7, 1),
         outline_of(lambda x: x + 1, 1, 7),
@@ -59,7 +59,7 @@ def test_sizes_of_1_and_constants_that_no_size_gives_belong_to_the_form() -> Non
     assert outline_of(lambda x: x.sum(0) / 7, 7, 7) == outline_of(lambda x: x.mean(0), 7, 7)
 
 
-def test_one_memory_in_two_places_is_another_form_than_two_memories() -> None:
+def test_aliased_inputs_have_another_outline_than_distinct_inputs() -> None:
     y = Tensor(np.ones(7, np.float32))
     assert outline_of(lambda x: x + x, 7) != outline_of(lambda x: x + y, 7)
 
@@ -73,11 +73,11 @@ def test_one_memory_in_two_places_is_another_form_than_two_memories() -> None:
         lambda x: x[Tensor(np.array([1, 0], np.int32))],
     ],
 )
-def test_products_scans_and_lookups_have_none(compute: Callable[[Tensor], Tensor]) -> None:
+def test_products_scans_and_gathers_have_no_outline(compute: Callable[[Tensor], Tensor]) -> None:
     assert outline_of(compute, 7, 64) is None
 
 
-def test_a_length_stands_for_the_constant_that_divides_by_it() -> None:
+def test_a_divisor_equal_to_a_length_follows_the_length() -> None:
     sink = sink_of(lambda x: x.mean(0), 7, 64)
     outline = find_outline(sink)
     assert outline is not None

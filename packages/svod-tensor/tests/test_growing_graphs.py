@@ -68,7 +68,7 @@ def test_a_loop_that_reads_a_result_of_each_step_keeps_the_state() -> None:
     np.testing.assert_allclose(z.numpy(), expected, rtol=1e-5)
 
 
-def test_a_tensor_that_two_graphs_go_through_is_computed_by_the_second_and_kept() -> None:
+def test_a_tensor_shared_by_two_graphs_is_computed_by_the_second_and_stored() -> None:
     x = Tensor(np.arange(512, dtype=np.float32)).sin() * 2
     _ = x.sum().item()
     assert not x.is_realized
@@ -76,7 +76,7 @@ def test_a_tensor_that_two_graphs_go_through_is_computed_by_the_second_and_kept(
     assert x.is_realized
 
 
-def test_a_tensor_that_is_larger_than_what_it_is_computed_from_is_not_kept() -> None:
+def test_a_tensor_larger_than_its_operands_is_not_stored() -> None:
     x = Tensor(np.zeros(5000, np.float32))
     pairs = x.reshape(5000, 1) - x.reshape(1, 5000)
     assert pairs.max().item() == 0
@@ -90,7 +90,7 @@ def test_constants_are_not_kept() -> None:
     assert not mask.is_realized
 
 
-def test_a_loop_that_reads_nothing_is_computed_by_few_programs_when_it_is_read() -> None:
+def test_a_loop_without_reads_is_computed_by_few_programs() -> None:
     start = np.random.default_rng(1).random((16, 16), np.float32)
     z, expected = Tensor(start), start
     for _ in range(120):
@@ -162,7 +162,7 @@ def test_assignments_of_many_iterations_are_done_in_order() -> None:
     np.testing.assert_array_equal(old.numpy(), np.ones(8))
 
 
-def test_training_that_reads_nothing_gives_what_training_with_reads_gives() -> None:
+def test_training_without_reads_agrees_with_training_with_reads() -> None:
     rng = np.random.default_rng(2)
     x, y = (Tensor(rng.standard_normal((8, 4)).astype(np.float32)) for _ in range(2))
     start = rng.standard_normal((4, 4)).astype(np.float32)
@@ -181,7 +181,7 @@ def test_training_that_reads_nothing_gives_what_training_with_reads_gives() -> N
 
 
 @pytest.mark.parametrize("n_layers", [12, 24])
-def test_a_model_is_one_program(n_layers: int) -> None:
+def test_a_deep_model_is_one_program(n_layers: int) -> None:
     rng = np.random.default_rng(3)
     weights = [
         [
@@ -264,7 +264,7 @@ def halve(n_steps: int, start: np.ndarray, by: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("assigns", [False, True])
-def test_another_thread_writes_what_the_next_segments_read(assigns: bool) -> None:
+def test_another_thread_writes_inputs_of_the_next_segments(assigns: bool) -> None:
     start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
     c, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
     with building_only():
@@ -307,7 +307,7 @@ def test_loops_over_sharded_tensors(assigns: bool) -> None:
     np.testing.assert_allclose(z.numpy(), halve(500, start, by), rtol=1e-6)
 
 
-def test_random_numbers_of_each_step_are_those_of_single_calls() -> None:
+def test_random_numbers_of_each_step_agree_with_single_calls() -> None:
     manual_seed(5)
     x = Tensor.zeros(8).clone().realize()
     for _ in range(200):
@@ -366,7 +366,7 @@ def test_single_elements_of_each_step_keep_their_values() -> None:
     np.testing.assert_allclose(x.numpy(), values, rtol=1e-6)
 
 
-def test_no_parameter_of_many_stays_on_an_older_version_of_memory() -> None:
+def test_all_parameters_are_on_the_new_version_of_memory() -> None:
     rng = np.random.default_rng(6)
     starts = [rng.standard_normal(4).astype(np.float32) for _ in range(6)]
     weights = [Tensor(start).clone().realize() for start in starts]

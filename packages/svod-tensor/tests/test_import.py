@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 
-def test_importing_brings_in_nothing_heavy():
+def test_importing_loads_no_heavy_module():
     heavy = (
         "numpy",
         "llvmlite",
@@ -20,7 +20,7 @@ def test_importing_brings_in_nothing_heavy():
     assert done.stdout.split() == []
 
 
-def test_a_lazy_name_that_is_not_there_is_an_attribute_error():
+def test_an_unknown_lazy_name_is_an_attribute_error():
     code = (
         "import svod_tensor\ntry:\n    svod_tensor.nothing\nexcept AttributeError as e:\n   "
         " print(e)"

@@ -97,7 +97,7 @@ def test_masks_of_known_values_select(a):
     check(Tensor(a).masked_select(a > 1), a[a > 1])
 
 
-def test_elements_are_filled_where_a_mask_of_a_tensor_holds(a):
+def test_elements_are_filled_by_a_tensor_mask(a):
     x = Tensor(a)
     check(x.masked_fill(x > 0, 0), np.where(a > 0, np.float32(0), a))
 
@@ -274,7 +274,7 @@ def test_elements_are_swapped_as_in_numpy(is_realized: bool) -> None:
     assert (value.item(), view.item()) == (5, 6)
 
 
-def test_reading_an_element_compiles_nothing() -> None:
+def test_reading_an_element_compiles_no_kernel() -> None:
     x = Tensor(np.arange(6)).realize()
     x[1] = 5
     x.realize()
@@ -301,7 +301,7 @@ def test_numbers_that_are_not_plain_ints_are_other_indices() -> None:
         ((2, 0), (1, 0), 1),
     ],
 )
-def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape, axis):
+def test_take_along_axis_broadcasts_the_other_axes(rng, shape, index_shape, axis):
     a = make_array(rng, shape, "float32")
     indices = rng.integers(-max(shape[axis], 1), max(shape[axis], 1), index_shape)
     expected = np.take_along_axis(a, indices, axis)
@@ -312,7 +312,7 @@ def test_elements_along_an_axis_broadcast_on_the_others(rng, shape, index_shape,
     )
 
 
-def test_a_gather_reads_the_first_slices_and_broadcasts_nothing():
+def test_gather_reads_the_first_slices_without_broadcasting():
     x = Tensor([[1, 2], [3, 4]])
     assert x.gather(1, Tensor([[1]])).tolist() == [[2]]
     assert x.take_along_axis(Tensor([[1]]), 1).tolist() == [[2], [4]]

@@ -67,7 +67,7 @@ def test_new_buffers_follow_the_first_source_that_is_no_disk(tmp_path):
     assert instantiate_schedule(pre, inputs, {}).items[0].buffers[0].device == "CPU"
 
 
-def test_memory_that_no_device_is_named_for_has_the_size_that_it_says():
+def test_memory_without_a_device_has_its_declared_size():
     x = buffer(8, device="CPU:1")
     numbers = set()
     for size in (1, 6):
@@ -98,7 +98,7 @@ def test_only_variables_that_a_kernel_reads_reach_it():
     assert len(item.buffers) == 1
 
 
-def test_what_reads_the_result_of_a_loop_waits_for_the_latest_iteration():
+def test_a_reader_of_a_loop_waits_for_the_last_iteration():
     one, two, out = buffer(-1), buffer(-2), buffer(-3)
     r = UOp.range(UOp.const(index, 3), 0, AxisType.LOOP)
     counter = bind(UOp.variable("i", 0, 7), r)
@@ -110,7 +110,7 @@ def test_what_reads_the_result_of_a_loop_waits_for_the_latest_iteration():
     assert [item.dependencies for item in items] == [(), (0,), (), (2,), (), (4,), (5,)]
 
 
-def test_nothing_to_run_is_an_error():
+def test_an_empty_schedule_is_an_error():
     with pytest.raises(EmptyScheduleError):
         instantiate_schedule(PreSchedule((), (), ()), {}, {})
 

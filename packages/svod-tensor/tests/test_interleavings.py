@@ -84,7 +84,7 @@ def own(a: np.ndarray) -> Tensor:
     return Tensor(a).clone().realize()
 
 
-def test_a_part_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+def test_an_operand_realized_concurrently(pause: Pause) -> None:
     part = own(START) * 3
     whole = pause(part) + part
     other = Other(part.realize)
@@ -94,7 +94,7 @@ def test_a_part_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
     assert part.is_realized
 
 
-def test_the_tensor_that_another_thread_realizes_meanwhile(pause: Pause) -> None:
+def test_a_tensor_realized_concurrently(pause: Pause) -> None:
     whole = pause(own(START)) + 1
     other = Other(whole.numpy)
     pause.meanwhile = other.start
@@ -102,7 +102,7 @@ def test_the_tensor_that_another_thread_realizes_meanwhile(pause: Pause) -> None
     np.testing.assert_array_equal(other.finish(), START + 1)
 
 
-def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> None:
+def test_a_value_computed_concurrently_is_kept(pause: Pause) -> None:
     whole = pause(own(START)) + 1
     other = Other(lambda: whole.assign(whole * 10))
     pause.meanwhile = other.start
@@ -111,7 +111,7 @@ def test_a_value_that_another_thread_gives_meanwhile_is_kept(pause: Pause) -> No
     check(whole, (START + 1) * 10)
 
 
-def test_memory_that_another_thread_assigns_to_meanwhile_is_read_as_assigned(pause: Pause) -> None:
+def test_memory_assigned_concurrently_is_read_as_assigned(pause: Pause) -> None:
     x = own(START)
     part = x[1:]
     result = pause(part) + part
@@ -144,7 +144,7 @@ def test_memory_is_not_written_while_another_thread_reads_it(pause: Pause) -> No
     check(before, START * 2)
 
 
-def test_a_captured_function_does_not_write_what_another_thread_reads(pause: Pause) -> None:
+def test_a_captured_function_does_not_write_memory_that_another_thread_reads(pause: Pause) -> None:
     x = own(START)
     step = jit(lambda y: x.assign(x + y) * 1)
     step(own(START * 0))
@@ -156,7 +156,7 @@ def test_a_captured_function_does_not_write_what_another_thread_reads(pause: Pau
     check(x, START * 2)
 
 
-def test_a_captured_function_reads_what_its_argument_shares_while_nobody_writes_there(
+def test_a_captured_function_reads_shared_memory_of_its_argument_without_races(
     pause: Pause,
 ) -> None:
     x = own(START)
@@ -183,7 +183,7 @@ def test_donated_memory_is_not_written_while_another_thread_reads_it(pause: Paus
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_no_thread_computes_with_what_a_captured_function_assigns_for_the_plan(fails: bool) -> None:
+def test_no_thread_reads_assignments_of_a_capture(fails: bool) -> None:
     x = own(START)
     others: list[Other] = []
 
@@ -209,7 +209,7 @@ def test_no_thread_computes_with_what_a_captured_function_assigns_for_the_plan(f
     check(step(own(START * 10)), START * 21 + 1)
 
 
-def test_a_tensor_that_was_made_of_an_assignment_just_before_it_was_done_reads_the_memory() -> None:
+def test_a_tensor_built_just_before_a_pending_assignment_is_computed_reads_the_memory() -> None:
     x = own(START)
     x.assign(x + 1)
     pending = x.uop
@@ -219,9 +219,7 @@ def test_a_tensor_that_was_made_of_an_assignment_just_before_it_was_done_reads_t
     check(x, START + 1)
 
 
-def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_is_assigned() -> (
-    None
-):
+def test_a_tensor_built_late_from_an_assignment_keeps_its_value_after_further_assignments() -> None:
     x = own(START)
     x.assign(x + 1)
     pending = x.uop
@@ -233,7 +231,7 @@ def test_a_tensor_that_was_made_late_of_an_assignment_keeps_its_value_when_more_
 
 
 @pytest.mark.parametrize("is_argument", [False, True])
-def test_a_tensor_that_was_made_late_of_what_a_captured_function_overwrote_keeps_its_value(
+def test_a_tensor_built_late_from_overwritten_memory_keeps_its_value(
     is_argument: bool,
 ) -> None:
     x = own(START)
@@ -260,7 +258,7 @@ def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     check(x, START + 2)
 
 
-def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(
+def test_a_graph_built_concurrently_on_a_copy_of_overwritten_memory_reads_the_copy(
     pause: Pause,
 ) -> None:
     x = own(START)
@@ -274,7 +272,7 @@ def test_what_is_built_meanwhile_on_a_copy_of_overwritten_memory_reads_the_copy(
     check(y, START)
 
 
-def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pause) -> None:
+def test_a_concurrent_assignment_follows_the_running_one(pause: Pause) -> None:
     x = own(START)
     copy = x.clone()
     x.assign(pause(x) + 1)
@@ -292,9 +290,7 @@ def test_what_is_assigned_meanwhile_comes_after_what_is_being_assigned(pause: Pa
     check(copy, START)
 
 
-def test_a_tensor_that_was_made_late_of_old_content_reads_who_kept_it_or_what_is_there_now() -> (
-    None
-):
+def test_a_tensor_built_late_from_an_old_version_reads_its_copy_or_the_current_version() -> None:
     x = own(START)
     kept, read, nodes = x.clone(), x + 1, []
     for tensor in (x, kept, read):
@@ -328,7 +324,7 @@ def test_no_thread_writes_while_a_function_is_captured() -> None:
     check(step(own(START)), START * 21)
 
 
-def test_a_captured_function_may_read_what_another_thread_has_assigned() -> None:
+def test_a_captured_function_may_read_assignments_of_another_thread() -> None:
     x = own(START)
     x.assign(x + 1)
     step = jit(lambda y: x + y)
@@ -339,7 +335,7 @@ def test_a_captured_function_may_read_what_another_thread_has_assigned() -> None
     check(x, START + 1)
 
 
-def test_a_thread_that_captures_leaves_the_assignments_of_others_alone() -> None:
+def test_a_capture_does_not_compute_assignments_of_other_threads() -> None:
     x = own(START)
     x.assign(x + 1)
     plan = (x * 1).prepare()
@@ -350,7 +346,7 @@ def test_a_thread_that_captures_leaves_the_assignments_of_others_alone() -> None
     check(x, (START + 1) * 10)
 
 
-def test_a_new_tensor_in_the_place_of_one_that_is_gone_is_not_lost() -> None:
+def test_a_new_tensor_at_the_id_of_a_dead_one_is_not_lost() -> None:
     key = -1
     replaced = own(START) * 2
     new: list[Tensor] = []
@@ -365,7 +361,7 @@ def test_a_new_tensor_in_the_place_of_one_that_is_gone_is_not_lost() -> None:
     assert registry._pending.pop(key)() is new[0].content
 
 
-def test_an_interrupted_computation_is_in_nobodys_way() -> None:
+def test_an_interrupted_computation_blocks_no_thread() -> None:
     x = own(START)
     storage = x.buffer().storage_id
     other = Other(lambda: registry.start_computation([storage], [storage], {}) and None)

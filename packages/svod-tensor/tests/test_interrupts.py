@@ -146,7 +146,7 @@ class Weights:
 
 
 @pytest.mark.parametrize("way", ["jit", "loop", "host", "views", "lazy", "plan"])
-def test_all_of_a_step_is_done_or_nothing(way: str) -> None:
+def test_a_step_is_atomic(way: str) -> None:
     weights = Weights()
     step: Callable[[], object] = getattr(weights, f"make_{way}")()
     step()

@@ -57,7 +57,7 @@ def test_second_derivatives() -> None:
     assert not parts[1][1].numpy().any()
 
 
-def test_the_number_of_kernels_does_not_grow_with_that_of_rows() -> None:
+def test_the_number_of_kernels_does_not_depend_on_the_number_of_rows() -> None:
     def count(size: int) -> int:
         w = Tensor(np.eye(size)).realize()
         x = Tensor(np.ones(size)).realize()
@@ -74,10 +74,10 @@ def test_it_is_part_of_a_captured_function() -> None:
         np.testing.assert_allclose(step(Tensor(values)).numpy(), expected)
 
 
-def test_mistakes_are_named() -> None:
-    with pytest.raises(DerivativeError, match="no mode"):
+def test_invalid_arguments_are_errors() -> None:
+    with pytest.raises(DerivativeError, match="unknown mode"):
         jacobian(lambda x: x, mode="backward")  # pyright: ignore[reportArgumentType]
-    with pytest.raises(DerivativeError, match="not one number"):
+    with pytest.raises(DerivativeError, match="not a scalar"):
         hessian(lambda x: x)(Tensor(_X))
     with pytest.raises(DerivativeError, match="int32"):
         jacobian(lambda x: x)(Tensor([1, 2]))

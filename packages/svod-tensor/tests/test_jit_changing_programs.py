@@ -265,14 +265,14 @@ def compare(seed: int) -> None:
 @given(seed=strategies.integers(0, 2**40))
 @example(seed=3018)  # an item of an object's `__dict__`
 @settings(max_examples=count_examples(400), deadline=None)
-def test_a_captured_function_gives_what_the_plain_one_gives_however_the_world_changes(
+def test_a_captured_function_agrees_with_the_plain_function_after_random_changes(
     seed: int,
 ) -> None:
     compare(seed)
 
 
 @pytest.mark.parametrize("fault", ["elements", "observed", "attribute", "global"])
-def test_a_guard_that_is_left_out_is_noticed(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_guard_is_detected(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
     original = dependencies.Guards.__init__
 
     def is_kept(edge: Edge) -> bool:

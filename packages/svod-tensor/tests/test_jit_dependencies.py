@@ -43,7 +43,7 @@ def test_a_global_number_may_change(monkeypatch) -> None:
     assert "the global `FACTOR` is 0.0 instead of -0.0" in scale.explain()
 
 
-def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -> None:
+def test_a_replaced_object_is_seen_and_the_old_one_is_released() -> None:
     weight = Tensor([1.0])
 
     @jit
@@ -59,7 +59,7 @@ def test_an_object_in_place_of_another_one_is_seen_and_the_first_one_is_left() -
     assert scale.n_captures == 1
 
 
-def test_what_a_function_changes_itself_is_no_reason_to_capture_it_again() -> None:
+def test_a_function_s_own_changes_do_not_invalidate_its_capture() -> None:
     n_runs = 0
 
     @jit
@@ -106,11 +106,11 @@ def test_values_that_called_functions_read_are_seen(around: str) -> None:
     assert "the scale is 3.0 instead of 2.0" in step.explain()
 
 
-def test_outside_of_captured_functions_a_value_is_read_and_that_is_all() -> None:
+def test_depend_on_outside_of_captured_functions_only_reads_the_value() -> None:
     assert depend_on("a number", lambda: 7) == 7
 
 
-def test_a_function_that_is_captured_again_and_again_says_so() -> None:
+def test_a_function_that_is_captured_repeatedly_warns() -> None:
     scale = jit(lambda x, factor: x * factor)
     with pytest.warns(
         RuntimeWarning,
@@ -122,9 +122,7 @@ def test_a_function_that_is_captured_again_and_again_says_so() -> None:
 
 @pytest.mark.parametrize("writes", [False, True], ids=["reads", "writes"])
 @pytest.mark.parametrize("part", [False, True], ids=["all", "part"])
-def test_an_assignment_that_nobody_waited_for_is_seen_in_what_the_function_holds(
-    writes: bool, part: bool
-) -> None:
+def test_a_pending_assignment_is_visible_in_captured_tensors(writes: bool, part: bool) -> None:
     weight = Tensor([2.0, 2.0])
 
     @jit
@@ -165,7 +163,7 @@ USES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 @pytest.mark.parametrize("use", list(USES))
 @pytest.mark.parametrize("kind", list(CONSTANTS))
-def test_a_constant_that_is_held_is_seen_when_it_is_assigned_to(kind: str, use: str) -> None:
+def test_assignments_to_a_captured_constant_are_visible(kind: str, use: str) -> None:
     held, x, apply = CONSTANTS[kind](), Tensor([1.0, 2.0, 3.0]).realize(), USES[use]
     step = jit(lambda v: apply(v, held))
     for number in range(3):
@@ -179,7 +177,7 @@ def test_a_constant_that_is_held_is_seen_when_it_is_assigned_to(kind: str, use: 
     assert step.n_captures <= 3
 
 
-def test_a_constant_that_the_body_of_a_loop_reads_is_seen_when_it_is_assigned_to() -> None:
+def test_assignments_to_a_constant_that_a_loop_body_reads_are_visible() -> None:
     held, x = Tensor.ones(3), Tensor([1.0, 2.0, 3.0]).realize()
     step = jit(lambda v: fori_loop(0, 3, lambda _, w: w + held, v))
     assert step(x).tolist() == [4.0, 5.0, 6.0]

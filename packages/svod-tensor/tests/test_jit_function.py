@@ -92,7 +92,7 @@ def test_inputs_are_used_where_they_are() -> None:
     assert total(x.reshape(10, 100)[::-1].reshape(1000)).item() == 1000
 
 
-def test_the_same_tensor_may_be_given_twice() -> None:
+def test_the_same_tensor_may_be_passed_twice() -> None:
     add = jit(lambda x, y: x * 10 + y)
     x, y = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
     assert [add(*p).tolist() for p in ((x, x), (x, y), (y, x))] == [
@@ -136,7 +136,7 @@ def test_assignments_happen_at_each_call_and_graphs_built_before_keep_their_valu
     assert a.tolist() == [1.0, 1.0]
 
 
-def test_a_pending_assignment_reads_what_a_captured_function_overwrites_next() -> None:
+def test_a_pending_assignment_reads_memory_before_a_captured_function_overwrites_it() -> None:
     count = Tensor([1.0]).clone().realize()
     step = jit(lambda x: count.assign(count + x) * 1)
     step(Tensor([0.0]))
@@ -190,7 +190,7 @@ def test_inputs_may_have_symbolic_shapes() -> None:
     assert total.n_captures == 1
 
 
-def test_explain_says_why_a_signature_was_captured(caplog: pytest.LogCaptureFixture) -> None:
+def test_explain_shows_why_a_signature_was_captured(caplog: pytest.LogCaptureFixture) -> None:
     @jit
     def scale(x: Tensor, by: float) -> Tensor:
         return x * by
@@ -220,7 +220,9 @@ def test_explain_says_why_a_signature_was_captured(caplog: pytest.LogCaptureFixt
         (lambda x: x + Tensor.rand(1, generator=Generator()), "draws a seed"),
     ],
 )
-def test_what_no_plan_can_do_is_named(function: object, problem: str) -> None:
+def test_unsupported_actions_in_a_captured_function_are_errors(
+    function: object, problem: str
+) -> None:
     f = jit(function)
     with pytest.raises(CaptureError, match=problem):
         f(Tensor([1.0]))
@@ -228,14 +230,14 @@ def test_what_no_plan_can_do_is_named(function: object, problem: str) -> None:
     assert (Tensor([1.0]) + 1).item() == 2
 
 
-def test_a_tensor_that_stays_behind_is_named() -> None:
+def test_a_leaked_tensor_is_an_error() -> None:
     kept: list[Tensor] = []
     f = jit(lambda x: kept.append(x * 2))
     with pytest.raises(CaptureError, match="is still held after it returned"):
         f(Tensor([1.0]))
 
 
-def test_a_result_that_also_stays_behind_is_named() -> None:
+def test_a_result_that_is_also_leaked_is_an_error() -> None:
     state = {"total": Tensor([0.0])}
 
     @jit
@@ -249,7 +251,7 @@ def test_a_result_that_also_stays_behind_is_named() -> None:
         add(Tensor([1.0]))
 
 
-def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> None:
+def test_a_function_that_mutates_a_dict_or_list_argument_is_an_error() -> None:
     @jit
     def double(given: dict[str, Tensor]) -> dict[str, Tensor]:
         given["y"] = given["x"] * 2
@@ -271,7 +273,7 @@ def test_a_function_that_changes_a_dict_or_a_list_that_it_got_is_refused() -> No
     assert copied({"x": Tensor([1.0])})["y"].item() == 2
 
 
-def test_state_without_memory_is_given_some_and_the_function_runs_once_more() -> None:
+def test_assigned_state_without_memory_is_realized_and_the_function_traced_again() -> None:
     state, total = Tensor.zeros(2), Tensor([1.0, 2.0]) * 3
     view, before = total[1:], total * 2
     runs = []
@@ -300,7 +302,7 @@ def _overwrite(x: Tensor) -> Tensor:
     return x
 
 
-def test_a_capture_that_fails_takes_its_assignments_back() -> None:
+def test_a_failed_capture_reverts_its_assignments() -> None:
     state = Tensor([1.0, 2.0])
     view = state.reshape(2, 1)
 
@@ -375,7 +377,7 @@ def test_threads_may_call_one_function() -> None:
 
 
 @pytest.mark.usefixtures("_no_custom_functions")
-def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calls_of_several_threads_run_concurrently(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("svod_tensor.capture.calls.count_usable_cores", lambda: 3)
     barrier = threading.Barrier(3, timeout=300)
     register_custom_function("meet", lambda out, x: (barrier.wait(), np.copyto(out, x)))
@@ -388,7 +390,7 @@ def test_calls_of_several_threads_run_side_by_side(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("_no_custom_functions")
-def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(
+def test_a_thread_waits_for_a_plan_if_there_is_no_memory_for_another(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def refuse(plan: ExecutionPlan) -> ExecutionPlan:
@@ -413,7 +415,7 @@ def test_a_thread_waits_for_its_turn_where_there_is_no_memory_for_another_plan(
     assert set(most) == {1}
 
 
-def test_calls_that_assign_run_one_after_the_other() -> None:
+def test_calls_that_assign_run_sequentially() -> None:
     total = Tensor(np.zeros(4, np.float32)).realize()
 
     @jit
@@ -429,7 +431,7 @@ def test_calls_that_assign_run_one_after_the_other() -> None:
     assert sorted(seen) == [float(n) for n in range(1, 101)]
 
 
-def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
+def test_a_capture_does_not_block_calls_with_another_signature() -> None:
     captures, goes_on = threading.Event(), threading.Event()
 
     @jit
@@ -451,7 +453,7 @@ def test_a_capture_keeps_no_call_with_another_signature_waiting() -> None:
     assert found == [[2.0, 3.0]]
 
 
-def test_results_have_the_form_that_their_nodes_say() -> None:
+def test_results_have_the_spec_of_their_nodes() -> None:
     n = Variable("n", 1, 8)
     x = Tensor(np.arange(8, dtype=np.float32)).realize()
     sharded = Tensor(np.ones((4, 2), np.float32)).shard(("CPU:1", "CPU:2"), axis=0).realize()
@@ -477,7 +479,7 @@ def test_results_have_the_form_that_their_nodes_say() -> None:
     assert f.n_captures == 1
 
 
-def test_the_form_of_a_tensor_follows_its_node() -> None:
+def test_the_spec_of_a_tensor_follows_its_node() -> None:
     x = Tensor([1.0, 2.0]).realize()
     spec = x.spec
     assert spec == ((2,), float32, "CPU") and x.spec is spec
@@ -486,7 +488,7 @@ def test_the_form_of_a_tensor_follows_its_node() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*was captured 32 times")
-def test_captures_that_are_used_stay() -> None:
+def test_captures_in_use_are_not_evicted() -> None:
     f = jit(lambda x: x + 1)
     kept = Tensor.zeros(MAX_CAPTURES + 9)
     f(kept)

@@ -69,7 +69,7 @@ def make_jitted() -> Any:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.filterwarnings("ignore:.*was captured 32 times:RuntimeWarning")
-def test_of_forty_arguments_none_but_the_last_is_alive(kind):
+def test_only_the_last_of_forty_arguments_is_alive(kind):
     f, x = make_jitted(), Tensor([3.0])
     models, plans = [], []
     for number in range(40):
@@ -88,7 +88,7 @@ def test_of_forty_arguments_none_but_the_last_is_alive(kind):
     assert all(ref() is None for ref in (*models, *plans))
 
 
-def test_the_object_of_a_captured_method_goes_with_its_plan():
+def test_the_object_of_a_captured_method_is_freed_with_its_plan():
     before = Opaque.jitted.n_captures
     model = Opaque(5.0)
     for _ in range(3):
@@ -158,7 +158,7 @@ class Pair:
     weight: Tensor
 
 
-def test_an_object_that_a_tree_holds_goes_with_its_plan():
+def test_an_object_in_a_tree_is_freed_with_its_plan():
     f = jit(lambda pair: pair.model.apply(pair.weight))
     pair = Pair(Opaque(3.0), Tensor([2.0]))
     assert f(pair).item() == f(pair).item() == 6
@@ -169,7 +169,7 @@ def test_an_object_that_a_tree_holds_goes_with_its_plan():
     assert f.n_captures == 0
 
 
-def test_the_plan_of_two_objects_goes_with_either_of_them():
+def test_the_plan_of_two_objects_is_freed_with_either_of_them():
     f = jit(lambda first, second, x: first.apply(x) + second.apply(x))
     kept, x = Opaque(3.0), Tensor([2.0])
     for order in (0, 1):
@@ -181,7 +181,7 @@ def test_the_plan_of_two_objects_goes_with_either_of_them():
         assert f.n_captures == 0
 
 
-def test_functions_that_are_arguments_go_with_their_plans():
+def test_function_arguments_are_freed_with_their_plans():
     f = jit(lambda function, x: function(x))
     for number in range(3):
         scale = (lambda factor: lambda x: x * factor)(number)
@@ -199,7 +199,7 @@ def test_a_set_that_is_an_argument_is_compared_by_its_elements():
     assert f(names, x).item() == 3
 
 
-def test_explain_and_clear_work_with_arguments_that_are_gone():
+def test_explain_and_clear_work_after_arguments_are_freed():
     f, x = make_jitted(), Tensor([3.0])
     first, second = Opaque(), Opaque()
     f(first, x), f(second, x)

@@ -227,7 +227,7 @@ def _initial_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("read", READS)
-def test_a_captured_function_gives_what_the_function_gives_after_each_change(read: str) -> None:
+def test_a_captured_function_agrees_with_the_plain_function_after_each_change(read: str) -> None:
     model, function = Model(), READS[read]
     captured = jit(lambda x: function(model, x))
     assert captured(X).tolist() == function(model, X).tolist()
@@ -302,7 +302,7 @@ def _match(derived: Derived, x: Tensor) -> Tensor:
         "a slot by a computed name",
     ],
 )
-def test_reads_that_no_path_shows_are_seen(
+def test_reads_without_a_path_are_guarded(
     read: Callable[[Any, Tensor], Tensor],
     change: Callable[[Any], object],
     monkeypatch: pytest.MonkeyPatch,
@@ -321,7 +321,7 @@ def test_reads_that_no_path_shows_are_seen(
     assert captured(X).tolist() == read(derived, X).tolist() != before
 
 
-def test_what_a_function_does_not_read_makes_no_new_capture() -> None:
+def test_changes_of_unread_values_cause_no_new_capture() -> None:
     model = Model()
     captured = jit(lambda x: model.layers[0](x) * model.config.inner.rate)
     captured(X)
@@ -370,7 +370,7 @@ def test_a_value_that_the_function_changes_and_reads_is_read_again_in_each_call(
     assert [captured(Tensor([1.0])).item() for _ in range(3)] == [1.0, 2.0, 3.0]
 
 
-def test_a_value_that_is_only_counted_is_no_reason_for_a_capture() -> None:
+def test_a_counter_that_is_only_incremented_causes_no_capture() -> None:
     state = SimpleNamespace(n=0, calls=[])
     totals = {"n": 0}
 
@@ -448,7 +448,7 @@ def test_a_plan_keeps_no_object_that_was_replaced_after_the_next_call() -> None:
     assert old() is None
 
 
-def test_explain_names_the_path_of_what_changed() -> None:
+def test_explain_names_the_path_of_the_changed_value() -> None:
     model = Model()
     captured = jit(lambda x: x * model.config.inner.rate + model.named["b"])
     captured(X)
@@ -460,12 +460,12 @@ def test_explain_names_the_path_of_what_changed() -> None:
     assert "`model.named['b']` is 2.0 instead of 5.0" in captured.explain()
 
 
-def test_modules_of_the_standard_library_are_not_looked_into() -> None:
+def test_modules_of_the_standard_library_are_not_guarded() -> None:
     captured = jit(lambda x: x * sys.maxsize.bit_length())
     assert captured(Tensor([1.0])).item() == 63
 
 
-def test_a_check_finds_a_value_that_no_guard_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_check_detects_a_value_without_a_guard(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVOD_CHECK", "1")
     array = np.array([2.0])
     captured = jit(lambda x: {"y": x * float(array[0])})

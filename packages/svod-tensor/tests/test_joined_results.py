@@ -30,7 +30,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 @settings(max_examples=count_examples(120), deadline=None)
-def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
+def test_programs_that_assign_and_store_agree_with_numpy(steps):
     states = [make(seed) for seed in range(3)]
     arrays = [s.numpy().copy() for s in states]
     results, expected = [], []
@@ -61,7 +61,7 @@ def test_programs_that_assign_and_store_compute_what_numpy_does(steps):
         np.testing.assert_allclose(tensor.numpy(), array, rtol=2e-5, atol=1e-5)
 
 
-def test_an_optimizer_s_step_goes_through_each_parameter_once():
+def test_an_optimizer_step_reads_and_writes_each_parameter_once():
     shapes = [(5, 3), (3,), (5, 3), (7,)]
     parameters, averages, gradients = (
         [make(i, int(np.prod(s))).reshape(s).clone().realize() for i, s in enumerate(shapes)]
@@ -95,7 +95,7 @@ def test_an_optimizer_s_step_goes_through_each_parameter_once():
     assert len({k.kernel for k in plan.kernels()}) == 4  # the count, and one for each shape
 
 
-def test_all_results_are_written_where_what_they_replace_was_given_away():
+def test_all_results_are_written_in_the_memory_of_donated_arguments():
     @jit
     def step(p, m, v, g):
         m, v = m * 0.5 + g, v + g * g
@@ -111,7 +111,7 @@ def test_all_results_are_written_where_what_they_replace_was_given_away():
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)])
-def test_memory_that_was_given_away_is_not_written_before_another_result_has_read_it(order):
+def test_donated_memory_is_not_written_before_other_results_have_read_it(order):
     def compute(a, b):
         return b + 1, a * 2 + b, a - b
 
@@ -125,7 +125,7 @@ def test_memory_that_was_given_away_is_not_written_before_another_result_has_rea
 @pytest.mark.parametrize("axis", [0, 1, 2])
 @pytest.mark.parametrize("n", [2, 4])
 @pytest.mark.parametrize("is_stacked", [False, True])
-def test_parts_of_one_size_are_stored_where_they_are_computed(
+def test_concatenated_parts_of_equal_size_are_stored_directly(
     n: int, axis: int, *, is_stacked: bool
 ):
     x = make(0, 30).reshape(2, 3, 5)
@@ -183,7 +183,7 @@ JOINING = st.lists(
 
 @given(JOINING)
 @settings(max_examples=count_examples(60), deadline=None)
-def test_programs_that_join_parts_compute_what_numpy_does(steps):
+def test_programs_that_concatenate_agree_with_numpy(steps):
     tensors = [make(seed, 2048).reshape(4, 512) for seed in range(2)]
     arrays = [x.numpy() for x in tensors]
     for step, i, j, axis in steps:

@@ -41,7 +41,7 @@ def call_captured(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("read", READERS)
 @pytest.mark.parametrize("step", [add_one, write_part, call_captured, donating])
-def test_an_array_keeps_what_was_read(
+def test_an_array_keeps_the_values_that_were_read(
     step: Callable[[Tensor], Tensor], read: Callable[[Tensor], Any]
 ) -> None:
     x = Tensor(np.zeros(64, np.float32)).realize()
@@ -53,7 +53,7 @@ def test_an_array_keeps_what_was_read(
     np.testing.assert_array_equal(np.stack(kept), np.stack(wanted))
 
 
-def test_an_array_keeps_what_was_read_before_a_function_that_holds_its_tensor() -> None:
+def test_an_array_keeps_its_values_when_a_captured_function_assigns_to_its_tensor() -> None:
     held = Tensor(np.zeros(64, np.float32)).realize()
     first = held.numpy()
 
@@ -67,7 +67,7 @@ def test_an_array_keeps_what_was_read_before_a_function_that_holds_its_tensor() 
     assert [a[0] for a in (first, *kept)] == [0, 1, 2, 3, 4]
 
 
-def test_memory_is_written_in_place_once_no_array_shows_it() -> None:
+def test_memory_is_written_in_place_once_no_array_shares_it() -> None:
     x = Tensor(np.zeros(64, np.float32)).realize()
     buffer, array = x.buffer(), x.numpy()
     part = array[3:]
@@ -78,7 +78,7 @@ def test_memory_is_written_in_place_once_no_array_shows_it() -> None:
     assert add_one(x).realize().buffer() is buffer
 
 
-def test_an_array_is_the_memory_of_a_tensor_that_nobody_wrote() -> None:
+def test_an_array_shares_the_memory_of_a_tensor_without_writes() -> None:
     x = (Tensor(np.zeros(64, np.float32)) + 1).realize()
     assert np.shares_memory(x.numpy(), x.numpy())
     assert not np.shares_memory(x.numpy(copy=True), x.numpy())

@@ -54,7 +54,7 @@ def _no_plans() -> None:
     clear_origins()
 
 
-def test_the_third_graph_of_a_form_is_computed_by_the_plan_of_the_second() -> None:
+def test_the_third_graph_of_a_structure_uses_the_plan_of_the_second() -> None:
     for number in range(5):
         (x, a), (y, b) = make(number), make(number + 10)
         before = caches()["schedule"].hits
@@ -77,7 +77,7 @@ def test_a_plan_of_another_configuration_is_no_hit() -> None:
     assert count_hits() == 1
 
 
-def test_a_known_plan_is_left_alone_while_something_is_computed_or_captured() -> None:
+def test_a_known_plan_is_not_used_during_a_computation_or_capture() -> None:
     config = PrepareConfig()
     for _ in range(3):
         (make(1)[0] + make(2)[0]).realize_with(config)
@@ -111,7 +111,7 @@ def test_a_known_plan_is_left_alone_while_something_is_computed_or_captured() ->
     assert results[-1] is not None
 
 
-def test_the_result_is_memory_as_any_other() -> None:
+def test_the_result_has_ordinary_memory() -> None:
     for _ in range(4):
         (x, a), (y, b) = make(1), make(2)
         z = (x - y).realize()
@@ -123,7 +123,7 @@ def test_the_result_is_memory_as_any_other() -> None:
     assert z.T.numpy().tolist() == z.numpy().T.tolist()
 
 
-def test_what_was_built_on_the_graph_reads_the_memory() -> None:
+def test_readers_of_the_graph_read_the_memory() -> None:
     for _ in range(4):
         (x, a), (y, b) = make(1), make(2)
         z = x + y
@@ -139,7 +139,7 @@ def test_what_was_built_on_the_graph_reads_the_memory() -> None:
         assert x.numpy().tolist() == np.zeros((3, 4)).tolist()
 
 
-def test_constants_of_other_bits_are_other_forms() -> None:
+def test_constants_of_different_bits_have_different_keys() -> None:
     for _ in range(3):
         for constant in (0.0, -0.0, 1.0, np.nan):
             x, a = make(3)
@@ -148,7 +148,7 @@ def test_constants_of_other_bits_are_other_forms() -> None:
             np.testing.assert_array_equal(found, a * np.float32(constant))
 
 
-def test_other_sizes_dtypes_and_places_of_operands_are_other_forms() -> None:
+def test_different_sizes_dtypes_and_operand_slots_have_different_keys() -> None:
     (x, a), (y, b) = make(1), make(2)
     w = Tensor(np.arange(12, dtype=np.int32).reshape(3, 4)).clone().realize()
     c = w.numpy().copy()
@@ -174,7 +174,7 @@ def test_other_sizes_dtypes_and_places_of_operands_are_other_forms() -> None:
     assert count_hits() == len(programs) + 1
 
 
-def test_what_is_not_plain_has_no_form() -> None:
+def test_unsupported_graphs_have_no_key() -> None:
     x, _ = make(1)
     written = x.clone()
     written[0] = 1
@@ -182,7 +182,7 @@ def test_what_is_not_plain_has_no_form() -> None:
         assert find_structure(tensor.uop) is None or tensor.uop.op is not Op.MUL
 
 
-def test_a_graph_on_memory_that_was_written_is_computed_from_what_it_was() -> None:
+def test_a_graph_on_overwritten_memory_is_computed_from_the_old_version() -> None:
     for number in range(5):
         (x, a), (y, _) = make(1), make(2)
         z = x * 2 + 1
@@ -191,7 +191,7 @@ def test_a_graph_on_memory_that_was_written_is_computed_from_what_it_was() -> No
         assert (x * 2 + 1).realize().numpy().tolist() == ((y.numpy() + number) * 2 + 1).tolist()
 
 
-def test_what_was_given_away_is_refused() -> None:
+def test_donated_arguments_are_rejected() -> None:
     take = jit(lambda v: v + 1, donate=0)
     for number in range(4):
         x, a = make(number)
@@ -205,7 +205,7 @@ def test_what_was_given_away_is_refused() -> None:
             (x * 5).realize()
 
 
-def test_a_captured_function_cannot_compute() -> None:
+def test_a_captured_function_cannot_realize() -> None:
     (x, _) = make(1)
     for _ in range(3):
         (x * 6).realize()
@@ -215,7 +215,7 @@ def test_a_captured_function_cannot_compute() -> None:
     assert held.realize().numpy().tolist() == (x.numpy() * 6).tolist()
 
 
-def test_who_watches_or_asks_for_something_else_gets_everything() -> None:
+def test_observers_and_other_configurations_bypass_known_plans() -> None:
     x, a = make(1)
     for _ in range(3):
         (x * 7).realize()
@@ -228,7 +228,7 @@ def test_who_watches_or_asks_for_something_else_gets_everything() -> None:
     assert count_hits() == hits
 
 
-def test_a_known_plan_keeps_no_memory_of_others() -> None:
+def test_a_known_plan_holds_no_foreign_memory() -> None:
     allocator = cast("CachingAllocator", get_allocator("CPU"))
 
     def compute() -> None:
@@ -336,7 +336,7 @@ def _sines(array: Array) -> Array:
     return array
 
 
-def test_threads_compute_graphs_of_one_form_at_once() -> None:
+def test_threads_compute_graphs_of_one_structure_concurrently() -> None:
     def compute(number: int) -> None:
         for turn in range(30):
             (x, a), (y, b) = make(number), make(turn)
@@ -367,7 +367,7 @@ UNARY: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]] = 
 
 @settings(max_examples=count_examples(60), deadline=None)
 @given(data=st.data())
-def test_random_programs_of_few_forms_agree_with_numpy(data: st.DataObject) -> None:
+def test_random_programs_of_few_structures_agree_with_numpy(data: st.DataObject) -> None:
     pool = [make(seed, 4, 4) for seed in range(3)]
 
     def pick() -> Entry:

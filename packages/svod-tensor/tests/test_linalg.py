@@ -140,7 +140,7 @@ def test_eigenvalues_of_real_matrices_are_complex() -> None:
         )
 
 
-def test_right_sides_are_vectors_or_matrices_and_broadcast() -> None:
+def test_right_hand_sides_are_vectors_or_matrices_and_broadcast() -> None:
     x, many = array(4, 4), array(2, 1, 4, 4, seed=1)
     for a, shape in (
         (x, (4,)),
@@ -285,14 +285,14 @@ def test_norms_and_tensors_as_matrices_agree_with_numpy() -> None:
     )
 
 
-def test_conditions_of_singular_matrices_are_infinite() -> None:
+def test_condition_numbers_of_singular_matrices_are_infinite() -> None:
     x = np.stack([np.ones((2, 2)), np.eye(2), np.full((2, 2), np.nan)])
     for p in (1, "fro", np.inf):
         np.testing.assert_array_equal(sv.linalg.cond(x, p).numpy(), np.linalg.cond(x, p))
     assert sv.linalg.cond(np.zeros((2, 2)), 2).item() == np.inf
 
 
-def test_the_matrix_that_has_no_result_is_named() -> None:
+def test_errors_name_the_index_of_the_matrix() -> None:
     x = np.stack([np.eye(2)] * 6).reshape(3, 2, 2, 2)
     x[2, 1] = [[1, 2], [2, 4]]
     calls: list[tuple[Call, str]] = [
@@ -318,7 +318,7 @@ def test_the_matrix_that_has_no_result_is_named() -> None:
     assert caught.value.index == (0, 0)
 
 
-def test_mistakes_are_named_where_they_are_made() -> None:
+def test_invalid_arguments_are_errors_at_the_call() -> None:
     x = Tensor.ones(2, 3)
     for name in ("inv", "det", "slogdet", "cholesky", "eigh", "eigvalsh", "expm"):
         with pytest.raises(
@@ -343,7 +343,7 @@ def test_mistakes_are_named_where_they_are_made() -> None:
     ):
         sv.linalg.matrix_norm(x, ord=3)
     with pytest.raises(
-        OperandError, match="norm: expected one axis or two with an ord, got 1 of 3 axes"
+        OperandError, match="norm: expected one or two axes with an ord, got 1 of 3 axes"
     ):
         sv.linalg.norm(Tensor.ones(2, 2, 2), 1)
     with pytest.raises(ShapeError, match=r"cross: axis -1 must have size 3: \(2, 2\)"):
@@ -354,7 +354,7 @@ def test_mistakes_are_named_where_they_are_made() -> None:
         sv.linalg.multi_dot([x])
 
 
-def test_they_stand_in_captured_functions_and_loops() -> None:
+def test_linalg_in_captured_functions_and_loops() -> None:
     x, b = positive(3, 3), array(5, 3)
 
     @jit
@@ -394,7 +394,7 @@ def test_sizes_may_depend_on_variables() -> None:
             np.testing.assert_allclose(found.numpy(), want, rtol=1e-9, atol=1e-12)
 
 
-def test_shards_are_brought_together() -> None:
+def test_sharded_operands_are_gathered() -> None:
     x = positive(4, 3, 3)
     sharded = Tensor(x).shard(("CPU", "CPU:1"), axis=0)
     found = sv.linalg.inv(sharded)
@@ -405,7 +405,7 @@ def test_shards_are_brought_together() -> None:
     )
 
 
-def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors() -> None:
+def test_factorizations_are_lazy_and_one_call_computes_all_factors() -> None:
     x = Tensor(array(5, 3)).realize()
     u, s, vh = sv.linalg.svd(x, full_matrices=False)
     assert not s.is_realized
@@ -413,7 +413,7 @@ def test_nothing_is_computed_before_it_is_needed_and_one_call_gives_all_factors(
     assert [type(op).__name__ for op in plan.prepared_ops].count("PreparedCustomFunction") == 1
 
 
-def test_functions_of_the_host_have_their_names() -> None:
+def test_host_functions_are_registered_by_name() -> None:
     names = {
         kind.removeprefix(libraries.LINALG)
         for kind in libraries.FUNCTIONS
@@ -423,7 +423,7 @@ def test_functions_of_the_host_have_their_names() -> None:
 
 
 @pytest.mark.parametrize("name", [n for n in sv.linalg.__all__ if n[0].islower()])
-def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(name: str) -> None:
+def test_docstrings_have_tested_examples_and_describe_every_argument(name: str) -> None:
     function = getattr(sv.linalg, name)
     text = inspect.getdoc(function) or ""
     found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)
@@ -436,7 +436,7 @@ def test_docstrings_have_examples_that_are_right_and_a_word_on_every_argument(na
 
 
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3), (3, 0)])
-def test_norms_of_nothing_are_zero(shape: tuple[int, ...]) -> None:
+def test_norms_of_empty_tensors_are_zero(shape: tuple[int, ...]) -> None:
     x = Tensor.zeros(*shape)
     for order in ("fro", "nuc", 1, 2, np.inf):
         for keepdims in (False, True):

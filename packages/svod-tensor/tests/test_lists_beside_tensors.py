@@ -86,29 +86,29 @@ def check(call: Callable[[Any, Any], Tensor], numbers: Any = NUMBERS, x: Any = X
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_a_list_has_the_digits_of_the_tensor_on_either_side(name: str) -> None:
+def test_a_list_has_the_precision_of_the_tensor_on_either_side(name: str) -> None:
     function = getattr(sv, name)
     check(function)
     check(lambda numbers, x: function(x, numbers))
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_a_list_has_the_digits_of_any_other_operand(name: str) -> None:
+def test_a_list_has_the_precision_of_the_other_operand(name: str) -> None:
     check(OTHERS[name])
 
 
-def test_a_matrix_of_numbers_has_the_digits_of_the_right_side() -> None:
+def test_a_matrix_of_numbers_has_the_precision_of_the_right_hand_side() -> None:
     check(lambda rows, x: sv.linalg.solve(rows, x), ROWS)
 
 
-def test_numbers_beside_complex_ones_have_their_digits() -> None:
+def test_numbers_with_complex_tensors_have_their_precision() -> None:
     x = Tensor(np.array([0.1 + 1j, 0.3, 0.7]))
     check(sv.add, x=x)
     check(sv.add, [0.1 + 0.2j, 0.2, 0.7], x)
     check(sv.add, [0.1 + 0.2j, 0.2, 0.7])
 
 
-def test_a_list_beside_other_dtypes_is_of_the_default_dtype() -> None:
+def test_a_list_with_tensors_of_other_dtypes_has_the_default_dtype() -> None:
     for dtype, expected in (
         ("float32", "float32"),
         ("float16", "float32"),
@@ -122,7 +122,7 @@ def test_a_list_beside_other_dtypes_is_of_the_default_dtype() -> None:
     np.testing.assert_array_equal(sv.add(array, X).numpy(), array.astype("float64") + X.numpy())
 
 
-def test_numbers_beside_positions_and_weights_are_of_the_default_dtype() -> None:
+def test_numbers_with_indices_and_weights_have_the_default_dtype() -> None:
     weights = Tensor(np.ones(3))
     assert sv.quantile(NUMBERS, weights).dtype is sv.float32
     assert sv.cov(NUMBERS, aweights=weights).dtype is sv.float32

@@ -61,11 +61,11 @@ def check_that_nothing_piles_up(work: Callable[[], object]) -> None:
     assert new_objects - objects <= N_GRAPHS
 
 
-def test_new_graphs_leave_nothing_behind() -> None:
+def test_new_graphs_leak_no_memory() -> None:
     check_that_nothing_piles_up(lambda: [compute_new_graph() for _ in range(N_GRAPHS)])
 
 
-def test_new_graphs_of_several_threads_leave_nothing_behind() -> None:
+def test_new_graphs_of_several_threads_leak_no_memory() -> None:
     def work() -> None:
         threads = [
             threading.Thread(target=lambda: [compute_new_graph() for _ in range(N_GRAPHS // 3)])
@@ -79,7 +79,7 @@ def test_new_graphs_of_several_threads_leave_nothing_behind() -> None:
     check_that_nothing_piles_up(work)
 
 
-def test_memory_that_is_written_again_and_again_leaves_nothing_behind() -> None:
+def test_repeated_writes_leak_no_memory() -> None:
     x = Tensor(np.arange(4, dtype=np.float32)).clone().realize()
     # What is captured names the memory as it was called then.
     held = jit(lambda y: (x * 1, x + y))
@@ -94,7 +94,7 @@ def test_memory_that_is_written_again_and_again_leaves_nothing_behind() -> None:
     check_that_nothing_piles_up(write)
 
 
-def test_tracked_graphs_leave_nothing_behind() -> None:
+def test_tracked_graphs_leak_no_memory() -> None:
     def work() -> None:
         with track_origins():
             for _ in range(N_GRAPHS):
@@ -105,7 +105,7 @@ def test_tracked_graphs_leave_nothing_behind() -> None:
     assert get_origins(y.uop) == frozenset()
 
 
-def test_captured_functions_leave_nothing_behind() -> None:
+def test_captured_functions_leak_no_memory() -> None:
     def work() -> None:
         for _ in range(N_GRAPHS):
             number = float(next(_constants))

@@ -199,12 +199,12 @@ def check(take: Any, f: Callable[..., Tensor], args: tuple[Tensor, ...]) -> None
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_derivatives_are_those_of_the_program_written_out(name: str) -> None:
+def test_derivatives_agree_with_the_unrolled_program(name: str) -> None:
     check(take_first, *CASES[name])
 
 
 @pytest.mark.parametrize("name", ["overwriting", "a layer"])
-def test_second_derivatives_are_those_of_the_program_written_out(name: str) -> None:
+def test_second_derivatives_agree_with_the_unrolled_program(name: str) -> None:
     check(take_second, *CASES[name])
 
 
@@ -234,7 +234,7 @@ def test_one_plan_for_all_values_of_a_variable() -> None:
         np.testing.assert_allclose(find(x, steps.bind(n)).numpy(), total + np.zeros(2))
 
 
-def test_computed_numbers_of_iterations_have_forward_mode_alone() -> None:
+def test_computed_trip_counts_have_only_forward_mode() -> None:
     x, n = Tensor(2.0, dtype="float64"), Tensor(3).realize()
 
     def repeat(x: Tensor) -> Tensor:
@@ -281,7 +281,7 @@ def test_rules_of_compositions_hold_in_bodies() -> None:
     check(take_first, f, (x,))
 
 
-def test_draws_of_a_body_are_those_of_its_gradient() -> None:
+def test_the_gradient_uses_the_samples_of_the_body() -> None:
     x = Tensor.ones(50).realize()
 
     def f(x: Tensor) -> Any:
@@ -299,7 +299,7 @@ def test_draws_of_a_body_are_those_of_its_gradient() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 9])
-def test_what_is_computed_again_is_what_was_computed(every: int) -> None:
+def test_recomputed_values_equal_the_original_ones(every: int) -> None:
     def f(every: int | None) -> list[np.ndarray]:
         def run(x: Tensor, v: Tensor) -> Tensor:
             y, rows = scan(
@@ -317,7 +317,7 @@ def test_what_is_computed_again_is_what_was_computed(every: int) -> None:
 
 
 @pytest.mark.parametrize("every", [1, 2])
-def test_an_iteration_that_writes_what_it_carries_is_computed_again(every: int) -> None:
+def test_an_iteration_that_writes_its_carry_is_recomputed(every: int) -> None:
     def f(x: Tensor, every: int | None) -> Tensor:
         def body(c: Tensor, a: Tensor) -> tuple[Tensor, Tensor]:
             c[1] = c[0].sin() * a
@@ -332,7 +332,7 @@ def test_an_iteration_that_writes_what_it_carries_is_computed_again(every: int) 
     np.testing.assert_allclose(grad(lambda x: f(x, every))(x).numpy(), expected, rtol=1e-12)
 
 
-def test_what_a_checkpoint_in_a_loop_reads_besides_has_its_derivative() -> None:
+def test_captured_tensors_of_a_checkpoint_in_a_loop_have_derivatives() -> None:
     def f(w: Tensor, wrap: Callable[[Any], Any]) -> Tensor:
         # It does not depend on the iteration, and is computed again in each.
         layer = wrap(lambda h: w.sin() * h)
@@ -348,7 +348,7 @@ def test_what_a_checkpoint_in_a_loop_reads_besides_has_its_derivative() -> None:
 def test_checkpoints_need_positive_numbers_and_parts_of_one_size() -> None:
     with pytest.raises(LoopArgumentError, match="checkpoint_every is 0"):
         scan(lambda c, _: (c, None), Tensor(0.0), length=3, checkpoint_every=0)
-    with pytest.raises(LoopArgumentError, match="the number of iterations is no number"):
+    with pytest.raises(LoopArgumentError, match="the number of iterations is not known"):
         fori_loop(0, Tensor(3), lambda _, c: c, Tensor(0.0), checkpoint_every=2)
 
 
@@ -408,7 +408,7 @@ def test_recurrent_layers_are_differentiable(layer: Any) -> None:
         assert np.sum(part.numpy() * along) == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6)
 
 
-def test_second_derivatives_of_a_recurrent_layer_are_those_of_both_modes() -> None:
+def test_second_derivatives_of_a_recurrent_layer_agree_with_both_modes() -> None:
     rng = np.random.default_rng(3)
     weights = [Tensor(rng.normal(size=s) * 0.5) for s in ((8, 3), (8, 2), (8,), (8,))]
     along = tuple(Tensor(rng.normal(size=w.shape)) for w in weights)
@@ -446,7 +446,7 @@ def test_an_iteration_of_the_gradient_of_a_recurrent_layer_is_two_kernels() -> N
     assert [loop.count("    run ") for loop in loops] == [4, 2]
 
 
-def test_running_combinations_are_differentiable() -> None:
+def test_associative_scans_are_differentiable() -> None:
     x = Tensor([0.3, -0.2, 0.9, 0.1], dtype="float64")
     weights = np.array([1.0, 2.0, -1.0, 0.5])
     gradient = grad(lambda x: (logcumsumexp(x) * weights).sum())(x).numpy()

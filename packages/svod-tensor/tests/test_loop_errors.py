@@ -57,9 +57,7 @@ CARRIED: list[tuple[Callable[[], Any], str]] = [
 
 
 @pytest.mark.parametrize(("make", "message"), CARRIED, ids=[message for _, message in CARRIED])
-def test_an_error_names_the_leaf_that_an_iteration_changes_the_kind_of(
-    make: Callable[[], Any], message: str
-):
+def test_an_error_names_the_leaf_that_an_iteration_changes(make: Callable[[], Any], message: str):
     with pytest.raises(CarriedValueError) as raised:
         make()
     assert str(raised.value).startswith(message)
@@ -70,7 +68,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (
         lambda: scan(lambda c, x: (c, x), 0),
         LoopArgumentError,
-        "there is nothing to slice, and no length",
+        "xs has no tensor to slice, and length is None",
     ),
     (
         lambda: scan(lambda c, x: (c, x), 0, [X, X[1:]]),
@@ -86,17 +84,17 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (
         lambda: scan(lambda c, x: (c, x), 0, None, -1),
         LoopArgumentError,
-        "length is -1, no number of iterations",
+        "length is -1, not a number of iterations",
     ),
     (
         lambda: scan(lambda c, x: (c, x), "a", X),
         LoopArgumentError,
-        "init is str, which is no tensor",
+        "init is str, which is not a tensor",
     ),
     (
         lambda: scan(lambda c, x: (c, {"k": "a"}), 0, X),
         LoopArgumentError,
-        "y['k'] is str, which is no tensor",
+        "y['k'] is str, which is not a tensor",
     ),
     (lambda: fori_loop(0, 2.5, lambda i, x: x, X), OperandError, "upper=2.5"),
     (lambda: fori_loop(X, 3, lambda i, x: x, X), OperandError, "lower of float32"),
@@ -106,9 +104,9 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
     (lambda: switch(0.5, [lambda: 1]), OperandError, "index 0.5"),
     (lambda: switch(True, [lambda: 1]), OperandError, "index True"),
     (lambda: switch(0, []), LoopArgumentError, "there is no branch"),
-    (lambda: scan(lambda c, x: c, X, X), TraceError, "it returns Tensor, no pair"),
-    (lambda: scan(lambda c, x: None, X, X), TraceError, "it returns NoneType, no pair"),
-    (lambda: scan(lambda c, x: (c, c, c), X, X), TraceError, "it returns a tuple of 3, no pair"),
+    (lambda: scan(lambda c, x: c, X, X), TraceError, "it returns Tensor, not a pair"),
+    (lambda: scan(lambda c, x: None, X, X), TraceError, "it returns NoneType, not a pair"),
+    (lambda: scan(lambda c, x: (c, c, c), X, X), TraceError, "it returns a tuple of 3, not a pair"),
     (
         lambda: while_loop(lambda x: x, lambda x: x, X),
         TraceError,
@@ -146,9 +144,7 @@ ARGUMENTS: list[tuple[Callable[[], Any], type[UserError], str]] = [
 @pytest.mark.parametrize(
     ("make", "kind", "message"), ARGUMENTS, ids=[message for *_, message in ARGUMENTS]
 )
-def test_an_error_says_what_is_wrong_with_the_arguments(
-    make: Callable[[], Any], kind: type, message: str
-):
+def test_errors_describe_invalid_arguments(make: Callable[[], Any], kind: type, message: str):
     with pytest.raises(kind) as raised:
         make()
     assert message in str(raised.value)
@@ -194,7 +190,7 @@ def test_a_body_cannot_keep_a_tensor():
     held.clear()
 
 
-def test_an_error_in_a_body_leaves_what_it_wrote_to_as_it_was():
+def test_an_error_in_a_body_restores_the_tensors_that_it_wrote():
     x = Tensor([1.0, 2.0])
 
     def body(i: Tensor, v: Tensor) -> Tensor:
@@ -227,7 +223,7 @@ def test_a_file_is_not_written_by_a_body(tmp_path: Any):
         fori_loop(0, 3, body, 1.0)
 
 
-def test_what_a_body_leaves_to_the_collector_is_not_held():
+def test_garbage_of_a_body_is_not_a_leak():
     def body(i: Tensor, x: Tensor) -> Tensor:
         ring: list[Any] = [x * 2]
         ring.append(ring)

@@ -68,7 +68,7 @@ def _values(tensors: Sequence[Tensor]) -> list[Any]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 7, 100])
-def test_a_carried_value_that_needs_all_of_the_last_step_is_what_numpy_computes(count: int) -> None:
+def test_a_carry_that_reads_all_of_its_previous_value_agrees_with_numpy(count: int) -> None:
     a = np.random.default_rng(0).normal(size=(5, 5)).astype("f4") * 0.3
     x = np.arange(5, dtype="f4")
 
@@ -83,7 +83,7 @@ def test_a_carried_value_that_needs_all_of_the_last_step_is_what_numpy_computes(
     np.testing.assert_allclose(found, want, rtol=1e-5)
 
 
-def test_several_values_are_carried_and_may_change_places() -> None:
+def test_several_values_are_carried_and_may_be_swapped() -> None:
     a, b = np.arange(4, dtype="f4"), np.ones(4, "f4")
     found = _values(
         _loop(
@@ -140,7 +140,7 @@ def test_the_counter_is_a_number_in_the_body() -> None:
 
 
 @pytest.mark.parametrize("count", [-3, 0, 1, 6])
-def test_a_count_may_be_computed(count: int) -> None:
+def test_a_trip_count_may_be_computed(count: int) -> None:
     n = (Tensor([count]).sum() + 0).cast(int64)
     x = np.arange(6, dtype="f4").reshape(2, 3)
 
@@ -156,7 +156,7 @@ def test_a_count_may_be_computed(count: int) -> None:
 
 
 @pytest.mark.parametrize("start", [0.0, 5.0, 90.0, 200.0])
-def test_a_loop_ends_after_the_iteration_that_says_so(start: float) -> None:
+def test_a_loop_ends_after_the_iteration_with_a_false_condition(start: float) -> None:
     def body(s: UOp, n: UOp) -> list[UOp]:
         t, steps = Tensor.from_uop(s), Tensor.from_uop(n)
         new = t * 1.5 + 1
@@ -172,7 +172,7 @@ def test_a_loop_ends_after_the_iteration_that_says_so(start: float) -> None:
     assert steps == n
 
 
-def test_a_carried_value_is_updated_in_place() -> None:
+def test_a_carry_is_updated_in_place() -> None:
     def body(i: UOp, c: UOp) -> list[UOp]:
         cache = Tensor.from_uop(c)
         row = cache.sum(axis=0) + 1
@@ -202,7 +202,7 @@ def test_one_branch_of_a_choice_runs(number: int) -> None:
     np.testing.assert_array_equal(Tensor.from_uop(result).numpy(), want)
 
 
-def test_loops_may_stand_in_loops() -> None:
+def test_loops_may_be_nested() -> None:
     def inner(s: UOp) -> list[UOp]:
         t = Tensor.from_uop(s)
         return [(t.sum() * 0.1 + t).uop]
@@ -231,7 +231,7 @@ def test_10_and_10_000_iterations_are_plans_of_one_size() -> None:
     assert len({len(plan.kernels()) for plan in plans}) == 1
 
 
-def test_a_plan_with_a_loop_runs_again_on_other_values() -> None:
+def test_a_plan_with_a_loop_runs_again_on_new_values() -> None:
     def body(s: UOp, w: UOp) -> list[UOp]:
         t, m = Tensor.from_uop(s), Tensor.from_uop(w)
         return [(m @ t).uop]
@@ -264,7 +264,7 @@ def test_every_planner_gives_the_same(planner: Any) -> None:
     np.testing.assert_allclose(found.realize_with(config).numpy(), want, rtol=1e-5)
 
 
-def test_a_body_may_assign_to_what_it_carries_and_return_something_else() -> None:
+def test_a_body_may_assign_to_its_carry_and_return_another_tensor() -> None:
     def body(v: UOp, w: UOp) -> list[UOp]:
         (memory,) = v.iter_ops(Op.PARAM)
         target = UOp(Op.SHRINK, v.dtype, (memory,), (1, 3))
@@ -287,7 +287,7 @@ def test_a_body_may_assign_to_what_it_carries_and_return_something_else() -> Non
 
 
 @pytest.mark.parametrize("number", [0, 1, 2])
-def test_what_a_choice_reads_is_overwritten_when_each_branch_has_read_it(number: int) -> None:
+def test_operands_of_a_switch_are_overwritten_after_each_branch_has_read_them(number: int) -> None:
     rng = np.random.default_rng(number)
     a, b = (rng.normal(size=(64, 64)).astype("f4") for _ in range(2))
     x, w = Tensor(a).realize(), Tensor(b).realize()

@@ -63,7 +63,7 @@ def test_scan_carries_and_stacks():
     assert_equal(ys, rows)
 
 
-def test_a_reversed_scan_takes_the_last_slice_first_and_keeps_places():
+def test_a_reversed_scan_takes_the_last_slice_first_and_keeps_the_order_of_results():
     after, ys = scan(lambda c, x: (c * 2 + x, c), 1, Tensor([1, 2, 3]), reverse=True)
     assert [v.tolist() for v in mean(after, ys)] == [(((1 * 2 + 3) * 2) + 2) * 2 + 1, [12, 5, 1]]
 
@@ -79,7 +79,7 @@ class Pair(NamedTuple):
     high: Any
 
 
-def test_what_is_carried_sliced_and_stacked_may_be_nested():
+def test_carries_slices_and_results_may_be_nested():
     def f(carry: dict[str, Any], x: Pair) -> tuple[dict[str, Any], list[Any]]:
         assert carry["none"] is None
         return {"none": None, "b": [carry["b"][0] + x.low], "a": carry["a"] * x.high[0]}, [
@@ -127,7 +127,7 @@ def test_a_variable_may_be_bound_when_the_plan_runs():
 
 
 @pytest.mark.parametrize("count", [-3, -1, 0, 1, 4])
-def test_a_count_below_0_is_no_iteration(count: int):
+def test_a_negative_trip_count_means_no_iterations(count: int):
     upper, x = Variable("upper", -5, 5).bind(count), Tensor(7)
     expected = 7 + 3 * max(count, 0)
     assert_equal(fori_loop(0, upper, lambda _, t: t + 3, x), expected)
@@ -152,7 +152,7 @@ def test_an_integer_carry_may_grow_by_the_counter(body: Any, expected: int):
     assert int(jit(lambda t: fori_loop(0, 5, body, t))(Tensor(7)).numpy()) == 7 + expected
 
 
-def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
+def test_while_loop_ends_at_the_first_value_with_a_false_condition():
     def body(state: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         return state[0] * 2, state[1] + 1
 
@@ -165,7 +165,7 @@ def test_while_loop_ends_after_the_last_value_for_which_its_condition_holds():
 @pytest.mark.parametrize(
     ("pred", "expected"), [(True, [2, 3]), (False, [-1, -2]), (Tensor(3) > 2, [2, 3])]
 )
-def test_cond_takes_one_side(pred: Any, expected: list[int]):
+def test_cond_computes_one_branch(pred: Any, expected: list[int]):
     assert_equal(cond(pred, lambda x, y: x + y, lambda x, y: -x, Tensor([1, 2]), 1), expected)
 
 
@@ -178,7 +178,7 @@ def test_switch_takes_the_branch_of_its_index_or_the_nearest(index: Any, expecte
     )
 
 
-def test_branches_may_give_constants_operands_and_tensors_from_outside():
+def test_branches_may_return_constants_operands_and_outer_tensors():
     w = Tensor([5.0, 6.0])
     for position, expected in enumerate([[1, 2], [5, 6], [0, 0], [7, 8]]):
         branches = [
@@ -190,7 +190,7 @@ def test_branches_may_give_constants_operands_and_tensors_from_outside():
         assert_equal(switch(Tensor(position), branches, Tensor([1.0, 2.0])), expected)
 
 
-def test_branches_that_write_different_tensors_leave_the_others_as_they_were():
+def test_branches_that_write_different_tensors_leave_the_others_unchanged():
     for index, expected in enumerate([([11, 12], [3, 4]), ([1, 2], [30, 40]), ([1, 2], [3, 4])]):
         x, y = Tensor([1, 2]).clone(), Tensor([3, 4]).clone()
 
@@ -209,7 +209,7 @@ def test_branches_that_write_different_tensors_leave_the_others_as_they_were():
 # what is carried
 
 
-def test_values_may_change_places_and_occur_twice():
+def test_values_may_be_swapped_and_occur_twice():
     x = Tensor([1, 1])
     a, b = fori_loop(0, 10, lambda i, ab: (ab[1], ab[0] + ab[1]), (x, x))
     assert [v.tolist() for v in mean(a, b)] == [[89, 89], [144, 144]]
@@ -229,7 +229,7 @@ def test_a_number_may_be_returned_for_a_tensor():
     assert_equal(fori_loop(0, 3, lambda i, x: 2, Tensor(0.5)), 2.0)
 
 
-def test_what_no_iteration_changes_is_not_carried():
+def test_an_unchanged_carry_becomes_an_invariant():
     w, x = Tensor(W), Tensor(X[0])
     after = fori_loop(0, 4, lambda i, c: {"w": c["w"], "x": c["w"] @ c["x"]}, {"w": w, "x": x})
     assert after["w"].uop is w.uop
@@ -237,7 +237,7 @@ def test_what_no_iteration_changes_is_not_carried():
     assert_equal(after["x"], np.linalg.matrix_power(W, 4) @ X[0])
 
 
-def test_values_without_elements_pass_by():
+def test_empty_values_are_passed_through():
     after, ys = scan(
         lambda c, x: ((c[0], c[1] + 1), c[0]), (Tensor.zeros((0, 2)), 0), Tensor.zeros((4, 0))
     )
@@ -245,7 +245,7 @@ def test_values_without_elements_pass_by():
     assert_equal(after[1], 4)
 
 
-def test_what_is_assigned_to_the_carry_is_written_in_place_and_not_to_the_initial_value():
+def test_assignments_to_the_carry_are_in_place_and_leave_the_initial_value():
     def body(i: Tensor, cache: Tensor) -> Tensor:
         cache[i] = cache[i] + i
         cache[3 - i, 0] = -1.0
@@ -263,7 +263,7 @@ def test_what_is_assigned_to_the_carry_is_written_in_place_and_not_to_the_initia
     assert_equal(cache, np.zeros((4, 2)))
 
 
-def test_a_copy_of_the_carry_keeps_what_it_was():
+def test_a_copy_of_the_carry_keeps_the_old_version():
     def body(i: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
         before = x.clone()
         view = x[1:]
@@ -278,7 +278,7 @@ def test_a_copy_of_the_carry_keeps_what_it_was():
 # what a body reads from outside
 
 
-def test_what_depends_on_no_iteration_is_computed_once():
+def test_loop_invariant_values_are_hoisted():
     x, w = Tensor(X[0]), Tensor(W)
     heavy = (w @ w).exp()
     after = fori_loop(0, 3, lambda i, v: v @ heavy.T + (w + 1).sum() + Tensor.arange(3) * 2, x)
@@ -293,7 +293,7 @@ def test_what_depends_on_no_iteration_is_computed_once():
     assert_equal(after, expected)
 
 
-def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
+def test_a_body_reads_slices_by_the_counter():
     table, out = Tensor(X), Tensor(np.zeros((6, 3), np.float32))
 
     def body(i: Tensor, total: Tensor) -> Tensor:
@@ -313,7 +313,7 @@ def test_a_body_reads_the_slices_that_the_number_of_the_iteration_names():
     np.testing.assert_allclose(found[1], rows, rtol=1e-4, atol=1e-5)
 
 
-def test_a_position_that_may_be_outside_is_looked_up():
+def test_an_index_that_may_be_out_of_bounds_is_gathered():
     table = Tensor([1, 2, 3])
     assert_equal(fori_loop(0, 4, lambda i, c: c * 10 + table[i - 1], 0), 3123)
 
@@ -336,7 +336,7 @@ def test_equal_loops_are_one_node():
 
 
 @pytest.mark.parametrize("kind", ["memory", "constant", "lazy"])
-def test_what_a_body_assigns_to_other_tensors_is_seen_after_the_loop(kind: str):
+def test_assignments_of_a_body_to_outer_tensors_are_visible_after_the_loop(kind: str):
     x = Tensor(X[0])
     total = {"memory": Tensor(np.zeros(3, np.float32)), "constant": Tensor.zeros(3), "lazy": x * 0}[
         kind
@@ -392,7 +392,7 @@ def test_branches_write_where_they_are_taken():
         assert found[1].tolist() == expected and found[2].tolist() == [1, 2, 3]
 
 
-def test_a_body_that_assigns_runs_once_more_and_one_that_does_not_runs_once():
+def test_a_body_that_assigns_is_traced_twice_and_another_body_once():
     calls: list[str] = []
     total = Tensor(0)
 
@@ -406,7 +406,7 @@ def test_a_body_that_assigns_runs_once_more_and_one_that_does_not_runs_once():
     assert calls == ["writes", "writes", "plain"]
 
 
-def test_random_numbers_are_those_of_a_loop_in_python():
+def test_random_numbers_agree_with_a_python_loop():
     def body(carry: Tensor, _: None) -> tuple[Tensor, Tensor]:
         x = Tensor.rand(2, generator=generator) + Tensor.rand(2, generator=other)
         return carry + x, x
@@ -444,7 +444,7 @@ def test_loops_nest():
     assert_equal(fori_loop(0, 3, outer, 1), expected)
 
 
-def test_an_inner_loop_that_depends_on_the_outer_number_alone_stays_inside():
+def test_an_inner_loop_that_depends_only_on_the_outer_counter_is_not_hoisted():
     x = Tensor([1.0, 2.0, 3.0])
     after = fori_loop(0, 3, lambda i, v: v + fori_loop(0, 2, lambda j, u: u + x[i], 0.0), 0.0)
     assert_equal(after, 12)
@@ -465,7 +465,7 @@ def test_inner_writes_to_outer_tensors_are_carried_through_all_loops():
     assert found[0] == 11 and found[1].tolist() == [[5, 6, 7], [8, 9, 10]]
 
 
-def test_a_body_writes_to_what_the_functions_and_bodies_around_it_made():
+def test_a_body_writes_to_tensors_of_enclosing_functions_and_bodies():
     @jit
     def run(x: Tensor) -> tuple[Tensor, Tensor]:
         memory = Tensor.zeros(3)
@@ -488,7 +488,7 @@ def test_a_body_writes_to_what_the_functions_and_bodies_around_it_made():
     np.testing.assert_allclose(memory.numpy(), X.sum(0), rtol=1e-4)
 
 
-def test_a_choice_between_values_of_a_slice_is_made_for_each_slice():
+def test_a_where_on_values_of_a_slice_is_computed_for_each_slice():
     def body(_: tuple[()], row: Tensor) -> tuple[tuple[()], Tensor]:
         chosen = cond(
             row[0] > 0,
@@ -519,7 +519,7 @@ def test_sizes_may_be_variables():
     assert_equal(after, X[:4] + 3 * (total + 4))
 
 
-def test_what_is_made_of_constants_goes_to_the_devices_of_the_rest():
+def test_values_of_constants_follow_the_device_of_other_operands():
     x = Tensor(X).shard(("CPU:0", "CPU:1"), 0)
     after, steps = scan(lambda c, _: ((c[0] * 2 + c[1], c[1] + 1), c[1]), (x, 1), length=5)
     expected, n = X, 1
@@ -529,7 +529,7 @@ def test_what_is_made_of_constants_goes_to_the_devices_of_the_rest():
     assert (after[0].sharding, after[1].item(), steps.tolist()) == (x.sharding, 6, [1, 2, 3, 4, 5])
 
 
-def test_shards_are_carried_and_brought_to_their_places():
+def test_shards_are_carried_and_resharded():
     devices = ("CPU", "CPU:1")
     x, w = Tensor(X).shard(devices, 0), Tensor(W).shard(devices)
     after, ys = scan(
@@ -547,7 +547,7 @@ def test_shards_are_carried_and_brought_to_their_places():
     np.testing.assert_allclose(mean(ys.shards()[0])[0], rows, rtol=1e-4)
 
 
-def test_making_a_loop_computes_nothing():
+def test_building_a_loop_computes_no_value():
     x = Tensor(X) * 2
     after, ys = scan(lambda c, row: (c + row, c), x.sum(0), x)
     assert not any(t.is_realized for t in (x, after, ys))
@@ -581,7 +581,7 @@ def draw_in_python(generator: Generator, *numbers_of_iterations: int) -> list[np
     ]
 
 
-def test_a_loop_that_draws_does_not_carry_the_state_and_later_draws_do_not_wait_for_it():
+def test_a_loop_that_samples_does_not_carry_the_generator_and_later_samples_do_not_wait():
     first, between, second = draw_in_python(Generator(5), 3, 1, 2)
     generator = Generator(5)
 
@@ -596,7 +596,7 @@ def test_a_loop_that_draws_does_not_carry_the_state_and_later_draws_do_not_wait_
     np.testing.assert_array_equal(one.numpy(), first)
 
 
-def test_plans_and_captured_functions_with_loops_draw_anew():
+def test_plans_and_captured_functions_with_loops_sample_anew():
     expected = draw_in_python(Generator(5), 3, 3, 3, 3)
     generator = Generator(5)
 
@@ -615,7 +615,7 @@ def test_plans_and_captured_functions_with_loops_draw_anew():
 
 
 @pytest.mark.parametrize("kind", ["computed", "while", "branch", "nested"])
-def test_draws_whose_number_is_computed_are_those_of_python(kind: str):
+def test_samples_of_loops_with_a_computed_trip_count_match_python(kind: str):
     [rows] = draw_in_python(Generator(5), 6)
     generator = Generator(5)
 
@@ -646,7 +646,7 @@ def test_draws_whose_number_is_computed_are_those_of_python(kind: str):
     assert generator.get_state() == (5, n)
 
 
-def test_what_each_iteration_adds_to_an_integer_is_computed_from_its_number():
+def test_induction_variables_are_computed_from_the_counter():
     step = Tensor([2, 3], dtype="int8")
     (x, n), ys = scan(
         lambda c, s: ((c[0] + step, c[1] + 1), c[0] * c[1]),
@@ -663,7 +663,7 @@ def test_what_each_iteration_adds_to_an_integer_is_computed_from_its_number():
     np.testing.assert_array_equal(found[2], xs[:20].astype(np.int32) * (np.arange(20) + 5)[:, None])
 
 
-def test_captured_functions_and_plans_run_loops_again_on_other_values():
+def test_captured_functions_and_plans_run_loops_again_on_new_values():
     n = Variable("n", 0, 20)
     total = Tensor(np.zeros((), np.float32)).realize()
 
@@ -713,7 +713,7 @@ def test_a_variable_is_the_number_of_iterations_of_a_loop_in_a_loop() -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)
 
 
-def test_numbers_and_constants_are_where_what_they_meet_is():
+def test_numbers_and_constants_follow_the_device_of_other_operands():
     devices = ("CPU", "CPU:1")
     x = Tensor(X).shard(devices, 0)
     zeros = Tensor.zeros(6, 3)
@@ -727,7 +727,7 @@ def test_numbers_and_constants_are_where_what_they_meet_is():
     assert_equal(there, 2 * X)
 
 
-def test_branches_compute_nothing_that_the_other_one_needs():
+def test_branches_compute_no_operand_of_the_other_branch():
     x, y = Tensor(X), Tensor(W).exp()
 
     def left() -> Tensor:
@@ -741,7 +741,7 @@ def test_branches_compute_nothing_that_the_other_one_needs():
     assert_equal(cond(True, left, lambda: x[0] * 3), np.sin(X.sum(0) * 32) + np.exp(W).sum())
 
 
-def test_a_body_may_return_a_tensor_that_it_writes_and_begin_with_it():
+def test_a_body_may_return_a_tensor_that_it_writes_and_have_it_as_initial_value():
     start = np.array([1, 2, 3], np.float32)
     x = Tensor(start)
 
@@ -759,7 +759,7 @@ def test_a_body_may_return_a_tensor_that_it_writes_and_begin_with_it():
     np.testing.assert_allclose(found[1], array)
 
 
-def test_a_body_may_write_to_what_the_loop_begins_with():
+def test_a_body_may_write_to_the_initial_value():
     x = Tensor([1.0, 2.0])
 
     def body(i: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -827,7 +827,7 @@ def test_threads_make_loops_at_once():
         np.testing.assert_allclose(log[number].numpy(), sums, rtol=1e-3, atol=1e-4)
 
 
-def test_loops_of_other_numbers_of_iterations_draw_one_after_the_other() -> None:
+def test_loops_of_different_trip_counts_sample_sequentially() -> None:
     n = Variable("n", 0, 40)
     generator, other = Generator(7), Generator(7)
 
@@ -845,7 +845,7 @@ def test_loops_of_other_numbers_of_iterations_draw_one_after_the_other() -> None
     )
 
 
-def test_a_branch_reads_constants_that_have_memory_by_the_time_it_is_computed():
+def test_a_branch_reads_constants_that_got_memory_before_it_is_computed():
     fours = Tensor.full((4,), 4, dtype="int32")[1:]
     total = fours.sum()
     rest = total % 4

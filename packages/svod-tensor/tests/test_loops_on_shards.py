@@ -49,7 +49,7 @@ def test_a_scan_carries_shards_and_stacks_them(axis: int | None, is_reversed: bo
 
 
 @AXES
-def test_a_loop_ends_on_all_devices_when_one_value_says_so(axis: int | None) -> None:
+def test_a_loop_ends_on_all_devices_at_a_false_condition(axis: int | None) -> None:
     found = while_loop(lambda x: x.max() < 1000, lambda x: x * 1.5 + 0.25, spread(START, axis))
     expected = START
     while expected.max() < 1000:
@@ -58,7 +58,7 @@ def test_a_loop_ends_on_all_devices_when_one_value_says_so(axis: int | None) -> 
 
 
 @AXES
-def test_the_number_of_the_iteration_is_the_same_on_all_devices(axis: int | None) -> None:
+def test_the_counter_is_the_same_on_all_devices(axis: int | None) -> None:
     found = fori_loop(0, 50, lambda i, x: x + i, spread(START, axis))
     np.testing.assert_allclose(found.numpy(), START + sum(range(50)), rtol=1e-5)
 
@@ -89,7 +89,7 @@ def test_loops_in_loops_and_choices_in_loops_are_on_shards() -> None:
     np.testing.assert_allclose(last.numpy(), state, rtol=1e-4, atol=1e-5)
 
 
-def test_a_captured_loop_on_shards_runs_again_on_other_values() -> None:
+def test_a_captured_loop_on_shards_runs_again_on_new_values() -> None:
     @jit
     def run(state: Tensor, rows: Tensor) -> Tensor:
         return scan(lambda x, row: (x * row + 1, None), state, rows)[0]
@@ -104,7 +104,7 @@ def test_a_captured_loop_on_shards_runs_again_on_other_values() -> None:
 
 
 @pytest.mark.parametrize("part", [slice(0, 1), slice(2, 3)], ids=["the last one", "the first one"])
-def test_what_is_carried_or_chosen_may_have_a_shard_without_elements(part: slice) -> None:
+def test_carries_and_branch_results_may_have_an_empty_shard(part: slice) -> None:
     array = np.arange(3, dtype=np.float32) + 1
     rows = Tensor(np.ones((100, 2), np.float32)).shard(DEVICES[:2])
     x = Tensor(array).shard(DEVICES[:2], axis=0)[part]

@@ -95,7 +95,7 @@ def lose() -> None:
     Far.live = -1
 
 
-def test_whatever_reads_a_lost_device_raises_the_same_error():
+def test_every_read_of_a_lost_device_raises_the_same_error():
     x = Tensor(VALUES, device="FAR").realize()
     pending = (x * 2).sum()
     plan = (x + 1).prepare()
@@ -130,7 +130,7 @@ def test_an_error_that_comes_late_blames_no_kernel():
         plan.execute()
 
 
-def test_tensors_that_are_made_anew_are_computed_on_the_next_opening():
+def test_new_tensors_are_computed_after_the_device_is_reopened():
     @jit
     def double(x):
         return x * 2 + 1

@@ -112,7 +112,7 @@ def check(tensor: Tensor, array: Array) -> None:
 
 
 @before_and_after
-def test_two_states_of_an_optimizer_that_start_equal_stay_apart(event: Event, later: Event) -> None:
+def test_equal_initial_optimizer_states_do_not_alias(event: Event, later: Event) -> None:
     m, v, g = Tensor.zeros(3), Tensor.zeros(3), Tensor([1.0, 2.0, 3.0])
     event([m, v])
     n = np.array([1, 2, 3], np.float32)
@@ -129,7 +129,7 @@ def test_two_states_of_an_optimizer_that_start_equal_stay_apart(event: Event, la
 
 @before_and_after
 @pytest.mark.parametrize("device", DEVICES)
-def test_of_two_equal_sums_one_can_be_written_alone(
+def test_a_write_to_one_of_two_equal_sums_leaves_the_other(
     event: Event, later: Event, device: str
 ) -> None:
     x = Tensor([1, 2, 3], device=device)
@@ -144,7 +144,7 @@ def test_of_two_equal_sums_one_can_be_written_alone(
 
 
 @before_and_after
-def test_two_clones_are_no_views_of_each_other(event: Event, later: Event) -> None:
+def test_two_clones_do_not_alias(event: Event, later: Event) -> None:
     x = Tensor([1, 2, 3])
     y, z = x.clone(), x.clone()
     event([y, z])
@@ -176,7 +176,7 @@ def test_donating_one_clone_leaves_the_other(event: Event, is_read: bool) -> Non
     "make",
     [lambda: Tensor.zeros(3), lambda: Tensor([0.0, 0.0, 0.0]), lambda: Tensor.full((3,), 0.0)],
 )
-def test_equal_constants_are_written_apart(event: Event, make: Callable[[], Tensor]) -> None:
+def test_equal_constants_do_not_alias(event: Event, make: Callable[[], Tensor]) -> None:
     one, other = make(), make()
     event([one, other])
     one[1] = 4
@@ -246,7 +246,7 @@ SOURCES: dict[str, Callable[[Array, str], Tensor]] = {
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", VIEWS)
 @pytest.mark.parametrize("device", DEVICES)
-def test_what_is_written_to_a_tensor_or_to_its_view_is_seen_in_both(
+def test_writes_to_a_tensor_or_its_view_are_visible_in_both(
     name: str, source: str, device: str
 ) -> None:
     on_tensor, on_array = VIEWS[name]
@@ -276,9 +276,7 @@ def test_what_is_written_to_a_tensor_or_to_its_view_is_seen_in_both(
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "a slice of a variable"])
-def test_different_elements_written_to_a_view_stand_where_it_shows_them(
-    name: str, source: str
-) -> None:
+def test_elements_written_to_a_view_are_at_its_indices_in_the_base(name: str, source: str) -> None:
     on_tensor, on_array = VIEWS[name]
     for event in take_share(EVENTS, [*VIEWS].index(name) + [*SOURCES].index(source)):
         a = make_array((3, 4), "int32")
@@ -322,7 +320,9 @@ def test_views_of_every_shape_and_dtype_are_written_in_both_directions(
 
 
 @before_and_after
-def test_what_repeats_elements_sees_writes_and_refuses_them(event: Event, later: Event) -> None:
+def test_a_tensor_of_repeated_elements_sees_writes_and_rejects_them(
+    event: Event, later: Event
+) -> None:
     x = Tensor([1, 2])
     repeated = x.expand(3, 2)
     event([x, repeated])
@@ -337,7 +337,7 @@ def test_what_repeats_elements_sees_writes_and_refuses_them(event: Event, later:
 
 
 @before_and_after
-def test_a_shard_sees_writes_and_refuses_them(event: Event, later: Event) -> None:
+def test_a_shard_sees_writes_and_rejects_them(event: Event, later: Event) -> None:
     x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), 0)
     shards = x.shards()
     event([x, *shards])
@@ -430,9 +430,7 @@ UNCHANGED: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("dtype", ["int32", "uint8"])
 @pytest.mark.parametrize("name", UNCHANGED)
 @pytest.mark.parametrize("source", SOURCES)
-def test_an_operation_that_changes_nothing_gives_a_tensor_of_its_own(
-    name: str, dtype: str, source: str
-) -> None:
+def test_an_identity_operation_returns_a_new_tensor(name: str, dtype: str, source: str) -> None:
     place = [*UNCHANGED].index(name) + [*SOURCES].index(source) + 2 * (dtype == "uint8")
     for event, later in take_share(ORDERS, place):
         for is_result_written in (True, False):
@@ -619,9 +617,7 @@ OPERANDS = (("int32", (2, 3)), ("float32", (2, 1)), ("bool", ()))
 @pytest.mark.parametrize(
     "name", [name for name in NAMES if name not in VIEW_NAMES and name not in NO_OPERATIONS]
 )
-def test_no_public_operation_but_a_view_gives_what_its_operand_is_seen_in(
-    name: str, dtype: str, shape: tuple[int, ...]
-) -> None:
+def test_only_views_alias_their_operand(name: str, dtype: str, shape: tuple[int, ...]) -> None:
     if not callable(getattr(Tensor, name)):
         return
     a = make_array(shape, dtype)
@@ -657,7 +653,7 @@ def test_views_are_among_the_public_names() -> None:
 
 
 @pytest.mark.parametrize("make", [lambda x: x.argsort(), lambda x: x.topk(1)[1]])
-def test_positions_of_single_elements_can_be_written(make: Callable[[Tensor], Tensor]) -> None:
+def test_single_elements_can_be_written(make: Callable[[Tensor], Tensor]) -> None:
     positions = make(Tensor([[5], [6]]))
     positions[0] = 3
     assert positions.tolist() == [[3], [0]]
@@ -819,7 +815,7 @@ def test_three_tensors_are_rotated(event: Event, later: Event) -> None:
 
 
 @every_event
-def test_what_was_computed_before_a_write_keeps_the_old_elements(event: Event) -> None:
+def test_results_computed_before_a_write_keep_the_old_version(event: Event) -> None:
     x = Tensor([1, 2, 3])
     made = [x + 1, x.sum(), x * x, x[1:] * 2]
     event(made[:2])
@@ -841,7 +837,7 @@ def count_compiled() -> int:
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("device", DEVICES)
-def test_reading_elements_of_memory_compiles_nothing(dtype: str, device: str) -> None:
+def test_reading_elements_of_memory_compiles_no_kernel(dtype: str, device: str) -> None:
     a = make_array((6, 7), dtype)
     x = Tensor(a, device=device).realize()
     before = count_compiled()
@@ -865,7 +861,7 @@ def test_reading_elements_of_memory_compiles_nothing(dtype: str, device: str) ->
     assert count_compiled() == before
 
 
-def test_reading_elements_after_a_write_computes_that_write_alone() -> None:
+def test_reading_elements_after_a_write_computes_only_that_write() -> None:
     x = Tensor(np.arange(100)).realize()
     view = x[10:20]
     x[15] = -1

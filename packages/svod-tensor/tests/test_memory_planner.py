@@ -30,7 +30,7 @@ def test_all_modes_give_bit_equal_results(rng):
     assert np.array_equal(results[0], results[2])
 
 
-def test_files_and_copies_are_left_alone(tmp_path):
+def test_files_and_copies_are_not_planned(tmp_path):
     path = tmp_path / "data"
     path.write_bytes(np.arange(64, dtype=np.uint8).tobytes())
     x = Tensor.from_file(path)

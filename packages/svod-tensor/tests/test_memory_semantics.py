@@ -548,7 +548,7 @@ def run(program: Sequence[Statement]) -> None:
 
 @settings(_settings, max_examples=N_PROGRAMS)
 @given(programs)
-def test_a_program_means_what_it_means_in_numpy(program: list[Statement]) -> None:
+def test_a_program_has_the_semantics_of_numpy(program: list[Statement]) -> None:
     try:
         run(program)
     finally:
@@ -558,7 +558,7 @@ def test_a_program_means_what_it_means_in_numpy(program: list[Statement]) -> Non
 
 @settings(_settings, max_examples=max(1, N_PROGRAMS // 50))
 @given(st.lists(programs, min_size=4, max_size=4))
-def test_programs_in_several_threads_do_not_see_each_other(several: list[list[Statement]]) -> None:
+def test_programs_in_several_threads_are_isolated(several: list[list[Statement]]) -> None:
     with ThreadPoolExecutor(4) as pool:
         for done in [pool.submit(run, program) for program in several]:
             done.result()

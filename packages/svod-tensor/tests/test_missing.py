@@ -51,7 +51,7 @@ def test_nan_to_num_replaces_nan_and_infinities(dtype):
     assert Tensor([1, 2]).nan_to_num().tolist() == [1, 2]
 
 
-def test_complex_numbers_lose_their_nans_in_each_part_or_say_what_to_take():
+def test_nan_functions_of_complex_numbers():
     a = np.array([1 + 2j, complex(np.nan, 1), complex(np.inf, np.nan)])
     np.testing.assert_array_equal(Tensor(a).nan_to_num().numpy(), np.nan_to_num(a))
     np.testing.assert_array_equal(Tensor(a[:2]).nancumsum().numpy(), np.nancumsum(a[:2]))

@@ -357,7 +357,7 @@ def test_padding_modes_repeat_elements(rng, mode):
         check(Tensor(a).pad((1, 2), mode=name), np.pad(a, (1, 2), mode))
 
 
-def test_padding_of_an_unknown_mode_or_of_nothing_says_so():
+def test_padding_of_an_unknown_mode_or_an_empty_axis_is_an_error():
     with pytest.raises(
         OperandError, match="pad: expected one of the modes constant, edge, replicate,"
     ):

@@ -31,7 +31,7 @@ def test_a_tensor_knows_its_namespace():
         x.__array_namespace__(api_version="2020.01")
 
 
-def test_all_names_are_there_and_listed():
+def test_all_names_exist_and_are_listed():
     assert set(sv.__all__) <= set(dir(sv))
     for name in sv.__all__:
         assert getattr(sv, name) is getattr(sv, name)
@@ -41,7 +41,7 @@ def test_all_names_are_there_and_listed():
 
 
 @pytest.mark.parametrize("dtype", [d for d in NUMPY if d.is_float], ids=name_of)
-def test_limits_of_floats_are_those_of_numpy(dtype: DType):
+def test_limits_of_floats_agree_with_numpy(dtype: DType):
     found, expected = sv.finfo(dtype), np.finfo(dtype.numpy)
     assert (found.bits, found.eps, found.max, found.min, found.smallest_normal) == (
         expected.bits,
@@ -55,7 +55,7 @@ def test_limits_of_floats_are_those_of_numpy(dtype: DType):
 
 
 @pytest.mark.parametrize("dtype", [d for d in NUMPY if d.is_int], ids=name_of)
-def test_limits_of_integers_are_those_of_numpy(dtype: DType):
+def test_limits_of_integers_agree_with_numpy(dtype: DType):
     found, expected = sv.iinfo(dtype), np.iinfo(dtype.numpy)
     assert (found.bits, found.max, found.min) == (expected.bits, expected.max, expected.min)
     assert found.dtype is dtype
@@ -63,9 +63,9 @@ def test_limits_of_integers_are_those_of_numpy(dtype: DType):
 
 
 def test_limits_of_another_kind_are_errors():
-    with pytest.raises(OperandError, match="finfo: expected a dtype of floats, got int8"):
+    with pytest.raises(OperandError, match="finfo: expected a float dtype, got int8"):
         sv.finfo(sv.int8)
-    with pytest.raises(OperandError, match="iinfo: expected a dtype of integers, got float32"):
+    with pytest.raises(OperandError, match="iinfo: expected an integer dtype, got float32"):
         sv.iinfo("float32")
     assert sv.finfo("bfloat16").smallest_normal == 2.0**-126
     assert sv.finfo(sv.float8_e4m3).max == 448
@@ -73,7 +73,7 @@ def test_limits_of_another_kind_are_errors():
 
 @pytest.mark.parametrize("source", NUMPY, ids=name_of)
 @pytest.mark.parametrize("target", NUMPY, ids=name_of)
-def test_what_can_be_cast_is_what_numpy_casts_safely(source: DType, target: DType):
+def test_can_cast_matches_numpy_safe_casts(source: DType, target: DType):
     # numpy has no promotion of integers that keeps every value of 8 bits in float16 and in nothing
     # less.
     assert sv.can_cast(source, target) == np.can_cast(source.numpy, target.numpy)
@@ -101,7 +101,7 @@ def test_the_dtype_of_several():
         sv.result_type()
 
 
-def test_the_namespace_says_what_it_has():
+def test_the_namespace_describes_its_capabilities():
     info = sv.__array_namespace_info__()
     assert info.capabilities() == {
         "boolean indexing": True,
@@ -177,7 +177,7 @@ def test_buffers_and_nested_numbers_become_tensors():
         sv.asarray(object())
 
 
-def test_dlpack_copies_and_moves_where_that_is_asked_for():
+def test_dlpack_copies_and_moves_on_request():
     a = np.arange(64, dtype=np.float32)
     shared, copied = sv.from_dlpack(a, copy=False), sv.from_dlpack(a, copy=True)
     a[:] = 3
@@ -190,7 +190,7 @@ def test_dlpack_copies_and_moves_where_that_is_asked_for():
         sv.from_dlpack(np.arange(64.0)[::-1], copy=False)
 
 
-def test_the_consumer_of_a_capsule_names_what_it_wants():
+def test_the_consumer_of_a_capsule_passes_options():
     x = Tensor([1.0, 2.0]).realize()
     own = np.from_dlpack(x, copy=True)
     own[:] = 0
@@ -203,7 +203,7 @@ def test_the_consumer_of_a_capsule_names_what_it_wants():
         x.shard(("CPU", "CPU:1"), 0).__dlpack__(copy=False)
 
 
-def test_a_number_may_stand_on_either_side():
+def test_a_number_may_be_on_either_side():
     x = Tensor([2, 4], dtype="int8")
     assert (sv.subtract(1, x).dtype, sv.subtract(1, x).tolist()) == (sv.int8, [-1, -3])
     assert (sv.divide(1, x).dtype, sv.divide(1, x).tolist()) == (sv.float32, [0.5, 0.25])
@@ -229,7 +229,7 @@ def test_devices_are_names_that_compare_with_strings():
         x.to_device("CPU", stream=3)
 
 
-def test_reshape_says_whether_it_copies():
+def test_reshape_respects_copy():
     x = Tensor([[1, 2], [3, 4]])
     copied = sv.reshape(x, (4,), copy=True)
     view = sv.reshape(x, (4,), copy=False)
@@ -263,13 +263,13 @@ def test_several_axes_move():
 
 
 @pytest.mark.parametrize("offset", [-4, -3, -1, 0, 2, 4, 6])
-def test_diagonals_beside_the_main_one(offset: int):
+def test_diagonals_with_offsets(offset: int):
     a = np.arange(2 * 3 * 4).reshape(2, 3, 4).astype(np.float32)
     check(Tensor(a).diagonal(offset), np.diagonal(a, offset, -2, -1))
     check(Tensor(a).trace(offset), np.trace(a, offset, -2, -1))
 
 
-def test_what_is_sought_may_be_sorted_by_positions():
+def test_searchsorted_takes_a_sorter():
     a, sought = np.float32([5, 1, 4, 2, 2]), np.float32([2, 3, 9])
     for side in ("left", "right"):
         found = sv.searchsorted(Tensor(a), Tensor(sought), side=side, sorter=sv.argsort(Tensor(a)))
@@ -288,7 +288,7 @@ def test_shapes_broadcast_without_tensors():
     [sv.asarray, sv.Tensor, lambda a: sv.zeros(a.size) + a, lambda a: sv.zeros(a.size).assign(a)],
 )
 @pytest.mark.parametrize("begin", [0, 1])
-def test_what_is_made_from_an_array_keeps_its_elements(make, begin):
+def test_a_tensor_made_from_an_array_keeps_its_elements(make, begin):
     array = np.zeros(65, np.float32)[begin:]
     results = []
     for i in range(3):

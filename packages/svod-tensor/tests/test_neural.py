@@ -50,7 +50,7 @@ def test_activations_agree_with_their_formulas(a, name):
     )
 
 
-def test_gelu_has_two_forms(a):
+def test_gelu_has_an_exact_and_a_tanh_form(a):
     x = a.astype(np.float64)
     expected = 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     check(Tensor(a).gelu("tanh"), expected.astype(np.float32), rtol=3e-6)

@@ -115,7 +115,7 @@ def test_numbers_stay_weak_on_either_side():
     )
 
 
-def test_results_go_where_the_caller_wants_them():
+def test_results_are_stored_in_the_requested_buffers():
     t, out = Tensor(B), np.zeros_like(A)
     assert np.add(A, t, out=out) is out
     assert np.array_equal(out, A + B)
@@ -143,7 +143,7 @@ def test_methods_of_functions_agree_with_numpy():
         check(found, expected)
 
 
-def test_what_has_no_counterpart_gives_arrays():
+def test_functions_without_a_counterpart_return_arrays():
     t, mask = Tensor(A), A > 0
     for call in (
         np.spacing,
@@ -167,7 +167,7 @@ def test_what_has_no_counterpart_gives_arrays():
     np.testing.assert_allclose(target.numpy(), special.ellipk(A * 0.01), rtol=1e-6)
 
 
-def test_two_results_of_a_function_are_those_of_numpy():
+def test_two_results_of_a_function_agree_with_numpy():
     x = np.float32([1.5, -2.25, 3.0, -0.0, math.inf, -math.inf, math.nan, -0.5])
     for function in (np.modf, np.frexp):
         for found, expected in zip(function(Tensor(x)), function(x), strict=True):
@@ -191,7 +191,7 @@ def test_functions_at_repeated_indices_write_to_tensors_and_arrays(function):
     np.testing.assert_array_equal(view.numpy(), expected[0])
 
 
-def test_functions_of_other_arrays_are_theirs():
+def test_functions_of_foreign_arrays_are_dispatched_to_them():
     t = Tensor(A)
 
     class Other:
@@ -305,7 +305,7 @@ def test_functions_of_arrays_agree_with_numpy(name):
 
 
 @pytest.mark.parametrize("name", sorted(PLAIN))
-def test_questions_about_arrays_are_answered_as_numpy_does(name):
+def test_queries_of_arrays_agree_with_numpy(name):
     assert PLAIN[name](Tensor(A)) == PLAIN[name](A)
 
 
@@ -317,7 +317,7 @@ def test_every_counterpart_is_tried():
         check(np.linalg.matmul(Tensor(A), B.T), A @ B.T)
 
 
-def test_norms_are_those_of_numpy():
+def test_norms_agree_with_numpy():
     for order, axis in (
         (None, None),
         (None, 0),
@@ -347,14 +347,14 @@ def test_graphs_captured_functions_and_derivatives_go_through():
 
 
 @pytest.mark.parametrize("mode", ["edge", "reflect", "symmetric", "wrap", "linear_ramp"])
-def test_padding_by_elements_of_an_array_is_that_of_numpy(mode):
+def test_padding_by_elements_of_an_array_agrees_with_numpy(mode):
     found = np.pad(Tensor(A), ((1, 1), (0, 2)), mode=mode)
     assert isinstance(found, Tensor) == (mode != "linear_ramp")
     np.testing.assert_allclose(np.asarray(found), np.pad(A, ((1, 1), (0, 2)), mode=mode))
 
 
 @pytest.mark.parametrize("name", ["det", "inv", "slogdet", "eigvals", "svdvals"])
-def test_functions_of_matrices_are_those_of_linalg(name):
+def test_numpy_linalg_functions_agree_with_linalg(name):
     a = np.random.default_rng(3).normal(size=(2, 3, 3))
     found, expected = getattr(np.linalg, name)(Tensor(a)), getattr(np.linalg, name)(a)
     for x, y in zip(*(v if isinstance(v, tuple) else (v,) for v in (found, expected)), strict=True):
@@ -367,7 +367,7 @@ def test_functions_of_matrices_are_those_of_linalg(name):
 
 
 @pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"])
-def test_fourier_transforms_are_those_of_fft(name):
+def test_numpy_fft_functions_agree_with_fft(name):
     a, function = np.random.default_rng(3).normal(size=(4, 6)), getattr(np.fft, name)
     for options in ({}, {"n": 5, "axis": 0, "norm": "ortho"}):
         found = function(Tensor(a), **options)

@@ -148,7 +148,7 @@ def test_derivatives_have_the_structure_of_the_object(make: Any) -> None:
 
 
 @every_kind
-def test_writes_to_tensors_of_an_argument_write_to_those_of_the_call(make: Any) -> None:
+def test_writes_to_tensors_of_an_argument_are_visible_to_the_caller(make: Any) -> None:
     @jit
     def step(tree: Any) -> Tensor:
         tree.low.assign(tree.low + 1)
@@ -227,7 +227,7 @@ def test_methods_of_an_argument_read_globals() -> None:
         ),
     ],
 )
-def test_a_function_that_sets_attributes_of_an_argument_is_refused(
+def test_a_function_that_sets_attributes_of_an_argument_is_an_error(
     change: Any, problem: str
 ) -> None:
     def run(tree: Plain) -> Tensor:
@@ -239,7 +239,7 @@ def test_a_function_that_sets_attributes_of_an_argument_is_refused(
         jit(run)(Plain(Tensor([1.0]), Tensor([2.0])))
 
 
-def test_one_tensor_in_two_places_is_one_input() -> None:
+def test_one_tensor_in_two_trees_is_one_input() -> None:
     @jit
     def step(tree: Plain, other: dict[str, Any]) -> None:
         tree.low.assign(tree.low + other["x"])
@@ -254,7 +254,7 @@ def test_one_tensor_in_two_places_is_one_input() -> None:
     assert step.n_captures == 2
 
 
-def test_a_tensor_that_the_function_holds_too_is_held() -> None:
+def test_a_captured_tensor_that_is_also_an_argument_is_captured() -> None:
     tree = Plain(Tensor([1.0]), 2.0)
     weights = [tree.low]
 
@@ -268,7 +268,7 @@ def test_a_tensor_that_the_function_holds_too_is_held() -> None:
     assert tree.low.item() == 8.0
 
 
-def test_an_object_that_holds_itself_or_something_unknown_is_no_tree() -> None:
+def test_an_object_with_a_cycle_or_an_unknown_type_is_no_tree() -> None:
     cyclic = Plain(Tensor(1.0), None)
     cyclic.high = cyclic
     unknown = Plain(Tensor(1.0), object())
@@ -290,7 +290,7 @@ def test_a_structure_shows_the_class_and_its_attributes() -> None:
     assert grad(lambda tree: tree.low * tree.low)(Plain(Tensor(3.0), 1.0)).low.item() == 6.0
 
 
-def test_a_long_chain_of_objects_is_taken_as_it_is() -> None:
+def test_a_long_chain_of_objects_is_static() -> None:
     chain = Plain(Tensor(1.0), None)
     for _ in range(2000):
         chain = Plain(chain, None)

@@ -47,7 +47,7 @@ def test_the_test_of_each_operation_exists():
         assert {test for of, test in tests if of == file} <= functions, file
 
 
-def test_a_name_of_the_standard_is_that_of_one_operation():
+def test_each_name_of_the_standard_belongs_to_one_operation():
     names = [row.standard for row in TABLE if row.standard]
     assert len(names) == len(set(names))
 
@@ -92,7 +92,7 @@ def test_shrink_agrees_with_slices_of_numpy():
     np.testing.assert_array_equal(Tensor(NUMBERS).shrink((1, 3), None).numpy(), NUMBERS[1:3])
 
 
-def test_elements_are_filled_where_a_mask_holds():
+def test_elements_are_filled_by_a_mask():
     expected = np.where(NUMBERS > 0, np.float32(9), NUMBERS)
     np.testing.assert_array_equal(
         Tensor(NUMBERS).masked_fill(Tensor(NUMBERS > 0), 9.0).numpy(), expected

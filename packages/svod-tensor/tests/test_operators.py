@@ -52,7 +52,7 @@ class Declining(np.ndarray):
         return "declined"
 
 
-def test_an_operand_with_operators_of_its_own_is_asked() -> None:
+def test_operators_defer_to_reflected_operators_of_the_operand() -> None:
     x = Tensor([1.0, 2.0])
     assert x + Reflecting() == "radd"
     assert x @ Reflecting() == "rmatmul"
@@ -112,6 +112,6 @@ def test_an_operator_that_neither_side_has_is_a_type_error_of_python(
             apply(other, x)
 
 
-def test_a_list_with_something_else_in_it_says_so() -> None:
+def test_a_list_with_an_invalid_item_is_an_error() -> None:
     with pytest.raises(DataError):
         Tensor([1, 2]).__add__([1, object()])  # type: ignore[list-item]

@@ -42,9 +42,7 @@ def test_the_environment_sets_each_field():
         ("SVOD_CHECK_FLOATS", "1"),
     ],
 )
-def test_a_value_that_means_nothing_is_an_error_when_something_is_prepared(
-    monkeypatch, variable, value
-):
+def test_an_invalid_value_is_an_error_in_prepare(monkeypatch, variable, value):
     with pytest.raises(OptionError, match=variable):
         PrepareConfig.from_env({variable: value})
     monkeypatch.setenv(variable, value)
@@ -63,7 +61,7 @@ def test_the_size_of_the_kernel_cache_falls_back_with_a_warning():
         read_opt_cache_max({"SVOD_OPT_CACHE_MAX": " 12 "})
 
 
-def test_kernels_of_other_opts_have_another_fingerprint():
+def test_kernels_of_different_opts_have_different_fingerprints():
     configs = [
         PrepareConfig(),
         PrepareConfig(opts=()),
@@ -73,7 +71,7 @@ def test_kernels_of_other_opts_have_another_fingerprint():
     assert PrepareConfig(memory_planner="remap").fingerprint == PrepareConfig().fingerprint
 
 
-def test_given_opts_win_over_the_optimizer():
+def test_explicit_opts_override_the_optimizer():
     beam = OptimizerConfig(strategy="beam")
     given = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),), optimizer=beam)
     assert given.fixed_opts == given.opts
@@ -82,12 +80,12 @@ def test_given_opts_win_over_the_optimizer():
     assert PrepareConfig(optimizer=OptimizerConfig(strategy="none")).fixed_opts == ()
 
 
-def test_what_a_search_found_is_not_used_where_tensor_cores_are_forbidden():
+def test_search_results_are_not_used_if_tensor_cores_are_forbidden():
     assert PrepareConfig().is_tuned
     assert not PrepareConfig(optimizer=OptimizerConfig(use_tensor_cores=False)).is_tuned
 
 
-def test_kernels_of_other_optimizers_have_another_fingerprint():
+def test_kernels_of_different_optimizers_have_different_fingerprints():
     configs = [
         PrepareConfig(optimizer=OptimizerConfig(strategy=s)) for s in ("none", "heuristic", "beam")
     ]
@@ -97,7 +95,7 @@ def test_kernels_of_other_optimizers_have_another_fingerprint():
     assert no_opts.fingerprint == PrepareConfig(opts=()).fingerprint
 
 
-def test_the_environment_names_the_device_of_new_tensors() -> None:
+def test_the_environment_sets_the_device_of_new_tensors() -> None:
     assert read_device({}) == read_device({"SVOD_DEVICE": " "}) == "CPU"
     assert read_device({"SVOD_DEVICE": "opencl:1"}) == "OPENCL:1"
     with pytest.raises(OptionError, match=r"SVOD_DEVICE='a b'"):

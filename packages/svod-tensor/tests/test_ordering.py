@@ -126,7 +126,7 @@ def test_few_elements_of_long_rows_are_in_few_groups(rng, dtype, k, shape, large
         ("uint32", 33, (2, 4097)),
     ],
 )
-def test_some_elements_of_long_rows_are_in_few_teams_of_each_level(rng, dtype, k, shape, largest):
+def test_topk_of_long_rows_uses_few_groups_of_each_level(rng, dtype, k, shape, largest):
     check_topk(make_rows(rng, shape, dtype), k, largest)
 
 
@@ -134,7 +134,7 @@ def test_some_elements_of_long_rows_are_in_few_teams_of_each_level(rng, dtype, k
 @pytest.mark.parametrize(
     "kind", ["ascending", "descending", "equal", "largest at the end", "in one group"]
 )
-def test_few_elements_are_found_wherever_they_are(k, kind):
+def test_topk_of_few_elements_agrees_with_numpy(k, kind):
     n = 6007
     a = {
         "ascending": lambda: np.arange(n) - 2 * n,
@@ -147,7 +147,7 @@ def test_few_elements_are_found_wherever_they_are(k, kind):
         check(Tensor(a).topk(k, largest=largest)[1], order(a, is_descending=largest)[:k])
 
 
-def test_more_elements_are_left_to_the_host(rng):
+def test_larger_sorts_are_left_to_the_host(rng):
     a = make_array(rng, (2, 3000), "float32")
     for k in (65, 700):
         places = Tensor(a).topk(k)[1]
@@ -200,7 +200,7 @@ def test_derivatives_of_short_rows_along_any_axis(rng):
     check(grad(lambda x: (x.sort(0) * weights).sum())(Tensor(a)), expected)
 
 
-def test_captured_functions_order_what_they_are_given(rng):
+def test_captured_functions_sort_their_arguments(rng):
     step = jit(lambda x: (x.sort(), x.argsort(0, descending=True), x.topk(20, 0)[1]))
     for _ in range(3):
         a = make_array(rng, (3001, 4), "float32")

@@ -114,7 +114,7 @@ def test_equal_graphs_of_different_lines_share_a_schedule_and_keep_their_lines()
     assert places(second) == [(begin + 3, "exp"), (begin + 3, "add")]
 
 
-def test_what_was_scheduled_without_lines_gets_them_when_they_are_asked_for():
+def test_a_cached_schedule_without_origins_gets_them_on_demand():
     (before,) = profiles_of(random(3, 5).exp() * 7)
     with scope("late"):
         (after,) = profiles_of(random(3, 5).exp() * 7)
@@ -124,7 +124,7 @@ def test_what_was_scheduled_without_lines_gets_them_when_they_are_asked_for():
     assert before.origins == again.origins == ()
 
 
-def test_nothing_is_tracked_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPatch):
+def test_origins_are_not_tracked_by_default(monkeypatch: pytest.MonkeyPatch):
     walked: list[object] = []
     find = origins._find_origin  # pyright: ignore[reportPrivateUsage]
 
@@ -148,7 +148,7 @@ def test_nothing_is_tracked_unless_it_is_asked_for(monkeypatch: pytest.MonkeyPat
     assert walked and has_origins()
 
 
-def test_what_was_built_before_has_no_line():
+def test_nodes_built_before_tracking_have_no_origin():
     older = random(16).exp()
     with scope("later"):
         y = older * 3
@@ -156,7 +156,7 @@ def test_what_was_built_before_has_no_line():
     assert [o.operation for o in kernel.origins] == ["mul"]
 
 
-def test_lines_outlive_the_realization_of_what_they_read():
+def test_origins_outlive_the_realization_of_operands():
     x = random(6, 6)
     begin = line()
     with track_origins():
@@ -179,7 +179,7 @@ def test_constants_do_not_bring_the_line_that_wrote_them_first():
     assert [o.scope for k in profiles_of(a) for o in k.origins] == ["first"]
 
 
-def test_what_only_moves_or_fills_has_lines_too():
+def test_movement_and_fill_kernels_have_origins_too():
     with track_origins():
         begin = line()
         moved = random(3, 5).transpose(0, 1).contiguous()
@@ -248,7 +248,7 @@ def test_a_kernel_that_computes_two_results_names_the_lines_of_both():
     assert places(both) == [(begin + 2, "mul"), (begin + 2, "assign"), (begin + 3, "exp")]
 
 
-def test_shards_name_the_lines_of_the_whole():
+def test_shards_have_the_origins_of_the_tensor():
     x = random(8, 6).shard(("CPU", "CPU:1"), 0).realize()
     begin = line()
     with scope("sharded"):
@@ -297,7 +297,7 @@ def test_scopes_end_with_their_blocks_also_by_an_error():
     assert origins.current_scope.get() is None
 
 
-def test_a_kernel_that_does_not_compile_says_which_lines_it_comes_from(
+def test_a_compile_error_names_the_lines_of_the_kernel(
     monkeypatch: pytest.MonkeyPatch,
 ):
     class Failing:
@@ -339,14 +339,14 @@ def test_a_plan_without_lines_has_profiles_without_lines():
     assert profile.origins == ()
 
 
-def test_the_variable_says_whether_lines_are_tracked_from_the_start():
+def test_the_environment_variable_enables_tracking():
     assert read_origins({"SVOD_ORIGINS": "1"})
     assert not read_origins({})
     with pytest.raises(OptionError, match="SVOD_ORIGINS"):
         read_origins({"SVOD_ORIGINS": "maybe"})
 
 
-def test_a_kernel_in_a_loop_comes_from_the_line_in_its_body() -> None:
+def test_a_kernel_in_a_loop_has_the_line_of_its_body() -> None:
     lines: list[int] = []
 
     def body(_i: Tensor, v: Tensor) -> Tensor:

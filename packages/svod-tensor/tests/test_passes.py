@@ -36,7 +36,7 @@ def compute(passes: PassTable | None) -> object:
 
 
 @pytest.mark.parametrize("pipeline", ["rangeify", "optimize"])
-def test_a_pass_of_one_s_own_runs_once_for_each_table_and_for_no_other(pipeline: str):
+def test_a_custom_pass_runs_once_for_each_of_its_pipelines_only(pipeline: str):
     seen: list[str] = []
     first, second = make_table(seen, pipeline), make_table(seen, pipeline)
     assert compute(None) == [1.5, 2.5, 3.5]
@@ -45,7 +45,7 @@ def test_a_pass_of_one_s_own_runs_once_for_each_table_and_for_no_other(pipeline:
     assert compute(None) == [1.5, 2.5, 3.5]
 
 
-def test_kernels_of_other_passes_are_not_kept_on_disk(monkeypatch: pytest.MonkeyPatch):
+def test_kernels_of_custom_passes_are_not_stored_on_disk(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_arguments: object) -> None:
         raise AssertionError("the store is for the compiler's own kernels")
 
@@ -74,9 +74,7 @@ def plant(pipeline: str) -> PassTable:
 
 
 @pytest.mark.parametrize("pipeline", [name for name, _ in PIPELINES.items()])
-def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
-    pipeline: str, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_check_of_values_names_the_wrong_rule(pipeline: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SVOD_CHECK", "values")
     with pytest.raises(MiscompilationError) as caught:
         compute(plant(pipeline))
@@ -87,7 +85,7 @@ def test_a_check_of_values_names_the_rule_that_a_tensor_is_computed_wrong_by(
     assert " + 0.5)" in str(caught.value.node) or "vconst" in str(caught.value.node)
 
 
-def test_what_the_compiler_itself_does_passes_a_check_of_values(
+def test_the_compiler_passes_a_check_of_values(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     monkeypatch.setenv("SVOD_CHECK", "values")
@@ -138,7 +136,7 @@ def test_shards_and_copies_on_several_devices_pass_a_check_of_values(
     assert "not compared" not in capsys.readouterr().err
 
 
-def test_explain_shows_what_the_passes_of_the_configuration_make():
+def test_explain_shows_the_results_of_configured_passes():
     seen: list[str] = []
     config = PrepareConfig(passes=make_table(seen))
     optimized = next(

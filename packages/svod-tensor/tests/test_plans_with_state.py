@@ -174,7 +174,7 @@ def test_a_running_mean_of_any_number_of_rows() -> None:
 @pytest.mark.parametrize(
     "part", [slice(None, None, 2), slice(None, None, -1), slice(3, 0, -2), (..., None), ()]
 )
-def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> None:
+def test_slices_of_a_cache_are_written_at_each_execution(part: object) -> None:
     x = Tensor(np.arange(6, dtype=np.float32)).realize()
     expected = np.arange(6, dtype=np.float32)
     x[part] = x[part] * 2 + 1
@@ -185,7 +185,7 @@ def test_parts_of_a_cache_are_written_again_at_each_execution(part: object) -> N
         np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_steps_over_the_rows_of_a_tensor_are_one_kernel_with_a_place_that_no_caller_sets():
+def test_steps_over_the_rows_of_a_tensor_are_one_kernel_with_an_internal_variable():
     rows = np.arange(60, dtype=np.float32).reshape(10, 6)
     x, total, expected = Tensor(rows), Tensor(np.ones(6, np.float32)), np.ones(6, np.float32)
     for step in range(10):

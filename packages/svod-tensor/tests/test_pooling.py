@@ -151,7 +151,7 @@ def test_one_plan_with_ceil_mode_serves_all_lengths(rng):
         check(means, y.avg_pool2d(3, **options).numpy())
 
 
-def test_windows_that_do_not_fit_say_so():
+def test_windows_larger_than_the_input_are_errors():
     x = Tensor.zeros(1, 1, 4)
     with pytest.raises(
         ShapeError, match="max_pool2d: window of size 6 is larger than the padded axis"
@@ -172,7 +172,7 @@ def test_windows_that_end_before_the_padding_count_their_elements() -> None:
 @pytest.mark.parametrize(
     ("kernel", "padding", "dilation"), [(2, 2, 1), (3, 2, 1), ((2, 4), (1, 3), 1), (2, 3, 4)]
 )
-def test_padding_of_more_than_half_a_window_is_refused(kernel, padding, dilation):
+def test_padding_of_more_than_half_a_window_is_an_error(kernel, padding, dilation):
     x = Tensor(np.ones((1, 1, 12, 12), np.float32))
     for pool in (x.max_pool2d, x.avg_pool2d):
         with pytest.raises(

@@ -89,7 +89,7 @@ def test_a_copy_becomes_a_prepared_copy_and_moves_between_devices():
     assert plan.output_buffer.as_numpy().tolist() == [1, 2, 3, 4]
 
 
-def test_copies_views_and_custom_functions_are_found_under_an_end():
+def test_copies_views_and_custom_functions_are_detected_below_end():
     copy = UOp(Op.COPY, float32, (param(1),), "CPU")
     r = UOp.range(2, 0, AxisType.LOOP)
     assert effect_of(copy.end(r)) is copy
@@ -185,7 +185,7 @@ def test_arguments_follow_the_kernels_slots():
     assert plan.output_buffer.as_numpy().tolist() == [3, 6, 9, 12]
 
 
-def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
+def test_outputs_of_a_kernel_are_named_by_position_not_by_slot():
     # Slot 0 is not read, so that slot 1, which is written, is the first buffer of the compiled
     # kernel.
     x, y, out, last = node(7), node(8), node(-1), node(-2)
@@ -203,7 +203,7 @@ def test_what_a_kernel_writes_is_named_by_position_not_by_slot():
     assert plan.output_buffer.as_numpy().tolist() == [4, 7, 10, 13]
 
 
-def test_a_kernel_that_stores_under_a_gate_is_known_to_leave_old_content():
+def test_a_kernel_with_gated_stores_is_marked_as_partial():
     r = UOp.range(4, 0, AxisType.LOOP)
     for gate, is_partial in ((None, False), (r.alu(Op.LT, UOp.const(r.dtype, 2)), True)):
         body = UOp.sink(param(0).index(r, gate=gate).store(param(1).index(r) + 1.0).end(r))
@@ -268,7 +268,7 @@ def test_schedule_loops_fix_their_variables():
 
 
 @pytest.mark.parametrize("is_safe", [True, False])
-def test_a_plugin_s_backend_says_whether_its_kernels_may_run_beside_others(is_safe):
+def test_a_plugin_s_backend_declares_whether_its_kernels_run_concurrently(is_safe):
     register_allocator("SIDE", HostAllocator)
     register_backend(
         "SIDE.llvm",

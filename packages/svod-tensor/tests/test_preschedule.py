@@ -73,7 +73,7 @@ def test_an_order_without_data_is_kept():
     assert pre.items[1].dependencies == (0,)
 
 
-def test_kernels_that_wait_for_each_other_are_an_error():
+def test_cyclic_dependencies_of_kernels_are_an_error():
     b1, b2 = buffer(-1), buffer(-2)
     one, two = call(1.0, b1), call(2.0, b2)
     root = UOp.sink(b1.after(one, b2.after(two)), b2.after(two, b1.after(one)))
@@ -101,7 +101,7 @@ def test_stacks_and_selections_lead_to_their_shards():
     assert get_memory(stack) is b1
 
 
-def test_the_memory_of_a_value_is_found_below_what_only_names_it():
+def test_the_memory_of_a_value_is_found_below_views():
     b1, b2 = buffer(-1), buffer(-2)
     stack = nodes.stack(b2, b1)
     for value in (
@@ -142,7 +142,7 @@ def test_a_schedule_loop_is_unrolled_with_its_counter():
     ]
 
 
-def test_what_reads_the_result_of_a_loop_depends_on_its_kernel():
+def test_a_reader_of_a_loop_depends_on_its_kernel():
     b1, b2 = buffer(-1), buffer(-2)
     r = loop(0, 3)
     filled = b1.after(counted(2.0, b1, r).end(r))
@@ -154,7 +154,7 @@ def test_what_reads_the_result_of_a_loop_depends_on_its_kernel():
     assert [item.dependencies for item in pre.items] == [(), (0,)]
 
 
-def test_what_reads_an_order_of_orders_waits_for_all_of_their_kernels():
+def test_a_reader_of_nested_dependencies_waits_for_all_of_their_kernels():
     b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
     ordered = b2.after(b1.after(call(1.0, b1)))
     pre = create_pre_schedule(UOp.sink(b3.after(call(3.0, b3, ordered))))
@@ -164,7 +164,7 @@ def test_what_reads_an_order_of_orders_waits_for_all_of_their_kernels():
     assert [item.dependencies for item in pre.items] == [(), (0,)]
 
 
-def test_a_loop_waits_for_what_any_of_its_kernels_reads():
+def test_a_loop_waits_for_operands_of_all_of_its_kernels():
     b1, b2, b3 = buffer(-1), buffer(-2), buffer(-3)
     r = loop(0, 2)
     one = counted(1.0, b1, r)
@@ -176,7 +176,7 @@ def test_a_loop_waits_for_what_any_of_its_kernels_reads():
     assert [item.dependencies for item in pre.items] == [(), (), (0, 1)]
 
 
-def test_a_store_is_no_kernel_that_an_after_waits_for():
+def test_a_store_is_not_a_kernel_dependency_of_after():
     b1, b2 = buffer(-1), buffer(-2)
     store = b1.index(UOp.const(index, 0)).store(UOp.const(float32, 1.0))
     filled = b1.after(call(1.0, b1), store)
@@ -224,7 +224,7 @@ def test_broken_loops_are_errors_with_their_numbers():
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, symbolic).end(symbolic))))
 
 
-def test_a_loop_of_no_turns_and_a_value_for_no_variable_are_errors_that_say_so():
+def test_an_empty_loop_and_a_value_of_an_unknown_variable_are_errors():
     b1 = buffer(-1)
     with pytest.raises(ScheduleError, match="schedule range 7 runs at least once, found 0"):
         create_pre_schedule(UOp.sink(b1.after(counted(1.0, b1, loop(7, 0)).end(loop(7, 0)))))

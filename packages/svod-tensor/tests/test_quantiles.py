@@ -67,7 +67,7 @@ def test_a_nan_is_in_every_quantile_of_its_row_and_infinities_stay():
     ]
 
 
-def test_a_tensor_says_which_quantile_while_a_captured_function_runs(rng):
+def test_a_quantile_may_be_a_tensor_in_a_captured_function(rng):
     a = rng.normal(size=9)
     find = jit(lambda x, q: x.quantile(q))
     for q in (0.1, 0.8):

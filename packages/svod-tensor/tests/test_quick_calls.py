@@ -68,7 +68,7 @@ ODD: dict[str, Callable[[Tensor], object]] = {
 
 @pytest.mark.parametrize("kind", list(ODD))
 @pytest.mark.parametrize("place", [0, 1])
-def test_an_argument_in_another_state_goes_the_way_of_all(kind: str, place: int) -> None:
+def test_an_argument_in_another_state_takes_the_slow_path(kind: str, place: int) -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     for _ in range(2):
         step(x, y)
@@ -81,7 +81,7 @@ def test_an_argument_in_another_state_goes_the_way_of_all(kind: str, place: int)
         assert step(x, y).numpy().tolist() == (a * 2 + b).tolist()
 
 
-def test_an_argument_that_was_assigned_to_is_read_when_that_is_done() -> None:
+def test_an_argument_with_a_pending_assignment_is_read_after_it() -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     for number in range(3):
         view = x[1]
@@ -107,7 +107,7 @@ def test_writing_to_a_result_or_an_argument_changes_no_other_result() -> None:
     assert first.numpy()[0].tolist() == [100] * 4
 
 
-def test_constants_are_part_of_what_a_call_is_like() -> None:
+def test_constants_are_part_of_the_key_of_a_call() -> None:
     step, (x, a) = jit(scale), make(1)
     for by, name in (
         (2.0, "ab"),
@@ -137,7 +137,7 @@ def test_equal_constants_of_two_types_are_different_signatures(values: tuple[obj
     assert step.n_captures == 2
 
 
-def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
+def test_keyword_arguments_and_other_arities_take_the_slow_path() -> None:
     step, (x, a), (y, b) = jit(lambda x, y=None: x + 1 if y is None else x + y), make(1), make(2)
     for _ in range(2):
         assert step(x).numpy().tolist() == (a + 1).tolist()
@@ -146,7 +146,7 @@ def test_arguments_by_name_and_in_other_numbers_go_the_way_of_all() -> None:
         assert step(y=x, x=y).numpy().tolist() == (a + b).tolist()
 
 
-def test_an_argument_without_use_or_elements_needs_nothing() -> None:
+def test_an_unused_or_empty_argument_needs_no_buffer() -> None:
     unused, (x, a), (y, _), empty = (
         jit(lambda x, y, z: z * 2),
         make(1),
@@ -174,7 +174,7 @@ def test_python_values_that_change_are_seen() -> None:
             assert step(x).numpy().tolist() == expected.tolist()
 
 
-def test_a_tensor_that_the_function_holds_is_read_as_it_is() -> None:
+def test_the_current_version_of_a_captured_tensor_is_read() -> None:
     (held, h), (x, a) = make(3), make(1)
     step = jit(lambda v: v + held)
     for number in range(3):
@@ -198,7 +198,7 @@ def test_calls_inside_of_captures_and_derivatives_are_part_of_these() -> None:
     assert is_quick(inner, x, y)
 
 
-def test_what_was_given_away_is_refused() -> None:
+def test_donated_arguments_are_rejected() -> None:
     step, take, (x, _), (y, _) = jit(add), jit(lambda v: v + 1, donate=0), make(1), make(2)
     made = step(x, y)
     step(made, y)
@@ -209,7 +209,7 @@ def test_what_was_given_away_is_refused() -> None:
     assert is_quick(step, y, y)
 
 
-def test_results_leave_with_their_last_reference() -> None:
+def test_results_are_freed_with_their_last_reference() -> None:
     step, (x, a), (y, b) = jit(add), make(1), make(2)
     step(x, y)
     result = step(x, y)
@@ -237,7 +237,7 @@ def test_calls_are_counted() -> None:
     assert not is_quick(step, x, y)
 
 
-def test_the_plan_of_the_last_calls_is_not_the_first_to_leave() -> None:
+def test_the_plan_of_recent_calls_is_not_evicted_first() -> None:
     step, (x, a) = jit(scale), make(1)
     with pytest.warns(RuntimeWarning, match="was captured 32 times"):
         for by in range(MAX_CAPTURES):

@@ -89,7 +89,7 @@ def test_wide_intervals_are_scaled_exactly():
     assert x == [((h << 64 | w) * count >> 128) - 2**62 for h, w in zip(high, low, strict=True)]
 
 
-def test_bounds_that_the_dtype_does_not_hold_are_named():
+def test_bounds_out_of_range_of_the_dtype_are_errors():
     for low, high in ((0, 129), (-129, 0)):
         with pytest.raises(IntegerOverflowError, match="int8"):
             Tensor.randint(2, low=low, high=high, dtype="int8")

@@ -112,7 +112,7 @@ def test_memory_that_is_shared_or_donated_changes_no_result(mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", ["arena", "remap", "disabled"])
-def test_an_output_waits_for_all_that_reads_the_memory_which_it_takes(mode: str) -> None:
+def test_an_output_waits_for_all_readers_of_the_memory_that_it_reuses(mode: str) -> None:
     x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, 7, np.float32)
     inputs = {node(1): wrap(x), node(2): wrap(y)}
     early = make_call(node(-4), [node(2)], [read_reversed])
@@ -153,7 +153,7 @@ def prepare(root: UOp, inputs: dict[UOp, Buffer], donated: tuple[int, ...]) -> E
     return plan_schedule(schedule, PrepareConfig(opts=()))
 
 
-def test_an_input_that_the_schedule_writes_keeps_what_it_wrote() -> None:
+def test_an_input_that_the_schedule_writes_keeps_the_new_data() -> None:
     x, y = np.arange(SIZE, dtype=np.float32), np.full(SIZE, 7, np.float32)
     inputs = {node(1): wrap(x), node(2): wrap(y)}
     written = make_call(node(1), [node(2)], [read_same])
@@ -164,7 +164,7 @@ def test_an_input_that_the_schedule_writes_keeps_what_it_wrote() -> None:
     assert plan.output_buffers[0].as_numpy().tolist() == (y + 2).tolist()
 
 
-def test_a_kernel_of_two_results_writes_neither_over_what_it_reads() -> None:
+def test_a_kernel_of_two_results_overwrites_none_of_its_inputs() -> None:
     x = np.arange(SIZE, dtype=np.float32)
     first, second, source = (param(slot, SIZE) for slot in range(3))
     r, s = (UOp.range(SIZE, n, AxisType.LOOP) for n in range(2))
@@ -181,7 +181,7 @@ def test_a_kernel_of_two_results_writes_neither_over_what_it_reads() -> None:
     ]
 
 
-def test_what_is_stored_several_times_is_stored_over_no_input() -> None:
+def test_a_buffer_with_several_stores_aliases_no_input() -> None:
     out, source = (param(slot, SIZE) for slot in range(2))
     r, first = UOp.range(SIZE, 0, AxisType.LOOP), UOp.const(index, 0)
     body = UOp.sink(out.index(first).store(source.index(first).load() + 1.0).end(r))

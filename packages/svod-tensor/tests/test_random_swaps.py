@@ -82,7 +82,7 @@ READS: list[Callable[[Tensor], Tensor]] = [
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_assignments_among_a_few_memories_do_what_they_do_in_numpy(part: int) -> None:
+def test_assignments_among_a_few_buffers_agree_with_numpy(part: int) -> None:
     for seed in range(part, N_PROGRAMS, 10):
         n, statements = draw(seed)
         arrays = make(n)

@@ -23,14 +23,14 @@ from svod_tensor.errors import (
 )
 
 
-def test_realizing_a_realized_tensor_changes_nothing():
+def test_realizing_a_realized_tensor_has_no_effect():
     x = Tensor([1.0, 2.0])
     node = x.uop
     assert x.realize() is x
     assert x.uop is node
 
 
-def test_realizing_a_constant_gives_it_a_buffer_and_leaves_other_uses_alone():
+def test_realizing_a_constant_gives_it_a_buffer_and_does_not_affect_other_uses():
     x = Tensor(3.0)
     other = Tensor([1.0]) * Tensor(3.0)
     node = other.uop
@@ -39,7 +39,7 @@ def test_realizing_a_constant_gives_it_a_buffer_and_leaves_other_uses_alone():
     assert other.tolist() == [3.0]
 
 
-def test_a_tensor_without_elements_runs_nothing():
+def test_an_empty_tensor_runs_no_kernel():
     x = Tensor.zeros(0, 3) + 1
     node = x.realize().uop
     assert x.uop is node
@@ -81,7 +81,7 @@ def _count_buffers():
     )
 
 
-def test_a_batch_computes_what_is_shared_once():
+def test_a_batch_computes_shared_nodes_once():
     x = Tensor(np.ones((4, 4), np.float32))
     shared = (x @ x).contiguous()
     a, b = shared + 1, shared * 2
@@ -92,7 +92,7 @@ def test_a_batch_computes_what_is_shared_once():
     assert b.numpy()[0, 0] == 8
 
 
-def test_a_batch_of_nothing_is_fine_and_a_plan_of_nothing_is_an_error():
+def test_an_empty_batch_is_valid_and_an_empty_plan_is_an_error():
     Tensor.realize_batch([])
     Tensor.realize_batch([Tensor([1]), Tensor.zeros(0)])
     with pytest.raises(EmptyScheduleError, match="no tensors"):
@@ -167,7 +167,7 @@ def test_a_configuration_reaches_the_optimizer():
     np.testing.assert_array_equal(z.numpy(), np.arange(1024, dtype=np.float32) + 2)
 
 
-def test_an_optimizer_configuration_stands_for_the_one_that_holds_it(monkeypatch):
+def test_an_optimizer_configuration_is_accepted_as_prepare_configuration(monkeypatch):
     monkeypatch.setenv("SVOD_MEMORY_PLANNER", "disabled")
     config, x = OptimizerConfig(strategy="none"), Tensor(np.arange(1024, dtype=np.float32))
     plans = [(x + 1).prepare_with(config), Tensor.prepare_batch_with([x + 1], config)]
@@ -182,7 +182,7 @@ def test_an_optimizer_configuration_stands_for_the_one_that_holds_it(monkeypatch
 
 
 @pytest.mark.parametrize("config", ["beam", 4, {"opts": ()}])
-def test_what_is_no_configuration_is_an_error_that_shows_it(config):
+def test_an_invalid_configuration_is_an_error_that_shows_it(config):
     calls = [
         (Tensor([1.0]) + 1).realize_with,
         (Tensor([1.0]) + 1).prepare_with,
@@ -244,7 +244,7 @@ def test_other_values_of_a_variable_reuse_the_schedule():
     assert SCHEDULES.counts().entries == entries
 
 
-def test_a_chain_of_a_hundred_thousand_additions_builds_and_can_be_let_go():
+def test_a_chain_of_a_hundred_thousand_additions_is_built_and_freed():
     x = Tensor([1.0, 2.0])
     y = x
     for _ in range(100_000):
@@ -303,7 +303,7 @@ def test_threads_may_realize_the_same_tensor():
     assert all(np.array_equal(r, results[0]) for r in results)
 
 
-def test_realizing_at_other_moments_never_changes_values(rng):
+def test_the_time_of_realization_never_changes_values(rng):
     a = rng.standard_normal((6, 6)).astype(np.float32)
 
     def run(moments: set[int]) -> np.ndarray:
@@ -345,14 +345,14 @@ def test_a_pickled_tensor_is_its_elements(dtype: str) -> None:
         )
 
 
-def test_a_pickled_tensor_is_where_it_was() -> None:
+def test_a_pickled_tensor_keeps_its_device() -> None:
     x = Tensor([[1.0, 2.0], [3.0, 4.0]])
     for placed in (x.to("CPU:1"), x.shard(("CPU", "CPU:1"), 0), x.shard(("CPU", "CPU:1"))):
         y = pickle.loads(pickle.dumps(placed))
         assert (y.device, y.sharding, y.tolist()) == (placed.device, placed.sharding, x.tolist())
 
 
-def test_copies_of_python_share_nothing() -> None:
+def test_copy_and_deepcopy_share_no_memory() -> None:
     x = Tensor([1, 2, 3])
     shallow, deep = copy.copy(x), copy.deepcopy({"x": x})["x"]
     Tensor.realize_batch([shallow, deep])

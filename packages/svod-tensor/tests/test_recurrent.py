@@ -93,7 +93,7 @@ def compare(kind: str, found: Any, wanted: Any, tolerance: float = 1e-5) -> None
     [(1, 1, True), (2, 1, False), (1, 2, False), (2, 2, True)],
 )
 @pytest.mark.parametrize("kind", FUNCTIONS)
-def test_layers_and_directions_are_those_of_the_formulas(
+def test_layers_and_directions_agree_with_the_formulas(
     rng, kind, layers, directions, has_biases
 ) -> None:
     x = rng.standard_normal((5, 3, 4)).astype("float32")
@@ -113,9 +113,7 @@ def test_layers_and_directions_are_those_of_the_formulas(
 
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
-def test_states_are_zero_where_they_are_not_given_and_the_batch_may_come_first_or_be_missing(
-    rng, kind
-) -> None:
+def test_states_default_to_zero_and_the_batch_axis_may_be_first_or_missing(rng, kind) -> None:
     x = rng.standard_normal((2, 7, 4)).astype("float32")
     weights = make_weights(rng, kind, 4, 3)
     zeros = [np.zeros((1, 2, 3), "float32")] * (1 + (kind == "lstm"))
@@ -127,7 +125,7 @@ def test_states_are_zero_where_they_are_not_given_and_the_batch_may_come_first_o
     compare(kind, FUNCTIONS[kind](Tensor(x[1]), given), (output[:, 1], [end[:, 1] for end in ends]))
 
 
-def test_the_nonlinearity_of_a_plain_layer_may_be_another(rng) -> None:
+def test_the_nonlinearity_of_rnn_may_be_relu(rng) -> None:
     x, weights = rng.standard_normal((4, 2, 3)).astype("float32"), make_weights(rng, "rnn", 3, 5)
     wanted = compute("relu", x, weights, [np.zeros((1, 2, 5))])
     compare("rnn", rnn(Tensor(x), to_tensors(weights), nonlinearity="relu"), wanted)
@@ -137,7 +135,7 @@ def test_the_nonlinearity_of_a_plain_layer_may_be_another(rng) -> None:
 
 @pytest.mark.parametrize("kind", FUNCTIONS)
 @pytest.mark.parametrize(("batch", "width"), [(1, 64), (6, 64), (3, 40), (2, 0)])
-def test_the_weights_of_every_width_are_laid_out_for_products(rng, kind, batch, width) -> None:
+def test_weights_of_every_width_are_packed_for_products(rng, kind, batch, width) -> None:
     x = rng.standard_normal((3, batch, 4)).astype("float32")
     weights = {name: w / 4 for name, w in make_weights(rng, kind, 4, width).items()}
     states = [
@@ -153,7 +151,7 @@ def test_the_weights_of_every_width_are_laid_out_for_products(rng, kind, batch, 
 @pytest.mark.parametrize(
     "shape", [(0, 3, 4), (1, 3, 4), (4, 0, 4), (4, 1, 4), (3, 2, 0), (2, 3, 1)]
 )
-def test_every_size_may_be_none_or_one(rng, shape, kind) -> None:
+def test_every_size_may_be_zero_or_one(rng, shape, kind) -> None:
     x, weights = rng.standard_normal(shape).astype("float32"), make_weights(rng, kind, shape[2], 3)
     states = [
         rng.standard_normal((1, shape[1], 3)).astype("float32") for _ in range(1 + (kind == "lstm"))
@@ -199,7 +197,7 @@ def test_a_batch_may_be_split_over_devices(rng) -> None:
     compare("lstm", (output, ends), compute("lstm", x, weights, [np.zeros((1, 4, 8))] * 2))
 
 
-def test_a_stream_goes_on_where_it_ended(rng) -> None:
+def test_a_stream_continues_from_the_final_state(rng) -> None:
     x, weights = rng.standard_normal((6, 2, 3)).astype("float32"), make_weights(rng, "lstm", 3, 4)
     given = to_tensors(weights)
     run = jit(lambda x, h, c: lstm(x, given, (h, c)), donate=("h", "c"))
@@ -213,7 +211,7 @@ def test_a_stream_goes_on_where_it_ended(rng) -> None:
     np.testing.assert_allclose(c.numpy(), ends[1], rtol=1e-5, atol=1e-6)
 
 
-def test_mistakes_are_named(rng) -> None:
+def test_invalid_arguments_are_errors(rng) -> None:
     x, weights = Tensor.zeros(4, 2, 3), to_tensors(make_weights(rng, "lstm", 3, 5, layers=2))
     with pytest.raises(
         OperandError, match="lstm: expected the weights weight_ih_l0, weight_hh_l0,"

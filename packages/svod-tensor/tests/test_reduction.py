@@ -109,7 +109,7 @@ def test_argmax_gives_the_first_occurrence(rng, dtype):
     assert Tensor([-np.inf, -np.inf]).argmax().item() == 0
 
 
-def test_reductions_over_nothing():
+def test_reductions_over_empty_axes():
     empty = Tensor.zeros(0, 3)
     check(empty.sum(0), np.zeros(3, np.float32))
     check(empty.prod(), np.array(1, np.float32))
@@ -192,7 +192,7 @@ def test_running_reductions_of_long_axes(rng):
     assert Tensor(5.0).cumsum().tolist() == [5.0]
 
 
-def test_a_reduction_fuses_with_what_is_around_it(rng):
+def test_a_reduction_fuses_with_its_producers_and_consumers(rng):
     a = make_array(rng, (31, 17), "float32")
     x = Tensor(a)
     check((x * 2 + 1).sum(1).exp().log() - 1, (a * 2 + 1).sum(1) - 1, rtol=1e-4, atol=1e-3)
@@ -200,7 +200,7 @@ def test_a_reduction_fuses_with_what_is_around_it(rng):
 
 
 @pytest.mark.parametrize("name", ["mean", "var", "std"])
-def test_moments_of_large_integers_lose_nothing_on_the_way(name):
+def test_moments_of_large_integers_do_not_overflow(name):
     a = np.array([2**31 - 1, -(2**31), 5, 2**24 + 1], np.int32)
     check(getattr(Tensor(a), name)(), np.float32(getattr(np, name)(a)), rtol=1e-6)
     assert Tensor(np.full(100_000, 16777217, np.int64)).mean().item() == np.float32(16777217)

@@ -30,13 +30,13 @@ def test_a_buffer_lives_as_long_as_its_node():
     assert memory_nodes.find_buffer(UOp(Op.BUFFER, float32, (), number)) is None
 
 
-def test_ids_are_never_given_twice():
+def test_ids_are_never_reused():
     ids = [memory_nodes.make_memory(float32, 2, "CPU").arg.id for _ in range(100)]
     assert len(set(ids)) == 100
     assert min(ids) > 0
 
 
-def test_tensors_leave_with_their_last_reference():
+def test_tensors_are_freed_with_their_last_reference():
     gc.collect()
     before = len(list(registry.iter_live()))
     x = Tensor([1.0])
@@ -47,7 +47,7 @@ def test_tensors_leave_with_their_last_reference():
     assert len(list(registry.iter_live())) == before
 
 
-def test_what_is_written_after_all_was_forgotten_is_live_again():
+def test_a_write_after_clearing_makes_a_tensor_live_again():
     x = Tensor([1.0, 2.0]).clone().realize()
     registry.clear()
     x.assign(x + 1)
@@ -56,7 +56,7 @@ def test_what_is_written_after_all_was_forgotten_is_live_again():
     assert y.tolist() == [4.0, 6.0]
 
 
-def test_replacing_reaches_every_graph_in_one_walk_and_not_into_replacements():
+def test_replacing_rewrites_every_graph_in_one_walk_and_not_the_replacements():
     x, y = Tensor([1.0, 2.0]), Tensor([5.0, 6.0])
     total = (x + 1) * 2
     inner = x + 1
@@ -75,7 +75,7 @@ def test_the_base_of_a_tensor_is_its_whole_buffer():
     assert not memory_nodes.is_buffer_identity(UOp.const(float32, 1.0))
 
 
-def test_a_realize_looks_at_no_tensor_that_needs_no_computing(monkeypatch):
+def test_realize_visits_no_computed_tensor(monkeypatch):
     looked: list[Cell] = []
 
     class Watched(Cell):

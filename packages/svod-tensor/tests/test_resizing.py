@@ -83,7 +83,7 @@ def test_antialiasing_averages_when_downsampling(rng, mode, reach):
         check(Tensor(a).interpolate(size, mode=mode, antialias=True), expected)
 
 
-def test_means_and_middles(rng):
+def test_area_and_nearest_interpolation(rng):
     a = rng.normal(size=(1, 2, 5))
     expected = np.stack([a[..., begin:end].mean(-1) for begin, end in ((0, 2), (1, 4), (3, 5))], -1)
     check(Tensor(a).interpolate(3, mode="area"), expected)

@@ -173,7 +173,7 @@ def test_a_plan_has_an_output_for_each_tensor_in_order(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))
-def test_a_plan_that_is_given_its_inputs_has_an_output_for_each_tensor(seed: int) -> None:
+def test_a_plan_with_explicit_inputs_has_an_output_for_each_tensor(seed: int) -> None:
     steps, results = draw_program(random.Random(2000 + seed), 2)
     arrays = draw_arrays(seed, 2)
     inputs = [Tensor(a).clone().realize() for a in arrays]
@@ -191,7 +191,7 @@ def test_a_plan_that_is_given_its_inputs_has_an_output_for_each_tensor(seed: int
 
 
 @pytest.mark.parametrize("seed", range(N_PROGRAMS))
-def test_what_is_written_to_one_realized_result_shows_in_its_views_alone(seed: int) -> None:
+def test_writes_to_a_realized_result_are_visible_only_in_its_views(seed: int) -> None:
     steps, results = draw_program(random.Random(3000 + seed), 2)
     arrays = draw_arrays(seed, 2)
     tensors, values = (
@@ -208,7 +208,7 @@ def test_what_is_written_to_one_realized_result_shows_in_its_views_alone(seed: i
     check_values(found, wanted, describe(seed, steps, results))
 
 
-def test_results_of_examples_that_once_were_memory_that_nobody_wrote() -> None:
+def test_results_of_known_counterexamples_are_written() -> None:
     rng = np.random.default_rng(3)
     a, b = rng.random((8, 64, 8), np.float32), rng.random((4, 5), np.float32)
 
@@ -269,7 +269,7 @@ def test_a_plan_has_an_output_for_each_shard() -> None:
     assert found == [[1, 5], [9], [0, 1, 2, 3], [4, 5], [1, 2, 3, 4], [5, 6], [15], [15]]
 
 
-def test_a_plan_cannot_be_given_what_is_one_of_its_results() -> None:
+def test_a_result_of_a_plan_cannot_be_donated_to_it() -> None:
     x = Tensor([1.0, 2.0]).clone().realize()
     y = x.reshape(2, 1)
     with pytest.raises(

@@ -276,7 +276,7 @@ PRODUCTS = {
 """Functions that multiply or add the elements of two tensors."""
 
 
-def test_what_overflows_or_vanishes_in_the_middle_has_its_value():
+def test_intermediate_overflow_and_underflow_do_not_affect_results():
     large = Tensor.full((1, 1, 4, 4), 30000.0, dtype="float16")
     assert large.avg_pool2d(2, padding=1, count_include_pad=False).max().item() == 30000.0
     assert Tensor([-3.1], dtype="bfloat16").gelu().item() == pytest.approx(-0.003057, rel=0.004)
@@ -425,7 +425,7 @@ def test_functions_of_rows_round_once(rng, functions):
             check_rounded_once(functions, [values], dtype, 2e-5)
 
 
-def test_attention_rounds_once(rng):
+def test_attention_of_narrow_floats_is_rounded_once(rng):
     for dtype in DTYPES:
         # The weights of attention are rounded too, as operands of a product.
         is_rounded_twice = to_dtype(dtype).itemsize == 2
@@ -593,7 +593,7 @@ OTHER = {
 }
 
 
-def test_every_public_method_is_in_a_table_or_rounds_nothing():
+def test_every_public_method_is_in_a_table_or_does_not_round():
     def find_function(name):
         return getattr(getattr(Tensor, name), "__func__", getattr(Tensor, name))
 

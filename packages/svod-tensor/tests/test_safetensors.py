@@ -67,7 +67,7 @@ def test_tensors_of_two_files_mix_with_tensors_in_memory(tmp_path):
     assert (a + b + Tensor([1.0, 2.0, 3.0])).tolist() == [3.0, 4.0, 5.0]
 
 
-def test_what_is_saved_loads_in_the_reference_library(path):
+def test_saved_files_load_in_the_reference_library(path):
     tensors = {name: Tensor(array) for name, array in ARRAYS.items()}
     tensors["computed"] = Tensor([1.0, 2.0]) * 2
     save_safetensors(tensors, path)
@@ -87,7 +87,7 @@ def test_bfloat16_and_float8_survive(path):
     assert all(t.tolist() == [1.0, -2.5] for t in loaded.values())
 
 
-def test_a_tensor_at_an_odd_place_is_copied(path):
+def test_a_tensor_at_an_unaligned_offset_is_copied(path):
     write(
         path,
         {"byte": entry("U8", (1,), 0, 1), "float": entry("F32", (2,), 1, 9)},
@@ -103,7 +103,7 @@ def test_the_metadata_is_no_tensor(path):
     assert list(read_header(path)) == ["x"]
 
 
-def test_metadata_are_read_by_the_reference_library_and_the_other_way_round(path):
+def test_metadata_are_read_by_the_reference_library_and_vice_versa(path):
     save_safetensors({"x": Tensor([1.0])}, path, metadata={"step": "7", "über": "ä"})
     with safe_open(path, "np") as file:
         assert file.metadata() == {"step": "7", "über": "ä"}
@@ -114,7 +114,7 @@ def test_metadata_are_read_by_the_reference_library_and_the_other_way_round(path
 
 
 @pytest.mark.parametrize("metadata", [["format"], {"step": 7}])
-def test_metadata_that_are_no_texts_are_an_error(path, metadata):
+def test_metadata_that_are_not_strings_are_an_error(path, metadata):
     write(path, {"__metadata__": metadata})
     with pytest.raises(SafetensorsError, match="metadata"):
         read_safetensors_metadata(path)
@@ -167,7 +167,7 @@ def test_a_broken_header_is_an_error(path, content, problem):
         ("x", "no object"),
     ],
 )
-def test_a_header_that_lies_is_an_error_that_names_the_tensor(path, lie, problem):
+def test_an_inconsistent_header_is_an_error_that_names_the_tensor(path, lie, problem):
     write(path, {"x": lie}, bytes(8))
     with pytest.raises(SafetensorsError, match=problem) as caught:
         load_safetensors(path)
@@ -192,7 +192,7 @@ def test_a_truncated_file_is_an_error(path):
             load_safetensors(path)
 
 
-def test_a_write_that_fails_leaves_nothing_behind(path):
+def test_a_failed_write_leaves_no_file(path):
     class Broken(Exception):
         pass
 

@@ -43,7 +43,7 @@ def test_histograms_agree_with_numpy(rng, dtype):
     check(Tensor(a).histogram(6, weights=weights)[0], np.histogram(a, 6, weights=weights)[0])
 
 
-def test_histograms_of_nothing_of_one_value_and_of_nan():
+def test_histograms_of_empty_constant_and_nan_samples():
     check(Tensor(np.ones(3)).histogram(6)[0], np.histogram(np.ones(3), 6)[0])
     check(Tensor(np.ones(0)).histogram(6)[0], np.zeros(6, np.int64))
     assert Tensor([np.nan, 0.5, 1.0, 7.0]).histogram(2, (0, 1))[0].tolist() == [0, 2]

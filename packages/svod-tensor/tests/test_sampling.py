@@ -88,7 +88,7 @@ def test_nan_and_infinite_coordinates_stay_inside():
         assert np.isfinite(x.grid_sample(grid, mode=mode, padding_mode="reflection").numpy()).all()
 
 
-def test_integers_keep_their_dtype_where_nothing_is_computed():
+def test_integers_keep_their_dtype_with_nearest_sampling():
     x = Tensor(np.array([[[[1, 2], [3, 4]]]], np.int16))
     grid = Tensor([[[[0.6, -0.6], [-0.6, 0.6]]]])
     check(x.grid_sample(grid, mode="nearest"), np.array([[[[2, 3]]]], np.int16))

@@ -39,7 +39,7 @@ def test_sums_of_every_dtype_are_numpys(rng: np.random.Generator, dtype: DType) 
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
-def test_positions_outside_are_left_out_in_every_dtype(
+def test_indices_out_of_bounds_are_ignored_in_every_dtype(
     rng: np.random.Generator, dtype: str
 ) -> None:
     values, ends = rng.standard_normal((40, 7)).astype(np.float32), np.iinfo(dtype)
@@ -76,7 +76,7 @@ def test_sums_of_every_shape_are_numpys(
     )
 
 
-def test_an_axis_of_no_places_has_no_elements() -> None:
+def test_scatter_add_with_an_empty_axis() -> None:
     assert scatter(Tensor(np.ones((3, 2), np.float32)), Tensor([0, 1, 2]), 0, 0).shape == (0, 2)
 
 
@@ -110,7 +110,7 @@ def test_sizes_may_be_variables(rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("axis", [0, 1, None])
 @pytest.mark.parametrize("is_split", [True, False])
-def test_shards_add_up_what_they_have(
+def test_scatter_add_on_shards_sums_partial_results(
     rng: np.random.Generator, axis: int | None, is_split: bool
 ) -> None:
     values, places = rng.integers(-9, 9, (6, 4)), rng.integers(-1, 5, 6)
@@ -123,7 +123,7 @@ def test_shards_add_up_what_they_have(
     check(Tensor(base).shard(TWO, axis=axis).add_at(p % 5, x), expected)
 
 
-def test_bodies_of_loops_add_up_rows(rng: np.random.Generator) -> None:
+def test_scatter_add_in_loop_bodies(rng: np.random.Generator) -> None:
     rows, places = rng.integers(-9, 9, (7, 5, 3)), rng.integers(-4, 4, (7, 5))
 
     def step(total: Tensor, slices: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
@@ -149,7 +149,7 @@ def test_a_captured_function_adds_to_zeros_at_each_call(rng: np.random.Generator
         check(count(Tensor(x).realize()), np.bincount(x[x < 6], minlength=6) + 1)
 
 
-def test_no_function_of_the_host_stands_between_the_kernels() -> None:
+def test_no_host_function_runs_between_the_kernels() -> None:
     places, rows = Tensor([0, 2, 2]).realize(), Tensor(np.ones((3, 4), np.float32)).realize()
     x = Tensor(np.zeros((3, 4), np.float32)).realize()
     for made in (x.add_at(places, rows), x.index_add(0, places, rows), places.bincount(n_bins=4)):
@@ -158,7 +158,7 @@ def test_no_function_of_the_host_stands_between_the_kernels() -> None:
         assert plan.num_calls == 1
 
 
-def test_windows_that_overlap_are_added_up_in_one_kernel(rng: np.random.Generator) -> None:
+def test_overlapping_windows_are_summed_in_one_kernel(rng: np.random.Generator) -> None:
     values = rng.standard_normal((2, 4, 3, 5, 2)).astype(np.float32)
     rows, columns = (
         np.arange(n)[:, None] * stride + np.arange(k) for n, k, stride in ((4, 3, 1), (5, 2, 2))

@@ -74,7 +74,7 @@ def test_nans_win_and_complex_numbers_have_no_extremes():
         x.scatter_reduce(0, Tensor([[0]]), 1.0, "sum")
 
 
-def test_bools_numbers_and_nothing_at_all():
+def test_bools_numbers_and_empty_values():
     x = Tensor([True, False, True])
     assert x.scatter_reduce(0, Tensor([0, 1]), Tensor([False, True]), "amin").tolist() == [
         False,

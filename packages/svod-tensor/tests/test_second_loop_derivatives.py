@@ -295,7 +295,7 @@ def test_a_loop_over_the_calls_of_a_derivative(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_choices_that_read_a_variable_and_stand_in_loops(order: str) -> None:
+def test_switches_in_loops_that_read_a_variable(order: str) -> None:
     n = Variable("n", 1, 9).bind(3)
 
     def f(x: Tensor) -> Tensor:
@@ -315,7 +315,7 @@ def test_choices_that_read_a_variable_and_stand_in_loops(order: str) -> None:
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_choices_that_read_a_variable(order: str) -> None:
+def test_switches_that_read_a_variable(order: str) -> None:
     """The bound variable is an operand of the choice, and derivatives append others to it."""
     n = Variable("n", 1, 9).bind(3)
 

@@ -63,7 +63,7 @@ def test_slices_are_selected_by_a_condition(rng):
         Tensor(a).compress([True] * 4, 0)
 
 
-def test_masks_that_are_tensors_select(rng):
+def test_tensor_masks_select(rng):
     a = make_array(rng, (3, 4, 2), "float32")
     x = Tensor(a)
     check(x[x > 0], a[a > 0])
@@ -79,7 +79,7 @@ def test_masks_that_are_tensors_select(rng):
 
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("shape", [(), (3,), (0,), (2, 3)])
-def test_a_mask_without_axes_selects_all_or_nothing(rng, shape, value):
+def test_a_0d_mask_selects_all_or_no_elements(rng, shape, value):
     a = make_array(rng, shape, "float32")
     for mask in (value, Tensor(value), np.bool_(value), np.array(value), (Tensor(value),)):
         x, b = Tensor(a).clone(), a.copy()
@@ -98,7 +98,7 @@ def test_a_mask_without_axes_selects_all_or_nothing(rng, shape, value):
             x[Tensor(True)] = x[Tensor(False)]
 
 
-def test_a_captured_function_writes_where_a_mask_without_axes_holds():
+def test_a_captured_function_writes_by_a_0d_mask():
     @jit
     def replace(x, limit):
         x = x.clone()
@@ -110,7 +110,7 @@ def test_a_captured_function_writes_where_a_mask_without_axes_holds():
         check(replace(x, Tensor(limit)), np.float32([0, 0] if limit < 3 else [1, 2]))
 
 
-def test_several_values_are_written_where_a_mask_holds(rng):
+def test_several_values_are_written_by_a_mask(rng):
     a = make_array(rng, (3, 4), "float32")
     x, values = Tensor(a), np.arange((a > 0).sum(), dtype=np.float32)
     x[x > 0] = Tensor(values)
@@ -120,7 +120,7 @@ def test_several_values_are_written_where_a_mask_holds(rng):
 
 
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
-def test_elements_are_repeated_as_often_as_each_says(rng, axis):
+def test_elements_are_repeated_by_individual_counts(rng, axis):
     a = make_array(rng, (3, 4), "float32")
     n = a.size if axis is None else a.shape[axis]
     times = rng.integers(0, 4, n)
@@ -151,7 +151,7 @@ def test_invalid_repeats_are_errors():
         lambda x: x.argwhere(),
     ],
 )
-def test_in_a_captured_function_they_are_errors_that_show_the_way(call):
+def test_in_a_captured_function_they_are_errors_with_hints(call):
     with pytest.raises(DataDependentShapeError, match="values that are not computed yet"):
         jit(call)(Tensor([1.0, 2.0]))
     with pytest.raises(DataDependentShapeError, match="values that are not computed yet"):

@@ -38,7 +38,7 @@ def _check(found: Any, f: Callable[..., Tensor] = _loss) -> None:
 @pytest.mark.parametrize(
     "axes", [(None, 0, None), (1, None, 0), (0, 1, None)], ids=["batch", "columns", "rows"]
 )
-def test_a_gradient_is_spread_as_its_argument_is(axes: tuple[int | None, ...]) -> None:
+def test_a_gradient_has_the_sharding_of_its_argument(axes: tuple[int | None, ...]) -> None:
     args = _split(*axes)
     found = grad(_loss, _ALL)(*args)
     assert [part.sharding for part in found] == [arg.sharding for arg in args]
@@ -52,7 +52,7 @@ def test_a_gradient_is_spread_as_its_argument_is(axes: tuple[int | None, ...]) -
     [lambda t, axis: t.shard(_DEVICES, axis), lambda t, _: t.to("CPU:1")],
     ids=["shard", "to"],
 )
-def test_tensors_are_spread_and_moved_inside_of_a_function(
+def test_tensors_are_sharded_and_moved_inside_of_a_function(
     place: Callable[[Tensor, int | None], Tensor],
 ) -> None:
     def f(w: Tensor, x: Tensor, b: Tensor) -> Tensor:
@@ -74,7 +74,7 @@ def test_shards_are_joined_and_taken_one_by_one() -> None:
     _check(grad(lambda w, x, b: _loss(w.shard(_DEVICES, 1).to("CPU"), x, b), _ALL)(w, x, b))
 
 
-def test_movements_and_lookups_across_shards() -> None:
+def test_movement_and_gathers_across_shards() -> None:
     def f(w: Tensor, x: Tensor, b: Tensor) -> Tensor:
         places = Tensor([1, 5, 5, 0])
         if x.sharding is not None:

@@ -76,7 +76,7 @@ def test_one_device_needs_no_shards():
         ),
     ],
 )
-def test_a_mistake_is_an_error_of_the_call(error, message, call):
+def test_invalid_arguments_are_errors_at_the_call(error, message, call):
     with pytest.raises(error, match=message):
         call(Tensor(random(3, 4)))
 
@@ -99,7 +99,7 @@ def test_products_of_sharded_matrices(devices, left, right):
     np.testing.assert_allclose(found.numpy(), a @ b, rtol=1e-5, atol=1e-6)
 
 
-def test_the_split_of_a_product_is_that_of_its_operands():
+def test_a_product_has_the_sharding_of_its_operands():
     x, w = Tensor(random(8, 6)), Tensor(random(6, 4))
     assert (x.shard(TWO, 0) @ w.shard(TWO)).sharding == Sharding(TWO, 0, (4, 4))
     assert (x.shard(TWO) @ w.shard(TWO, 1)).sharding == Sharding(TWO, 1, (2, 2))
@@ -207,7 +207,7 @@ def test_shards_move_to_one_device_and_to_another_split():
     assert x.shard(TWO, 0).uop is x.uop
 
 
-def test_a_whole_tensor_is_taken_from_the_device_that_has_it():
+def test_a_replicated_tensor_is_read_from_its_device():
     x = Tensor(random(4)).shard(TWO).realize()
     (kernel,) = (x.to("CPU:1") + 1).prepare().execute_profiled()
     assert kernel.device == "CPU:1"
@@ -247,7 +247,7 @@ def test_a_plan_reads_new_shards_each_time():
         np.testing.assert_array_equal(y.numpy(), np.full(3, 4 * (value + 1)))
 
 
-def test_what_shares_a_sharded_node_reads_its_shards():
+def test_tensors_of_one_sharded_node_read_its_shards():
     x = Tensor(random(6, 4)).shard(TWO, 0)
     middle = (x * 3).contiguous()
     end = middle.sum(1)
@@ -256,7 +256,7 @@ def test_what_shares_a_sharded_node_reads_its_shards():
     np.testing.assert_allclose(end.numpy(), (random(6, 4) * 3).sum(1), rtol=1e-5)
 
 
-def test_a_shard_by_itself_is_not_written():
+def test_a_single_shard_cannot_be_written():
     x = Tensor(random(4, 3)).shard(TWO, 0)
     with pytest.raises(
         ShardError, match=r"assign: a shard is a view of another tensor\n.*x\[index\] = value"
@@ -280,7 +280,7 @@ def test_each_device_writes_its_own_shard(axis):
     np.testing.assert_array_equal(x.numpy(), expected)
 
 
-def test_a_shard_shares_no_memory_with_what_was_spread():
+def test_a_shard_shares_no_memory_with_its_source():
     x = Tensor(random(3)).clone().realize()
     whole = x.shard(TWO).realize()
     x.assign(x * 0)
@@ -346,7 +346,7 @@ def test_a_captured_function_takes_and_gives_sharded_tensors():
     assert "on CPU + CPU:1 along axis 1" in double.explain()
 
 
-def test_a_donated_sharded_tensor_gives_its_memory_away():
+def test_the_memory_of_a_donated_sharded_tensor_is_reused():
     double = jit(lambda x: x * 2, donate="x")
     x = Tensor(random(4, 3)).shard(TWO, 0).realize()
     memory = [shard.buffer().address for shard in x.shards()]

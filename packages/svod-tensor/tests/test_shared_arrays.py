@@ -57,7 +57,7 @@ def test_every_dtype_and_shape_is_shared(dtype: str, shape: tuple[int, ...]) -> 
     np.testing.assert_array_equal(x.numpy(), np.ones(shape, x.dtype.numpy))
 
 
-def test_what_was_built_before_a_write_keeps_the_old_elements() -> None:
+def test_graphs_built_before_a_write_keep_the_old_version() -> None:
     x = make(1, 2, 3)
     before, copied, element = x + 1, x * 1, x[0]
     array = np.asarray(x)
@@ -70,7 +70,7 @@ def test_what_was_built_before_a_write_keeps_the_old_elements() -> None:
     assert (x + 1).tolist() == [8, 8, 8]
 
 
-def test_a_loop_of_writes_is_seen_step_by_step() -> None:
+def test_the_writes_of_a_loop_are_visible_after_each_step() -> None:
     x, array, sums = make(0, 0), None, []
     array = np.asarray(x)
     for number in range(5):
@@ -79,7 +79,7 @@ def test_a_loop_of_writes_is_seen_step_by_step() -> None:
     assert [s.item() for s in sums] == [0, 1, 3, 6, 10]
 
 
-def test_a_view_and_its_base_show_what_is_written_to_either() -> None:
+def test_a_view_and_its_base_show_writes_to_either() -> None:
     x = Tensor(np.arange(12).reshape(3, 4)).realize()
     view, turned = x[1:, ::2], x.T
     array, whole = np.asarray(view), np.asarray(x)
@@ -101,7 +101,7 @@ def test_tensors_of_one_memory_do_not_share_an_array() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_memory_that_nobody_else_reads_is_not_copied() -> None:
+def test_memory_without_readers_is_not_copied() -> None:
     x = make(1, 2)
     buffer = x.buffer()
     array = np.asarray(x)
@@ -129,7 +129,7 @@ def test_an_array_of_numpy_never_changes() -> None:
     ]
 
 
-def test_an_assignment_leaves_the_memory_to_the_array() -> None:
+def test_an_assignment_does_not_change_the_memory_of_an_array() -> None:
     x = make(1, 2, 3)
     array, view = np.asarray(x), x[1:]
     array[0] = 9
@@ -170,7 +170,7 @@ def test_equal_elements_are_one_graph() -> None:
     assert x.uop is not node
 
 
-def test_nan_and_signed_zeros_are_told_by_their_bits() -> None:
+def test_nan_and_signed_zeros_are_distinguished_by_their_bits() -> None:
     x = make(float("nan"), 0.0)
     array, node = np.asarray(x), x.uop
     assert x.uop is node
@@ -188,7 +188,7 @@ READ_ONLY: dict[str, Callable[[], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", READ_ONLY)
-def test_what_cannot_be_written_is_read_only(name: str) -> None:
+def test_arrays_of_tensors_that_cannot_be_written_are_read_only(name: str) -> None:
     x = READ_ONLY[name]()
     array = np.asarray(x)
     assert not array.flags.writeable
@@ -255,7 +255,7 @@ RESULTS: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @pytest.mark.parametrize("is_lent_at_capture", [True, False])
 @pytest.mark.parametrize("name", RESULTS)
-def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
+def test_a_captured_function_sees_writes_to_a_captured_tensor(
     name: str, is_lent_at_capture: bool
 ) -> None:
     function, held, y = RESULTS[name], make(1, 2), make(10, 20)
@@ -285,7 +285,7 @@ def test_a_captured_function_sees_what_is_written_to_a_tensor_that_it_holds(
             np.testing.assert_array_equal(a.numpy(), b)
 
 
-def test_a_captured_function_that_assigns_leaves_the_array() -> None:
+def test_a_captured_function_that_assigns_does_not_change_the_array() -> None:
     held = make(0, 0)
 
     def step() -> None:
@@ -301,7 +301,7 @@ def test_a_captured_function_that_assigns_leaves_the_array() -> None:
 
 
 @pytest.mark.parametrize("lives", [True, False])
-def test_an_argument_that_is_assigned_leaves_the_array(lives: bool) -> None:
+def test_an_assignment_to_an_argument_does_not_change_the_array(lives: bool) -> None:
     step, x = jit(lambda x: x.assign(x + 1)), make(1, 2)
     step(x)
     array = np.asarray(x)
@@ -313,7 +313,7 @@ def test_an_argument_that_is_assigned_leaves_the_array(lives: bool) -> None:
     assert kept is None or kept.tolist() == [5, 5]
 
 
-def test_a_donated_tensor_leaves_the_array() -> None:
+def test_donation_does_not_change_the_array() -> None:
     double, x = jit(lambda x: x * 2, donate=0), make(1, 2)
     array = np.asarray(x)
     array[0] = 4
@@ -340,7 +340,7 @@ def test_memory_that_moves_is_read_by_a_captured_function() -> None:
 
 
 @pytest.mark.usefixtures("one_thread")
-def test_plans_read_what_is_written() -> None:
+def test_plans_read_written_arrays() -> None:
     x = make(1, 2)
     y = x * 2
     plan = y.prepare()
@@ -360,7 +360,7 @@ def test_a_plan_writes_memory_that_an_array_shows() -> None:
     assert x.tolist() == [11, 4] == array.tolist()
 
 
-def test_gradients_are_those_of_the_elements_at_the_call() -> None:
+def test_gradients_use_the_elements_at_the_call() -> None:
     x = make(1, 2)
     array = np.asarray(x)
     before = grad(lambda x: (x * x).sum())(x)
@@ -421,7 +421,7 @@ def test_memory_of_other_devices_of_the_host_is_shared() -> None:
     assert x.tolist() == [3, 3]
 
 
-def test_what_shows_an_array_keeps_the_loan() -> None:
+def test_views_of_an_array_keep_the_loan() -> None:
     x = make(1, 2)
     shown = memoryview(np.asarray(x)[1:])
     gc.collect()
@@ -430,7 +430,7 @@ def test_what_shows_an_array_keeps_the_loan() -> None:
     assert (before.tolist(), x.tolist()) == ([1.5, 2.5], [1, 9])
 
 
-def test_threads_read_whole_states() -> None:
+def test_threads_read_consistent_states() -> None:
     x = Tensor(np.zeros(1000, np.float32)).realize()
     array, wrong, stop = np.asarray(x), [], threading.Event()
 

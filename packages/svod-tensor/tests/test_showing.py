@@ -21,7 +21,7 @@ from svod_tensor.errors import CaptureError
 N = Variable("n", 1, 4)
 
 
-def test_what_is_lazy_says_so_and_stays_lazy():
+def test_repr_of_a_lazy_tensor_does_not_compute_it():
     x = Tensor([1.0]) + 1
     assert repr(x) == str(x) == "<Tensor shape=(1,) dtype=float32 device=CPU lazy ADD>"
     assert not x.is_realized
@@ -29,7 +29,7 @@ def test_what_is_lazy_says_so_and_stays_lazy():
     assert repr(x) == str(x) == "Tensor([2.], shape=(1,), dtype=float32, device=CPU)"
 
 
-def test_what_is_lazy_is_named_by_what_is_computed_and_not_by_a_mark():
+def test_repr_of_a_lazy_tensor_names_the_operation_and_not_a_derivative_mark():
     x = Tensor([1.0, 2.0])
     assert "lazy softmax" in repr(x.softmax())
     assert "lazy MUL" in repr((x * 2).detach())
@@ -190,7 +190,7 @@ def test_pickles_of_every_protocol_come_back(protocol, dtype):
         assert (back.tolist(), back.dtype, back.shape) == (x.tolist(), x.dtype, x.shape)
 
 
-def test_memory_that_came_out_of_band_is_read_where_it_is_and_never_written():
+def test_out_of_band_memory_is_read_in_place_and_never_written():
     memory = np.zeros(80, np.uint8)
     at = -memory.ctypes.data % 16
     memory = memory[at : at + 64]
@@ -211,7 +211,7 @@ def test_copies_are_tensors_of_their_own():
         assert (x.tolist(), y.tolist()) == ([1, 2], [9, 2])
 
 
-def test_lists_are_what_json_takes():
+def test_tolist_is_serializable_as_json():
     for dtype in ("float32", "bfloat16", "int64", "uint64", "bool"):
         x = Tensor([[1, 0], [1, 1]], dtype=dtype)
         assert json.loads(json.dumps(x.tolist())) == [[1, 0], [1, 1]]

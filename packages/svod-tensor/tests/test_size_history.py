@@ -53,13 +53,13 @@ def test_the_third_size_is_the_last_that_is_compiled() -> None:
     assert caches()["outline"][:3] == (1, 5, 1)
 
 
-def test_sizes_far_from_each_other_have_kernels_of_their_own() -> None:
+def test_very_different_sizes_have_separate_kernels() -> None:
     for n in (300, 500, 400, 30, 31, 5000, 5001):
         check(lambda x: x * 2, numbers(n))
     assert count_kernels() == 5
 
 
-def test_whoever_turns_it_off_compiles_for_each_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_varying_sizes_each_size_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SVOD_VARY_SIZES", "0")
     assert PrepareConfig.from_env() == OFF
     for n in (3, 5, 7, 9):
@@ -100,7 +100,7 @@ def test_thousands_of_lengths_take_a_handful_of_kernels_and_little_of_the_caches
     ],
 )
 @pytest.mark.parametrize("shape", ["rows", "columns", "squares", "both"])
-def test_what_varies_may_be_any_axis(compute: Compute, shape: str) -> None:
+def test_any_axis_may_vary(compute: Compute, shape: str) -> None:
     for n in (12, 23, 16, 17, 100, 2):
         rows, columns = {
             "rows": (n, 6),
@@ -115,19 +115,19 @@ def test_what_varies_may_be_any_axis(compute: Compute, shape: str) -> None:
     assert any(history._patterns for history in size_history.OUTLINES._entries.values())
 
 
-def test_sizes_that_were_equal_and_are_not_any_more_are_another_pattern() -> None:
+def test_sizes_that_are_no_longer_equal_have_another_pattern() -> None:
     for n, m in [(12, 13), (20, 21), (30, 31), (30, 40), (31, 50), (33, 60), (34, 60), (40, 2)]:
         check(lambda x, y: (x.sum(1) * 2, y.sum(1))[0], numbers(n, m), numbers(n, m))
         check(lambda x, y: x[:, None] - y[None, :], numbers(n), numbers(m))
 
 
-def test_sizes_of_0_and_1_have_kernels_that_know_them() -> None:
+def test_sizes_0_and_1_have_specialized_kernels() -> None:
     for n in (3, 5, 7, 1, 0, 2, 1, 9):
         check(lambda x, y: x * y + 1, numbers(n, 4), numbers(1, 4))
         check(lambda x: x.sum(0), numbers(n, 4))
 
 
-def test_a_size_that_comes_back_often_gets_a_kernel_that_knows_it() -> None:
+def test_a_frequent_size_gets_a_specialized_kernel() -> None:
     for n in (300, 500, 400):
         check(lambda x: x * 2, numbers(n))
     for _ in range(MAX_USES - 1):
@@ -140,14 +140,14 @@ def test_a_size_that_comes_back_often_gets_a_kernel_that_knows_it() -> None:
     assert (count_kernels(), caches()["schedule"].hits) == (4, hits + 1)
 
 
-def test_sizes_that_take_turns_do_not() -> None:
+def test_alternating_sizes_do_not_vary() -> None:
     for _ in range(MAX_USES + 2):
         for n in range(300, 320):
             (Tensor(np.ones(n, np.float32)) * 2).realize()
     assert count_kernels() == 3
 
 
-def test_results_have_memory_of_their_size_alone() -> None:
+def test_results_have_memory_of_their_own_size() -> None:
     for n in (300, 500, 400, 321):
         x = (Tensor(numbers(n)) * 2).realize()
         assert x.nbytes == 4 * n
@@ -156,7 +156,7 @@ def test_results_have_memory_of_their_size_alone() -> None:
     np.testing.assert_array_equal(x.numpy(), numbers(321) * 2 + 1)
 
 
-def test_what_is_written_and_what_is_seen_through_views_is_right() -> None:
+def test_writes_and_views_of_varying_sizes_are_right() -> None:
     for n in (12, 23, 16, 17, 100, 2):
         a, b = numbers(n, 4), numbers(n, 4)
         x, y = Tensor(a.copy()).realize(), Tensor(b).realize()
@@ -170,7 +170,7 @@ def test_what_is_written_and_what_is_seen_through_views_is_right() -> None:
         np.testing.assert_array_equal((x[1:] + x[:-1]).realize().numpy(), a[1:] + a[:-1])
 
 
-def test_several_results_and_what_they_share() -> None:
+def test_several_results_with_shared_nodes() -> None:
     for n in (12, 23, 16, 17, 100):
         a = numbers(n)
         x = Tensor(a)
@@ -195,7 +195,7 @@ def test_inputs_on_one_storage_keep_kernels_that_know_the_sizes() -> None:
     )
 
 
-def test_opts_that_the_caller_chose_are_for_sizes_that_are_known() -> None:
+def test_explicit_opts_need_known_sizes() -> None:
     config = PrepareConfig(opts=(Opt(OptOp.UPCAST, 0, 4),))
     for n in (300, 500, 400, 404):
         np.testing.assert_array_equal(
@@ -218,7 +218,7 @@ def test_plans_and_captured_functions_know_their_sizes() -> None:
     assert count_kernels() == 8
 
 
-def test_threads_meet_new_sizes_at_once() -> None:
+def test_threads_use_new_sizes_concurrently() -> None:
     def work(number: int) -> None:
         for n in range(2, 40):
             x = numbers(n * 8 + number, 5)

@@ -53,7 +53,7 @@ def test_there_is_no_pattern(samples: list[Numbers]) -> None:
     assert find_pattern(samples) is None
 
 
-def test_what_a_pattern_does_not_say_does_not_fit_it() -> None:
+def test_sizes_outside_of_a_pattern_do_not_match_it() -> None:
     pattern = find_pattern([(448, 7, 64), (704, 11, 64), (128, 2, 64)])
     assert pattern is not None
     assert pattern.find_values((640, 10, 64)) == (10,)

@@ -204,7 +204,7 @@ def compute(steps: Sequence[Step], arrays: Arrays, *, vary_sizes: bool) -> Array
     st.sampled_from([0, 1, 2, 7]),
     st.sampled_from([1, 3, 7]),
 )
-def test_a_graph_with_its_own_numbers_is_itself(
+def test_a_graph_resized_to_its_own_sizes_is_itself(
     steps: Sequence[Step], dtypes: Sequence[int], n: int, m: int
 ) -> None:
     values = run(sv, steps, [Tensor(array) for array in make_inputs(n, m, dtypes)])
@@ -236,7 +236,7 @@ def test_random_programs_compute_the_same_with_and_without(
 
 
 @pytest.mark.parametrize("step", ["mean", "flip", "sum"])
-def test_a_pattern_that_is_not_checked_is_noticed(
+def test_a_missing_check_of_a_pattern_is_detected(
     monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     """The programs above see it when a graph gets kernels for sizes that are not its own."""

@@ -114,7 +114,7 @@ HOLDS = [hold_nothing, hold_views, hold_views_that_were_read]
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("hold", HOLDS)
 @pytest.mark.parametrize("device", ["CPU", "CPU:1"])
-def test_realizing_a_write_moves_the_slice_alone(
+def test_realizing_a_write_transfers_only_the_slice(
     traffic: Traffic, place: str, hold: Callable[[Tensor], object], device: str
 ) -> None:
     cache = make_cache(device)
@@ -133,7 +133,7 @@ def test_realizing_a_write_moves_the_slice_alone(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_write_through_a_view_moves_the_slice_alone(traffic: Traffic, place: str) -> None:
+def test_a_write_through_a_view_transfers_only_the_slice(traffic: Traffic, place: str) -> None:
     cache = make_cache()
     keys, array = make_keys(1)
     traffic.__init__()
@@ -143,7 +143,7 @@ def test_a_write_through_a_view_moves_the_slice_alone(traffic: Traffic, place: s
     check_cache(cache, {5: array})
 
 
-def test_several_writes_that_wait_move_their_slices_alone(traffic: Traffic) -> None:
+def test_several_pending_writes_transfer_only_their_slices(traffic: Traffic) -> None:
     cache, written = make_cache(), {}
     given = [make_keys(number) for number in range(4)]
     traffic.__init__()
@@ -154,7 +154,7 @@ def test_several_writes_that_wait_move_their_slices_alone(traffic: Traffic) -> N
     check_cache(cache, written)
 
 
-def test_a_slice_that_is_changed_in_place_touches_its_bytes_alone(traffic: Traffic) -> None:
+def test_an_in_place_update_of_a_slice_touches_only_its_bytes(traffic: Traffic) -> None:
     cache = make_cache()
     traffic.__init__()
     cache[:, 5] += 3
@@ -163,7 +163,9 @@ def test_a_slice_that_is_changed_in_place_touches_its_bytes_alone(traffic: Traff
     check_cache(cache, {5: np.full((N_HEADS, N_FEATURES), 2, np.float32)})
 
 
-def test_a_shared_memory_is_copied_once_and_then_slices_alone_are_moved(traffic: Traffic) -> None:
+def test_shared_memory_is_copied_once_and_then_only_slices_are_transferred(
+    traffic: Traffic,
+) -> None:
     cache = make_cache()
     other = cache.clone()
     traffic.__init__()
@@ -179,7 +181,7 @@ def test_a_shared_memory_is_copied_once_and_then_slices_alone_are_moved(traffic:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_each_execution_of_a_prepared_plan_moves_the_slice_alone(place: str) -> None:
+def test_each_execution_of_a_plan_transfers_only_the_slice(place: str) -> None:
     cache = make_cache()
     keys, array = make_keys(1)
     cache[:, PLACES[place](5)] = keys
@@ -243,7 +245,7 @@ def check_plans(function: Any, n_plans: int) -> None:
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 @pytest.mark.parametrize("donate", [(), ("cache",)])
-def test_a_captured_function_that_gets_a_cache_moves_the_slice_alone(
+def test_a_captured_function_with_a_cache_argument_transfers_only_the_slice(
     place: str, function: Callable[[Tensor, Tensor, Any], Tensor | None], donate: tuple[str, ...]
 ) -> None:
     if donate and function is not write_and_return:
@@ -263,7 +265,7 @@ def test_a_captured_function_that_gets_a_cache_moves_the_slice_alone(
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_captured_function_that_holds_a_cache_moves_the_slice_alone(place: str) -> None:
+def test_a_captured_function_with_a_captured_cache_transfers_only_the_slice(place: str) -> None:
     cache, written = make_cache(), {}
     captured = jit(lambda keys, position: write(cache, keys, position))
     for position in (1, 2, 3):
@@ -361,7 +363,7 @@ HELD = [
 @pytest.mark.usefixtures("older_objects_are_left_alone")
 @pytest.mark.parametrize("writer", WRITERS)
 @pytest.mark.parametrize("hold", HELD)
-def test_however_often_a_cache_is_written_nothing_is_kept_behind(
+def test_repeated_writes_to_a_cache_leak_no_memory(
     hold: Callable[[Tensor], object], writer: Callable[[Tensor], Callable[[int], object]]
 ) -> None:
     cache = make_cache()

@@ -69,7 +69,7 @@ def test_a_later_process_runs_no_passes_over_an_equal_graph_and_computes_the_sam
     assert caches()["stored_graph"].hits == n_first
 
 
-def test_what_is_read_is_the_identical_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stored_graph_is_read_back_identically(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = build([_compute().uop])
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)
@@ -85,7 +85,7 @@ def test_what_is_read_is_the_identical_graph(monkeypatch: pytest.MonkeyPatch) ->
         assert find_stored_graph(graph, context, config) is None
 
 
-def test_whoever_wants_to_see_the_passes_sees_them_run() -> None:
+def test_observed_computations_run_the_passes() -> None:
     graph = build([_compute().uop])
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)
@@ -103,7 +103,7 @@ def test_whoever_wants_to_see_the_passes_sees_them_run() -> None:
         assert find_stored_graph(graph, context, config) is None
 
 
-def test_lines_are_told_to_kernels_that_are_made_for_that(ranged: list[int]) -> None:
+def test_stored_graphs_get_origins_on_demand(ranged: list[int]) -> None:
     _as_later_process(_compute)
     n_before = len(ranged)
     clear_caches()
@@ -114,7 +114,7 @@ def test_lines_are_told_to_kernels_that_are_made_for_that(ranged: list[int]) -> 
 
 
 @pytest.mark.parametrize("content", [b"", b"no graph", b"\xff\xfe"])
-def test_what_is_no_graph_is_a_miss_and_is_made_again(content: bytes, ranged: list[int]) -> None:
+def test_an_invalid_file_is_a_miss_and_is_rewritten(content: bytes, ranged: list[int]) -> None:
     first = _as_later_process(_compute)
     n_first = len(ranged)
     store = get_disk_store("graphs")
@@ -126,7 +126,7 @@ def test_what_is_no_graph_is_a_miss_and_is_made_again(content: bytes, ranged: li
     assert len(ranged) == 2 * n_first
 
 
-def test_nothing_is_kept_where_kernels_are_not(
+def test_graphs_are_not_stored_if_kernels_are_not(
     monkeypatch: pytest.MonkeyPatch, ranged: list[int]
 ) -> None:
     monkeypatch.setenv("SVOD_KERNEL_STORE", "0")

@@ -69,7 +69,7 @@ def cache(full_cache: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(full_cache, tmp_path / "cache"))
 
 
-def test_the_second_process_renders_nothing(cache: Path):
+def test_the_second_process_renders_no_kernel(cache: Path):
     assert count_rendered(cache) == 0
 
 
@@ -86,7 +86,7 @@ def test_another_setting_renders_again(cache: Path, change: dict[str, str]):
     assert count_rendered(cache, **change) >= 1
 
 
-def test_whoever_checks_the_passes_sees_them_run(cache: Path):
+def test_checked_computations_run_the_passes(cache: Path):
     assert count_rendered(cache, SVOD_CHECK="1") >= 1
 
 
@@ -105,7 +105,7 @@ def test_a_second_process_counts_the_matches_that_the_first_one_counts(tmp_path:
     assert first == second > 0
 
 
-def test_a_damaged_entry_is_made_again(cache: Path):
+def test_a_damaged_entry_is_rebuilt(cache: Path):
     for path in (cache / "kernels").rglob("*.svo"):
         path.write_bytes(path.read_bytes()[:-1])
     assert count_rendered(cache) >= 1
@@ -125,7 +125,7 @@ def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 
 
 @pytest.mark.usefixtures("own_store")
-def test_a_kernel_is_found_until_it_is_rejected_but_by_nobody_who_wants_to_see_it_made(
+def test_a_stored_kernel_is_used_until_rejected_except_under_observation(
     monkeypatch: pytest.MonkeyPatch,
 ):
     key, device = KernelKey("hash", "CPU", "compiler", "config"), get_device("CPU")

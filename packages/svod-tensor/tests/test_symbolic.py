@@ -406,7 +406,7 @@ def test_slices_are_pythons_whatever_the_length(
 
 
 @pytest.mark.parametrize("n", [1, 4, 9])
-def test_positions_outside_of_a_symbolic_axis_read_zero_where_there_is_memory(n: int) -> None:
+def test_indices_beyond_a_symbolic_axis_read_zero(n: int) -> None:
     x = np.arange(1, 46, dtype=np.float32).reshape(9, 5)
     positions = np.array([0, 3, 5, 8, -1, -4, -9])
     inside = (positions < n) & (positions >= -n)
@@ -420,7 +420,7 @@ def test_positions_outside_of_a_symbolic_axis_read_zero_where_there_is_memory(n:
     )
 
 
-def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> None:
+def test_indices_that_may_be_out_of_bounds_of_a_symbolic_axis_are_errors() -> None:
     x = Tensor(np.zeros((5, 3), np.float32))
     y = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     n = N.bind(4)
@@ -463,7 +463,7 @@ def test_positions_that_some_value_puts_outside_are_an_error_of_the_call() -> No
         assert isinstance(caught.value, IndexError)
 
 
-def test_what_needs_known_sizes_says_so_with_the_size() -> None:
+def test_operations_that_need_known_sizes_are_errors_with_the_size() -> None:
     x = Tensor(np.zeros((9, 3), np.float32))[: N.bind(4)]
     for call, operation in (
         (lambda: x.split(2), "split"),

@@ -37,9 +37,7 @@ def test_a_loop_of_several_kernels_reads_and_stacks_slices_of_any_size(
 
 
 @pytest.mark.parametrize(("n", "m"), [(4, 1), (2, 2), (3, 8), (8, 0)])
-def test_a_loop_of_a_variable_number_of_iterations_in_another_one_has_its_gradient(
-    n: int, m: int
-) -> None:
+def test_a_nested_loop_with_a_symbolic_trip_count_has_a_gradient(n: int, m: int) -> None:
     def f(x: Tensor) -> Tensor:
         return fori_loop(
             0, _N.bind(n), lambda _, c: fori_loop(0, _M.bind(m), lambda _, d: (d * 0.9).sin(), c), x

@@ -29,7 +29,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize(("tree", "leaves", "paths", "text"), VALUES)
-def test_a_nested_value_is_its_leaves_and_their_arrangement(tree, leaves, paths, text) -> None:
+def test_a_nested_value_is_flattened_to_leaves_and_a_structure(tree, leaves, paths, text) -> None:
     found, structure = flatten(tree)
     assert (found, structure.paths, str(structure), structure.n_leaves) == (
         leaves,

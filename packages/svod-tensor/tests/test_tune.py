@@ -66,7 +66,7 @@ def run(path: Path, *arguments: str, **environment: str) -> subprocess.Completed
     )
 
 
-def test_a_script_is_tuned_and_its_later_runs_use_what_was_found(tmp_path: Path) -> None:
+def test_a_script_is_tuned_and_later_runs_use_the_results(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     tuning = run(
@@ -96,7 +96,7 @@ def test_with_a_limit_kernels_are_searched_after_the_script(tmp_path: Path) -> N
     assert (first, header.split()[:2]) == (plain.strip(), ["kernel", "before"])
 
 
-def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path) -> None:
+def test_invalid_options_are_reported_before_the_script_runs(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text("print('ran')")
     wrong = run(tmp_path, "-m", "svod_tensor.tune", "--seconds", "-1", str(script))
@@ -104,7 +104,7 @@ def test_a_mistake_in_the_options_is_told_before_the_script_runs(tmp_path: Path)
     assert "ran" not in wrong.stdout
 
 
-def test_what_is_not_asked_for_stays_as_the_environment_has_it(
+def test_unspecified_settings_stay_as_in_the_environment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name in (
@@ -134,7 +134,7 @@ def test_what_is_not_asked_for_stays_as_the_environment_has_it(
         read_search(width=None, kernel_seconds=None, plan_seconds=None)
 
 
-def test_an_optimizer_is_used_where_no_configuration_is_given_until_its_block_ends() -> None:
+def test_an_optimizer_is_the_default_in_its_block() -> None:
     before = resolve_config(None)
     search = OptimizerConfig(strategy="beam", width=2)
     with using_optimizer(search):

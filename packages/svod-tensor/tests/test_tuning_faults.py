@@ -117,7 +117,7 @@ class Searches:
 
 
 @pytest.mark.parametrize("seed", range(N_SEARCHES))
-def test_a_search_in_which_anything_breaks_gives_the_right_result_and_leaves_no_process(
+def test_a_search_with_failures_gives_the_right_result_and_leaves_no_process(
     seed: int, odd_plan: dict[str, str], tmp_path: Path
 ) -> None:
     chance = random.Random(seed)

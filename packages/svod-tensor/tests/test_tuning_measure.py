@@ -104,7 +104,7 @@ def seconds_of(outcomes: Sequence[Outcome]) -> list[float]:
     return [o.seconds for o in outcomes if isinstance(o, Timed)]
 
 
-def test_time_passes_until_none_is_left() -> None:
+def test_a_budget_of_time_expires() -> None:
     clock = Clock()
     clock.now = 10.0
     box = TimeBox(5.0, clock)
@@ -120,7 +120,7 @@ def test_candidates_of_a_batch_run_in_turn() -> None:
     assert machine.runs == ["a", "b"] * 4  # the first run of each warms up
 
 
-def test_the_least_time_counts() -> None:
+def test_the_minimum_time_is_used() -> None:
     times = iter([3.0, 2.0, 1.25, 1.5])
     machine = Machine({"a": 1.0}, Clock(), slowness=lambda _: next(times))
     assert seconds_of(measurer(machine)(candidates("a"), None)) == [1.25]
@@ -133,7 +133,7 @@ def make_body(graph: UOp) -> UOp:
     return next(iter(kernels.iter_ops(Op.CALL))).src[0]
 
 
-def test_what_is_far_slower_than_the_best_is_given_up_early() -> None:
+def test_candidates_far_slower_than_the_best_are_abandoned_early() -> None:
     machine = Machine({"best": 1.0, "slow": 3.5, "hopeless": 15.0}, Clock())
     _, slow, hopeless = measurer(machine)(candidates("best", "slow", "hopeless"), 1.0)
     assert slow == Dropped(DropReason.SLOW, "3.5 times as slow")
@@ -142,14 +142,14 @@ def test_what_is_far_slower_than_the_best_is_given_up_early() -> None:
     assert machine.runs.count("slow") == 3
 
 
-def test_short_kernels_are_launched_so_often_that_the_clock_can_tell() -> None:
+def test_short_kernels_are_launched_repeatedly_for_the_clock_resolution() -> None:
     machine = Machine({"a": 2e-6}, Clock())
     measurer(machine)(candidates("a"), None)
     assert machine.clock.now == pytest.approx(2e-6 * (1 + 100 * 10))
     assert len(machine.runs) == 11
 
 
-def test_a_run_may_take_as_long_as_the_best_lets_expect() -> None:
+def test_the_time_limit_of_a_run_follows_the_best_time() -> None:
     machine = Machine({"best": 0.1, "endless": 1e9}, Clock())
     _, endless = measurer(machine)(candidates("best", "endless"), 0.1)
     assert endless == Dropped(DropReason.HANG, "no end after 2 s")
@@ -165,7 +165,7 @@ def test_the_first_candidate_leaves_time_for_the_others() -> None:
     ]
 
 
-def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
+def test_a_temporary_slowdown_of_the_machine_does_not_affect_the_choice() -> None:
     clock = Clock()
     machine = Machine({"a": 1.0, "b": 0.9}, clock, slowness=lambda now: 1.0 if now < 4.5 else 2.0)
     measure = measurer(machine)
@@ -175,7 +175,7 @@ def test_a_machine_that_became_slower_for_a_while_does_not_choose() -> None:
     assert seconds_of(measure(candidates("b"), 1.0)) == [pytest.approx(0.9)]
 
 
-def test_all_but_the_best_is_forgotten_after_its_batch() -> None:
+def test_only_the_best_candidate_of_a_batch_is_kept() -> None:
     machine = Machine({"a": 1.0, "b": 2.0, "c": 0.5, "d": 3.0}, Clock())
     measure = measurer(machine)
     measure(candidates("a", "b"), None)
@@ -184,7 +184,7 @@ def test_all_but_the_best_is_forgotten_after_its_batch() -> None:
     assert machine.forgotten == ["b", "d"]
 
 
-def test_side_by_side_the_true_times_count() -> None:
+def test_interleaved_measurements_compare_true_times() -> None:
     clock = Clock()
     machine = Machine({"a": 1.0, "b": 1.2}, clock, slowness=lambda now: 1.0 if now < 100 else 2.0)
     measure = measurer(machine)
@@ -194,7 +194,7 @@ def test_side_by_side_the_true_times_count() -> None:
     assert machine.n_compiled == 2
 
 
-def test_when_time_is_up_nothing_more_is_measured() -> None:
+def test_measurement_stops_at_the_deadline() -> None:
     machine = Machine({"a": 1.0, "b": 1.0, "c": 1.0}, Clock())
     machine.compile_seconds = 2.0
     first, second, third = measurer(machine, 3.0)(candidates("a", "b", "c"), None)
@@ -208,13 +208,13 @@ def test_time_that_ends_during_a_batch_leaves_one_sample_of_each() -> None:
     assert machine.runs == ["a", "b", "a", "b"]
 
 
-def test_the_last_comparison_gives_nobody_up_and_takes_place_when_time_is_up() -> None:
+def test_the_final_comparison_abandons_no_candidate_and_ignores_the_deadline() -> None:
     machine = Machine({"best": 1e-3, "slow": 1e-2}, Clock())
     assert seconds_of(measurer(machine, 0.0).compare(candidates("best", "slow"))) == [1e-3, 1e-2]
     assert machine.runs.count("slow") == 1 + CONFIG.n_runs * 3
 
 
-def test_the_winner_is_held_against_the_unoptimised_kernel() -> None:
+def test_the_winner_is_compared_with_the_unoptimized_kernel() -> None:
     machine = Machine({}, Clock())
     machine.results = {"wrong": "buffer 0: 1 of 2", "crash": Dropped(DropReason.CRASH, "signal 11")}
     measure = measurer(machine, 0.0)  # also when the time of the search is spent
@@ -224,7 +224,7 @@ def test_the_winner_is_held_against_the_unoptimised_kernel() -> None:
     assert measure.verify(crash, plain) == Dropped(DropReason.CRASH, "signal 11")
 
 
-def test_variables_stand_in_the_middle_of_their_bounds() -> None:
+def test_variables_are_measured_in_the_middle_of_their_bounds() -> None:
     variables = Variable("core_id", 0, 3), Variable("n", 1, 64), Variable("m", 3, 3)
     spec = ProgramSpec("k", "", "CPU", variables=variables, var_names=("n", "m"))
     assert middle_values(spec) == {"n": 32, "m": 3}
@@ -253,7 +253,7 @@ def test_a_grid_is_halved_until_it_fits(
     assert fit_grid(LaunchDims(grid, None)) == (LaunchDims(grid, None), 1.0)
 
 
-def test_floats_may_differ_by_rounding_and_nothing_else() -> None:
+def test_floats_may_differ_only_by_rounding() -> None:
     right = np.array([1.0, 100.0, np.nan, np.inf, -np.inf], np.float32)
     assert describe_difference(right, right + np.float32(1e-5), 1e-6) == ""
     assert "1 of 5 elements differ, the first at 1" in describe_difference(
@@ -265,7 +265,7 @@ def test_floats_may_differ_by_rounding_and_nothing_else() -> None:
         assert f"the first at {i}: " in describe_difference(right, wrong, 1e-6)
 
 
-def test_integers_and_bools_have_to_be_equal() -> None:
+def test_integers_and_bools_must_be_equal() -> None:
     assert describe_difference(np.array([1, 2]), np.array([1, 2]), 0.5) == ""
     assert (
         describe_difference(np.array([1, 2]), np.array([1, 3]), 0.5)
@@ -274,7 +274,7 @@ def test_integers_and_bools_have_to_be_equal() -> None:
     assert describe_difference(np.array([True]), np.array([False]), 0.5).startswith("1 of 1")
 
 
-def test_the_same_content_is_made_everywhere_and_no_integer_is_zero() -> None:
+def test_test_data_is_deterministic_and_has_no_zero_integers() -> None:
     for dtype in (float16, float32, float64, int32):
         content = BufferData(3, dtype.name, 1000)
         first, second = make_array(content), make_array(content)
@@ -285,7 +285,7 @@ def test_the_same_content_is_made_everywhere_and_no_integer_is_zero() -> None:
     assert len(make_array(BufferData(0, "float32", 0))) == 0
 
 
-def test_the_tolerance_grows_with_the_root_of_what_is_added_up() -> None:
+def test_the_tolerance_grows_with_the_root_of_the_number_of_terms() -> None:
     def tolerance_of(n: int, dtype: DType) -> float:
         return estimate_tolerance(
             make_body(matmul(tensor(1, 4, n, dtype=dtype), tensor(2, n, 4, dtype=dtype)))
@@ -296,7 +296,7 @@ def test_the_tolerance_grows_with_the_root_of_what_is_added_up() -> None:
     assert 1e-2 < tolerance_of(4, float16) < 1e-1
 
 
-def test_memory_that_has_content_is_copied() -> None:
+def test_memory_with_data_is_copied() -> None:
     body = make_body(matmul(tensor(1, 8, 12), tensor(2, 12, 16)))
     buffer = Buffer.from_host(np.arange(96, dtype=np.float32).tobytes(), float32)
     contents = {c.slot: c for c in describe_buffers(body, {1: buffer})}
@@ -305,7 +305,7 @@ def test_memory_that_has_content_is_copied() -> None:
     assert contents[1].nbytes == 96 * 4
 
 
-def test_positions_stay_within_what_they_address() -> None:
+def test_indices_stay_within_bounds() -> None:
     table, rows = Tensor(np.ones((1000, 3), np.float32)), Tensor(np.array([5, 7, 900]))
     (item,) = make_schedule(UOp.sink(contiguous((table[rows] + 1).uop)), PrepareConfig()).items
     by_dtype = {c.dtype: c for c in describe_buffers(item.ast, {})}

@@ -113,7 +113,7 @@ def run(config: PrepareConfig) -> tuple[Observer, str]:
     return observer, opts_of(plan)
 
 
-def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_nothing() -> None:
+def test_a_search_finds_opts_for_the_kernel_and_the_next_search_measures_none() -> None:
     first, opts = run(SEARCHED)
     assert first.begun == [1]
     assert len(first.measured) > 2
@@ -128,7 +128,7 @@ def test_a_search_finds_opts_that_the_kernel_gets_and_the_next_one_measures_noth
     assert caches()["search"].hits == 1
 
 
-def test_a_process_without_a_disk_remembers_what_it_searched(
+def test_a_process_without_a_disk_cache_remembers_its_searches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SVOD_OBJECT_CACHE", "0")
@@ -146,7 +146,7 @@ def test_a_process_without_a_disk_remembers_what_it_searched(
     assert run(PLAIN)[1] == usual
 
 
-def test_a_record_that_another_process_finished_is_taken_over_one_that_this_one_began() -> None:
+def test_a_finished_record_of_another_process_replaces_an_unfinished_one() -> None:
     key = make_record_key("kernel", get_device("CPU"), QUICK)
     begun, finished = Record("k", result(), 1.0), Record("k", result(), 2.0, ())
     store_record(key, finished)
@@ -159,7 +159,7 @@ def test_a_record_that_another_process_finished_is_taken_over_one_that_this_one_
     assert find_record(key) == finished
 
 
-def test_whoever_does_not_search_uses_what_was_found_unless_told_otherwise() -> None:
+def test_programs_without_search_use_stored_results_by_default() -> None:
     _, usual = run(PLAIN)
     assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
     ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
@@ -171,13 +171,13 @@ def test_whoever_does_not_search_uses_what_was_found_unless_told_otherwise() -> 
     assert run(PLAIN)[1] == usual
 
 
-def test_opts_that_are_given_are_used_and_nothing_is_searched() -> None:
+def test_explicit_opts_are_used_without_a_search() -> None:
     observer, opts = run(replace(SEARCHED, opts=(Opt(OptOp.UNROLL, 0, 4),)))
     assert (observer.begun, observer.tuned, opts) == ([], [], "UNROLL(0, 4)")
     assert not Path(os.environ["SVOD_CACHE_DIR"], "searches").exists()
 
 
-def test_opts_that_do_not_apply_any_more_are_forgotten() -> None:
+def test_opts_that_no_longer_apply_are_discarded() -> None:
     _, usual = run(PLAIN)
     ast_hash, device = kernel_of(matmul()[0]).content_hash, get_device("CPU")
     tuned.put_tuned(ast_hash, device, (Opt(OptOp.UPCAST, 7, 4),))
@@ -185,7 +185,7 @@ def test_opts_that_do_not_apply_any_more_are_forgotten() -> None:
     assert tuned.find_tuned(ast_hash, device) is None
 
 
-def test_a_search_that_is_interrupted_keeps_what_it_found_and_is_gone_on_with() -> None:
+def test_an_interrupted_search_stores_its_results_and_is_resumed() -> None:
     class Impatient(Observer):
         def note(self, event: Event) -> None:
             super().note(event)
@@ -233,9 +233,7 @@ np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
 """
 
 
-def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measures_nothing() -> (
-    None
-):
+def test_a_search_is_resumed_after_its_process_was_killed_and_then_not_repeated() -> None:
     def measured_by(n: int) -> tuple[int, list[str]]:
         env = {
             **os.environ,
@@ -263,7 +261,7 @@ def test_a_search_goes_on_after_its_process_was_killed_and_a_later_process_measu
     assert measured_by(-1) == (0, [])
 
 
-def test_opts_that_compute_something_wrong_are_left_out_with_a_report(
+def test_opts_with_wrong_results_are_rejected_with_a_report(
     odd_plan: dict[str, str],
 ) -> None:
     odd_plan |= {"UPCAST": "run: wrong", "OVERLAP": "run: wrong", "UNROLL": "run: wrong"}
@@ -280,7 +278,7 @@ def test_opts_that_compute_something_wrong_are_left_out_with_a_report(
     assert "STORE" in report
 
 
-def test_where_all_opts_fail_there_are_none(odd_plan: dict[str, str]) -> None:
+def test_a_search_whose_candidates_all_fail_has_no_opts(odd_plan: dict[str, str]) -> None:
     odd_plan |= {
         "UPCAST": "run: raise",
         "OVERLAP": "run: raise",
@@ -332,7 +330,7 @@ class FailingMeasurer:
     ("log_drops", "reason", "n_lines"),
     [(True, DropReason.CRASH, 2), (False, DropReason.CRASH, 0), (True, DropReason.STOPPED, 0)],
 )
-def test_a_line_for_each_candidate_that_is_dropped_is_printed_where_that_is_asked_for(
+def test_a_line_for_each_rejected_candidate_is_printed_on_request(
     log_drops: bool, reason: DropReason, n_lines: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, kernel, measurer = (
@@ -393,7 +391,7 @@ def result(stop: StopReason = StopReason.CONVERGED) -> SearchResult:
     )
 
 
-def test_the_time_of_a_plan_is_shared_by_the_kernels_that_are_left_the_most_expensive_first(
+def test_the_budget_of_a_plan_is_divided_among_remaining_kernels_by_cost(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now, given = [0.0], list[tuple[int, float]]()
@@ -445,7 +443,7 @@ def test_at_the_end_of_a_block_the_kernels_of_all_plans_share_the_time_by_their_
     assert 50 < searched[0][1] < 60
 
 
-def test_nothing_waits_for_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_block_leaves_no_pending_search(monkeypatch: pytest.MonkeyPatch) -> None:
     searched: list[object] = []
     monkeypatch.setattr(choose, "_search", lambda *given: searched.append(given))
     for failure in (ValueError(), SystemExit(1), KeyboardInterrupt()):
@@ -455,7 +453,7 @@ def test_nothing_waits_for_a_block_that_fails(monkeypatch: pytest.MonkeyPatch) -
     assert searched == []
 
 
-def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
+def test_kernels_beyond_the_budget_use_the_heuristics() -> None:
     observer = Observer()
     with observe(observer):
         assert search_all([subject(8)], replace(QUICK, plan_seconds=0.1)) == [None]
@@ -468,7 +466,7 @@ def test_kernels_for_which_no_time_is_left_are_left_to_the_heuristics() -> None:
     assert opts == run(PLAIN)[1]
 
 
-def test_where_no_process_can_start_the_heuristics_choose(
+def test_without_worker_processes_the_heuristics_choose(
     odd_plan: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
@@ -501,7 +499,7 @@ def test_a_device_that_only_one_process_may_open_is_searched_in_this_one(
     assert observer.tuned[0].n_dropped < observer.tuned[0].n_tried
 
 
-def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_on() -> None:
+def test_a_search_that_used_its_budget_is_finished_and_an_interrupted_one_resumes() -> None:
     assert is_finished(Record("k", result(), 1.0, ()), QUICK)
     assert not is_finished(Record("k", result(), 1.0), QUICK)
     stopped = Record("k", result(StopReason.STOPPED), QUICK.kernel_seconds, ())
@@ -509,7 +507,7 @@ def test_a_search_that_had_its_time_is_finished_and_one_that_was_cut_short_goes_
     assert not is_finished(replace(stopped, spent_seconds=1.0), QUICK)
 
 
-def test_of_two_records_the_one_that_came_further_counts() -> None:
+def test_the_more_complete_of_two_records_is_used() -> None:
     def show(spent: float, *, is_done: bool) -> Record:
         return Record("r", result(), spent, () if is_done else None)
 
@@ -531,7 +529,7 @@ def test_of_two_records_the_one_that_came_further_counts() -> None:
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
-def test_what_an_earlier_search_finished_is_not_searched_again_unless_that_is_asked_for(
+def test_finished_searches_are_repeated_only_on_request(
     monkeypatch: pytest.MonkeyPatch, use_cache: bool
 ) -> None:
     searched: list[Subject] = []
@@ -578,7 +576,7 @@ class Machine:
         return self
 
 
-def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -> None:
+def test_results_are_keyed_by_kernel_device_kind_compiler_and_target() -> None:
     one = Machine("ONE", "one", Target.generic())
     machines = [
         one,
@@ -603,7 +601,7 @@ def test_what_was_found_is_for_one_kernel_kind_of_device_compiler_and_target() -
     assert len(keys) == len(places)
 
 
-def test_a_record_is_read_back_and_what_is_none_is_removed() -> None:
+def test_a_record_is_read_back_and_an_invalid_one_is_removed() -> None:
     device = get_device("CPU")
     key = make_record_key("kernel", device, QUICK)
     assert find_record(key) is None

@@ -72,7 +72,7 @@ def compile_all(
     return compilers.compile([optimize(body, device, o) for o in opts], seconds, TimeBox(1000.0))
 
 
-def test_what_the_registry_was_given_by_hand_no_other_process_finds(device: Device) -> None:
+def test_devices_registered_by_a_program_are_searched_in_its_process(device: Device) -> None:
     assert can_isolate(device)
     assert can_isolate(get_device("CPU"))
 
@@ -85,7 +85,7 @@ def test_what_the_registry_was_given_by_hand_no_other_process_finds(device: Devi
         ("compile: raise", DropReason.COMPILE, "no such instruction"),
     ],
 )
-def test_a_candidate_that_breaks_the_compiler_is_lost_alone(
+def test_a_candidate_that_crashes_the_compiler_does_not_affect_others(
     processes: ProcessCompilers,
     body: UOp,
     device: Device,
@@ -103,7 +103,7 @@ def test_a_candidate_that_breaks_the_compiler_is_lost_alone(
     assert detail in bad.detail
 
 
-def test_only_the_compile_phase_has_a_limit_and_a_hang_is_over_then(
+def test_only_the_compile_phase_has_a_limit_which_ends_a_hang(
     processes: ProcessCompilers, body: UOp, device: Device, odd_plan: dict[str, str]
 ) -> None:
     odd_plan["UNROLL"] = "compile: endless"
@@ -114,14 +114,12 @@ def test_only_the_compile_phase_has_a_limit_and_a_hang_is_over_then(
     assert isinstance(compile_all(processes, body, device, UPCAST)[0], bytes)
 
 
-def test_when_the_time_of_the_search_is_up_nothing_is_compiled(
-    compilers: Compilers, body: UOp, device: Device
-) -> None:
+def test_compilation_stops_at_the_deadline(compilers: Compilers, body: UOp, device: Device) -> None:
     kernels = [optimize(body, device, opts) for opts in (UPCAST, UNROLL)]
     assert compilers.compile(kernels, FAR, TimeBox(0.0)) == [Dropped(DropReason.STOPPED)] * 2
 
 
-def test_a_compilation_that_the_end_of_the_search_cut_off_is_not_blamed_for_it(
+def test_a_compilation_interrupted_by_the_deadline_is_no_failure(
     processes: ProcessCompilers, body: UOp, device: Device, odd_plan: dict[str, str]
 ) -> None:
     odd_plan["UNROLL"] = "compile: endless"
@@ -141,7 +139,7 @@ def test_too_many_uops_are_dropped_with_the_most_frequent(body: UOp, device: Dev
     assert "> 20: " in dropped.detail
 
 
-def test_a_process_is_replaced_after_so_many_candidates(body: UOp, device: Device) -> None:
+def test_a_process_is_replaced_after_a_number_of_candidates(body: UOp, device: Device) -> None:
     compilers = ProcessCompilers(device, 3000, n_workers=1, max_tasks=1)
     started: list[int] = []
     start = compilers._start
@@ -184,7 +182,7 @@ def test_a_good_candidate_has_a_time_and_equal_results(
         ("run: raise", DropReason.RUN, FAR),
     ],
 )
-def test_a_candidate_that_breaks_its_process_is_lost_alone(
+def test_a_candidate_that_crashes_its_process_does_not_affect_others(
     body: UOp,
     device: Device,
     processes: ProcessCompilers,
@@ -207,7 +205,7 @@ def test_a_candidate_that_breaks_its_process_is_lost_alone(
 
 
 @pytest.mark.parametrize("kind", ["process", "local"])
-def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
+def test_a_kernel_stays_loaded_until_its_key_is_removed(
     body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
 ) -> None:
     odd_plan["UNROLL"] = "run: raise"
@@ -223,7 +221,7 @@ def test_a_kernel_stays_loaded_under_its_key_until_it_is_forgotten(
 
 
 @pytest.mark.parametrize("kind", ["process", "local"])
-def test_wrong_results_are_found_and_told(
+def test_wrong_results_are_detected_and_reported(
     body: UOp, device: Device, processes: ProcessCompilers, odd_plan: dict[str, str], kind: str
 ) -> None:
     odd_plan["UNROLL"] = "run: wrong"
@@ -239,7 +237,7 @@ def test_wrong_results_are_found_and_told(
     )
 
 
-def test_a_candidate_that_stores_nothing_does_not_pass_with_the_results_of_another(
+def test_a_candidate_without_stores_does_not_pass_with_old_results(
     body: UOp, device: Device, odd_plan: dict[str, str]
 ) -> None:
     odd_plan["UNROLL"] = "run: nothing"

@@ -98,7 +98,7 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
 
 
 @pytest.mark.parametrize("convert", [np.array, Tensor])
-def test_each_row_that_a_mask_names_gets_a_row_of_its_own(rng, convert):
+def test_each_selected_row_gets_its_own_row(rng, convert):
     mask = [True, False, True]
     for shape in ((3, 2), (3, 1), (3, 2, 4)):
         a = make_array(rng, shape, "float32")
@@ -363,7 +363,7 @@ def test_put_along_axis_broadcasts_indices(rng, index_shape, axis):
         Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
 
 
-def test_a_mask_says_where_to_add(rng):
+def test_add_at_takes_a_mask(rng):
     a, mask = make_array(rng, (3, 4), "float32"), np.array([True, False, True])
     expected = a.copy()
     expected[mask] += 1

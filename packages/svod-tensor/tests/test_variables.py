@@ -21,13 +21,13 @@ ROWS = np.arange(16, dtype=np.float32)
 
 
 @pytest.mark.parametrize("name", ["", "n m", "3n", "n-1", 'n"; //', "größe", "n@1", "n\n", 3, None])
-def test_a_name_that_is_no_identifier_is_refused(name: str) -> None:
+def test_a_name_that_is_not_an_identifier_is_an_error(name: str) -> None:
     with pytest.raises(VariableNameError, match="is not an identifier") as caught:
         Variable(name, 1, 8)
     assert isinstance(caught.value, ValueError)
 
 
-def test_the_variable_that_numbers_the_parts_of_a_kernel_is_refused() -> None:
+def test_the_name_core_id_is_reserved() -> None:
     with pytest.raises(VariableNameError, match="variable name 'core_id' is reserved"):
         Variable("core_id", 0, 8)
 
@@ -35,7 +35,7 @@ def test_the_variable_that_numbers_the_parts_of_a_kernel_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["int", "for", "part", "buffers", "values", "data0", "begin1", "lane", "position", "_"]
 )
-def test_other_names_mean_nothing_to_kernels(name: str) -> None:
+def test_kernels_do_not_depend_on_names_of_variables(name: str) -> None:
     n = Variable(name, 1, 8)
     x = Tensor(ROWS.reshape(2, 8))
     for value in (3, 8):
@@ -70,7 +70,7 @@ def test_equal_variables_are_one() -> None:
 MESSAGE = "variable 'n' goes from 1 to 8 and from 1 to 16 in one computation"
 
 
-def test_two_variables_of_one_name_cannot_meet_in_a_computation() -> None:
+def test_two_variables_of_one_name_in_a_computation_are_an_error() -> None:
     x = Tensor(ROWS)
     # In one graph, in several results, and in a plan.
     with pytest.raises(BoundsConflictError, match=MESSAGE) as caught:
@@ -94,7 +94,7 @@ def test_variables_of_one_name_differ_where_one_bound_does(low: int, high: int) 
         (Tensor(ROWS)[: SMALL.bind(3)].sum() * other.bind(3)).realize()
 
 
-def test_two_variables_of_one_name_cannot_meet_in_a_call() -> None:
+def test_two_variables_of_one_name_in_a_call_are_an_error() -> None:
     add = jit(lambda x, y: x.sum() + y.sum())
     x = Tensor(ROWS[:8].copy())
     for value in (3, 12):
@@ -116,7 +116,7 @@ def test_a_call_gives_each_variable_one_value() -> None:
         join(x[: SMALL.bind(4)], x[: SMALL.bind(5)])
 
 
-def test_what_a_captured_function_holds_has_its_own_variables() -> None:
+def test_captured_tensors_keep_their_own_variables() -> None:
     x = Tensor(ROWS)
     held = x[: LARGE.bind(12)]
     with pytest.raises(BoundsConflictError, match="variable 'n' goes from"):
@@ -125,14 +125,14 @@ def test_what_a_captured_function_holds_has_its_own_variables() -> None:
         jit(lambda y: y.sum() + held.sum())(x[: SMALL.bind(3)])
 
 
-def test_a_captured_function_gets_what_is_computed_from_variables_at_each_call() -> None:
+def test_a_captured_function_gets_values_computed_from_variables_at_each_call() -> None:
     add = jit(lambda x, k: x[:2] + k)
     for value in (3, 5):
         check(add(Tensor(ROWS), SMALL.bind(value) * 2 + 1), ROWS[:2] + 2 * value + 1)
     assert add.n_captures == 1
 
 
-def test_a_variable_that_a_captured_function_holds_keeps_its_value() -> None:
+def test_a_captured_variable_keeps_its_value() -> None:
     x = Tensor(ROWS)
     held, n = x[: SMALL.bind(3)], SMALL.bind(3)
     total = jit(lambda x: x.sum() + held.sum())
@@ -145,7 +145,7 @@ def test_a_variable_that_a_captured_function_holds_keeps_its_value() -> None:
         check(f(x[: SMALL.bind(3)]), np.float32(wanted))
 
 
-def test_the_size_of_a_plan_that_a_captured_function_holds_is_that_of_its_last_execution() -> None:
+def test_the_size_of_a_captured_plan_is_from_its_last_execution() -> None:
     x = Tensor(ROWS)
     held = x[: SMALL.bind(3)] * 2
     plan = held.prepare()
@@ -157,7 +157,7 @@ def test_the_size_of_a_plan_that_a_captured_function_holds_is_that_of_its_last_e
         check(same, ROWS[:value] * 2)
 
 
-def test_the_first_part_of_larger_memory_is_an_argument_like_any_other() -> None:
+def test_a_prefix_of_larger_memory_is_an_ordinary_argument() -> None:
     @jit
     def fill(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         x.assign(x * 2)

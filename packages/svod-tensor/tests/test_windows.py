@@ -180,7 +180,7 @@ def test_disjoint_windows_need_no_copy(rng):
     ("size", "stride", "dilation"),
     [((4, 4), 1, 1), ((5, 6), 2, 1), ((4, 5), (1, 2), (2, 1)), ((3, 2, 3), 1, 1)],
 )
-def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_with_zeros_in_memory(
+def test_padded_convolutions_and_gradients_agree_with_explicit_zero_padding(
     size: tuple[int, ...], stride: int | tuple[int, ...], dilation: int | tuple[int, ...]
 ) -> None:
     rng, n = np.random.default_rng(0), len(size)
@@ -205,7 +205,7 @@ def test_a_convolution_of_padded_images_and_its_gradients_are_those_of_images_wi
 @pytest.mark.parametrize(
     ("stride", "pads"), [(1, [(1, 2), (0, 1)]), ((2, 1), [(0, 3), 1]), (2, [(2, 0), (1, 1)])]
 )
-def test_a_convolution_pads_both_ends_of_an_axis_unlike(rng, stride, pads):
+def test_a_convolution_takes_asymmetric_padding(rng, stride, pads):
     a, w = make_array(rng, (2, 4, 6, 5), "float32"), make_array(rng, (6, 2, 3, 2), "float32")
     wide = np.pad(a, [(0, 0), (0, 0), *(p if isinstance(p, tuple) else (p, p) for p in pads)])
     expected = Tensor(wide).conv2d(Tensor(w), stride=stride, groups=2).numpy()

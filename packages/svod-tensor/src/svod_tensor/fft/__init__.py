@@ -1,9 +1,9 @@
 """Fourier transforms: the extension `fft` of the array API standard.
 
 Transforms are computed by pocketfft, which numpy calls on the host: for tensors on the CPU in their
-own memory, for others in a copy. Shards are brought to one device. Results of float64 and
+own memory, for others in a copy. Sharded tensors are gathered on one device. Results of float64 and
 complex128 are double precision, all others complex64 or float32. Each transform is linear, and its
-derivative, of every order and in both modes, is another one.
+derivative, of every order and in both modes, is another transform.
 
 Example:
     >>> import svod_tensor as sv

@@ -1,6 +1,6 @@
-"""Transforms as nodes of the graph, with their derivatives, and what they read of their arguments.
+"""Fourier transforms as nodes of the graph, with their derivatives and checks of their arguments.
 
-The derivative of a transform is its adjoint: the transform back, with the same scale.
+The derivative of a transform is its adjoint: the inverse transform with the same scale.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Norm", "from_real", "get_scale", "resize", "to_complex", "to_real", "transform"]
 
-Parts = Sequence["Tensor | None"]
+Cotangents = Sequence["Tensor | None"]
 Norm: TypeAlias = Literal["backward", "ortho", "forward"]
 
 _UNSCALED, _BY_COUNT, _BY_ROOT = range(3)
 
 
 def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
-    """How the results of a transform are scaled: not, by the number of points, or by its root.
+    """The scale of a transform: none, the number of points, or its square root.
 
     Raises:
-        OperandError: if there is no such norm.
+        OperandError: if the norm is unknown.
     """
     if norm not in ("backward", "ortho", "forward"):
         raise OperandError(
@@ -45,7 +45,7 @@ def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
 
 
 def to_complex(x: Tensor) -> Tensor:
-    """Complex numbers of the precision that a transform of `x` has."""
+    """`x` as complex numbers, in the dtype of its transform."""
     kind = x.dtype if x.dtype.is_inexact else default_float()
     dtype = (
         complex128 if promote_types(kind, complex64) is complex128 or kind is float64 else complex64
@@ -54,7 +54,7 @@ def to_complex(x: Tensor) -> Tensor:
 
 
 def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
-    """The first `n` elements along an axis, behind them zeros where it has less.
+    """`x` truncated or zero-padded to `n` elements along an axis.
 
     Raises:
         ShapeError: if there are no points to transform.
@@ -75,63 +75,72 @@ def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
 
 
 def transform(x: Tensor, axes: Sequence[int], *, is_inverse: bool, scale: int) -> Tensor:
-    """The transform of complex numbers along axes, or the one back."""
-    numbers = [is_inverse, scale, *axes]
-    found = call_host(f"{FFT}transform", [x], [(x.shape, x.dtype)], numbers)
-    return with_matrix_rule(_transform_gradient, found, (x,), tuple(axes), is_inverse, scale)[0]
+    """The forward or inverse transform of complex numbers along axes."""
+    scalars = [is_inverse, scale, *axes]
+    results = call_host(f"{FFT}transform", [x], [(x.shape, x.dtype)], scalars)
+    return with_matrix_rule(_transform_gradient, results, (x,), tuple(axes), is_inverse, scale)[0]
 
 
 @matrix_rule("fft")
 def _transform_gradient(
-    cotangents: Parts, _: object, __: object, axes: tuple[int, ...], is_inverse: bool, scale: int
+    cotangents: Cotangents,
+    _: object,
+    __: object,
+    axes: tuple[int, ...],
+    is_inverse: bool,
+    scale: int,
 ) -> tuple[Tensor | None]:
-    (given,) = cotangents
+    (cotangent,) = cotangents
     return (
-        None if given is None else transform(given, axes, is_inverse=not is_inverse, scale=scale),
+        None
+        if cotangent is None
+        else transform(cotangent, axes, is_inverse=not is_inverse, scale=scale),
     )
 
 
 def from_real(x: Tensor, axis: int, scale: int) -> Tensor:
-    """The first half of the transform of real numbers; the other one is its mirror image,
-    conjugated.
-    """
+    """The real-to-complex transform: the first half of the spectrum."""
     dtype = complex128 if x.dtype is float64 else complex64
     shape = tuple(s // 2 + 1 if a == axis else s for a, s in enumerate(x.shape))
-    found = call_host(f"{FFT}from_real", [x], [(shape, dtype)], [scale, axis])
-    return with_matrix_rule(_from_real_gradient, found, (x,), axis, scale)[0]
+    results = call_host(f"{FFT}from_real", [x], [(shape, dtype)], [scale, axis])
+    return with_matrix_rule(_from_real_gradient, results, (x,), axis, scale)[0]
 
 
 @matrix_rule("rfft")
 def _from_real_gradient(
-    cotangents: Parts, _: object, operands: Sequence[Tensor], axis: int, scale: int
+    cotangents: Cotangents, _: object, operands: Sequence[Tensor], axis: int, scale: int
 ) -> tuple[Tensor | None]:
-    (given,), (x,) = cotangents, operands
-    if given is None:
+    (cotangent,), (x,) = cotangents, operands
+    if cotangent is None:
         return (None,)
-    whole = resize("rfft", given, x.shape[axis], axis)
-    return (transform(whole, (axis,), is_inverse=True, scale=scale).real,)
+    padded = resize("rfft", cotangent, x.shape[axis], axis)
+    return (transform(padded, (axis,), is_inverse=True, scale=scale).real,)
 
 
 def to_real(x: Tensor, n: SInt, axis: int, scale: int) -> Tensor:
-    """The transform back to `n` real numbers, of the first half of their transform."""
+    """The complex-to-real inverse transform of a half spectrum to `n` real numbers."""
     shape = tuple(n if a == axis else s for a, s in enumerate(x.shape))
-    found = call_host(f"{FFT}to_real", [x], [(shape, x.dtype.part)], [scale, axis])
-    return with_matrix_rule(_to_real_gradient, found, (x,), axis, scale)[0]
+    results = call_host(f"{FFT}to_real", [x], [(shape, x.dtype.part)], [scale, axis])
+    return with_matrix_rule(_to_real_gradient, results, (x,), axis, scale)[0]
 
 
 @matrix_rule("irfft")
 def _to_real_gradient(
-    cotangents: Parts, values: Sequence[Tensor], operands: Sequence[Tensor], axis: int, scale: int
+    cotangents: Cotangents,
+    values: Sequence[Tensor],
+    operands: Sequence[Tensor],
+    axis: int,
+    scale: int,
 ) -> tuple[Tensor | None]:
-    """An element that has a mirror image stands for both."""
-    (given,), (value,), (x,) = cotangents, values, operands
-    if given is None:
+    """Cotangent of the half spectrum. An element with a conjugate in the other half counts twice."""
+    (cotangent,), (value,), (x,) = cotangents, values, operands
+    if cotangent is None:
         return (None,)
-    places = x.arange(x.shape[axis])
+    indices = x.arange(x.shape[axis])
     n = value.shape[axis]
-    is_alone = places.eq(0).logical_or(
-        places.mul(2).eq(n if isinstance(n, int) else x.from_uop(n.cast(places.dtype)))
+    is_unpaired = indices.eq(0).logical_or(
+        indices.mul(2).eq(n if isinstance(n, int) else x.from_uop(n.cast(indices.dtype)))
     )
-    factors = is_alone.where(1.0, 2.0).cast(given.dtype)
+    factors = is_unpaired.where(1.0, 2.0).cast(cotangent.dtype)
     shape = [x.shape[axis] if a == axis else 1 for a in range(x.ndim)]
-    return (from_real(given, axis, scale).mul(factors.reshape(*shape)),)
+    return (from_real(cotangent, axis, scale).mul(factors.reshape(*shape)),)

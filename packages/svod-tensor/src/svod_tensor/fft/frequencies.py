@@ -1,4 +1,4 @@
-"""Which frequencies the elements of a transform belong to, and their order."""
+"""Sample frequencies of transforms, and shifts of the zero frequency."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def fftfreq(
     of `d`.
 
     Args:
-        n: how many points.
-        d: the distance of two points.
-        dtype: of floats; by default float32.
-        device: where it is.
+        n: the number of points.
+        d: the sample spacing.
+        dtype: a float dtype; by default float32.
+        device: the device of the result.
 
     Raises:
-        OperandError: if there are no points, or the dtype is none of floats.
+        OperandError: if there are no points, or the dtype is not a float dtype.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
         True
     """
-    places = _count("fftfreq", n, n, device)
-    return _scale("fftfreq", places.lt((n + 1) // 2).where(places, places - n), n, d, dtype)
+    indices = _count("fftfreq", n, n, device)
+    return _scale("fftfreq", indices.lt((n + 1) // 2).where(indices, indices - n), n, d, dtype)
 
 
 def rfftfreq(
@@ -49,13 +49,13 @@ def rfftfreq(
     unit of `d`.
 
     Args:
-        n: how many points.
-        d: the distance of two points.
-        dtype: of floats; by default float32.
-        device: where it is.
+        n: the number of points.
+        d: the sample spacing.
+        dtype: a float dtype; by default float32.
+        device: the device of the result.
 
     Raises:
-        OperandError: if there are no points, or the dtype is none of floats.
+        OperandError: if there are no points, or the dtype is not a float dtype.
 
     Example:
         >>> import svod_tensor as sv
@@ -66,11 +66,11 @@ def rfftfreq(
 
 
 def fftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
-    """The elements of a transform with that of frequency 0 in the middle.
+    """A spectrum with the zero-frequency element shifted to the center.
 
     Args:
-        x: the transform.
-        axes: along which; one, several, or None for all.
+        x: the spectrum.
+        axes: one axis, several, or None for all.
 
     Raises:
         AxisError: if there is no such axis.
@@ -81,20 +81,24 @@ def fftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
         >>> sv.fft.fftshift(sv.fft.fftfreq(4)).tolist()
         [-0.5, -0.25, 0.0, 0.25]
     """
-    given = to_tensor(x)
-    shape, places = (
-        concrete_shape("fftshift", given.shape),
-        normalize_axes("fftshift", axes, given.ndim),
+    tensor = to_tensor(x)
+    shape, positive_axes = (
+        concrete_shape("fftshift", tensor.shape),
+        normalize_axes("fftshift", axes, tensor.ndim),
     )
-    return given.roll([shape[a] // 2 for a in places], places) if places else given.clone()
+    return (
+        tensor.roll([shape[a] // 2 for a in positive_axes], positive_axes)
+        if positive_axes
+        else tensor.clone()
+    )
 
 
 def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
     """The inverse of `fftshift`.
 
     Args:
-        x: elements with that of frequency 0 in the middle.
-        axes: along which; one, several, or None for all.
+        x: a spectrum with the zero-frequency element in the center.
+        axes: one axis, several, or None for all.
 
     Raises:
         AxisError: if there is no such axis.
@@ -105,22 +109,26 @@ def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
         >>> sv.fft.ifftshift(Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
         [0.0, 0.25, -0.5, -0.25]
     """
-    given = to_tensor(x)
-    shape, places = (
-        concrete_shape("ifftshift", given.shape),
-        normalize_axes("ifftshift", axes, given.ndim),
+    tensor = to_tensor(x)
+    shape, positive_axes = (
+        concrete_shape("ifftshift", tensor.shape),
+        normalize_axes("ifftshift", axes, tensor.ndim),
     )
-    return given.roll([-(shape[a] // 2) for a in places], places) if places else given.clone()
+    return (
+        tensor.roll([-(shape[a] // 2) for a in positive_axes], positive_axes)
+        if positive_axes
+        else tensor.clone()
+    )
 
 
 def _count(operation: str, n: int, size: int, device: str | None) -> Tensor:
     if operator.index(n) < 1:
-        raise OperandError(operation=operation, found=n, expected="one point or more")
+        raise OperandError(operation=operation, found=n, expected="at least one point")
     return Tensor.arange(size, device=device)
 
 
-def _scale(operation: str, places: Tensor, n: int, d: float, dtype: DTypeLike | None) -> Tensor:
+def _scale(operation: str, indices: Tensor, n: int, d: float, dtype: DTypeLike | None) -> Tensor:
     kind = default_float() if dtype is None else to_dtype(dtype)
     if not kind.is_float:
         raise OperandError(operation=operation, found=kind, expected="a float dtype")
-    return places.cast("float64").mul(1.0 / (n * d)).cast(kind)
+    return indices.cast("float64").mul(1.0 / (n * d)).cast(kind)

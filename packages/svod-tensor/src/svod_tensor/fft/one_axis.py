@@ -1,4 +1,4 @@
-"""Transforms along one axis."""
+"""Fourier transforms along one axis."""
 
 from __future__ import annotations
 
@@ -27,17 +27,18 @@ if TYPE_CHECKING:
 
 __all__ = ["fft", "hfft", "ifft", "ihfft", "irfft", "rfft", "to_floats"]
 
-_OTHER = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+# The norm of the inverse transform, whose conjugate is a transform of the conjugate.
+_CONJUGATE_NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
     """The discrete Fourier transform: `y[k] = sum(x[j] * exp(-2j * pi * j * k / n))`.
 
     Args:
-        x: numbers; real ones become complex.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all
-            along the axis.
-        axis: along which.
+        x: real or complex numbers.
+        n: the number of points: the input is truncated or zero-padded. By default the size of the
+            axis.
+        axis: the axis to transform.
         norm: `"backward"` for no scale, `"ortho"` for `1 / sqrt(n)`, `"forward"` for `1 / n`.
 
     Raises:
@@ -58,12 +59,12 @@ def ifft(
     """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`.
 
     Args:
-        x: numbers; real ones become complex.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all
-            along the axis.
-        axis: along which.
-        norm: that of the transform to undo: `"backward"` for the scale `1 / n`, `"ortho"` for `1 /
-            sqrt(n)`, `"forward"` for none.
+        x: real or complex numbers.
+        n: the number of points: the input is truncated or zero-padded. By default the size of the
+            axis.
+        axis: the axis to transform.
+        norm: the norm of the forward transform: `"backward"` for the scale `1 / n`, `"ortho"` for
+            `1 / sqrt(n)`, `"forward"` for no scale.
 
     Raises:
         AxisError: if there is no such axis.
@@ -80,14 +81,15 @@ def ifft(
 def rfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The first `n // 2 + 1` elements of `fft` of real numbers; the others are these, conjugated,
-    in reverse.
+    """The real-to-complex transform: the first `n // 2 + 1` elements of `fft`.
+
+    The remaining elements are their conjugates in reverse order.
 
     Args:
         x: real numbers.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all
-            along the axis.
-        axis: along which.
+        n: the number of points: the input is truncated or zero-padded. By default the size of the
+            axis.
+        axis: the axis to transform.
         norm: as for `fft`.
 
     Raises:
@@ -106,14 +108,14 @@ def rfft(
 def irfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `rfft`: `n` real numbers.
+    """The complex-to-real inverse of `rfft`: `n` real numbers.
 
     Args:
-        x: the first half of a transform. Imaginary parts of the first element, and of the last of
-            an even number, count as 0.
-        n: how many numbers; by default twice the elements along the axis, less two. An odd number
-            must be given.
-        axis: along which.
+        x: the first half of a spectrum. Imaginary parts of the first element, and of the last one
+            if `n` is even, are ignored.
+        n: the size of the result; by default `2 * (m - 1)` for the size m of the axis. An odd `n`
+            must be passed.
+        axis: the axis to transform.
         norm: as for `ifft`.
 
     Raises:
@@ -131,13 +133,12 @@ def irfft(
 def hfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The transform, which is real, of numbers whose second half is the first one, conjugated, in
-    reverse.
+    """The transform, which is real, of a signal with Hermitian symmetry.
 
     Args:
-        x: the first half.
-        n: how many numbers the result has; by default twice the elements along the axis, less two.
-        axis: along which.
+        x: the first half of the signal; the second half is its conjugate in reverse order.
+        n: the size of the result; by default `2 * (m - 1)` for the size m of the axis.
+        axis: the axis to transform.
         norm: as for `fft`.
 
     Raises:
@@ -160,9 +161,9 @@ def ihfft(
 
     Args:
         x: real numbers.
-        n: how many points; further elements are cut off, and missing ones are 0. By default all
-            along the axis.
-        axis: along which.
+        n: the number of points: the input is truncated or zero-padded. By default the size of the
+            axis.
+        axis: the axis to transform.
         norm: as for `ifft`.
 
     Raises:
@@ -180,21 +181,21 @@ def ihfft(
 
 
 def to_floats(operation: str, x: Operand) -> Tensor:
-    """Real numbers in the precision that they are transformed in.
+    """Real numbers in the dtype of the transform.
 
     Raises:
-        OperandError: if they are complex.
+        OperandError: if the numbers are complex.
     """
-    given = to_tensor(x)
-    if given.dtype.is_complex:
+    tensor = to_tensor(x)
+    if tensor.dtype.is_complex:
         raise OperandError(
             operation=operation,
-            found=given.dtype,
+            found=tensor.dtype,
             expected="real numbers",
             hint="write x.real, or fft(x)",
         )
-    wide = accumulation_dtype(given.dtype) if given.dtype.is_float else default_float()
-    return given if given.dtype is wide else given.cast(wide)
+    wide = accumulation_dtype(tensor.dtype) if tensor.dtype.is_float else default_float()
+    return tensor if tensor.dtype is wide else tensor.cast(wide)
 
 
 def _check_norm(operation: str, norm: Norm) -> None:
@@ -202,29 +203,31 @@ def _check_norm(operation: str, norm: Norm) -> None:
 
 
 def _swap(norm: Norm) -> Norm:
-    return _OTHER[norm]  # pyright: ignore[reportReturnType]
+    return _CONJUGATE_NORMS[norm]  # pyright: ignore[reportReturnType]
 
 
 def _transform(
     operation: str, x: Operand, n: SInt | None, axis: int, norm: Norm, *, is_inverse: bool
 ) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=is_inverse)
-    given = to_complex(to_tensor(x))
-    axis = normalize_axis(operation, axis, given.ndim)
-    return transform(resize(operation, given, n, axis), (axis,), is_inverse=is_inverse, scale=scale)
+    tensor = to_complex(to_tensor(x))
+    axis = normalize_axis(operation, axis, tensor.ndim)
+    return transform(
+        resize(operation, tensor, n, axis), (axis,), is_inverse=is_inverse, scale=scale
+    )
 
 
 def _from_real(operation: str, x: Operand, n: SInt | None, axis: int, norm: Norm) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=False)
-    given = to_floats(operation, x)
-    axis = normalize_axis(operation, axis, given.ndim)
-    return from_real(resize(operation, given, n, axis), axis, scale)
+    tensor = to_floats(operation, x)
+    axis = normalize_axis(operation, axis, tensor.ndim)
+    return from_real(resize(operation, tensor, n, axis), axis, scale)
 
 
 def _to_real(operation: str, x: Tensor, n: SInt | None, axis: int, norm: Norm) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=True)
-    given = to_complex(x)
-    axis = normalize_axis(operation, axis, given.ndim)
-    n = normalize_size((given.shape[axis] - 1) * 2) if n is None else n
-    half = resize(operation, given, n // 2 + 1 if not isinstance(n, int) or n > 0 else 0, axis)
+    tensor = to_complex(x)
+    axis = normalize_axis(operation, axis, tensor.ndim)
+    n = normalize_size((tensor.shape[axis] - 1) * 2) if n is None else n
+    half = resize(operation, tensor, n // 2 + 1 if not isinstance(n, int) or n > 0 else 0, axis)
     return to_real(half, n, axis, scale)

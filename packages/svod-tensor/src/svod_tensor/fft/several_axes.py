@@ -1,4 +1,4 @@
-"""Transforms along several axes."""
+"""Fourier transforms along several axes."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The discrete Fourier transform along several axes: `fft` along one after the other.
+    """The discrete Fourier transform along several axes: `fft` along each of them sequentially.
 
     Args:
-        x: numbers; real ones become complex.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
-            default all.
-        axes: along which; by default the last ones, as many as `s` has, or all.
+        x: real or complex numbers.
+        s: the number of points along each axis: the input is truncated or zero-padded. By default
+            the sizes of `x`.
+        axes: the axes to transform; by default the last `len(s)` axes, or all.
         norm: as for `fft`, with the product of the numbers of points.
 
     Raises:
         AxisError: if there is no such axis.
-        ShapeError: if there are not as many sizes as axes, or no points.
+        ShapeError: if the numbers of sizes and axes differ, or there are no points.
 
     Example:
         >>> import svod_tensor as sv
@@ -70,15 +70,15 @@ def ifftn(
     """The inverse of `fftn`.
 
     Args:
-        x: numbers; real ones become complex.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
-            default all.
-        axes: along which; by default the last ones, as many as `s` has, or all.
+        x: real or complex numbers.
+        s: the number of points along each axis: the input is truncated or zero-padded. By default
+            the sizes of `x`.
+        axes: the axes to transform; by default the last `len(s)` axes, or all.
         norm: as for `ifft`, with the product of the numbers of points.
 
     Raises:
         AxisError: if there is no such axis.
-        ShapeError: if there are not as many sizes as axes, or no points.
+        ShapeError: if the numbers of sizes and axes differ, or there are no points.
 
     Example:
         >>> import svod_tensor as sv
@@ -96,20 +96,20 @@ def rfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The transform of real numbers along several axes: `rfft` along the last of them, and `fft`
-    along the others.
+    """The real-to-complex transform along several axes: `rfft` along the last one, then `fft` along
+    the other axes.
 
     Args:
         x: real numbers.
-        s: how many points along each axis; further elements are cut off, and missing ones are 0. By
-            default all.
-        axes: along which; by default the last ones, as many as `s` has, or all.
+        s: the number of points along each axis: the input is truncated or zero-padded. By default
+            the sizes of `x`.
+        axes: the axes to transform; by default the last `len(s)` axes, or all.
         norm: as for `fft`, with the product of the numbers of points.
 
     Raises:
         AxisError: if there is no such axis.
         OperandError: if the numbers are complex.
-        ShapeError: if there are not as many sizes as axes, no axes, or no points.
+        ShapeError: if the numbers of sizes and axes differ, or there are no axes or points.
 
     Example:
         >>> import svod_tensor as sv
@@ -117,14 +117,18 @@ def rfftn(
         (2, 3)
     """
     scale = get_scale("rfftn", norm, is_inverse=False)
-    given = to_floats("rfftn", x)
-    sizes, places = _read_axes("rfftn", given, s, axes)
-    _check_some("rfftn", given, places)
-    for n, axis in zip(sizes, places, strict=True):
-        given = resize("rfftn", given, n, axis)
-    *others, last = places
-    half = from_real(given, last, scale)
-    return transform(half, others, is_inverse=False, scale=scale) if others else half
+    tensor = to_floats("rfftn", x)
+    sizes, positive_axes = _read_axes("rfftn", tensor, s, axes)
+    _check_not_empty("rfftn", tensor, positive_axes)
+    for n, axis in zip(sizes, positive_axes, strict=True):
+        tensor = resize("rfftn", tensor, n, axis)
+    *complex_axes, last = positive_axes
+    half_spectrum = from_real(tensor, last, scale)
+    return (
+        transform(half_spectrum, complex_axes, is_inverse=False, scale=scale)
+        if complex_axes
+        else half_spectrum
+    )
 
 
 def irfftn(
@@ -135,18 +139,18 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The inverse of `rfftn`: real numbers.
+    """The complex-to-real inverse of `rfftn`.
 
     Args:
-        x: a transform, of whose last axis the first half is there.
-        s: how many numbers the result has along each axis; by default those of `x`, and along the
-            last one twice as many, less two.
-        axes: along which; by default the last ones, as many as `s` has, or all.
+        x: a half spectrum: the first half along the last axis.
+        s: the sizes of the result along the axes; by default the sizes of `x`, and `2 * (m - 1)`
+            for the size m of the last axis.
+        axes: the axes to transform; by default the last `len(s)` axes, or all.
         norm: as for `ifft`, with the product of the numbers of points.
 
     Raises:
         AxisError: if there is no such axis.
-        ShapeError: if there are not as many sizes as axes, no axes, or no points.
+        ShapeError: if the numbers of sizes and axes differ, or there are no axes or points.
 
     Example:
         >>> import svod_tensor as sv
@@ -154,17 +158,17 @@ def irfftn(
         [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
     scale = get_scale("irfftn", norm, is_inverse=True)
-    given = to_complex(to_tensor(x))
-    sizes, places = _read_axes("irfftn", given, s, axes)
-    _check_some("irfftn", given, places)
-    *others, last = places
-    n = normalize_size((given.shape[last] - 1) * 2) if s is None else sizes[-1]
-    halves = [*sizes[:-1], n // 2 + 1 if not isinstance(n, int) or n > 0 else 0]
-    for size, axis in zip(halves, places, strict=True):
-        given = resize("irfftn", given, size, axis)
-    if others:
-        given = transform(given, others, is_inverse=True, scale=scale)
-    return to_real(given, n, last, scale)
+    tensor = to_complex(to_tensor(x))
+    sizes, positive_axes = _read_axes("irfftn", tensor, s, axes)
+    _check_not_empty("irfftn", tensor, positive_axes)
+    *complex_axes, last = positive_axes
+    n = normalize_size((tensor.shape[last] - 1) * 2) if s is None else sizes[-1]
+    half_sizes = [*sizes[:-1], n // 2 + 1 if not isinstance(n, int) or n > 0 else 0]
+    for size, axis in zip(half_sizes, positive_axes, strict=True):
+        tensor = resize("irfftn", tensor, size, axis)
+    if complex_axes:
+        tensor = transform(tensor, complex_axes, is_inverse=True, scale=scale)
+    return to_real(tensor, n, last, scale)
 
 
 def _transform(
@@ -177,32 +181,36 @@ def _transform(
     is_inverse: bool,
 ) -> Tensor:
     scale = get_scale(operation, norm, is_inverse=is_inverse)
-    given = to_complex(to_tensor(x))
-    sizes, places = _read_axes(operation, given, s, axes)
-    for n, axis in zip(sizes, places, strict=True):
-        given = resize(operation, given, n, axis)
-    return transform(given, places, is_inverse=is_inverse, scale=scale) if places else given
+    tensor = to_complex(to_tensor(x))
+    sizes, positive_axes = _read_axes(operation, tensor, s, axes)
+    for n, axis in zip(sizes, positive_axes, strict=True):
+        tensor = resize(operation, tensor, n, axis)
+    return (
+        transform(tensor, positive_axes, is_inverse=is_inverse, scale=scale)
+        if positive_axes
+        else tensor
+    )
 
 
 def _read_axes(
     operation: str, x: Tensor, s: Sizes | None, axes: Sequence[int] | None
 ) -> tuple[list[SInt], tuple[int, ...]]:
-    """How many points there are along which axes."""
+    """The numbers of points, and the axes that they belong to."""
     if axes is None:
         count = x.ndim if s is None else len(s)
         axes = range(-count, 0)
-    places = normalize_axes(operation, tuple(axes), x.ndim)
-    sizes = [x.shape[a] for a in places] if s is None else list(s)
-    if len(sizes) != len(places):
+    positive_axes = normalize_axes(operation, tuple(axes), x.ndim)
+    sizes = [x.shape[a] for a in positive_axes] if s is None else list(s)
+    if len(sizes) != len(positive_axes):
         raise ShapeError(
             operation=operation,
             shape=tuple(sizes),
             problem=f"sizes {tuple(sizes)} and axes {tuple(axes)} must have the same length",
         )
-    return sizes, places
+    return sizes, positive_axes
 
 
-def _check_some(operation: str, x: Tensor, axes: Sequence[int]) -> None:
+def _check_not_empty(operation: str, x: Tensor, axes: Sequence[int]) -> None:
     if not axes:
         raise ShapeError(
             operation=operation,

@@ -1,5 +1,5 @@
-"""The arguments of a function whose derivative is taken: nested tensors, told apart from all else
-while it runs.
+"""Arguments of differentiated functions: trees of tensors, which are distinct nodes (TRACED) while the
+function runs.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ BY_PARAMETERS: Final = (
     "svod_nn.value_and_grad(model, loss_function)(x) gives loss_function(model, x) and its"
     " gradients by the parameters"
 )
-"""What to write for the derivative by the parameters of a network."""
+"""Hint for derivatives by the parameters of a network."""
 
-OTHER_ARGUMENTS: Final = ", or name other arguments in argnums"
-"""What can be written where an argument is no float, other than a cast."""
+OTHER_ARGUMENTS: Final = ", or select other arguments by argnums"
+"""Addition to the hint for an argument that is not of floats."""
 
 
 class TracedArguments(NamedTuple):
-    """What derivatives are taken by.
+    """The differentiated arguments of a call.
 
     Attributes:
-        tensors: that stand for the arguments while the function runs.
-        nodes: what these were made of.
-        structure: how they are nested: a tuple of the arguments, or the only one.
+        tensors: the tensors that replace the arguments while the function runs.
+        nodes: the nodes of these tensors when the function is called.
+        structure: the structure of the tuple of differentiated arguments, or of the only one.
         args: all arguments of the call.
     """
 
@@ -54,7 +54,7 @@ class TracedArguments(NamedTuple):
     args: tuple[object, ...]
 
     def check_kept(self, operation: str) -> None:
-        """Check that the function assigned to none of them.
+        """Check that the function did not assign to a differentiated argument.
 
         Raises:
             DerivativeError: if it did.
@@ -65,16 +65,16 @@ class TracedArguments(NamedTuple):
 def check_unassigned(
     operation: str, tensors: Iterable[Tensor], nodes: Iterable[UOp], paths: Iterable[str]
 ) -> None:
-    """Check that a function assigned to none of its arguments.
+    """Check that a function did not assign to its arguments.
 
     Args:
-        operation: what called it.
+        operation: the calling operation.
         tensors: the arguments.
-        nodes: what these were when it was called.
-        paths: where each stands among the arguments.
+        nodes: the nodes of the arguments when the function was called.
+        paths: the path of each argument.
 
     Raises:
-        DerivativeError: if it assigned to one.
+        DerivativeError: if it did.
     """
     for tensor, node, path in zip(tensors, nodes, paths, strict=True):
         if tensor.uop is not node:
@@ -86,51 +86,50 @@ def check_unassigned(
 
 
 def trace_arguments(operation: str, args: Sequence[object], argnums: Argnums) -> TracedArguments:
-    """Put tensors that are told apart in the place of those arguments by which derivatives are
-    taken.
+    """Replace the differentiated arguments with tensors of distinct nodes.
 
     Raises:
-        DerivativeError: if there is no such argument, or something in one is no float.
+        DerivativeError: if there is no such argument, or a leaf of an argument is not of floats.
     """
-    numbers = _normalize(operation, argnums, len(args))
-    chosen = args[numbers[0]] if isinstance(argnums, int) else tuple(args[n] for n in numbers)
-    given, structure = read_tensors(operation, chosen)
-    tensors = [type(t).from_uop(make_traced(t.uop)) for t in given]
-    new = structure.unflatten(tensors)
-    values = (new,) if isinstance(argnums, int) else cast("tuple[object, ...]", new)
-    places = dict(zip(numbers, values, strict=True))
+    indices = _normalize(operation, argnums, len(args))
+    selected = args[indices[0]] if isinstance(argnums, int) else tuple(args[n] for n in indices)
+    leaves, structure = read_tensors(operation, selected)
+    tensors = [type(t).from_uop(make_traced(t.uop)) for t in leaves]
+    replacement = structure.unflatten(tensors)
+    values = (replacement,) if isinstance(argnums, int) else cast("tuple[object, ...]", replacement)
+    replaced = dict(zip(indices, values, strict=True))
     return TracedArguments(
         tensors,
         [t.uop for t in tensors],
         structure,
-        tuple(places.get(n, arg) for n, arg in enumerate(args)),
+        tuple(replaced.get(n, arg) for n, arg in enumerate(args)),
     )
 
 
 def read_tensors(
-    operation: str, tree: object, what: str = "argument"
+    operation: str, tree: object, role: str = "argument"
 ) -> tuple[list[Tensor], Structure]:
     """The leaves of nested tensors, arrays and numbers as tensors of floats.
 
     Args:
-        operation: what was called.
+        operation: the called operation.
         tree: the nested values.
-        what: they are of the function whose derivative is taken: `argument` or `result`.
+        role: `argument` or `result` of the differentiated function.
 
     Raises:
-        DerivativeError: if one is no float, or no tensor at all.
+        DerivativeError: if a leaf is not of floats, or not a tensor.
     """
     leaves, structure = flatten(tree)
     tensors = [
-        _read_tensor(operation, leaf, what + path)
+        _read_tensor(operation, leaf, role + path)
         for leaf, path in zip(leaves, structure.paths, strict=True)
     ]
     for tensor, path in zip(tensors, structure.paths, strict=True):
-        check_float(operation, tensor, what + path, otherwise=OTHER_ARGUMENTS)
+        check_float(operation, tensor, role + path, otherwise=OTHER_ARGUMENTS)
     return tensors, structure
 
 
-def _read_tensor(operation: str, leaf: object, what: str) -> Tensor:
+def _read_tensor(operation: str, leaf: object, name: str) -> Tensor:
     if isinstance(leaf, Tensor):
         return leaf
     try:
@@ -138,53 +137,55 @@ def _read_tensor(operation: str, leaf: object, what: str) -> Tensor:
     except DataError:
         raise DerivativeError(
             operation=operation,
-            problem=f"the {what} is of {type(leaf).__name__}, no tensor",
+            problem=f"the {name} is of {type(leaf).__name__}, not a tensor",
             hint=(
                 BY_PARAMETERS
                 if has_parameters(leaf)
-                else "derivatives are of nested tensors; argnums names the arguments"
+                else "pass nested tensors; argnums selects the arguments to differentiate by"
             ),
         ) from None
 
 
 def has_parameters(value: object) -> bool:
-    """Whether something is a network, as `svod_nn.Module` is, whose parameters are its
-    attributes.
-    """
+    """Whether a value is a network with parameters, such as a `svod_nn.Module`."""
     return callable(getattr(value, "trainable_parameters", None))
 
 
 def check_argnums(operation: str, f: object, argnums: Argnums) -> None:
-    """Check that what should be a function and the numbers of its arguments are.
+    """Check that `f` is callable and `argnums` are integers.
 
     Raises:
-        DerivativeError: if they are something else.
+        DerivativeError: if not.
     """
     if not callable(f):
         raise DerivativeError(
             operation=operation,
-            problem=f"{type(f).__name__} is no function",
-            hint=f"the function comes first, as in {operation}(f, ...)",
+            problem=f"{type(f).__name__} is not a function",
+            hint=f"pass the function first, as in {operation}(f, ...)",
         )
-    numbers = cast("object", argnums)
-    given = list(cast("Sequence[object]", numbers)) if isinstance(numbers, Sequence) else [numbers]
-    if all(isinstance(number, int) for number in given):
+    indices = cast("object", argnums)
+    items = list(cast("Sequence[object]", indices)) if isinstance(indices, Sequence) else [indices]
+    if all(isinstance(index, int) for index in items):
         return
-    kind = type(cast("object", numbers)).__name__
+    kind = type(cast("object", indices)).__name__
     raise DerivativeError(
         operation=operation,
-        problem=f"argnums is of {kind}, and no number of an argument",
+        problem=f"argnums is of {kind}, not an integer",
         hint=BY_PARAMETERS if has_parameters(f) else f"write {operation}(f, argnums=0)(x)",
     )
 
 
 def _normalize(operation: str, argnums: Argnums, n_args: int) -> list[int]:
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
-    found = [n + n_args if n < 0 else n for n in numbers]
-    if not found or any(not 0 <= n < n_args for n in found) or len(set(found)) < len(found):
+    indices = [argnums] if isinstance(argnums, int) else list(argnums)
+    normalized = [n + n_args if n < 0 else n for n in indices]
+    if (
+        not normalized
+        or any(not 0 <= n < n_args for n in normalized)
+        or len(set(normalized)) < len(normalized)
+    ):
         raise DerivativeError(
             operation=operation,
-            problem=f"argnums={argnums} does not name arguments of a call with {n_args}",
-            hint="count positional arguments from 0; arguments by name have no number",
+            problem=f"argnums={argnums} is out of bounds for {n_args} positional arguments, or not unique",
+            hint="argnums are indices of positional arguments from 0; keyword arguments have none",
         )
-    return found
+    return normalized

@@ -1,6 +1,4 @@
-"""`checkpoint`: a function whose intermediate values are computed again for its derivative instead
-of kept.
-"""
+"""`checkpoint`: recomputation of a function's intermediate values for its derivative."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from svod_tensor._trees import flatten
 from svod_tensor.cells.derivatives import differentiating
 from svod_tensor.engine import versions
 from svod_tensor.gradients.arguments import check_unassigned
-from svod_tensor.loops.tracing import list_known
+from svod_tensor.loops.tracing import list_live_nodes
 from svod_tensor.tensor import Tensor
 
 __all__ = ["checkpoint"]
@@ -25,20 +23,19 @@ _MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM})
 
 
 def checkpoint(f: F) -> F:
-    """`f`, of which a derivative keeps the arguments alone: what lies between them and the results
-    is computed again.
+    """`f` with a derivative that saves only the arguments and recomputes the intermediate values.
 
-    A step of training keeps what each layer computed until the derivative has come back to it. A
-    layer that is checkpointed keeps its arguments, and is computed twice: less memory for more
-    time. Values and derivatives are the same, random numbers too. Tensors that `f` uses without
-    getting them are kept as arguments are.
+    A training step saves the intermediate values of each layer as residuals until its derivative is
+    computed. A checkpointed layer saves its arguments and is computed twice: less memory for more
+    time. Values, derivatives and random numbers are the same. Tensors that `f` captures are saved
+    like arguments.
 
     Args:
-        f: a function of anything, in which tensors may be nested, to nested tensors. It assigns to
-            none of its arguments.
+        f: a function of nested tensors and other values to nested tensors. It must not assign to
+            its arguments.
 
     Raises (when called):
-        DerivativeError: if it does.
+        DerivativeError: if it assigns to an argument.
 
     Example:
         >>> from svod_tensor import Tensor, checkpoint, grad
@@ -50,19 +47,23 @@ def checkpoint(f: F) -> F:
     @functools.wraps(f)
     def checkpointed(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten((args, kwargs))
-        known = list_known()
+        live_nodes = list_live_nodes()
         traced = {
             n: make_traced(leaf.uop) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)
         }
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
-        given = structure.unflatten([tensors.get(n, leaf) for n, leaf in enumerate(leaves)])
-        new_args, new_kwargs = cast("tuple[tuple[object, ...], dict[str, object]]", given)
+        traced_arguments = structure.unflatten(
+            [tensors.get(n, leaf) for n, leaf in enumerate(leaves)]
+        )
+        new_args, new_kwargs = cast(
+            "tuple[tuple[object, ...], dict[str, object]]", traced_arguments
+        )
         with differentiating():
             result = f(*new_args, **new_kwargs)
         check_unassigned(
             "checkpoint", tensors.values(), traced.values(), [structure.paths[n] for n in tensors]
         )
-        outputs, made = flatten(result)
+        outputs, result_structure = flatten(result)
         floats = {
             n: out
             for n, out in enumerate(outputs)
@@ -71,31 +72,31 @@ def checkpoint(f: F) -> F:
         if not floats:
             return result
         nodes = [tensor.uop for tensor in floats.values()]
-        marked = make_gradients(nodes, _list_operands(nodes, known), RECOMPUTED)
+        marked = make_gradients(nodes, _list_operands(nodes, live_nodes), RECOMPUTED)
         images = {
             n: tensor.from_uop(node)
             for (n, tensor), node in zip(floats.items(), marked, strict=True)
         }
-        return made.unflatten([images.get(n, output) for n, output in enumerate(outputs)])
+        return result_structure.unflatten(
+            [images.get(n, output) for n, output in enumerate(outputs)]
+        )
 
     return cast("F", checkpointed)
 
 
-def _list_operands(values: Sequence[UOp], known: Collection[UOp]) -> Sequence[UOp]:
-    """What `values` are computed from that is kept: arguments, memory, and what was there
-    before.
-    """
+def _list_operands(values: Sequence[UOp], live_nodes: Collection[UOp]) -> Sequence[UOp]:
+    """The saved operands of `values`: arguments, memory, and nodes that existed before the call."""
 
-    def is_kept(node: UOp) -> bool:
+    def is_saved(node: UOp) -> bool:
         if node.op is Op.TRACED and node.arg.computed_from is not None:
-            return node in known
+            return node in live_nodes
         is_memory = (
             node.op in _MEMORY
             or node.op is Op.TRACED
             or versions.is_pending_version(node)
             or versions.is_memory(node)
         )
-        return is_memory or (node in known and node.placement is not None)
+        return is_memory or (node in live_nodes and node.placement is not None)
 
-    order = sort_nodes(values, lambda node: () if is_kept(node) else list_sources(node, {}))
-    return [node for node in order if is_kept(node)]
+    order = sort_nodes(values, lambda node: () if is_saved(node) else list_sources(node, {}))
+    return [node for node in order if is_saved(node)]

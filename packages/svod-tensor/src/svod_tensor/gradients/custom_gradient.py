@@ -1,4 +1,4 @@
-"""`custom_gradient`: a function that says what its derivative is."""
+"""`custom_gradient`: a function with a derivative of its own."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ __all__ = ["custom_gradient"]
 
 
 def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Callable[..., Any]:
-    """The function of the values of `f`, whose derivative is the one that `f` gives beside them.
+    """The function of the values of `f`, with the derivative that `f` returns beside them.
 
-    As `jax.custom_gradient` and `tf.custom_gradient`; what `torch.autograd.Function` keeps in its
-    context, the inner function reads from the one around it. It is called once, right after `f`
-    computed the value, with a cotangent that has no elements yet: it makes a graph, as `jit` does.
-    That graph has derivatives too; of forward mode it is transposed.
+    As `jax.custom_gradient` and `tf.custom_gradient`; residuals, which `torch.autograd.Function`
+    saves in its context, are in the closure of the inner function. It is traced once, right after
+    `f`, with a symbolic cotangent, as by `jit`. Its graph has derivatives too, and is transposed in
+    forward mode.
 
     Args:
-        f: gives a pair: nested tensors, and a function from their cotangents, nested as they are
-            (None where one is no float), to those of its positional arguments: a tuple of them, or
-            the only one, each nested as the argument is. None stands for what has no derivative.
-            `f` may use other tensors if no derivative is taken by them.
+        f: a function that returns a pair: nested tensors, and a function from their cotangents,
+            nested as they are (None for tensors that are not of floats), to the cotangents of the
+            positional arguments: a tuple of them, or the only one, each nested as the argument is,
+            with None for arguments without derivative. `f` may capture other tensors if no
+            derivative is taken by them.
 
     Raises (when called):
-        DerivativeError: if `f` gives no pair, cotangents do not fit the arguments, the inner
-            function reads values or assigns, or the value depends on what a derivative is taken by,
-            and which `f` did not get as positional argument.
+        DerivativeError: if `f` does not return a pair, cotangents do not match the arguments, the
+            inner function reads values or assigns, or the value depends on a differentiated tensor
+            that is not a positional argument.
 
     Example:
         >>> from svod_tensor import Tensor, custom_gradient, grad
@@ -62,16 +63,18 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
             if isinstance(x, Tensor) and x.dtype.is_inexact
         }
         tensors = {n: Tensor.from_uop(node) for n, node in traced.items()}
-        given = structure.unflatten([tensors.get(n, leaf) for n, leaf in enumerate(leaves)])
+        traced_arguments = structure.unflatten(
+            [tensors.get(n, leaf) for n, leaf in enumerate(leaves)]
+        )
         with differentiating():
-            value, backward = _split(f(*cast("tuple[object, ...]", given), **kwargs))
+            value, backward = _split(f(*cast("tuple[object, ...]", traced_arguments), **kwargs))
         check_unassigned(
             "custom_gradient",
             tensors.values(),
             traced.values(),
             [structure.paths[n] for n in tensors],
         )
-        outputs, made = flatten(value)
+        outputs, value_structure = flatten(value)
         floats = {
             n: out
             for n, out in enumerate(outputs)
@@ -83,9 +86,11 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
         _check_closed(nodes, list(traced.values()))
         placeholders = {n: make_placeholder_like(tensor.uop) for n, tensor in floats.items()}
         cotangents = {n: floats[n].from_uop(node) for n, node in placeholders.items()}
-        parts = _run(f, backward, made.unflatten([cotangents.get(n) for n in range(len(outputs))]))
-        found = _read_parts(parts, structure, leaves)
-        operands = [_Operand(node, found[n]) for n, node in traced.items()]
+        results = _run(
+            f, backward, value_structure.unflatten([cotangents.get(n) for n in range(len(outputs))])
+        )
+        argument_cotangents = _read_cotangents(results, structure, leaves)
+        operands = [_Operand(node, argument_cotangents[n]) for n, node in traced.items()]
         marked = make_custom_gradients(
             nodes,
             list(placeholders.values()),
@@ -96,7 +101,9 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
             n: tensor.from_uop(node)
             for (n, tensor), node in zip(floats.items(), marked, strict=True)
         }
-        return made.unflatten([images.get(n, output) for n, output in enumerate(outputs)])
+        return value_structure.unflatten(
+            [images.get(n, output) for n, output in enumerate(outputs)]
+        )
 
     return custom
 
@@ -116,14 +123,14 @@ def _split(result: object) -> tuple[object, Callable[[object], object]]:
         if len(pair) == 2 and callable(pair[1]) and not isinstance(pair[1], Tensor):
             return pair[0], pair[1]
     raise _error(
-        f"the function gives {type(cast('object', result)).__name__}, no pair of a value and a"
-        " function from its cotangents to those of the arguments",
+        f"the function returns {type(cast('object', result)).__name__}, not a pair of a value and a"
+        " function from its cotangents to cotangents of the arguments",
         "return y, lambda cotangent: cotangent * slope",
     )
 
 
 def _check_closed(values: Sequence[UOp], operands: Sequence[UOp]) -> None:
-    """Check that values depend on what derivatives are taken by through operands alone."""
+    """Check that values depend on differentiated tensors only through operands."""
     stop = set(operands)
     begin = min(node.arg.number for node in operands)
     for node in sort_nodes(values, lambda node: () if node in stop else list_sources(node, {})):
@@ -134,19 +141,19 @@ def _check_closed(values: Sequence[UOp], operands: Sequence[UOp]) -> None:
             and node.arg.computed_from is None
         ):
             raise _error(
-                f"the value depends on a tensor of shape {node.shape} by which a derivative is"
-                " taken, and which the function uses without getting it as a positional argument",
+                f"the value depends on a differentiated tensor of shape {node.shape} that is not a"
+                " positional argument of the function",
                 "make it a positional argument, or use x.detach()",
             )
 
 
 class _BackwardTrace(Trace):
-    """The one run of a function from cotangents to cotangents."""
+    """The trace of a function from cotangents to cotangents."""
 
     def make_error(self, action: str) -> UserError:
         return _error(
-            f"the function from cotangents that {self.name} gives {action}, and it runs before"
-            " there are any",
+            f"the function from cotangents that {self.name} returns {action}, but it is traced"
+            " before there are cotangents",
             "compute with tensors instead, as with x.where(a, b)",
         )
 
@@ -156,33 +163,38 @@ def _run(
 ) -> object:
     trace = _BackwardTrace("custom_gradient", getattr(f, "__name__", "f"), None)
     with start_trace(trace, {}):
-        parts = backward(cotangents)
-        if trace.masks:
-            raise trace.make_error("assigns to a tensor, or draws random numbers")
-    return parts
+        results = backward(cotangents)
+        if trace.redirections:
+            raise trace.make_error("assigns to a tensor, or samples random numbers")
+    return results
 
 
-def _read_parts(parts: object, structure: Structure, leaves: Sequence[object]) -> list[UOp | None]:
+def _read_cotangents(
+    results: object, structure: Structure, leaves: Sequence[object]
+) -> list[UOp | None]:
     """The cotangent of each leaf of the arguments."""
     n_args = len(structure.items)
-    given, found = flatten(parts)
-    if n_args == 1 and not (isinstance(parts, tuple) and _is_like(found, structure)):
-        given, found = flatten((cast("object", parts),))
-    if len(found.items) != n_args:
+    cotangents, cotangent_structure = flatten(results)
+    if n_args == 1 and not (
+        isinstance(results, tuple) and _is_like(cotangent_structure, structure)
+    ):
+        cotangents, cotangent_structure = flatten((cast("object", results),))
+    if len(cotangent_structure.items) != n_args:
         raise _error(
-            f"{len(found.items)} cotangents are given for {n_args} positional arguments",
-            "give one for each, None where there is none",
+            f"expected {n_args} cotangents for the positional arguments, got"
+            f" {len(cotangent_structure.items)}",
+            "return one for each, None for an argument without derivative",
         )
-    made = list(_match(structure, found, iter(given), "argument"))
+    matched = list(_match(structure, cotangent_structure, iter(cotangents), "argument"))
     return [
-        None if part is None else _check_part(part, like, path)
-        for part, like, path in zip(made, leaves, structure.paths, strict=True)
+        None if cotangent is None else _check_cotangent(cotangent, like, path)
+        for cotangent, like, path in zip(matched, leaves, structure.paths, strict=True)
     ]
 
 
-def _is_like(found: Structure, structure: Structure) -> bool:
-    return len(found.items) == 1 and (
-        found.items[0].kind == structure.items[0].kind or _is_none(found.items[0])
+def _is_like(actual: Structure, structure: Structure) -> bool:
+    return len(actual.items) == 1 and (
+        actual.items[0].kind == structure.items[0].kind or _is_none(actual.items[0])
     )
 
 
@@ -191,34 +203,36 @@ def _is_none(structure: Structure) -> bool:
 
 
 def _match(
-    like: Structure, found: Structure, leaves: Iterator[object], path: str
+    like: Structure, actual: Structure, leaves: Iterator[object], path: str
 ) -> Iterator[object]:
-    """The leaves of `found`, nested as `like`, with None for each leaf of what None stands for."""
-    if like.kind is None and found.kind is None:
+    """The leaves of `actual`, nested as `like`. A None in place of a subtree yields None for each of its
+    leaves.
+    """
+    if like.kind is None and actual.kind is None:
         yield next(leaves)
-    elif _is_none(found):
+    elif _is_none(actual):
         yield from [None] * like.n_leaves
-    elif (like.kind, like.names) != (found.kind, found.names):
+    elif (like.kind, like.names) != (actual.kind, actual.names):
         raise _error(
-            f"the cotangent {found} is given for {path}, which is {like}",
+            f"expected a cotangent {like} of {path}, got {actual}",
             "nest it as the argument is",
         )
     else:
-        for name, item, its in zip(like.names, like.items, found.items, strict=True):
+        for name, item, its in zip(like.names, like.items, actual.items, strict=True):
             yield from _match(item, its, leaves, path + name)
 
 
-def _check_part(part: object, like: object, path: str) -> UOp:
+def _check_cotangent(cotangent: object, like: object, path: str) -> UOp:
     if not isinstance(like, Tensor) or not like.dtype.is_inexact:
         raise _error(
-            f"a cotangent is given for argument{path}, which is no tensor of floats",
-            "give None for it",
+            f"expected None as cotangent of argument{path}, which is not a tensor of floats",
+            "return None for it",
         )
-    tensor = part if isinstance(part, Tensor) else Tensor(part, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
+    tensor = cotangent if isinstance(cotangent, Tensor) else Tensor(cotangent, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
     if tensor.shape != like.shape or tensor.dtype != like.dtype:
         raise _error(
-            f"the cotangent of argument{path} is {tensor.dtype} of shape {tensor.shape}, and that"
-            f" is {like.dtype} of shape {like.shape}",
-            "sum over what was broadcast, and cast to its dtype",
+            f"expected a cotangent of argument{path} of {like.dtype} and shape {like.shape}, got"
+            f" {tensor.dtype} and shape {tensor.shape}",
+            "sum over the broadcast axes, and cast to the dtype of the argument",
         )
     return tensor.uop

@@ -1,4 +1,4 @@
-"""Checks that tensors have derivatives."""
+"""Check that tensors are differentiable."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ __all__ = ["check_float"]
 def check_float(
     operation: str,
     tensor: TensorBase,
-    what: str,
+    name: str,
     *,
     otherwise: str = "",
     may_be_complex: bool = True,
 ) -> None:
-    """Check that a tensor has a derivative.
+    """Check that a tensor has a differentiable dtype.
 
     Args:
-        operation: what was called.
+        operation: the called operation.
         tensor: the tensor.
-        what: it is called in the message.
-        otherwise: what can be written, other than a cast.
-        may_be_complex: whether it may have an imaginary part: a gradient is of a real number.
+        name: the name of the tensor in the message.
+        otherwise: an alternative to a cast for the hint.
+        may_be_complex: whether complex numbers are allowed, unlike for the value of a gradient.
 
     Raises:
         DerivativeError: if it is not of floats or complex numbers.
@@ -31,15 +31,15 @@ def check_float(
     if tensor.dtype.is_complex and not may_be_complex:
         raise DerivativeError(
             operation=operation,
-            problem=f"the {what} is {tensor.dtype}, and gradients are of real numbers",
+            problem=f"the {name} is {tensor.dtype}, but gradients are of real numbers",
             hint=(
-                "take a part or the size of it, as in x.real or x.abs(), or give a cotangent: vjp"
-                " takes complex ones"
+                "take its real part or absolute value, as in x.real or x.abs(), or pass a cotangent"
+                " to vjp, which may be complex"
             ),
         )
     if not tensor.dtype.is_inexact:
         raise DerivativeError(
             operation=operation,
-            problem=f"the {what} is {tensor.dtype}, and floats alone have derivatives",
+            problem=f"the {name} is {tensor.dtype}, but only floats have derivatives",
             hint=f"cast it, as in x.cast(float32){otherwise}",
         )

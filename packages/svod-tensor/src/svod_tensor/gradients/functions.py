@@ -1,4 +1,6 @@
-"""Derivatives of functions: in reverse `grad`, `value_and_grad` and `vjp`, forward `jvp`."""
+"""Derivatives of functions: `grad`, `value_and_grad` and `vjp` in reverse mode, `jvp` in forward
+mode.
+"""
 
 from __future__ import annotations
 
@@ -30,21 +32,24 @@ __all__ = ["grad", "jvp", "split_aux", "value_and_grad", "vjp"]
 def grad(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The function that gives the gradient of `f`, a function of tensors to one number.
+    """The gradient function of `f`, a scalar function of tensors.
 
     Args:
-        f: gives a 0-d tensor of floats, or with `has_aux` a pair of it and anything else.
-        argnums: by which of the positional arguments: a number, or several for a tuple of
-            gradients. Each is a tensor, or nested lists, tuples and dicts of such.
-        has_aux: whether the result is a pair of the gradient and what `f` gave besides.
+        f: a function that returns a 0-d tensor of floats, or with `has_aux` a pair of it and
+            auxiliary data.
+        argnums: the positional arguments to differentiate by: an index, or several for a tuple of
+            gradients. Each argument is a tensor, or nested lists, tuples and dicts of tensors.
+        has_aux: whether `f` returns auxiliary data, so that the result is a pair of the gradient
+            and this data.
 
     Returns:
-        a function with the arguments of `f`, which gives the gradients, nested as the arguments
-        are, and zeros where the result does not depend on one.
+        a function with the arguments of `f` that returns the gradients, nested as the arguments
+        are, and zeros for arguments that the result does not depend on.
 
     Raises (when called):
-        DerivativeError: if an argument is no float, or `f` gives something else.
-        NotDifferentiableError: if the result depends on an argument through what has no derivative.
+        DerivativeError: if an argument is not of floats, or `f` does not return a scalar.
+        NotDifferentiableError: if the result depends on an argument through an operation without
+            derivative.
 
     Example:
         >>> from svod_tensor import Tensor, grad
@@ -54,11 +59,11 @@ def grad(
         >>> third(Tensor(2.0)).item()
         48.0
     """
-    both = _value_and_grad("grad", f, argnums, has_aux)
+    compute = _value_and_grad("grad", f, argnums, has_aux)
 
     @functools.wraps(f)
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        value, gradients = both(*args, **kwargs)
+        value, gradients = compute(*args, **kwargs)
         return (gradients, value[1]) if has_aux else gradients
 
     return differentiated
@@ -67,16 +72,18 @@ def grad(
 def value_and_grad(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """As `grad`, with the result of `f` too: a pair of both.
+    """The function that returns a pair of the result of `f` and its gradient, as by `grad`.
 
     Args:
-        f: gives a 0-d tensor of floats, or with `has_aux` a pair of it and anything else.
-        argnums: by which of the positional arguments.
-        has_aux: whether `f` gives a pair, which then is the first part of the result.
+        f: a function that returns a 0-d tensor of floats, or with `has_aux` a pair of it and
+            auxiliary data.
+        argnums: the positional arguments to differentiate by.
+        has_aux: whether `f` returns auxiliary data; the first item of the result is its pair then.
 
     Raises (when called):
-        DerivativeError: if an argument is no float, or `f` gives something else.
-        NotDifferentiableError: if the result depends on an argument through what has no derivative.
+        DerivativeError: if an argument is not of floats, or `f` does not return a scalar.
+        NotDifferentiableError: if the result depends on an argument through an operation without
+            derivative.
 
     Example:
         >>> from svod_tensor import Tensor, value_and_grad
@@ -99,10 +106,11 @@ def _value_and_grad(
             value = _take_value(operation, f, result, has_aux)
             traced.check_kept(operation)
             node = value.uop
-            found = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
-            # A computation between two of them would leave the others on older versions of memory.
+            cotangents = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
+            # A computation between two gradients would leave the others on old versions of memory.
             gradients = [
-                _or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)
+                _or_zeros(cotangent, source)
+                for cotangent, source in zip(cotangents, traced.tensors, strict=True)
             ]
         return result, traced.structure.unflatten(gradients)
 
@@ -114,18 +122,18 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
     if not isinstance(value, Tensor):
         hint = "return the tensor itself: item() and float() leave the graph"
         if isinstance(value, tuple):
-            hint = "name it with has_aux=True: return loss, anything"
+            hint = "pass has_aux=True for a pair: return loss, data"
         elif value is None:
-            hint = "let it return its result"
+            hint = "return the loss"
         raise DerivativeError(
             operation=operation,
-            problem=f"the function gives {type(cast(object, value)).__name__}, no tensor",
+            problem=f"the function returns {type(cast(object, value)).__name__}, not a tensor",
             hint=hint,
         )
     if value.shape:
         raise DerivativeError(
             operation=operation,
-            problem=f"the function gives shape {value.shape}, not one number",
+            problem=f"the function returns shape {value.shape}, not a scalar",
             hint=(
                 BY_PARAMETERS
                 if has_parameters(f)
@@ -136,33 +144,34 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
     return value
 
 
-def _or_zeros(part: UOp | None, source: Tensor) -> Tensor:
-    return source.zeros_like() if part is None else type(source).from_uop(part)
+def _or_zeros(derivative: UOp | None, source: Tensor) -> Tensor:
+    return source.zeros_like() if derivative is None else type(source).from_uop(derivative)
 
 
 def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The result of `f` and a function from cotangents of it to those of the arguments: products of
-    a row and the Jacobian.
+    """The result of `f` and its vector-Jacobian product, a function from cotangents of the result to
+    cotangents of the arguments.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
-            anything else. primals: the arguments, all of floats.
-        has_aux: whether the result has what `f` gave besides as its third part.
+        f: a function from nested tensors to nested tensors of floats, or with `has_aux` to a pair
+            of these and auxiliary data.
+        primals: the arguments, all of floats.
+        has_aux: whether `f` returns auxiliary data, which is the third item of the result then.
 
     Returns:
-        the result; a function that takes cotangents nested as the result is, and gives a tuple of
-        those of the arguments.
+        the result, and a function that takes cotangents nested as the result is, and returns a
+        tuple of cotangents of the arguments.
 
     Raises:
-        DerivativeError: if something is no float; the function of cotangents, too, if these do not
-            fit the result.
-        NotDifferentiableError (from that function): if the result depends on an argument through
-            what has no derivative.
+        DerivativeError: if a tensor is not of floats, or (from the function of cotangents) if these
+            do not match the result.
+        NotDifferentiableError (from the function of cotangents): if the result depends on an
+            argument through an operation without derivative.
 
     Example:
         >>> from svod_tensor import Tensor, vjp
-        >>> y, pull = vjp(lambda a, b: a * b, Tensor([1.0, 2.0]), Tensor([3.0, 4.0]))
-        >>> [part.tolist() for part in pull(Tensor([1.0, 10.0]))]
+        >>> y, f_vjp = vjp(lambda a, b: a * b, Tensor([1.0, 2.0]), Tensor([3.0, 4.0]))
+        >>> [x.tolist() for x in f_vjp(Tensor([1.0, 10.0]))]
         [[3.0, 40.0], [1.0, 20.0]]
     """
     check_argnums("vjp", f, 0)
@@ -172,80 +181,87 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[An
         traced.check_kept("vjp")
     value, *aux = split_aux("vjp", result, has_aux)
     outputs, structure = read_tensors("vjp", value, "result")
-    # Until the cotangents are known, results may be computed, and arguments written.
-    kept = GraphSnapshot([*(t.uop for t in outputs), *traced.nodes])
+    # Results may be computed, and arguments written, before the cotangents are known.
+    snapshot = GraphSnapshot([*(t.uop for t in outputs), *traced.nodes])
 
-    def pull(cotangent: Any) -> Any:
-        given = _read_like("vjp", cotangent, outputs, structure)
-        nodes = kept.get_nodes()
-        found = make_cotangents(
-            nodes[: len(outputs)], [t.uop for t in given], nodes[len(outputs) :]
+    def f_vjp(cotangent: Any) -> Any:
+        cotangents = _read_like("vjp", cotangent, outputs, structure)
+        nodes = snapshot.get_nodes()
+        input_cotangents = make_cotangents(
+            nodes[: len(outputs)], [t.uop for t in cotangents], nodes[len(outputs) :]
         )
         return traced.structure.unflatten(
-            [_or_zeros(part, source) for part, source in zip(found, traced.tensors, strict=True)]
+            [
+                _or_zeros(input_cotangent, source)
+                for input_cotangent, source in zip(input_cotangents, traced.tensors, strict=True)
+            ]
         )
 
-    return (value, pull, *aux)
+    return (value, f_vjp, *aux)
 
 
 def jvp(
     f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
 ) -> tuple[Any, ...]:
-    """The result of `f` and its derivative along tangents of the arguments: the product of the
-    Jacobian and a column.
+    """The result of `f` and its Jacobian-vector product with tangents of the arguments.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
-            anything else.
+        f: a function from nested tensors to nested tensors of floats, or with `has_aux` to a pair
+            of these and auxiliary data.
         primals: the arguments, all of floats.
         tangents: for each argument, nested tensors of its structure, shapes and dtypes.
-        has_aux: whether the result has what `f` gave besides as its third part.
+        has_aux: whether `f` returns auxiliary data, which is the third item of the result then.
 
     Returns:
-        the result, its tangents nested as it is, and with `has_aux` what `f` gave besides.
+        the result, its tangents nested as it is, and with `has_aux` the auxiliary data.
 
     Raises:
-        DerivativeError: if something is no float, or the tangents do not fit the arguments.
-        NotDifferentiableError: if the result depends on an argument through what has no derivative.
+        DerivativeError: if a tensor is not of floats, or the tangents do not match the arguments.
+        NotDifferentiableError: if the result depends on an argument through an operation without
+            derivative.
 
     Example:
         >>> from svod_tensor import Tensor, jvp
-        >>> y, along = jvp(lambda x: x.sin(), (Tensor(0.0),), (Tensor(2.0),))
-        >>> y.item(), along.item()
+        >>> y, tangent = jvp(lambda x: x.sin(), (Tensor(0.0),), (Tensor(2.0),))
+        >>> y.item(), tangent.item()
         (0.0, 2.0)
     """
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise DerivativeError(
             operation="jvp",
-            problem="the arguments and tangents are no tuples",
+            problem="the arguments and tangents are not tuples",
             hint="write jvp(f, (x,), (v,))",
         )
     check_argnums("jvp", f, 0)
     traced = trace_arguments("jvp", primals, tuple(range(len(primals))))
-    given = _read_like("jvp", tuple(tangents), traced.tensors, traced.structure)
+    input_tangents = _read_like("jvp", tuple(tangents), traced.tensors, traced.structure)
     with differentiating():
         result = f(*traced.args)
         traced.check_kept("jvp")
         value, *aux = split_aux("jvp", result, has_aux)
         outputs, structure = read_tensors("jvp", value, "result")
-        found = make_tangents([t.uop for t in outputs], traced.nodes, [t.uop for t in given])
-    along = [_or_zeros(part, output) for part, output in zip(found, outputs, strict=True)]
-    return (value, structure.unflatten(along), *aux)
+        output_tangents = make_tangents(
+            [t.uop for t in outputs], traced.nodes, [t.uop for t in input_tangents]
+        )
+    tangents_or_zeros = [
+        _or_zeros(tangent, output) for tangent, output in zip(output_tangents, outputs, strict=True)
+    ]
+    return (value, structure.unflatten(tangents_or_zeros), *aux)
 
 
 def split_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, ...]:
-    """The value that a function gave, and what it gave besides.
+    """The value of a function, followed by its auxiliary data if `has_aux`.
 
     Raises:
-        DerivativeError: if it gave no pair, though it was to.
+        DerivativeError: if `has_aux` and the result is not a pair.
     """
     if not has_aux:
         return (result,)
     if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnknownArgumentType]
         raise DerivativeError(
             operation=operation,
-            problem="the function gives no pair, though has_aux says so",
-            hint="return value, anything",
+            problem="the function does not return a pair, but has_aux is True",
+            hint="return value, data",
         )
     return result  # pyright: ignore[reportUnknownVariableType]
 
@@ -253,28 +269,28 @@ def split_aux(operation: str, result: Any, has_aux: bool) -> tuple[Any, ...]:
 def _read_like(
     operation: str, tree: object, likes: Sequence[Tensor], structure: Structure
 ) -> list[Tensor]:
-    """The leaves of `tree` as tensors, which have the shapes and dtypes of `likes`."""
-    leaves, found = flatten(tree)
-    difference = structure.find_difference(found)
+    """The leaves of `tree` as tensors, after a check of their shapes and dtypes against `likes`."""
+    leaves, actual = flatten(tree)
+    difference = structure.find_difference(actual)
     if difference is not None:
         raise DerivativeError(
             operation=operation,
             problem=(
-                f"{difference.right} stands where {difference.left} is"
-                f" expected{difference.path and ' at ' + difference.path}"
+                f"expected {difference.left}{difference.path and ' at ' + difference.path}, got"
+                f" {difference.right}"
             ),
         )
     tensors: list[Tensor] = []
     for leaf, like in zip(leaves, likes, strict=True):
-        given = leaf if isinstance(leaf, Tensor) else Tensor(leaf, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
-        if given.shape != like.shape or given.dtype != like.dtype:
+        tensor = leaf if isinstance(leaf, Tensor) else Tensor(leaf, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
+        if tensor.shape != like.shape or tensor.dtype != like.dtype:
             raise DerivativeError(
                 operation=operation,
                 problem=(
-                    f"{given.dtype} of shape {given.shape} is given for {like.dtype} of shape"
-                    f" {like.shape}"
+                    f"expected {like.dtype} of shape {like.shape}, got {tensor.dtype} of shape"
+                    f" {tensor.shape}"
                 ),
-                hint="cotangents and tangents have the shapes and dtypes of what they belong to",
+                hint="cotangents have the shapes and dtypes of the results, tangents of the arguments",
             )
-        tensors.append(given)
+        tensors.append(tensor)
     return tensors

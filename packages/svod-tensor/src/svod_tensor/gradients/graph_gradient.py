@@ -1,4 +1,4 @@
-"""The gradient of a graph by tensors that it was built of: `Tensor.gradient`."""
+"""Gradient of a graph by tensors that it was built from: `Tensor.gradient`."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["make_gradients"]
 
 
+# Views whose elements are distinct elements of their source, so that gradients pass unchanged.
 _ONE_TO_ONE = frozenset({Op.RESHAPE, Op.PERMUTE, Op.FLIP, Op.SHRINK, Op.DETACH})
 
 
@@ -26,40 +27,40 @@ def make_gradients(
     """The gradients of `output` by the elements of `sources`.
 
     Raises:
-        DerivativeError: if something is no float, the output is not one number and has no
-            cotangent, or it depends on one of the sources through nothing.
-        NotDifferentiableError: if it depends on one through what has no derivative.
+        DerivativeError: if a tensor is not of floats, the output is not a scalar and has no
+            cotangent, or does not depend on a source.
+        NotDifferentiableError: if it depends on a source through an operation without derivative.
     """
-    for tensor, what in ((output, "tensor"), *((s, f"source {n}") for n, s in enumerate(sources))):
+    for tensor, name in ((output, "tensor"), *((s, f"source {n}") for n, s in enumerate(sources))):
         check_float(
-            "gradient", tensor, what, may_be_complex=tensor is not output or cotangent is not None
+            "gradient", tensor, name, may_be_complex=tensor is not output or cotangent is not None
         )
     if cotangent is None and output.shape:
         raise DerivativeError(
             operation="gradient",
-            problem=f"the tensor has shape {output.shape}, and is not one number",
-            hint="reduce it, as in loss.mean(), or give its cotangent",
+            problem=f"the tensor has shape {output.shape}, and is not a scalar",
+            hint="reduce it, as in loss.mean(), or pass its cotangent",
         )
     start = (
         UOp.const(output.dtype, 1) if cotangent is None else _check_cotangent(output, cotangent).uop
     )
     chains = [_list_views(source.uop) for source in sources]
-    found = make_cotangents([output.uop], [start], [chain[-1] for chain in chains])
-    made: list[Tensor] = []
-    for number, (part, chain, source) in enumerate(zip(found, chains, sources, strict=True)):
-        if part is None:
+    cotangents = make_cotangents([output.uop], [start], [chain[-1] for chain in chains])
+    gradients: list[Tensor] = []
+    for i, (gradient, chain, source) in enumerate(zip(cotangents, chains, sources, strict=True)):
+        if gradient is None:
             raise DerivativeError(
                 operation="gradient",
-                problem=f"the tensor does not depend on source {number}, of shape {source.shape}",
+                problem=f"the tensor does not depend on source {i}, of shape {source.shape}",
                 hint=(
-                    "ask before the tensor or what leads to it is computed or the source is"
-                    " assigned to, or use grad(f)"
+                    "call gradient before the tensor or its operands are computed, and before the"
+                    " source is assigned to, or use grad(f)"
                 ),
             )
         for view in reversed(chain[:-1]):
-            part = view.with_src((part, *view.src[1:]))
-        made.append(source.from_uop(part))
-    return tuple(made)
+            gradient = view.with_src((gradient, *view.src[1:]))
+        gradients.append(source.from_uop(gradient))
+    return tuple(gradients)
 
 
 def _check_cotangent(output: Tensor, cotangent: Tensor) -> Tensor:
@@ -76,9 +77,7 @@ def _check_cotangent(output: Tensor, cotangent: Tensor) -> Tensor:
 
 
 def _list_views(node: UOp) -> list[UOp]:
-    """A source and what it is a view of, down to what is none: the elements of a view are those
-    below it.
-    """
+    """A source and its chain of one-to-one views, down to the base, which is differentiated instead."""
     chain = [node]
     while chain[-1].op in _ONE_TO_ONE:
         chain.append(chain[-1].source)
@@ -88,8 +87,8 @@ def _list_views(node: UOp) -> list[UOp]:
     ):
         raise DerivativeError(
             operation="gradient",
-            problem="a source is a constant, which is told from no other one",
-            hint="give it memory with x.realize(), or use grad(f), which tells its arguments apart",
+            problem="a source is a constant, which is not distinct from equal constants",
+            hint="give it memory with x.realize(), or use grad(f), whose arguments are distinct",
         )
     return chain
 

@@ -1,7 +1,7 @@
-"""Whole matrices of derivatives: `jacobian` and `hessian`.
+"""`jacobian` and `hessian`.
 
-A derivative along one direction is a graph; the matrix repeats it for each unit vector in one loop,
-so that the number of kernels does not grow with the number of rows."""
+The derivative along one direction is a graph. A loop over unit vectors repeats it, so that the number
+of kernels does not grow with the number of rows."""
 
 from __future__ import annotations
 
@@ -34,25 +34,26 @@ Mode = Literal["reverse", "forward"]
 def jacobian(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False, mode: Mode | None = None
 ) -> Callable[..., Any]:
-    """The function that gives the derivatives of all elements of the results of `f` by all elements
-    of its arguments.
+    """The function that computes the Jacobian of `f`.
 
     Args:
-        f: from nested tensors to nested tensors of floats, or with `has_aux` to a pair of those and
-            anything else.
-        argnums: by which of the positional arguments: a number, or several for a tuple.
-        has_aux: whether the result is a pair of the derivatives and what `f` gave besides.
-        mode: "reverse" computes one element of the results after the other, "forward" one of the
-            arguments. By default it is the one that has less to do.
+        f: a function from nested tensors to nested tensors of floats, or with `has_aux` to a pair
+            of these and auxiliary data.
+        argnums: the positional arguments to differentiate by: an index, or several for a tuple.
+        has_aux: whether `f` returns auxiliary data, so that the result is a pair of the Jacobian
+            and this data.
+        mode: "reverse" iterates over the elements of the results, "forward" over the elements of
+            the arguments. By default the mode with fewer iterations.
 
     Returns:
-        a function with the arguments of `f`. What it gives is nested as the results are, and in
-        each of these as the arguments are; of a result and an argument it is a tensor of the shape
-        of the one, followed by that of the other.
+        a function with the arguments of `f`. The Jacobian is nested as the results are, and inside
+        as the arguments are. For each result and argument it is a tensor of the shape of the
+        result followed by the shape of the argument.
 
     Raises (when called):
-        DerivativeError: if something is no float, or has a size that is not known.
-        NotDifferentiableError: if a result depends on an argument through what has no derivative.
+        DerivativeError: if a tensor is not of floats, or has a symbolic size.
+        NotDifferentiableError: if a result depends on an argument through an operation without
+            derivative.
 
     Example:
         >>> from svod_tensor import Tensor, jacobian
@@ -62,8 +63,8 @@ def jacobian(
     if mode not in (None, "reverse", "forward"):
         raise DerivativeError(
             operation="jacobian",
-            problem=f"there is no mode {mode!r}",
-            hint='say mode="reverse" or "forward"',
+            problem=f"unknown mode {mode!r}",
+            hint='use mode="reverse" or "forward"',
         )
 
     check_argnums("jacobian", f, argnums)
@@ -89,20 +90,23 @@ def jacobian(
 def hessian(
     f: Callable[..., Any], argnums: Argnums = 0, *, has_aux: bool = False
 ) -> Callable[..., Any]:
-    """The function that gives the second derivatives of `f`, a function of tensors to one number.
+    """The function that computes the Hessian of `f`, a scalar function of tensors.
 
     Args:
-        f: gives a 0-d tensor of floats, or with `has_aux` a pair of it and anything else.
-        argnums: by which of the positional arguments: a number, or several for a tuple.
-        has_aux: whether the result is a pair of the derivatives and what `f` gave besides.
+        f: a function that returns a 0-d tensor of floats, or with `has_aux` a pair of it and
+            auxiliary data.
+        argnums: the positional arguments to differentiate by: an index, or several for a tuple.
+        has_aux: whether `f` returns auxiliary data, so that the result is a pair of the Hessian and
+            this data.
 
     Returns:
-        a function with the arguments of `f`. What it gives is nested as the arguments are, twice;
-        of two arguments it is a tensor of the shape of the one, followed by that of the other.
+        a function with the arguments of `f`. The Hessian is nested twice as the arguments are. For
+        two arguments it is a tensor of the shape of the first followed by the shape of the second.
 
     Raises (when called):
-        DerivativeError: if an argument is no float, or `f` gives something else.
-        NotDifferentiableError: if the result depends on an argument through what has no derivative.
+        DerivativeError: if an argument is not of floats, or `f` does not return a scalar.
+        NotDifferentiableError: if the result depends on an argument through an operation without
+            derivative.
 
     Example:
         >>> from svod_tensor import Tensor, hessian
@@ -122,7 +126,7 @@ def _get_size(tensor: Tensor) -> int:
         raise DerivativeError(
             operation="jacobian",
             problem="a shape depends on a variable, and with it the number of rows",
-            hint="use vjp or jvp, which give one row or column",
+            hint="use vjp or jvp, which compute one row or column",
         )
     return math.prod(sizes)
 
@@ -132,8 +136,8 @@ def _nest(rows: Sequence[Sequence[Tensor]], arguments: Structure, results: Struc
 
 
 def _make_rows(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """For each result the derivatives by each argument, a row of which is the gradient of one
-    element.
+    """The derivatives of each result by each argument, computed in reverse mode: a row is the gradient
+    of one element of a result.
     """
 
     def make(output: Tensor) -> list[Tensor]:
@@ -142,16 +146,16 @@ def _make_rows(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[
 
         stacked = _stack(output, traced.tensors, pull)
         return [
-            part.reshape(*output.shape, *source.shape)
-            for part, source in zip(stacked, traced.tensors, strict=True)
+            rows.reshape(*output.shape, *source.shape)
+            for rows, source in zip(stacked, traced.tensors, strict=True)
         ]
 
     return [make(output) for output in outputs]
 
 
 def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[list[Tensor]]:
-    """As `_make_rows`, a column after the other: the derivative along one element of an
-    argument.
+    """The same as `_make_rows`, computed in forward mode: a column is the derivative along one element
+    of an argument.
     """
     columns: list[list[Tensor]] = []
     nodes = [output.uop for output in outputs]
@@ -162,8 +166,10 @@ def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[li
 
         columns.append(
             [
-                part.moveaxis(0, -1).reshape(*output.shape, *source.shape)
-                for part, output in zip(_stack(source, outputs, push), outputs, strict=True)
+                stacked_columns.moveaxis(0, -1).reshape(*output.shape, *source.shape)
+                for stacked_columns, output in zip(
+                    _stack(source, outputs, push), outputs, strict=True
+                )
             ]
         )
     return [list(row) for row in zip(*columns, strict=True)]
@@ -172,18 +178,16 @@ def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[li
 def _stack(
     along: Tensor, likes: Sequence[Tensor], derive: Callable[[UOp], Sequence[UOp | None]]
 ) -> list[Tensor]:
-    """What `derive` makes of the unit vectors of `along`, one below the other; it is called
-    once.
-    """
+    """The results of `derive` for the unit vectors of `along`, stacked; it is traced once."""
     size = _get_size(along)
-    places = Tensor.arange(size).reshape(along.shape)
+    positions = Tensor.arange(size).reshape(along.shape)
 
-    def step(carry: None, number: Tensor) -> tuple[None, list[Tensor]]:
-        unit = (places == number).cast(along.dtype)
-        parts = derive(unit.uop)
+    def step(carry: None, i: Tensor) -> tuple[None, list[Tensor]]:
+        unit = (positions == i).cast(along.dtype)
+        derivatives = derive(unit.uop)
         return carry, [
-            like.zeros_like() if part is None else like.from_uop(part)
-            for part, like in zip(parts, likes, strict=True)
+            like.zeros_like() if derivative is None else like.from_uop(derivative)
+            for derivative, like in zip(derivatives, likes, strict=True)
         ]
 
     _, stacked = scan(step, None, Tensor.arange(size))

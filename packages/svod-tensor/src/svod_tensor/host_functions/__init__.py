@@ -1,3 +1,1 @@
-"""Functions of Python and of libraries that run on the host between kernels, as nodes of
-the graph.
-"""
+"""Host functions: Python and library functions called between kernels, as nodes of the graph."""

@@ -1,7 +1,7 @@
-"""Custom functions: Python functions on arrays that take their place in a graph between kernels.
+"""Custom functions: Python functions on arrays as nodes of the graph, called between kernels.
 
-A function is registered under a kind and called with tensors; nothing runs before a result is
-computed. It is part of plans, of `jit` and of profiles like any kernel, and runs at each execution.
+A function is registered under a kind, and called with tensors lazily. It is part of plans, of `jit`
+and of profiles like any kernel, and runs at each execution.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ def custom_function(
 def custom_function(
     kind: str, *inputs: Tensor, outputs: Output | list[Output], numbers: Sequence[Number] = ()
 ) -> Tensor | tuple[Tensor, ...]:
-    """The tensors that the function registered for `kind` makes of `inputs`.
+    """Call the function registered for `kind` on `inputs`.
 
-    The results depend on nothing but the inputs and numbers: equal calls in one graph are made
-    once. The function gets complex inputs and results as arrays of floats with a last axis of 2,
-    the real parts first; `array.view("complex64")[..., 0]` shows the numbers.
+    The results must depend only on the inputs and numbers: equal calls in one graph are merged. The
+    function gets complex inputs and results as arrays of floats with a trailing axis of size 2, the
+    real parts first; `array.view("complex64")[..., 0]` is the complex array.
 
     Args:
-        kind: which function; it may be registered later, before the results are computed.
+        kind: the name of the function, which may be registered later, before the results are
+            computed.
         inputs: tensors on one device, computed before the function is called.
-        outputs: the shape and dtype of the result; a list of them gives a tuple of results.
-        numbers: further arguments, numbers or bound variables, which come as numbers.
+        outputs: the shape and dtype of the result, or a list of them for a tuple of results.
+        numbers: scalar arguments: numbers or bound variables, which are passed as numbers.
 
     Example:
         >>> import numpy as np
@@ -57,12 +58,12 @@ def custom_function(
 
     Raises:
         ShapeError: if an input or output has no elements.
-        OperandError: if an input is spread over several devices.
-        UnsupportedError: when the result is computed, if nothing is registered for `kind`.
+        OperandError: if an input is sharded.
+        UnsupportedError: when the result is computed, if no function is registered for `kind`.
     """
-    wanted = outputs if isinstance(outputs, list) else [outputs]
-    dtypes = [to_dtype(dtype) for _, dtype in wanted]
-    shapes = [to_shape(kind, (shape,)) for shape, _ in wanted]
+    output_specs = outputs if isinstance(outputs, list) else [outputs]
+    dtypes = [to_dtype(dtype) for _, dtype in output_specs]
+    shapes = [to_shape(kind, (shape,)) for shape, _ in output_specs]
     specs = [
         ArraySpec(dtype.part, (*shape, 2) if dtype.is_complex else shape)
         for dtype, shape in zip(dtypes, shapes, strict=True)
@@ -81,12 +82,12 @@ def custom_function(
                 found=f"shards on {x.device}",
                 expected="tensors on one device",
             )
-    read = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
-    node = make_custom_function(kind, specs, read, list(map(_to_node, numbers)))
-    made = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
+    operands = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
+    node = make_custom_function(kind, specs, operands, list(map(_to_node, numbers)))
+    tensors = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
     results = [
         result.as_complex() if dtype.is_complex else result
-        for result, dtype in zip(made, dtypes, strict=True)
+        for result, dtype in zip(tensors, dtypes, strict=True)
     ]
     return tuple(results) if isinstance(outputs, list) else results[0]
 

@@ -1,12 +1,12 @@
-"""Derivatives of functions of matrices, some of which have several results.
+"""Derivative rules of matrix functions, which may have several results.
 
     @matrix_rule("eigh")
     def _eigh_gradient(cotangents, values, operands, *parameters): ...
 
     return with_matrix_rule(_eigh_gradient, values, (x,), *parameters)
 
-A rule says what reverse mode does; forward mode transposes it. What it computes with values has
-derivatives too, so that derivatives of every order are there."""
+A rule defines reverse mode; forward mode transposes it. The operations of a rule have derivatives
+themselves, so that derivatives of every order exist."""
 
 from __future__ import annotations
 
@@ -34,31 +34,32 @@ Backward = Callable[..., "Sequence[Tensor | None]"]
 
 
 def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
-    """Make a rule of a function `(cotangents, values, operands, *parameters)` of tensors.
+    """Make a rule from a function `(cotangents, values, operands, *parameters)` of tensors.
 
-    The function gives the cotangent of each operand, or None. A cotangent that it gets is None
-    where nothing depends on the value. Those of complex numbers z = x + iy are that of x plus i
-    times that of y here, so that formulas have adjoints as they do in books; outside of rules it is
-    minus i times."""
+    The function returns the cotangent of each operand, or None. The cotangent of an unused value is
+    None. Inside of rules, the cotangent of a complex number z = x + iy is x_bar + i * y_bar, so that
+    formulas have adjoints as in the literature; outside of rules it is the conjugate, as in JAX."""
 
     def make(function: Backward) -> GradientRule:
         def backward(node: UOp, cotangent: UOp, wanted: tuple[bool, ...]) -> tuple[UOp | None, ...]:
             make_tensor = Tensor.from_uop
-            given = split_parts(node, cotangent)
-            cotangents = [None if part is None else conjugate(make_tensor(part)) for part in given]
+            raw_cotangents = split_parts(node, cotangent)
+            cotangents = [
+                None if x_bar is None else conjugate(make_tensor(x_bar)) for x_bar in raw_cotangents
+            ]
             values, operands = (
                 list(map(make_tensor, list_values(node))),
                 list(map(make_tensor, list_operands(node))),
             )
             parameters: tuple[Any, ...] = node.arg.parameters
-            # Its kernels are those of the line that called the operation.
+            # The kernels have the origin of the line that called the operation.
             with leave_scope():
-                found = function(cotangents, values, operands, *parameters)
-            # The node has the other values among its operands.
-            others = [None] * (len(wanted) - len(found))
+                results = function(cotangents, values, operands, *parameters)
+            # The operands of the node begin with the values, which have no cotangent here.
+            padding = [None] * (len(wanted) - len(results))
             return (
-                *others,
-                *(_fit(part, operand) for part, operand in zip(found, operands, strict=True)),
+                *padding,
+                *(_fit(x_bar, operand) for x_bar, operand in zip(results, operands, strict=True)),
             )
 
         return GradientRule(name, backward)
@@ -66,19 +67,20 @@ def matrix_rule(name: str) -> Callable[[Backward], GradientRule]:
     return make
 
 
-def _fit(part: Tensor | None, operand: Tensor) -> UOp | None:
-    """The cotangent of an operand as derivatives have it; of a real one, the real part."""
-    if part is None:
+def _fit(cotangent: Tensor | None, operand: Tensor) -> UOp | None:
+    """The cotangent of an operand in the convention outside of rules; the real part for a real
+    operand."""
+    if cotangent is None:
         return None
-    if part.dtype.is_complex:
-        part = part.conj() if operand.dtype.is_complex else part.real
-    return cast_to(part, operand.dtype).uop
+    if cotangent.dtype.is_complex:
+        cotangent = cotangent.conj() if operand.dtype.is_complex else cotangent.real
+    return cast_to(cotangent, operand.dtype).uop
 
 
 def with_matrix_rule(
     rule: GradientRule, values: Sequence[Tensor], operands: Sequence[Tensor], *parameters: object
 ) -> tuple[Tensor, ...]:
-    """`values`, whose derivatives by `operands` the rule gives; `parameters` have a text form."""
+    """`values` with the derivative rule by `operands`; `parameters` must have a text form."""
     nodes = make_gradients([v.uop for v in values], [x.uop for x in operands], rule, parameters)
     return tuple(v.from_uop(node) for v, node in zip(values, nodes, strict=True))
 
@@ -89,23 +91,21 @@ def adjoint(x: Tensor) -> Tensor:
 
 
 def conjugate(x: Tensor) -> Tensor:
-    """The conjugates of complex numbers; real ones as they are."""
+    """The complex conjugate; `x` itself if it is real."""
     return x.conj() if x.dtype.is_complex else x
 
 
 def is_diagonal(x: Tensor) -> Tensor:
-    """Where the diagonal of the square matrices of `x` is, as bools in their shape."""
-    places = x.arange(x.shape[-1])
-    return places.unsqueeze(1).eq(places)
+    """Mask of the diagonal of the square matrices of `x`, in their shape."""
+    indices = x.arange(x.shape[-1])
+    return indices.unsqueeze(1).eq(indices)
 
 
 def diagonal_matrix(x: Tensor) -> Tensor:
-    """The matrices that have the elements along the last axis of `x` on their diagonal, and 0
-    elsewhere.
-    """
+    """The diagonal matrices of the elements along the last axis of `x`."""
     return is_diagonal(x).where(x.unsqueeze(-1), 0)
 
 
 def scale_columns(x: Tensor, factors: Tensor) -> Tensor:
-    """Each column of the matrices times one number."""
+    """The matrices with each column scaled by a factor."""
     return x.mul(factors.unsqueeze(-2))

@@ -1,8 +1,7 @@
-"""Functions of libraries for arrays that operations call on the host; the libraries are imported
-where one is called first.
+"""Host functions of array libraries. A library is imported when a function is first called.
 
-Memory is never complex: a complex array comes as pairs of floats along a last axis. The first
-number that a function gets says, bit by bit, which of its arrays are pairs."""
+Memory is never complex: a complex array is passed as pairs of floats along a trailing axis. The
+first scalar argument of a function is a bit mask of its complex arrays."""
 
 from __future__ import annotations
 
@@ -15,13 +14,13 @@ if TYPE_CHECKING:
 __all__ = ["FFT", "FUNCTIONS", "LINALG", "REDUCE_AT"]
 
 LINALG: Final = "svod.linalg."
-"""What the names of functions of matrices begin with."""
+"""Prefix of the names of matrix functions."""
 
 FFT: Final = "svod.fft."
-"""What the names of Fourier transforms begin with."""
+"""Prefix of the names of Fourier transforms."""
 
 REDUCE_AT: Final = "svod.reduce_at."
-"""What the names of reductions of what is written to the same places begin with."""
+"""Prefix of the names of scatter reductions."""
 
 _MATRICES: Final = (
     "cholesky",
@@ -74,19 +73,17 @@ def _call_reductions_at(name: str) -> Callable[..., None]:
 
 
 def _read_pairs(arguments: tuple[object, ...]) -> list[object]:
-    """The arguments without the number that says which arrays are pairs, and these as complex
-    numbers.
-    """
+    """The arguments without the bit mask, with complex arrays instead of arrays of pairs."""
     import numpy as np
 
     n_arrays = sum(isinstance(x, np.ndarray) for x in arguments)
-    pairs = cast("int", arguments[n_arrays])
-    found: list[object] = [*arguments[:n_arrays], *arguments[n_arrays + 1 :]]
-    for number in range(n_arrays):
-        if pairs >> number & 1:
-            array = cast("NDArray[Any]", arguments[number])
-            found[number] = array.view(np.result_type(array.dtype, np.complex64))[..., 0]
-    return found
+    complex_mask = cast("int", arguments[n_arrays])
+    converted: list[object] = [*arguments[:n_arrays], *arguments[n_arrays + 1 :]]
+    for i in range(n_arrays):
+        if complex_mask >> i & 1:
+            array = cast("NDArray[Any]", arguments[i])
+            converted[i] = array.view(np.result_type(array.dtype, np.complex64))[..., 0]
+    return converted
 
 
 FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
@@ -94,4 +91,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     **{f"{FFT}{name}": _call_transforms(name) for name in _TRANSFORMS},
     **{f"{REDUCE_AT}{name}": _call_reductions_at(name) for name in _REDUCTIONS_AT},
 }
-"""Each by the kind of its custom functions; they fill their outputs, which come first."""
+"""Functions by the kind of their custom functions. The outputs come first."""

@@ -1,4 +1,4 @@
-"""Calls of functions of libraries that the host computes, as nodes of the graph."""
+"""Calls of host functions of libraries as nodes of the graph."""
 
 from __future__ import annotations
 
@@ -26,30 +26,33 @@ def call_host(
     outputs: Sequence[tuple[Shape, DType]],
     numbers: Sequence[bool | int] = (),
 ) -> tuple[Tensor, ...]:
-    """What the function of this kind makes of `inputs`, of the given shapes and dtypes.
+    """The results of a host function on `inputs`, with the shapes and dtypes of `outputs`.
 
-    Complex numbers are read and written as pairs of floats. Shards are brought to the first of
-    their devices, and each result is on all of them."""
+    Complex numbers are read and written as pairs of floats. Sharded inputs are gathered on the first
+    of their devices, and results are replicated on all of them."""
     first = inputs[0]
     dtypes = [*(dtype for _, dtype in outputs), *(x.dtype for x in inputs)]
     numbers = [sum(1 << n for n, dtype in enumerate(dtypes) if dtype.is_complex), *numbers]
     if all(_is_empty(shape) for shape, _ in outputs):
-        found = [first.zeros(*shape, dtype=dtype).uop for shape, dtype in outputs]
-        return tuple(first.from_uop(move_like(node, first.uop)) for node in found)
+        zeros = [first.zeros(*shape, dtype=dtype).uop for shape, dtype in outputs]
+        return tuple(first.from_uop(move_like(node, first.uop)) for node in zeros)
     if any(_is_empty(x.shape) for x in inputs):
         return _call_now(kind, inputs, outputs, numbers)
-    whole = [x if x.sharding is None else x.to(x.sharding.devices[0]) for x in inputs]
+    gathered = [x if x.sharding is None else x.to(x.sharding.devices[0]) for x in inputs]
     specs = [ArraySpec(dtype.part, _get_stored_shape(shape, dtype)) for shape, dtype in outputs]
-    read = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in whole]
+    operands = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in gathered]
     node = make_custom_function(
-        kind, specs, read, [UOp.const(bool_ if isinstance(n, bool) else int64, n) for n in numbers]
+        kind,
+        specs,
+        operands,
+        [UOp.const(bool_ if isinstance(n, bool) else int64, n) for n in numbers],
     )
-    spread = next((x.uop for x in inputs if isinstance(x.uop.placement, Sharding)), None)
-    nodes = [n if spread is None else move_like(n, spread) for n in list_outputs(node)]
-    made = [first.from_uop(n) for n in nodes]
+    sharded = next((x.uop for x in inputs if isinstance(x.uop.placement, Sharding)), None)
+    nodes = [n if sharded is None else move_like(n, sharded) for n in list_outputs(node)]
+    results = [first.from_uop(n) for n in nodes]
     return tuple(
         x.as_complex() if dtype.is_complex else x
-        for x, (_, dtype) in zip(made, outputs, strict=True)
+        for x, (_, dtype) in zip(results, outputs, strict=True)
     )
 
 
@@ -67,9 +70,9 @@ def _call_now(
     outputs: Sequence[tuple[Shape, DType]],
     numbers: Sequence[bool | int],
 ) -> tuple[Tensor, ...]:
-    """What is made of no elements, such as the determinant of a matrix of size 0: it depends on
-    shapes alone.
-    """
+    """Results for empty inputs, such as the determinant of a 0x0 matrix, which depend on shapes only.
+
+    A graph has no memory for empty tensors, so that the function is called immediately."""
     import numpy as np
 
     specs = [*outputs, *((x.shape, x.dtype) for x in inputs)]
@@ -78,9 +81,9 @@ def _call_now(
     ]
     FUNCTIONS[kind](*arrays, *numbers)
     first = inputs[0]
-    made = [type(first)(array) for array in arrays[: len(outputs)]]
+    tensors = [type(first)(array) for array in arrays[: len(outputs)]]
     results = [
         x.as_complex() if dtype.is_complex else x
-        for x, (_, dtype) in zip(made, outputs, strict=True)
+        for x, (_, dtype) in zip(tensors, outputs, strict=True)
     ]
     return tuple(first.from_uop(move_like(x.uop, first.uop)) for x in results)

@@ -1,4 +1,4 @@
-"""The arrays that a custom function fills, as nodes."""
+"""Outputs of a custom function as nodes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ __all__ = ["list_outputs"]
 
 
 def list_outputs(node: UOp) -> tuple[UOp, ...]:
-    """Each output of a CUSTOM_FUNCTION: the node itself where there is one, else a part of the
-    memory of several.
-    """
+    """The outputs of a CUSTOM_FUNCTION: the node itself for a single one, else views of its memory."""
     signature = read_signature(node)
     if len(signature.outputs) == 1:
         return (node,)
-    parts: list[UOp] = []
+    views: list[UOp] = []
     for begin, spec in zip(signature.offsets, signature.outputs, strict=True):
         view = UOp(Op.BUFFER_VIEW, spec.dtype, (node,), (begin, spec.n_elements))
-        parts.append(view_prefix(view, spec.shape))
-    return tuple(parts)
+        views.append(view_prefix(view, spec.shape))
+    return tuple(views)

@@ -1,4 +1,4 @@
-"""How the runtime calls a Python function that is written for arrays."""
+"""Registration of Python functions on arrays as custom functions of the runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svod_ir import Op, UOp
 from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
 from svod_runtime import CustomFunction, register_custom_function as register_on_buffers
 from svod_tensor.host_functions.libraries import FUNCTIONS
-from svod_tensor.host_functions.scatter import INVERT, invert_places
+from svod_tensor.host_functions.scatter import INVERT, invert_indices
 from svod_tensor.host_functions.sort_rows import SORT, sort_rows
 
 if TYPE_CHECKING:
@@ -24,19 +24,19 @@ __all__ = ["register_built_in", "register_custom_function"]
 
 _BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {
     SORT: sort_rows,
-    INVERT: invert_places,
+    INVERT: invert_indices,
     **FUNCTIONS,
 }
 
 
 def register_custom_function(kind: str, function: Callable[..., None]) -> None:
-    """Let custom functions of this kind call `function(*outputs, *inputs, *numbers)` from now on.
+    """Register `function(*outputs, *inputs, *numbers)` for custom functions of a kind.
 
     Args:
-        kind: a name; one that was registered before gets the new function.
-        function: fills the outputs, which are numpy arrays, and must not write to the inputs. On
-            the CPU all of them are the memory itself. It is called at each execution, in whichever
-            thread executes the plan.
+        kind: a name; a function registered before is replaced.
+        function: a function that fills the outputs, which are numpy arrays, and must not write to
+            the inputs. On the CPU the arrays share memory with the tensors. It is called at each
+            execution, in the thread that executes the plan.
 
     Example:
         >>> from svod_dtype import float32
@@ -51,7 +51,7 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
 
 
 def register_built_in() -> None:
-    """Register the functions that operations of tensors call."""
+    """Register the functions that operations of `Tensor` call."""
     for kind, function in _BUILT_IN.items():
         register_on_buffers(kind, _on_buffers(kind, function), is_built_in=True)
 
@@ -62,9 +62,9 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
     ) -> None:
         signature = _read_signature(kind, tuple(operands))
         memory, *read = buffers
-        content = _writable_bytes(memory)
+        data = _writable_bytes(memory)
         outputs = [
-            _to_array(content[begin : begin + spec.nbytes], spec, variables)
+            _to_array(data[begin : begin + spec.nbytes], spec, variables)
             for begin, spec in zip(signature.offsets, signature.outputs, strict=True)
         ]
         inputs = [
@@ -79,7 +79,7 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
             array.flags.writeable = False
         function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.scalars))
         if not memory.is_host_addressable:
-            memory.copyin(content)
+            memory.copyin(data)
 
     return run
 
@@ -98,14 +98,14 @@ def _writable_bytes(memory: Buffer) -> memoryview:
 
 
 def _to_array(
-    content: memoryview, spec: ArraySpec, variables: Mapping[str, int]
+    data: memoryview, spec: ArraySpec, variables: Mapping[str, int]
 ) -> NDArray[np.generic]:
     import numpy as np
 
     shape = tuple(
         s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape
     )
-    flat = np.frombuffer(content, spec.dtype.numpy)
+    flat = np.frombuffer(data, spec.dtype.numpy)
     return flat[: math.prod(shape)].reshape(shape)
 
 

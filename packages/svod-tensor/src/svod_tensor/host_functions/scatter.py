@@ -1,6 +1,5 @@
-"""What becomes of elements that integer tensors name:
-
-`x[indices] = value` calls a function between kernels.
+"""Inversion of indices, which `x[indices] = value` calls between kernels to turn a scatter into a
+gather.
 """
 
 from __future__ import annotations
@@ -11,19 +10,20 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-__all__ = ["INVERT", "invert_places"]
+__all__ = ["INVERT", "invert_indices"]
 
 INVERT: Final = "svod.invert"
-"""The custom function that inverts positions."""
+"""The custom function that inverts indices."""
 
 
-def invert_places(out: NDArray[np.int64], places: NDArray[np.int64]) -> None:
-    """Fill `out` with -1, and at each of `places` with the number of the last one that is there;
-    negative ones are nowhere.
+def invert_indices(out: NDArray[np.int64], indices: NDArray[np.int64]) -> None:
+    """Fill `out` with the position of the last occurrence of each index in `indices`; -1 for none.
+
+    Negative indices are ignored.
     """
     import numpy as np
 
     out.fill(-1)
-    numbers = np.arange(places.size)
-    is_somewhere = places >= 0
-    out[places[is_somewhere]] = numbers[is_somewhere]
+    positions = np.arange(indices.size)
+    is_valid = indices >= 0
+    out[indices[is_valid]] = positions[is_valid]

@@ -1,8 +1,7 @@
-"""Products and extremes of what is written to the same places, by numpy: `scatter_reduce` calls
-them between kernels.
+"""Scatter reductions by product, maximum and minimum with numpy, for `scatter_reduce`.
 
-Each fills `out` from the elements that were there, the places of others and these; negative places
-are nowhere. Whether the elements that were there count is the last argument."""
+Each fills `out` from the initial elements, and indices and values to scatter; a negative index
+writes no element. The last argument tells whether initial elements take part in the reduction."""
 
 from __future__ import annotations
 
@@ -20,35 +19,35 @@ __all__ = ["FUNCTIONS"]
 def _multiply(
     out: NDArray[Any],
     x: NDArray[Any],
-    places: NDArray[np.int64],
+    indices: NDArray[np.int64],
     values: NDArray[Any],
-    counts: bool,
+    includes_initial: bool,
 ) -> None:
     out[...] = x
-    is_somewhere = places >= 0
-    places, values = places[is_somewhere], values[is_somewhere]
-    if not counts:
-        out[places] = 1
+    is_valid = indices >= 0
+    indices, values = indices[is_valid], values[is_valid]
+    if not includes_initial:
+        out[indices] = 1
     with np.errstate(all="ignore"):
-        np.multiply.at(out, places, values)
+        np.multiply.at(out, indices, values)
 
 
 def _make_extreme(function: np.ufunc) -> Callable[..., None]:
     def fill(
         out: NDArray[Any],
         x: NDArray[Any],
-        places: NDArray[np.int64],
+        indices: NDArray[np.int64],
         values: NDArray[Any],
-        counts: bool,
+        includes_initial: bool,
     ) -> None:
         out[...] = x
-        is_somewhere = places >= 0
-        places, values = places[is_somewhere], values[is_somewhere]
-        if not counts:
-            # Any of the values is a beginning.
-            out[places] = values
+        is_valid = indices >= 0
+        indices, values = indices[is_valid], values[is_valid]
+        if not includes_initial:
+            # Any of the values is a valid start of a maximum or minimum.
+            out[indices] = values
         with np.errstate(all="ignore"):
-            function.at(out, places, values)
+            function.at(out, indices, values)
 
     return fill
 
@@ -58,4 +57,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "amax": _make_extreme(np.maximum),
     "amin": _make_extreme(np.minimum),
 }
-"""Each by the name of its reduction."""
+"""Functions by the name of their reduction."""

@@ -1,6 +1,4 @@
-"""Sorting the rows of arrays of distinct integers: what `argsort`, `sort` and `topk` call between
-kernels.
-"""
+"""Sorting of rows of distinct integers, which `argsort`, `sort` and `topk` call between kernels."""
 
 from __future__ import annotations
 
@@ -18,13 +16,13 @@ SORT: Final = "svod.sort"
 _GROUPS_PER_RESULT: Final = 16
 _LEAST_GROUPS: Final = 1024
 _LEAST_GROUP_SIZE: Final = 4
-"""Of what shape a row's groups are where a few of its elements are looked for; of shorter rows, all
-are partitioned.
+"""Shape of the groups of a long row for the selection of a few elements. Shorter rows are
+partitioned as a whole.
 """
 
 
 def sort_rows(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
-    """Fill each row of `out` with the smallest elements of that row of `x`, in order."""
+    """Fill each row of `out` with the smallest elements of the same row of `x`, in ascending order."""
     n, size = out.shape[-1], x.shape[-1]
     n_groups = max(_GROUPS_PER_RESULT * n, _LEAST_GROUPS)
     if size >= _LEAST_GROUP_SIZE * n_groups:
@@ -39,15 +37,15 @@ def sort_rows(out: NDArray[np.int64], x: NDArray[np.int64]) -> None:
 
 
 def _select(row: NDArray[np.int64], n: int, n_groups: int) -> NDArray[np.int64]:
-    """The `n` smallest elements of a long row, in order.
+    """The `n` smallest elements of a long row, in ascending order.
 
-    Of the smallest ones of `n_groups` groups, `n` are at most as large as the n-th: so are the
-    results, and few others."""
+    The n-th smallest of the minima of `n_groups` groups is an upper bound of the results that few
+    other elements satisfy."""
     import numpy as np
 
     depth = row.size // n_groups
-    least = row[: depth * n_groups].reshape(depth, n_groups).min(0)
-    least.partition(n - 1)
-    found = row[row <= least[n - 1]]
-    found.partition(n - 1)
-    return np.sort(found[:n])
+    minima = row[: depth * n_groups].reshape(depth, n_groups).min(0)
+    minima.partition(n - 1)
+    candidates = row[row <= minima[n - 1]]
+    candidates.partition(n - 1)
+    return np.sort(candidates[:n])

@@ -1,4 +1,4 @@
-"""Fourier transforms on the host: pocketfft through numpy, along any axes."""
+"""Fourier transforms on the host, by numpy's pocketfft."""
 
 from __future__ import annotations
 
@@ -18,9 +18,7 @@ _NORMS: Final[Mapping[bool, Sequence[Literal["backward", "forward", "ortho"]]]] 
     False: ("backward", "forward", "ortho"),
     True: ("forward", "backward", "ortho"),
 }
-"""What numpy calls each scale, forward and back: none, one by the number of points, one by its
-root.
-"""
+"""numpy's norm for each scale (none, number of points, its square root), by `is_inverse`."""
 
 
 def _transform(out: Array, x: Array, is_inverse: bool, scale: int, *axes: int) -> None:
@@ -41,4 +39,4 @@ FUNCTIONS: Final[Mapping[str, Callable[..., None]]] = {
     "from_real": _from_real,
     "to_real": _to_real,
 }
-"""What each transform is called, which is named `svod.fft.<name>` in graphs and profiles."""
+"""Host functions by name; `svod.fft.<name>` in graphs and profiles."""

@@ -1,11 +1,11 @@
-"""Linear algebra: the extension `linalg` of the array API standard, and names of numpy and SciPy
-beside it.
+"""Linear algebra: the extension `linalg` of the array API standard, and further functions of numpy
+and SciPy.
 
-Functions of matrices take the last two axes; axes in front of them are more matrices. Factors,
-inverses and solutions come from LAPACK, which numpy calls on the host: for tensors on the CPU in
-their own memory, for others in a copy. Shards are brought to one device. Integers become float32,
-and narrow floats are computed in float32 and rounded once. All but ranks have derivatives of every
-order, in reverse and forward mode, where the mathematical function has one.
+Functions of matrices operate on the last two axes of a batch. Factors, inverses and solutions come
+from LAPACK, which numpy calls on the host: in the memory of CPU tensors, in a copy of tensors on
+other devices. Sharded tensors are gathered on one device. Integers become float32, and narrow floats
+are computed in float32 and rounded once. All functions except ranks have derivatives of every order,
+in reverse and forward mode, where the mathematical function has one.
 
 Example:
     >>> import svod_tensor as sv

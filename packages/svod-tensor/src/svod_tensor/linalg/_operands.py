@@ -1,4 +1,4 @@
-"""What functions of matrices take: tensors of floats with two axes or more."""
+"""Operands of matrix functions: tensors of floats with two axes or more."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["check_matrices", "check_square", "read_floats", "round_to"]
 
 
 def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
-    """The operands in the dtype that they are computed in, and the one that results are rounded to.
+    """The operands in the dtype of the computation, and the dtype of the results.
 
-    Integers and bools are float32; narrow floats are computed in float32.
+    Integers and bools become float32; narrow floats are computed in float32.
     """
     tensors = to_tensors(*operands)
     kind = reduce(
@@ -31,9 +31,7 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
 
 
 def round_to(kind: DType, *tensors: Tensor) -> tuple[Tensor, ...]:
-    """Results in the dtype of the operands; those that are real where these are complex, or the
-    other way, as they are.
-    """
+    """Results rounded to a dtype. Real results of complex operands, and vice versa, are unchanged."""
     return tuple(
         x.cast(kind) if x.dtype is not kind and x.dtype.is_float and kind.is_float else x
         for x in tensors
@@ -41,20 +39,20 @@ def round_to(kind: DType, *tensors: Tensor) -> tuple[Tensor, ...]:
 
 
 def check_matrices(operation: str, x: Tensor) -> None:
-    """Raise unless there are two axes.
+    """Check that there are at least two axes.
 
     Raises:
-        AxisError: if there are less.
+        AxisError: if there are fewer.
     """
     if x.ndim < 2:
         raise AxisError(operation=operation, axis=-2, ndim=x.ndim)
 
 
 def check_square(operation: str, x: Tensor) -> None:
-    """Raise unless the last two axes have one size.
+    """Check that the last two axes have equal sizes.
 
     Raises:
-        AxisError: if there are less than two.
+        AxisError: if there are fewer than two axes.
         ShapeError: if their sizes differ.
     """
     check_matrices(operation, x)

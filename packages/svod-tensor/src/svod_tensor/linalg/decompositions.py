@@ -1,5 +1,4 @@
-"""Matrices as products of others: by Cholesky, eigenvalues, singular values, and orthogonal
-columns.
+"""Matrix factorizations: Cholesky, eigenvalues, singular values, and QR.
 
 Example:
     >>> from svod_tensor import Tensor, linalg
@@ -42,28 +41,28 @@ __all__ = [
 
 
 class EigResult(NamedTuple):
-    """What `eig` gives."""
+    """Result of `eig`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class EighResult(NamedTuple):
-    """What `eigh` gives."""
+    """Result of `eigh`."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
 
 
 class QRResult(NamedTuple):
-    """What `qr` gives."""
+    """Result of `qr`."""
 
     Q: Tensor
     R: Tensor
 
 
 class SVDResult(NamedTuple):
-    """What `svd` gives."""
+    """Result of `svd`."""
 
     U: Tensor
     S: Tensor
@@ -74,16 +73,16 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     """The triangular factor of symmetric positive definite matrices, by LAPACK (potrf).
 
     Args:
-        x: of shape (..., n, n); the triangle on the side of the result is read.
+        x: of shape (..., n, n); only the triangle of the result is read.
         upper: whether the result is `U` of `x = U.mT @ U`, or `L` of `x = L @ L.mT`.
 
     Returns:
-        shape (..., n, n), with 0 in the other triangle. Its derivative is that by a symmetric
-        matrix.
+        the factors, of shape (..., n, n), with 0 in the other triangle. The derivative assumes a
+        symmetric perturbation.
 
     Raises:
         ShapeError: if the matrices are not square.
-        MatrixError (when the result is computed): if one is not positive definite.
+        MatrixError (when the result is computed): if a matrix is not positive definite.
 
     Example:
         >>> import svod_tensor as sv
@@ -92,21 +91,20 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     """
     (a,), kind = read_floats(x)
     check_square("cholesky", a)
-    found = adjoint(factors.cholesky(adjoint(a))) if upper else factors.cholesky(a)
-    return round_to(kind, found)[0]
+    factor = adjoint(factors.cholesky(adjoint(a))) if upper else factors.cholesky(a)
+    return round_to(kind, factor)[0]
 
 
 def eig(x: Operand, /) -> EigResult:
-    """The eigenvalues and eigenvectors of matrices, by LAPACK (geev): complex numbers, also of real
-    matrices.
+    """Complex eigenvalues and eigenvectors of matrices, by LAPACK (geev).
 
     Args:
-        x: of shape (..., n, n). For symmetric matrices, `eigh` is more exact and takes less time.
+        x: of shape (..., n, n). For symmetric matrices, `eigh` is more accurate and faster.
 
     Returns:
-        `eigenvalues` of shape (..., n), in any order, and `eigenvectors` of shape (..., n, n), one
-        in each column, of length
-        1. Where values are equal there is no derivative, and it is infinite or NaN.
+        `eigenvalues` of shape (..., n), in no particular order, and normalized `eigenvectors` of
+        shape (..., n, n), in columns. Equal eigenvalues have no derivative, so that it is infinite
+        or NaN.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -123,12 +121,10 @@ def eig(x: Operand, /) -> EigResult:
 
 
 def eigvals(x: Operand, /) -> Tensor:
-    """The eigenvalues of matrices, in any order, by LAPACK (geev): complex numbers, also of real
-    matrices.
+    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev).
 
     Args:
-        x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more exact and takes less
-            time.
+        x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more accurate and faster.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -145,15 +141,15 @@ def eigvals(x: Operand, /) -> Tensor:
 
 
 def eigh(x: Operand, /) -> EighResult:
-    """The eigenvalues and eigenvectors of symmetric matrices, by LAPACK (syevd).
+    """Eigenvalues and eigenvectors of symmetric matrices, by LAPACK (syevd).
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
 
     Returns:
-        `eigenvalues` of shape (..., n), smallest first, and `eigenvectors` of shape (..., n, n),
-        one in each column, of length 1. Derivatives are those by a symmetric matrix; of vectors
-        whose eigenvalues are equal there is none, and it is infinite or NaN.
+        `eigenvalues` of shape (..., n), in ascending order, and normalized `eigenvectors` of shape
+        (..., n, n), in columns. Derivatives assume a symmetric perturbation. Vectors of equal
+        eigenvalues have no derivative, so that it is infinite or NaN.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -171,7 +167,7 @@ def eigh(x: Operand, /) -> EighResult:
 
 
 def eigvalsh(x: Operand, /) -> Tensor:
-    """The eigenvalues of symmetric matrices, smallest first, by LAPACK (syevd).
+    """Eigenvalues of symmetric matrices in ascending order, by LAPACK (syevd).
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
@@ -199,14 +195,14 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
             (..., k, n).
 
     Returns:
-        `U` with the left vectors in columns, `S` of shape (..., k), largest first, and `Vh` with
-        the right vectors in rows. Vectors whose values are equal have no derivative, which is
-        infinite or NaN.
+        `U` with the left vectors in columns, `S` of shape (..., k), in descending order, and `Vh`
+        with the right vectors in rows. Vectors of equal singular values have no derivative, so that
+        it is infinite or NaN.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
         MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
-        NotDifferentiableError (when a derivative is taken): of vectors beyond the first k.
+        NotDifferentiableError (when a derivative is taken): for vectors beyond the first k.
 
     Example:
         >>> import svod_tensor as sv
@@ -220,14 +216,14 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
 
 def svdvals(x: Operand, /) -> Tensor:
-    """The singular values of matrices of shape (..., m, n), largest first: shape (..., min(m, n)).
-    By LAPACK (gesdd).
+    """Singular values of matrices of shape (..., m, n), in descending order, by LAPACK (gesdd). The
+    shape is (..., min(m, n)).
 
     Args:
         x: the matrices.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
         MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
 
     Example:
@@ -250,13 +246,14 @@ def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR
             (..., m, m) and (..., m, n).
 
     Returns:
-        `Q` and `R`, whose derivatives are infinite or NaN where the first k columns depend on each
-        other.
+        `Q` and `R`, whose derivatives are infinite or NaN if the first k columns are linearly
+        dependent.
 
     Raises:
-        AxisError: if there are less than two axes.
-        OperandError: if the mode is another.
-        NotDifferentiableError (when a derivative is taken): of columns of `Q` beyond those of `x`.
+        AxisError: if there are fewer than two axes.
+        OperandError: if the mode is unknown.
+        NotDifferentiableError (when a derivative is taken): for columns of `Q` beyond the columns
+            of `x`.
 
     Example:
         >>> import svod_tensor as sv

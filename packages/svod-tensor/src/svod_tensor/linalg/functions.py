@@ -26,17 +26,16 @@ __all__ = ["SlogdetResult", "det", "expm", "matrix_power", "slogdet"]
 
 
 class SlogdetResult(NamedTuple):
-    """What `slogdet` gives."""
+    """Result of `slogdet`."""
 
     sign: Tensor
     logabsdet: Tensor
 
 
 def det(x: Operand, /) -> Tensor:
-    """The determinants of matrices of shape (..., n, n): shape (...). By LAPACK (getrf); `slogdet`
-    cannot overflow.
+    """Determinants of matrices of shape (..., n, n), of shape (...), by LAPACK (getrf).
 
-    Derivatives of every order are there for singular matrices too.
+    `slogdet` cannot overflow. Singular matrices have derivatives of every order too.
 
     Args:
         x: the matrices.
@@ -55,7 +54,7 @@ def det(x: Operand, /) -> Tensor:
 
 
 def slogdet(x: Operand, /) -> SlogdetResult:
-    """The signs of determinants, and the logarithms of their sizes, by LAPACK (getrf).
+    """Signs of determinants, and logarithms of their absolute values, by LAPACK (getrf).
 
     Args:
         x: matrices of shape (..., n, n).
@@ -80,12 +79,13 @@ def slogdet(x: Operand, /) -> SlogdetResult:
 
 
 def matrix_power(x: Operand, n: int, /) -> Tensor:
-    """The product of `n` factors `x`: of matrices of shape (..., m, m), by squaring. Integers stay
-    integers if `n` is not negative.
+    """The `n`-th power of matrices of shape (..., m, m), by repeated squaring.
+
+    Integers stay integers if `n` is not negative.
 
     Args:
         x: the matrices.
-        n: how often; negative for powers of the inverse.
+        n: the exponent; negative for powers of the inverse.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -96,27 +96,27 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
         >>> sv.linalg.matrix_power(Tensor([[1, 1], [1, 0]]), 10).tolist()
         [[89, 55], [55, 34]]
     """
-    given, n = to_tensor(x), operator.index(n)
-    check_square("matrix_power", given)
-    kind = given.dtype
+    base, n = to_tensor(x), operator.index(n)
+    check_square("matrix_power", base)
+    kind = base.dtype
     if n < 0:
-        (given,), kind = read_floats(given)
-        given = systems.inverse(given)
-    power = given.cast(accumulation_dtype(given.dtype))
+        (base,), kind = read_floats(base)
+        base = systems.inverse(base)
+    power = base.cast(accumulation_dtype(base.dtype))
     result: Tensor | None = None
-    left = abs(n)
-    while left:
-        if left & 1:
+    remaining = abs(n)
+    while remaining:
+        if remaining & 1:
             result = power if result is None else result.matmul(power)
-        left >>= 1
-        power = power.matmul(power) if left else power
+        remaining >>= 1
+        power = power.matmul(power) if remaining else power
     if result is None:
         result = is_diagonal(power).cast(power.dtype).broadcast_to(power.shape).clone()
     return round_to(kind, result)[0]
 
 
 def expm(x: Operand, /) -> Tensor:
-    """The exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`,
+    """Exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`,
     by scaling and squaring.
 
     Args:

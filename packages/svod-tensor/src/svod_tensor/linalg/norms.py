@@ -1,4 +1,4 @@
-"""Norms, ranks and conditions of matrices."""
+"""Norms, ranks and condition numbers of matrices."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ MatrixOrder = float | Literal["fro", "nuc"]
 def vector_norm(
     x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
 ) -> Tensor:
-    """The norms of the elements along `axis` as vectors: `sum(abs(x) ** ord) ** (1 / ord)`.
+    """Vector norms along `axis`: `sum(abs(x) ** ord) ** (1 / ord)`.
     Integers become float32.
 
     Args:
         x: the elements.
         axis: one axis, several, or None for all.
         keepdims: whether the axes stay, with size 1.
-        ord: a number. Infinity gives the largest size, minus infinity the smallest one, and 0 how
-            many are not zero.
+        ord: a number. Infinity is the largest absolute value, minus infinity the smallest one, and
+            0 the number of nonzero elements.
 
     Raises:
         AxisError: if there is no such axis.
@@ -48,18 +48,18 @@ def vector_norm(
 
 
 def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fro") -> Tensor:
-    """The norms of matrices of shape (..., m, n). Integers become float32.
+    """Norms of matrices of shape (..., m, n). Integers become float32.
 
     Args:
         x: the matrices.
         keepdims: whether the last two axes stay, with size 1.
         ord: `"fro"`, the root of the sum of squares; 1 and -1, the largest and the smallest sum of
-            a column's sizes; infinity and minus infinity, those of a row's; 2 and -2, the largest
-            and the smallest singular value; `"nuc"`, the sum of these.
+            absolute values of a column; infinity and minus infinity, the same for rows; 2 and -2,
+            the largest and the smallest singular value; `"nuc"`, the sum of singular values.
 
     Raises:
-        AxisError: if there are less than two axes.
-        OperandError: if `ord` is something else.
+        AxisError: if there are fewer than two axes.
+        OperandError: if `ord` is not a norm.
 
     Example:
         >>> import svod_tensor as sv
@@ -72,53 +72,54 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
 def norm(
     x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False
 ) -> Tensor:
-    """The norm of vectors or matrices, as numpy has it: `vector_norm` and `matrix_norm` say which
-    one they mean.
+    """The norm of vectors or matrices, as `numpy.linalg.norm`.
+
+    `vector_norm` and `matrix_norm` are explicit.
 
     Args:
         x: the elements.
-        ord: as in `matrix_norm` of two axes, otherwise as in `vector_norm`. None is the root of the
+        ord: as in `matrix_norm` for two axes, as in `vector_norm` for one. None is the root of the
             sum of squares.
-        axis: one axis for vectors, two for matrices. None without `ord` takes all axes as one
-            vector; with `ord`, those of a tensor that has one or two.
+        axis: one axis for vectors, two for matrices. None without `ord` flattens the tensor; with
+            `ord`, the tensor must have one or two axes.
         keepdims: whether the axes stay, with size 1.
 
     Raises:
         AxisError: if there is no such axis.
-        OperandError: if `ord` does not fit, or there are other than one or two axes for it.
+        OperandError: if `ord` is not a norm for the number of axes.
 
     Example:
         >>> import svod_tensor as sv
         >>> sv.linalg.norm(Tensor([[3.0, 0.0], [0.0, -4.0]])).item(), sv.linalg.norm(Tensor([[3.0], [4.0]]), 1).item()
         (5.0, 7.0)
     """
-    given = to_tensor(x)
-    axes = normalize_axes("norm", axis, given.ndim)
+    tensor = to_tensor(x)
+    axes = normalize_axes("norm", axis, tensor.ndim)
     if ord is None:
-        return given.norm(axes, keepdims=keepdims)
+        return tensor.norm(axes, keepdims=keepdims)
     if len(axes) == 1 and not isinstance(ord, str):
-        return given.norm(axes[0], ord=ord, keepdims=keepdims)
+        return tensor.norm(axes[0], ord=ord, keepdims=keepdims)
     if len(axes) != 2:
         raise OperandError(
             operation="norm",
             found=f"{ord!r} of {len(axes)} axes",
-            expected="one axis or two with an ord",
+            expected="one or two axes with an ord",
         )
-    found = given.moveaxis(axes, (-2, -1)).matrix_norm(ord=ord, keepdims=keepdims)
-    return found.moveaxis((-2, -1), axes) if keepdims else found
+    result = tensor.moveaxis(axes, (-2, -1)).matrix_norm(ord=ord, keepdims=keepdims)
+    return result.moveaxis((-2, -1), axes) if keepdims else result
 
 
 def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """The ranks (int64) of matrices of shape (..., m, n): how many singular values are not small.
-    Shape (...).
+    """Ranks (int64) of matrices of shape (..., m, n): numbers of significant singular values, of
+    shape (...).
 
     Args:
         x: the matrices.
-        rtol: values up to this times the largest one are small; a number, or a tensor of shape
-            (...). By default the larger of m and n times the distance of 1 from the next number.
+        rtol: the relative threshold, times the largest singular value; a number, or a tensor of
+            shape (...). By default max(m, n) times the machine epsilon.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
         MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
 
     Example:
@@ -136,14 +137,13 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
-    """How much the solutions of linear equations with a matrix of shape (..., m, n) magnify
-    relative errors.
+    """Condition numbers of matrices of shape (..., m, n).
 
     Args:
         x: the matrices, square unless `p` is 2, -2 or None.
-        p: the norm, as `ord` in `matrix_norm`, whose product with that of the inverse it is; None
-            is 2, the quotient of the largest and the smallest singular value. Infinite for singular
-            matrices.
+        p: the order of the norm, as `ord` in `matrix_norm`: the result is the norm times the norm of
+            the inverse, infinite for singular matrices. None is 2, the quotient of the largest and
+            the smallest singular value.
 
     Raises:
         ShapeError: if the matrices are not square.
@@ -163,6 +163,6 @@ def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
     else:
         check_square("cond", a)
         quotient = a.matrix_norm(ord=p) * systems.inverse(a, is_total=True).matrix_norm(ord=p)
-    # 0 / 0, and what has no inverse, are infinite; what has NaNs is not.
-    is_lost = quotient.isnan() & ~a.isnan().any((-2, -1))
-    return round_to(kind, is_lost.where(math.inf, quotient))[0]
+    # 0 / 0 and singular matrices are infinite; matrices with NaN stay NaN, as in numpy.
+    is_singular = quotient.isnan() & ~a.isnan().any((-2, -1))
+    return round_to(kind, is_singular.where(math.inf, quotient))[0]

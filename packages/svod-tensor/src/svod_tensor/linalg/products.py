@@ -1,4 +1,4 @@
-"""Products of vectors and matrices, and what is read off matrices."""
+"""Products of vectors and matrices, diagonals, traces and transposes."""
 
 from __future__ import annotations
 
@@ -31,17 +31,16 @@ __all__ = [
 
 
 def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """The products of vectors of three elements that are orthogonal to both. Dtypes promote, and
-    other axes broadcast.
+    """Cross products of vectors of three elements. Dtypes promote, and other axes broadcast.
 
     Args:
         x1: the left vectors.
-        x2: the right ones.
-        axis: where their three elements are, in the shape that both broadcast to.
+        x2: the right vectors.
+        axis: the axis of the three elements, in the broadcast shape.
 
     Raises:
         AxisError: if there is no such axis.
-        ShapeError: if it has not three elements in both.
+        ShapeError: if the axis has a size other than 3 in an operand.
 
     Example:
         >>> import svod_tensor as sv
@@ -51,12 +50,12 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     x, y = to_tensors(x1, x2)
     ndim = max(x.ndim, y.ndim)
     axis = normalize_axis("cross", axis, ndim) - ndim
-    for given in (x, y):
-        if given.ndim < -axis or given.shape[axis] != 3:
+    for operand in (x, y):
+        if operand.ndim < -axis or operand.shape[axis] != 3:
             raise ShapeError(
                 operation="cross",
-                shape=given.shape,
-                problem=f"axis {axis} must have size 3: {format_shape(given.shape)}",
+                shape=operand.shape,
+                problem=f"axis {axis} must have size 3: {format_shape(operand.shape)}",
             )
     kind = promote_types(x.dtype, y.dtype)
     wide = accumulation_dtype(kind)
@@ -69,10 +68,10 @@ def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
 
     Args:
         x: the matrices.
-        offset: which diagonal, above the main one where it is positive.
+        offset: the offset from the main diagonal; positive above it.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -83,8 +82,8 @@ def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
 
 
 def matmul(x1: Operand, x2: Operand, /) -> Tensor:
-    """The matrix product: 1-d operands are a row (left) or a column (right), and axes in front of
-    the last two broadcast.
+    """The matrix product: 1-d operands are a row (left) or a column (right), and leading axes
+    broadcast.
 
     Args:
         x1: the left operand.
@@ -108,7 +107,7 @@ def matrix_transpose(x: Operand, /) -> Tensor:
         x: the matrices.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -119,15 +118,14 @@ def matrix_transpose(x: Operand, /) -> Tensor:
 
 
 def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
-    """The product of matrices, in the order that takes the fewest multiplications. The first and
-    the last may be vectors.
+    """The product of a chain of matrices, in the order of the fewest multiplications.
 
     Args:
-        arrays: two operands or more, of two axes each. Sizes that depend on variables count as the
-            largest that they can be.
+        arrays: at least two matrices; the first and the last may be vectors. Symbolic sizes count
+            as their upper bounds.
 
     Raises:
-        ShapeError: if there are less than two, or the sizes do not fit.
+        ShapeError: if there are fewer than two operands, or the sizes do not match.
 
     Source:
         T. Cormen et al., Introduction to Algorithms, section 15.2.
@@ -137,19 +135,19 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
         >>> sv.linalg.multi_dot([Tensor.ones(2, 3), Tensor.ones(3, 50), Tensor.ones(50)]).tolist()
         [150.0, 150.0]
     """
-    given = to_tensors(*arrays)
-    if len(given) < 2:
+    operands = to_tensors(*arrays)
+    if len(operands) < 2:
         raise ShapeError(
             operation="multi_dot",
-            shape=(len(given),),
-            problem=f"expected at least two arrays, got {len(given)}",
+            shape=(len(operands),),
+            problem=f"expected at least two arrays, got {len(operands)}",
         )
-    for number, x in enumerate(given):
-        if x.ndim != 2 and not (x.ndim == 1 and number in (0, len(given) - 1)):
+    for position, x in enumerate(operands):
+        if x.ndim != 2 and not (x.ndim == 1 and position in (0, len(operands) - 1)):
             problem = f"expected matrices, got an array of shape {format_shape(x.shape)}"
             raise ShapeError(operation="multi_dot", shape=x.shape, problem=problem)
-    is_row, is_column = given[0].ndim == 1, given[-1].ndim == 1
-    matrices = list(given)
+    is_row, is_column = operands[0].ndim == 1, operands[-1].ndim == 1
+    matrices = list(operands)
     matrices[0] = matrices[0].unsqueeze(0) if is_row else matrices[0]
     matrices[-1] = matrices[-1].unsqueeze(1) if is_column else matrices[-1]
     sizes = [max_size(x.shape[0]) for x in matrices] + [max_size(matrices[-1].shape[1])]
@@ -158,8 +156,9 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
 
 
 def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
-    """Behind which matrix each range of them is split best; matrix n has shape (sizes[n], sizes[n +
-    1]).
+    """The last matrix of the left factor in the best split of each range of matrices.
+
+    Matrix n has the shape (sizes[n], sizes[n + 1]).
     """
     n = len(sizes) - 1
     costs = {(i, i): 0 for i in range(n)}
@@ -168,11 +167,11 @@ def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         for first in range(n - length):
             last = first + length
             edges = sizes[first] * sizes[last + 1]
-            found = [
+            candidates = [
                 (costs[first, k] + costs[k + 1, last] + edges * sizes[k + 1], k)
                 for k in range(first, last)
             ]
-            costs[first, last], splits[first, last] = min(found)
+            costs[first, last], splits[first, last] = min(candidates)
     return splits
 
 
@@ -188,14 +187,14 @@ def _multiply(
 
 
 def outer(x1: Operand, x2: Operand, /) -> Tensor:
-    """The product of each element of a vector with each of another: shape (n, m). Dtypes promote.
+    """The outer product of two vectors, of shape (n, m). Dtypes promote.
 
     Args:
         x1: of shape (n,).
         x2: of shape (m,).
 
     Raises:
-        ShapeError: if one is no vector.
+        ShapeError: if an operand is not a vector.
 
     Example:
         >>> import svod_tensor as sv
@@ -203,12 +202,12 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
         [[3, 4, 5], [6, 8, 10]]
     """
     x, y = to_tensors(x1, x2)
-    for given in (x, y):
-        if given.ndim != 1:
+    for operand in (x, y):
+        if operand.ndim != 1:
             raise ShapeError(
                 operation="outer",
-                shape=given.shape,
-                problem=f"expected a vector, got shape {format_shape(given.shape)}",
+                shape=operand.shape,
+                problem=f"expected a vector, got shape {format_shape(operand.shape)}",
                 hint="write x.flatten()",
             )
     return x.outer(y)
@@ -217,13 +216,15 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
 def tensordot(
     x1: Operand, x2: Operand, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
-    """The sum of products over axes of both: the shape is that of the other axes, first of `x1`,
-    then of `x2`.
+    """The tensor contraction over axes of both operands.
+
+    The result has the remaining axes of `x1`, then the remaining axes of `x2`.
 
     Args:
         x1: the left operand.
-        x2: the right one.
-        axes: how many, the last ones of `x1` and the first of `x2`; or those of two lists.
+        x2: the right operand.
+        axes: the number of trailing axes of `x1` and leading axes of `x2`, or a list of axes for
+            each operand.
 
     Raises:
         ShapeError: if the sizes differ.
@@ -243,11 +244,11 @@ def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> 
 
     Args:
         x: the matrices.
-        offset: which diagonal, above the main one where it is positive.
-        dtype: of the result; by default as for `sum`.
+        offset: the offset from the main diagonal; positive above it.
+        dtype: the dtype of the result; by default as for `sum`.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -263,8 +264,8 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
 
     Args:
         x1: the left vectors.
-        x2: the right ones.
-        axis: along which; it has the same size in both.
+        x2: the right vectors.
+        axis: the contracted axis, of the same size in both.
 
     Raises:
         ShapeError: if the sizes differ.

@@ -1,4 +1,4 @@
-"""Inverses and linear equations."""
+"""Inverses and solutions of linear systems."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ __all__ = [
 
 
 class LstsqResult(NamedTuple):
-    """What `lstsq` gives.
+    """Result of `lstsq`.
 
     Example:
         >>> import svod_tensor as sv
         >>> x1, x2 = sv.asarray([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0]]), sv.asarray([0.0, 1.0, 5.0])
-        >>> found = sv.linalg.lstsq(x1, x2)
-        >>> found.x.round(3).tolist(), found.residuals.round(3).tolist(), found.rank.item()
+        >>> result = sv.linalg.lstsq(x1, x2)
+        >>> result.x.round(3).tolist(), result.residuals.round(3).tolist(), result.rank.item()
         ([-0.5, 2.5], [1.5], 2)
     """
 
@@ -47,14 +47,14 @@ class LstsqResult(NamedTuple):
 
 
 def inv(x: Operand, /) -> Tensor:
-    """The inverses of matrices of shape (..., n, n), by LAPACK (gesv).
+    """Inverses of matrices of shape (..., n, n), by LAPACK (gesv).
 
     Args:
-        x: the matrices. To solve equations, `solve` is more exact and takes less time.
+        x: the matrices. For linear systems, `solve` is more accurate and faster.
 
     Raises:
         ShapeError: if they are not square.
-        MatrixError (when the result is computed): if one is singular.
+        MatrixError (when the result is computed): if a matrix is singular.
 
     Example:
         >>> import svod_tensor as sv
@@ -67,20 +67,19 @@ def inv(x: Operand, /) -> Tensor:
 
 
 def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """The Moore-Penrose inverses of matrices of shape (..., m, n): shape (..., n, m). By LAPACK
+    """Moore-Penrose inverses of matrices of shape (..., m, n), of shape (..., n, m), by LAPACK
     (gesdd).
 
     Args:
         x: the matrices.
         rtol: singular values up to this times the largest one count as 0; a number, or a tensor of
-            shape (...). By default the larger of m and n times the distance of 1 from the next
-            number.
+            shape (...). By default max(m, n) times the machine epsilon.
 
     Returns:
-        the inverses, whose derivative is that of matrices of the same rank.
+        the inverses. The derivative assumes that the rank is locally constant.
 
     Raises:
-        AxisError: if there are less than two axes.
+        AxisError: if there are fewer than two axes.
         MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
 
     Example:
@@ -94,18 +93,18 @@ def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def solve(x1: Operand, x2: Operand, /) -> Tensor:
-    """The `x` of `x1 @ x = x2`, by LAPACK (gesv).
+    """The solution `x` of `x1 @ x = x2`, by LAPACK (gesv).
 
     Args:
         x1: of shape (..., n, n).
-        x2: of shape (n,) for one vector, otherwise (..., n, k). Axes in front broadcast.
+        x2: of shape (n,) for one vector, otherwise (..., n, k). Leading axes broadcast.
 
     Returns:
         shape (..., n) for one vector, otherwise (..., n, k).
 
     Raises:
         ShapeError: if the matrices are not square, or the sizes differ.
-        MatrixError (when the result is computed): if one is singular.
+        MatrixError (when the result is computed): if a matrix is singular.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,24 +114,25 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
     (a, b), kind = read_floats(x1, x2)
     check_square("solve", a)
     columns = _to_columns("solve", a, b)
-    found = systems.solve(a, columns)
-    return round_to(kind, found.squeeze(-1) if b.ndim == 1 else found)[0]
+    solution = systems.solve(a, columns)
+    return round_to(kind, solution.squeeze(-1) if b.ndim == 1 else solution)[0]
 
 
 def solve_triangular(
     x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False
 ) -> Tensor:
-    """The `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is SciPy's.
+    """The solution `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is
+    SciPy's.
 
     Args:
         x1: of shape (..., n, n); the other triangle is not read.
-        x2: of shape (n,) for one vector, otherwise (..., n, k). Axes in front broadcast.
-        upper: whether the matrices are upper triangular, or lower ones.
-        unit_diagonal: whether the diagonal counts as 1 and is not read.
+        x2: of shape (n,) for one vector, otherwise (..., n, k). Leading axes broadcast.
+        upper: whether the matrices are upper triangular instead of lower triangular.
+        unit_diagonal: whether the diagonal is taken as 1 and not read.
 
     Raises:
         ShapeError: if the matrices are not square, or the sizes differ.
-        MatrixError (when the result is computed): if one has a 0 on its diagonal.
+        MatrixError (when the result is computed): if a matrix has a 0 on its diagonal.
 
     Example:
         >>> import svod_tensor as sv
@@ -142,23 +142,23 @@ def solve_triangular(
     (a, b), kind = read_floats(x1, x2)
     check_square("solve_triangular", a)
     columns = _to_columns("solve_triangular", a, b)
-    found = systems.solve_triangular(a, columns, is_upper=upper, has_unit_diagonal=unit_diagonal)
-    return round_to(kind, found.squeeze(-1) if b.ndim == 1 else found)[0]
+    solution = systems.solve_triangular(a, columns, is_upper=upper, has_unit_diagonal=unit_diagonal)
+    return round_to(kind, solution.squeeze(-1) if b.ndim == 1 else solution)[0]
 
 
 def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResult:
-    """The shortest `x` of those that make the norm of `x1 @ x - x2` least, by LAPACK (gesdd).
+    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd).
 
     Args:
         x1: of shape (..., m, n).
-        x2: of shape (m,) for one vector, otherwise (..., m, k). Axes in front broadcast.
-        rcond: singular values up to this times the largest one count as 0; by default the larger of
-            m and n times the distance of 1 from the next number.
+        x2: of shape (m,) for one vector, otherwise (..., m, k). Leading axes broadcast.
+        rcond: singular values up to this times the largest one count as 0; by default max(m, n)
+            times the machine epsilon.
 
     Returns:
-        `x` of shape (n,) or (..., n, k), the squares of the norms that are left of shape (1,) or
-        (..., k), which numpy leaves out where the rank is not n, the ranks, and the singular values
-        of `x1`. The derivative of `x` is that of matrices of the same rank.
+        `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or
+        (..., k), which numpy omits where the rank is not n, the ranks, and the singular values of
+        `x1`. The derivative of `x` assumes that the rank is locally constant.
 
     Raises:
         ShapeError: if the sizes differ.
@@ -166,38 +166,38 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
     Example:
         >>> import svod_tensor as sv
-        >>> found = sv.linalg.lstsq(Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), Tensor([1.0, 2.0, 3.0]))
-        >>> abs(found.x.round(3)).tolist(), found.rank.item()
+        >>> result = sv.linalg.lstsq(Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), Tensor([1.0, 2.0, 3.0]))
+        >>> abs(result.x.round(3)).tolist(), result.rank.item()
         ([0.0, 1.0], 2)
     """
     (a, b), kind = read_floats(x1, x2)
     check_matrices("lstsq", a)
     columns = _to_columns("lstsq", a, b)
     cutoff = systems.get_cutoff(a, rcond)
-    found = systems.least_squares(a, columns, cutoff)
-    residuals = columns.sub(a.matmul(found)).abs().square().sum(-2)
+    solution = systems.least_squares(a, columns, cutoff)
+    residuals = columns.sub(a.matmul(solution)).abs().square().sum(-2)
     values = factors.singular_values(a)
     x, residuals, values = round_to(
-        kind, found.squeeze(-1) if b.ndim == 1 else found, residuals, values
+        kind, solution.squeeze(-1) if b.ndim == 1 else solution, residuals, values
     )
     return LstsqResult(x, residuals, matrix_rank(a, rtol=cutoff), values)
 
 
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
-    """The inverse of a tensor as a matrix whose rows are the first `ind` axes, and whose columns
-    are the others.
+    """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes as
+    columns.
 
     Args:
-        x: of as many elements along the first axes as along the others.
-        ind: how many are rows.
+        x: a tensor with equal products of its first `ind` sizes and of its trailing sizes.
+        ind: the number of row axes.
 
     Returns:
-        the other axes, then the first `ind`: `tensordot(tensorinv(x, ind), x, axes=ind)` is the
-            unit.
+        the inverse, with the trailing axes first: `tensordot(tensorinv(x, ind), x, axes=ind)` is
+            the identity.
 
     Raises:
-        ShapeError: if it is not square, or `ind` is not positive.
-        MatrixError (when the result is computed): if it is singular.
+        ShapeError: if the matrix is not square, or `ind` is not positive.
+        MatrixError (when the result is computed): if the matrix is singular.
 
     Example:
         >>> import svod_tensor as sv
@@ -216,16 +216,17 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
-    """The `x` for which `tensordot(x1, x, axes=x.ndim)` is `x2`.
+    """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`.
 
     Args:
-        x1: of the shape of `x2`, and then that of the result, which have as many elements.
-        x2: the right side.
-        axes: of `x1`, which are moved behind the others first.
+        x1: the coefficients, with the shape of `x2` followed by the shape of the result; both have
+            the same number of elements.
+        x2: the right-hand side.
+        axes: axes of `x1` to move to the end first.
 
     Raises:
-        ShapeError: if `x1` is not square so.
-        MatrixError (when the result is computed): if it is singular.
+        ShapeError: if `x1` is not square in this sense.
+        MatrixError (when the result is computed): if `x1` is singular.
 
     Example:
         >>> import svod_tensor as sv
@@ -233,8 +234,8 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     a, b = to_tensors(x1, x2)
-    last = normalize_axes("tensorsolve", axes, a.ndim) if axes is not None else ()
-    a = a.permute([n for n in range(a.ndim) if n not in last] + list(last))
+    trailing = normalize_axes("tensorsolve", axes, a.ndim) if axes is not None else ()
+    a = a.permute([n for n in range(a.ndim) if n not in trailing] + list(trailing))
     shape = a.shape[b.ndim :]
     if a.ndim < b.ndim or product(a.shape[: b.ndim]) != b.size:
         raise ShapeError(
@@ -246,7 +247,7 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
 
 
 def _to_columns(operation: str, a: Tensor, b: Tensor) -> Tensor:
-    """The right sides as matrices with as many rows as `a`."""
+    """The right-hand sides as matrices with the number of rows of `a`."""
     columns = b.unsqueeze(-1) if b.ndim == 1 else b
     if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
         raise ShapeError(

@@ -1,29 +1,25 @@
-"""Programs that repeat: loops over tensors, choices between functions, and what is built on them.
+"""Structured control flow: loops over tensors, branches, and functions built on them.
 
-`scan`, `fori_loop`, `while_loop`, `cond` and `switch` mean what those of `jax.lax` mean, and take
-their arguments in the same order. A function runs once on tensors without values (`tracing`), what
-it made is closed into a body (`closing`), and that becomes one node of the graph (`repeat`,
-`choose`). What is different from JAX:
+`scan`, `fori_loop`, `while_loop`, `cond` and `switch` have the semantics and the argument order of
+`jax.lax`. A function is traced once, on tensors without values (`tracing`), its nodes are closed
+into a body (`closing`), and the body becomes one node of the graph (`repeat`, `choose`). Differences
+from JAX:
 
-- Tensors can be written. What a body assigns to tensors outside of it is assigned in each
-  iteration, and what it reads there is what the last iteration left; a body that does so runs once
-  more while the loop is made, one that is nested in others once more for each of them. What it
-  assigns to its carry does not reach the initial value.
-- Generators are drawn from in each iteration, and go on: a body draws the numbers that a loop of
-  Python would.
-- Numbers of iterations and bounds may be variables, whose values come later, and of `fori_loop`
-  tensors. A count from a tensor cannot stack results: `scan` takes integers and variables. There is
-  no `unroll`: short loops are written out where that is cheaper.
-- The number `i` of `fori_loop` is a tensor of int32 or int64, not a weak number: beside int8 it
-  gives int32. `x[i]` is a view where `i` is known to be a position of the axis; a position that may
-  be outside reads as 0 and writes nothing, and is not clamped.
-- Numbers of Python in an initial value take a wider dtype if the first iteration gives one, as in
-  JAX. Where a body returns a number, it is one of the dtype that is carried, if that can hold it.
-- Named tuples, tuples, lists, dicts and None nest; other classes are no containers, and there are
-  no registered ones.
-- `cond` takes a bool of shape () and no other number. Known conditions and indices choose as
-  computed ones do: all branches run once while the choice is made, and have to agree.
-- Sharded values are carried as the initial value is split: what an iteration splits otherwise is
-  brought there.
-- Nothing is differentiated.
+- Tensors can be written. Assignments of a body to outer tensors happen in each iteration, and reads
+  see the version of the previous iteration. A body with such assignments is traced once more, a
+  nested body once more for each enclosing loop. Assignments to the carry do not change the initial
+  value.
+- A body samples from generators in each iteration, and gets the same numbers as a Python loop.
+- Trip counts and bounds may be variables, which are bound later, and bounds of `fori_loop` may be
+  tensors. A loop whose trip count is a tensor cannot stack results: `scan` takes integers and
+  variables. There is no `unroll`: short loops are unrolled if that is faster.
+- The index `i` of `fori_loop` is a tensor of int32 or int64, not a weak number: int8 + `i` is int32.
+  `x[i]` is a view if `i` is provably within bounds; otherwise an index out of bounds reads 0 and
+  writes no element, and is not clamped.
+- Python numbers in an initial value take a wider dtype if the first iteration returns one, as in
+  JAX. A Python number that a body returns is converted to the dtype of the carry, if that can hold
+  it.
+- `cond` takes a bool of shape () only. Constant conditions and indices behave like computed ones:
+  all branches are traced, and must agree.
+- A sharded carry keeps the sharding of its initial value; results of other shardings are resharded.
 """

@@ -1,9 +1,7 @@
-"""The results of an associative function over the first 1, 2, ... elements along an axis: a loop
-over the elements.
+"""Inclusive prefix scan by an associative function: a sequential loop over the elements.
 
-In a loop the function is called once for each element, where combining pairs, pairs of pairs and so
-on calls it twice as often and stores what it gives in between; a loop is one kernel where the
-function takes element by element."""
+A loop applies the function once to each element and is one kernel if the function is elementwise. A
+tree of pairs applies it twice as often, and stores the intermediate results."""
 
 from __future__ import annotations
 
@@ -25,36 +23,36 @@ Tree = TypeVar("Tree")
 def associative_scan(
     fn: Callable[[Tree, Tree], Tree], elems: Tree, reverse: bool = False, axis: int = 0
 ) -> Tree:
-    """`fn` over the first 1, 2, ... elements along an axis: `[x0, fn(x0, x1), fn(fn(x0, x1), x2),
-    ...]`.
+    """Inclusive prefix scan along an axis: `[x0, fn(x0, x1), fn(fn(x0, x1), x2), ...]`.
 
-    The elements are combined one by one, so that results are those of a loop; that `fn` is
-    associative leaves other orders to other devices.
+    The elements are combined sequentially, as in a loop. `fn` must be associative, since other
+    devices may combine them in another order.
 
     Args:
         fn: an associative function of two nested values like `elems`, with any size along the axis,
-            that combines each element of the one with that of the other: it returns a nested value
-            of the same kind, shapes and dtypes.
-        elems: a tensor, or nested lists, tuples and dicts of tensors, which have the same size
-            along the axis.
-        reverse: whether to begin with the last element: `fn` gets what is behind first.
-        axis: of the elements, in each tensor.
+            that combines them elementwise along it. It returns a nested value of the same
+            structure, shapes and dtypes.
+        elems: a tensor, or nested lists, tuples and dicts of tensors of equal sizes along the
+            axis.
+        reverse: whether to scan from the last element; `fn` gets the accumulated value of the
+            trailing elements first.
+        axis: the axis of the elements in each tensor.
 
     Returns:
-        a nested value like `elems`, in the same shapes and dtypes.
+        a nested value with the structure, shapes and dtypes of `elems`.
 
     Raises:
         ShapeError: if sizes along the axis differ, or `fn` returns other shapes.
-        OperandError: if `fn` returns another nested value, or other dtypes.
+        OperandError: if `fn` returns another structure, or other dtypes.
         TraceError: if `fn` reads values.
 
     Example:
         >>> from svod_tensor import associative_scan
         >>> associative_scan(lambda x, y: x * y, Tensor([1, 2, 3, 4])).tolist()
         [1, 2, 6, 24]
-        >>> def follow(first, then):  # x -> a * x + b, one after the other
-        ...     return {"a": first["a"] * then["a"], "b": first["b"] * then["a"] + then["b"]}
-        >>> associative_scan(follow, {"a": Tensor([2, 3, 4]), "b": Tensor([1, 1, 1])})["b"].tolist()
+        >>> def compose(f, g):  # x -> a * x + b, composed
+        ...     return {"a": f["a"] * g["a"], "b": f["b"] * g["a"] + g["b"]}
+        >>> associative_scan(compose, {"a": Tensor([2, 3, 4]), "b": Tensor([1, 1, 1])})["b"].tolist()
         [1, 4, 17]
     """
     leaves, structure = flatten(elems)
@@ -70,12 +68,13 @@ def associative_scan(
     def step(
         carry: tuple[Tensor, list[Tensor]], slices: list[Tensor]
     ) -> tuple[tuple[Tensor, list[Tensor]], list[Tensor]]:
-        is_first, before = carry
+        is_first, accumulated = carry
         xs = [x.unsqueeze(a) for x, a in zip(slices, axes, strict=True)]
-        # What is chosen in the first iteration is no result: there the function has nothing to
-        # combine.
-        made = [is_first.where(x, y) for x, y in zip(xs, call(before, xs), strict=True)]
-        return (Tensor(False), made), [y.squeeze(a) for y, a in zip(made, axes, strict=True)]
+        # The first element has no predecessor: its result is the element itself.
+        combined = [is_first.where(x, y) for x, y in zip(xs, call(accumulated, xs), strict=True)]
+        return (Tensor(False), combined), [
+            y.squeeze(a) for y, a in zip(combined, axes, strict=True)
+        ]
 
     start = [_make_start(t, a, n) for t, a in zip(tensors, axes, strict=True)]
     _, results = scan(
@@ -102,8 +101,8 @@ def _get_size(tensors: Sequence[Tensor], axes: Sequence[int], structure: Structu
 
 
 def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
-    """Some element, which the function can take; zeros where there may be none, or some devices
-    have none.
+    """Initial carry, an arbitrary element that `fn` accepts: the first one; zeros if the axis may be
+    empty, or is sharded.
     """
     sizes = [1 if a == axis else size for a, size in enumerate(x.shape)]
     if bounds_of_size(n)[0] < 1 or (x.sharding is not None and x.sharding.axis == axis):
@@ -114,35 +113,35 @@ def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
 def _make_call(
     fn: Callable[[object, object], object], structure: Structure
 ) -> Callable[[list[Tensor], list[Tensor]], list[Tensor]]:
-    """`fn` on lists of tensors, of which it returns as many as it gets."""
+    """`fn` as a function from two flat lists of tensors to one."""
 
     def call(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
-        made, found = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
-        difference = found.find_difference(structure)
+        leaves, result = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
+        difference = result.find_difference(structure)
         if difference is not None:
-            path, what, wanted = difference
+            path, returned, expected = difference
             raise OperandError(
                 operation="associative_scan",
-                found=f"{what} for elems{path}",
-                expected=f"a function that returns a nested value like elems, {wanted}",
+                found=f"{returned} for elems{path}",
+                expected=f"a function that returns a nested value like elems, {expected}",
             )
         return [
             _check_like(t, like, path)
-            for t, like, path in zip(made, right, structure.paths, strict=True)
+            for t, like, path in zip(leaves, right, structure.paths, strict=True)
         ]
 
     return call
 
 
-def _check_like(made: object, like: Tensor, path: str) -> Tensor:
-    """What the function made, which must have the shape and dtype of what it was given."""
-    tensor = made if isinstance(made, Tensor) else Tensor(made)  # pyright: ignore[reportArgumentType]
+def _check_like(result: object, like: Tensor, path: str) -> Tensor:
+    """The function's result as a tensor, after a check of its shape and dtype."""
+    tensor = result if isinstance(result, Tensor) else Tensor(result)  # pyright: ignore[reportArgumentType]
     if tensor.dtype != like.dtype:
         raise OperandError(
             operation="associative_scan",
             found=tensor.dtype,
             expected=f"a function that returns {like.dtype} for elems{path}",
-            hint=f"cast what it returns with .cast({like.dtype})",
+            hint=f"cast the result with .cast({like.dtype})",
         )
     if tensor.shape != like.shape:
         problem = (

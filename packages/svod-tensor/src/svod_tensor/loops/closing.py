@@ -1,12 +1,12 @@
-"""From the nodes that a body was traced to, which read placeholders and tensors outside, to closed
-bodies and their operands.
+"""Closure conversion: from traced bodies, which read placeholders and outer tensors, to closed bodies
+and their operands.
 
-    ADD(BUFFER 7, EXP(BUFFER 3))      BUFFER 7: the placeholder of what is carried
+    ADD(BUFFER 7, EXP(BUFFER 3))      BUFFER 7: the placeholder of a carry
     ->  body ADD(PARAM 0, PARAM 1), operand 1: EXP(BUFFER 3)
 
-What does not depend on placeholders is computed once, outside of the loop: it is an operand that
-every iteration reads. Movements of memory stay in the body, so that nothing is copied, and so does
-what is made of constants alone, which costs less than memory."""
+Loop-invariant values are hoisted: each is computed once and becomes an operand that every iteration
+reads. Views of memory stay in the body, so that they are not copied, and so do values of constants
+only, since recomputation costs less than memory."""
 
 from __future__ import annotations
 
@@ -29,190 +29,188 @@ from svod_tensor._data import copy_to_device
 from svod_tensor.engine import versions
 from svod_tensor.options import DEFAULT_DEVICE
 
-__all__ = ["Closed", "Open", "OperandPart", "close", "reads"]
+__all__ = ["ClosedBodies", "OpenBody", "OperandShard", "close", "depends_on"]
 
-_CHEAP: Final = (
+_REMATERIALIZED: Final = (
     (ELEMENTWISE - {Op.THREEFRY})
     | MOVEMENT
     | {Op.CONST, Op.VCONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.DETACH}
 )
-_SEEN_THROUGH: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
-_PARTS: Final = frozenset({Op.SHRINK, Op.PAD})
-# What derivatives are taken by is told apart outside of the loop.
+_RESHAPING: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.FLIP, Op.DETACH})
+_SLICING: Final = frozenset({Op.SHRINK, Op.PAD})
+# TRACED distinguishes differentiated values by identity, which a copy in the body would lose.
 _MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.TRACED})
 _STORED: Final = frozenset(
     {Op.TRACED, Op.BUFFER, Op.AFTER, Op.RESULT, Op.MULTI, Op.CONTIGUOUS, Op.COPY, Op.BUFFER_VIEW}
 )
 
 
-class OperandPart(NamedTuple):
-    """Which operand a placeholder stands for, and which of its shards."""
+class OperandShard(NamedTuple):
+    """The operand behind a placeholder, and the index of its shard."""
 
     operand: int
     shard: int
 
 
-class Open(NamedTuple):
-    """What a body was traced to.
+class OpenBody(NamedTuple):
+    """A traced body.
 
     Attributes:
-        roots: its values.
-        places: what each BUFFER that is a placeholder stands for.
-        counter: the name of the variable that counts iterations, if one does.
+        roots: the results.
+        shards: the operand behind each placeholder.
+        counter: the name of the loop counter; None for a branch.
     """
 
     roots: Sequence[UOp]
-    places: Mapping[UOp, OperandPart]
+    shards: Mapping[UOp, OperandShard]
     counter: str | None = None
 
 
-class Closed(NamedTuple):
-    """Bodies of PARAMs, and the operands that these stand for: those that were given, then what the
-    bodies read besides.
-    """
+class ClosedBodies(NamedTuple):
+    """Bodies of PARAMs, and their operands: the explicit operands, then the captured values."""
 
     bodies: tuple[UOp, ...]
     operands: tuple[UOp, ...]
 
 
 def close(
-    bodies: Sequence[Open], operands: Sequence[UOp], known: Collection[UOp] | None = None
-) -> Closed:
-    """The closed bodies, and their common operands, of which `operands` are the first.
+    bodies: Sequence[OpenBody], operands: Sequence[UOp], hoistable: Collection[UOp] | None = None
+) -> ClosedBodies:
+    """Close bodies over common operands, of which `operands` are the first.
 
     Args:
-        bodies: the bodies.
-        operands: what their placeholders stand for.
-        known: what may be computed outside besides memory. By default it is all that does not
-            depend on placeholders.
+        bodies: the traced bodies.
+        operands: the values behind their placeholders.
+        hoistable: the nodes that may be computed outside of the bodies, besides memory. By default
+            all nodes that do not depend on placeholders: a branch must not hoist values that only
+            it needs.
     """
-    constants: dict[UOp, None] = {}
+    invariants: dict[UOp, None] = {}
     binds: dict[UOp, None] = {}
-    inner = [_add_recomputed(body, _collect_inside(body)) for body in bodies]
-    cheap, shards = _collect_cheap(bodies), _collect_shards(bodies)
-    for body, inside in zip(bodies, inner, strict=True):
-        for node in _list_borders(body, inside):
-            _collect(node, cheap, shards, known, constants, binds)
-    # Bound variables come last: they take slots, of which bodies have no PARAM.
-    device = _find_device(bodies, (*operands, *constants))
-    found = [*(_place(node, device) for node in (*operands, *constants)), *binds]
-    slots = get_slots(found)
+    dependents_of_bodies = [_add_recomputed(body, _collect_inside(body)) for body in bodies]
+    rematerialized, shards = _collect_rematerialized(bodies), _collect_shards(bodies)
+    for body, inside in zip(bodies, dependents_of_bodies, strict=True):
+        for node in _list_live_ins(body, inside):
+            _collect(node, rematerialized, shards, hoistable, invariants, binds)
+    # Bound variables are last: they take slots, but bodies have no PARAM for them.
+    device = _find_device(bodies, (*operands, *invariants))
+    all_operands = [*(_ensure_device(node, device) for node in (*operands, *invariants)), *binds]
+    slots = get_slots(all_operands)
     images = {
-        node: _make_form(found[len(operands) + n], slots[len(operands) + n], device)
-        for n, node in enumerate(constants)
+        node: _make_parameter_on(all_operands[len(operands) + n], slots[len(operands) + n], device)
+        for n, node in enumerate(invariants)
     }
     images.update((bind, bind.symbol) for bind in binds)
-    return Closed(tuple(_rebuild(body, slots, images, device) for body in bodies), tuple(found))
+    return ClosedBodies(
+        tuple(_rebuild(body, slots, images, device) for body in bodies), tuple(all_operands)
+    )
 
 
-def _find_device(bodies: Sequence[Open], operands: Sequence[UOp]) -> str | None:
-    """The only device of bodies, on which what comes from no memory is too; None where there are
-    several.
-    """
-    places = {operand.placement for operand in operands}
+def _find_device(bodies: Sequence[OpenBody], operands: Sequence[UOp]) -> str | None:
+    """The single device of bodies, which values without memory are placed on; None for several."""
+    placements = {operand.placement for operand in operands}
     for node in UOp.sink(*(root for body in bodies for root in body.roots)).iter_ops(Op.COPY):
-        places.add(node.arg)
-    only = places - {None} or {DEFAULT_DEVICE}
-    device = only.pop()
-    return device if isinstance(device, str) and not only else None
+        placements.add(node.arg)
+    devices = placements - {None} or {DEFAULT_DEVICE}
+    device = devices.pop()
+    return device if isinstance(device, str) and not devices else None
 
 
-def _place(node: UOp, device: str | None) -> UOp:
+def _ensure_device(node: UOp, device: str | None) -> UOp:
     return node if device is None or node.placement is not None else copy_to_device(node, device)
 
 
-def _make_form(node: UOp, slot: int, device: str | None) -> UOp:
-    form = make_parameter(node, slot)
-    return form.substitute(
+def _make_parameter_on(node: UOp, slot: int, device: str | None) -> UOp:
+    parameter = make_parameter(node, slot)
+    return parameter.substitute(
         {
-            p: p.with_arg(p.arg._replace(device=device))
-            for p in form.iter_ops(Op.PARAM)
-            if p.arg.device is None
+            param: param.with_arg(param.arg._replace(device=device))
+            for param in parameter.iter_ops(Op.PARAM)
+            if param.arg.device is None
         }
     )
 
 
-def reads(node: UOp, memories: Iterable[UOp], counters: Iterable[str]) -> bool:
-    """Whether a graph depends on placeholders, or on variables that count iterations."""
+def depends_on(node: UOp, memories: Iterable[UOp], counters: Iterable[str]) -> bool:
+    """Whether a graph depends on placeholders or loop counters."""
     return node in _collect_inside(
-        Open((node,), dict.fromkeys(memories, OperandPart(0, 0))), counters
+        OpenBody((node,), dict.fromkeys(memories, OperandShard(0, 0))), counters
     )
 
 
-def _collect_inside(body: Open, counters: Iterable[str] = ()) -> set[UOp]:
-    """The nodes that depend on placeholders, or on the number of the iteration."""
+def _collect_inside(body: OpenBody, counters: Iterable[str] = ()) -> set[UOp]:
+    """The nodes that depend on placeholders or on the loop counter."""
     names = {*counters, *([] if body.counter is None else [body.counter])}
-    inside: set[UOp] = set()
+    dependents: set[UOp] = set()
     for node in UOp.sink(*body.roots).toposort()[:-1]:
-        is_source = node in body.places or (node.op is Op.DEFINE_VAR and node.arg.name in names)
+        is_source = node in body.shards or (node.op is Op.DEFINE_VAR and node.arg.name in names)
         free = (
             {variable.arg.name for variable in list_free_variables(node)}
             if get_bodies(node)
             else set[str]()
         )
-        if is_source or not inside.isdisjoint(node.src) or not names.isdisjoint(free):
-            inside.add(node)
-    return inside
+        if is_source or not dependents.isdisjoint(node.src) or not names.isdisjoint(free):
+            dependents.add(node)
+    return dependents
 
 
-def _add_recomputed(body: Open, inside: set[UOp]) -> set[UOp]:
-    """`inside`, and what is computed again in each iteration: its derivative is by operands that
-    the body has, too.
+def _add_recomputed(body: OpenBody, dependents: set[UOp]) -> set[UOp]:
+    """Add to `inside` the values that checkpoints recompute in each iteration.
 
-    GRADIENT(f(h, EXP(w)), h, w; RECOMPUTED)    EXP(w) stays in the body, since w would have no derivative by it
+    They stay in the body, since the derivative is taken by operands that the body has too.
+
+    GRADIENT(f(h, EXP(w)), h, w; RECOMPUTED)    a hoisted EXP(w) would cut the path to w
     """
     for node in UOp.sink(*body.roots).iter_ops(Op.GRADIENT):
-        if node.arg.rule is not RECOMPUTED or node not in inside:
+        if node.arg.rule is not RECOMPUTED or node not in dependents:
             continue
         values, operands = node.src[: node.arg.n_values], set(node.src[node.arg.n_values :])
-        between: set[UOp] = set()
-        for other in UOp.sink(*values).toposort(stop=operands)[:-1]:
-            if other not in operands and not (
-                operands.isdisjoint(other.src) and between.isdisjoint(other.src)
+        recomputed: set[UOp] = set()
+        for value in UOp.sink(*values).toposort(stop=operands)[:-1]:
+            if value not in operands and not (
+                operands.isdisjoint(value.src) and recomputed.isdisjoint(value.src)
             ):
-                between.add(other)
-        inside |= between
-    return inside
+                recomputed.add(value)
+        dependents |= recomputed
+    return dependents
 
 
-def _list_borders(body: Open, inside: set[UOp]) -> list[UOp]:
-    """The nodes that do not depend on the iteration, and are read by some that do, or are values of
-    the body; in their order.
-    """
-    borders: dict[UOp, None] = {}
+def _list_live_ins(body: OpenBody, dependents: set[UOp]) -> list[UOp]:
+    """The loop-invariant nodes that dependents read or that are results, in topological order."""
+    live_ins: dict[UOp, None] = {}
     for node in UOp.sink(*body.roots).toposort()[:-1]:
-        if node in inside:
-            # The number of an assignment is no value.
+        if node in dependents:
+            # The third operand of an assignment is its ordinal, not a value.
             operands = node.src[:2] if versions.is_pending_version(node) else node.src
-            borders.update((operand, None) for operand in operands if operand not in inside)
-    borders.update((root, None) for root in body.roots if root not in inside)
-    return list(borders)
+            live_ins.update((operand, None) for operand in operands if operand not in dependents)
+    live_ins.update((root, None) for root in body.roots if root not in dependents)
+    return list(live_ins)
 
 
-def _collect_cheap(bodies: Sequence[Open]) -> set[UOp]:
-    """The nodes that are made of constants and variables, element by element."""
-    cheap: set[UOp] = set()
+def _collect_rematerialized(bodies: Sequence[OpenBody]) -> set[UOp]:
+    """The elementwise nodes over constants and variables only."""
+    rematerialized: set[UOp] = set()
     for node in UOp.sink(*(root for body in bodies for root in body.roots)).toposort()[:-1]:
-        if node.op in _CHEAP and cheap.issuperset(node.src):
-            cheap.add(node)
-    return cheap
+        if node.op in _REMATERIALIZED and rematerialized.issuperset(node.src):
+            rematerialized.add(node)
+    return rematerialized
 
 
-def _collect_shards(bodies: Sequence[Open]) -> set[UOp]:
-    """The nodes that shards are made of, which may be empty where the value is not."""
+def _collect_shards(bodies: Sequence[OpenBody]) -> set[UOp]:
+    """The nodes below stacks of shards, which may be empty although the sharded value is not."""
     sink = UOp.sink(*(root for body in bodies for root in body.roots))
     return {node for stack in sink.iter_ops(Op.MSTACK) for node in stack.toposort()}
 
 
 def _collect(
     root: UOp,
-    cheap: set[UOp],
+    rematerialized: set[UOp],
     shards: set[UOp],
-    known: Collection[UOp] | None,
-    constants: dict[UOp, None],
+    hoistable: Collection[UOp] | None,
+    invariants: dict[UOp, None],
     binds: dict[UOp, None],
 ) -> None:
-    """Enter what `root` is made of: nodes to be operands, and bound variables."""
+    """Collect the invariants and the bound variables that `root` is built from."""
     stack = [root]
     seen: set[UOp] = set()
     while stack:
@@ -222,46 +220,48 @@ def _collect(
         seen.add(node)
         if node.op is Op.BIND:
             binds[node] = None
-        elif node in cheap or _is_view(node):
+        elif node in rematerialized or _is_view(node):
             stack.extend(reversed(node.src))
         elif node not in shards and node.find_shape() is not None and 0 in node.shape:
             continue
         elif (
-            known is None
-            or node in known
+            hoistable is None
+            or node in hoistable
             or node.op in _MEMORY
             or versions.is_pending_version(node)
         ):
-            constants[node] = None
+            invariants[node] = None
         else:
             stack.extend(reversed(node.src))
 
 
 def _is_view(node: UOp) -> bool:
-    """Whether a node shows what it is of in another order or shape, or a part of what is stored."""
-    if node.op in _SEEN_THROUGH:
+    """Whether a node is a view: a reordering or reshape, or a slice of stored memory."""
+    if node.op in _RESHAPING:
         return True
-    return node.op in _PARTS and node.strip(MOVEMENT).op in _STORED
+    return node.op in _SLICING and node.strip(MOVEMENT).op in _STORED
 
 
 def _rebuild(
-    body: Open, slots: Sequence[int], images: Mapping[UOp, UOp], device: str | None
+    body: OpenBody, slots: Sequence[int], replacements: Mapping[UOp, UOp], device: str | None
 ) -> UOp:
-    done = make_images()
-    done.update(images)
+    images = make_images()
+    images.update(replacements)
     sink = UOp.sink(*body.roots)
     shards = _collect_shards([body])
-    for node in sink.toposort(stop=set(images)):
-        if node in done:
+    for node in sink.toposort(stop=set(replacements)):
+        if node in images:
             continue
-        place = body.places.get(node)
-        if place is not None:
-            done[node] = UOp(
+        operand_shard = body.shards.get(node)
+        if operand_shard is not None:
+            images[node] = UOp(
                 Op.PARAM,
                 node.dtype,
                 (),
                 ParamArg(
-                    slots[place.operand] + place.shard, node.arg.size, node.arg.device or device
+                    slots[operand_shard.operand] + operand_shard.shard,
+                    node.arg.size,
+                    node.arg.device or device,
                 ),
             )
         elif (
@@ -270,29 +270,27 @@ def _rebuild(
             and node.find_shape() is not None
             and 0 in node.shape
         ):
-            done[node] = make_empty(node.dtype, node.shape)
+            images[node] = make_empty(node.dtype, node.shape)
         elif versions.is_pending_version(node):
-            # Equal bodies are one: the number of an assignment is left out.
-            done[node] = UOp(
-                node.op, node.dtype, (done[node.source], done[node.dependency]), node.arg
+            # Without the ordinal of an assignment, equal bodies are one node.
+            images[node] = UOp(
+                node.op, node.dtype, (images[node.source], images[node.dependency]), node.arg
             )
         elif get_bodies(node):
             bare = _drop_binds(node)
-            done[node] = bare.with_src(tuple([done[s] for s in bare.src]))
+            images[node] = bare.with_src(tuple([images[s] for s in bare.src]))
         else:
-            done[node] = node.with_images(done)
-    return done[sink]
+            images[node] = node.with_images(images)
+    return images[sink]
 
 
 def _drop_binds(node: UOp) -> UOp:
-    """A LOOP or SWITCH without the BINDs among its operands: variables are bound around the
-    outermost loop.
-    """
+    """A LOOP or SWITCH without BIND operands: variables are bound around the outermost loop."""
     operands = node.src[1:]
     kept = [n for n, operand in enumerate(operands) if operand.op is not Op.BIND]
     if len(kept) == len(operands):
         return node
-    # Derivatives of a SWITCH append operands, so that BINDs, which take slots, stand before others.
+    # Derivatives of a SWITCH append operands, so that BINDs, which take slots, precede other operands.
     before, after = get_slots(operands), get_slots([operands[n] for n in kept])
     moved = {
         before[n] + shard: slot + shard

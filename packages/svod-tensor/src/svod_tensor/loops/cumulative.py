@@ -1,4 +1,4 @@
-"""Running results on top of `associative_scan`, where no reduction has them."""
+"""Cumulative functions by `associative_scan`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def logcumsumexp(x: Tensor, axis: int | None = None) -> Tensor:
 
     Args:
         x: of any shape.
-        axis: along which; None flattens first.
+        axis: the axis to accumulate along; None flattens `x` first.
 
     Raises:
         AxisError: if there is no such axis.
@@ -30,18 +30,18 @@ def logcumsumexp(x: Tensor, axis: int | None = None) -> Tensor:
         return logcumsumexp(x.flatten(), 0)
     axis = normalize_axis("logcumsumexp", axis, x.ndim)
     exponents = x if x.dtype.is_float else x.cast("float32")
-    fixed = exponents.detach()
-    # 1, with the derivative of exp(x): the largest exponents are constants in the derivative, where
-    # equal ones would share it.
-    ones = exponents.isfinite().where(exponents.sub(fixed), 0.0).exp()
-    peak, total = associative_scan(_add_powers, (fixed, ones), axis=axis)
+    constants = exponents.detach()
+    # 1, with the derivative of exp(x). The running maximum is detached: equal elements would share
+    # its derivative.
+    ones = exponents.isfinite().where(exponents.sub(constants), 0.0).exp()
+    peak, total = associative_scan(_add_powers, (constants, ones), axis=axis)
     return peak.add(total.log())
 
 
 def _add_powers(left: tuple[Tensor, Tensor], right: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
-    """Sums of powers, each as the largest exponent m and the sum divided by exp(m)."""
+    """Sum of two sums of powers, each a pair of the largest exponent m and the sum divided by exp(m)."""
     (a, x), (b, y) = left, right
     is_first = a.ge(b)
-    # Two infinities are as large as each other; their difference would be NaN.
+    # The difference of two equal infinities would be NaN.
     scale = a.eq(b).where(0.0, a.sub(b).abs().neg()).exp()
     return a.maximum(b), is_first.where(x.add(y.mul(scale)), x.mul(scale).add(y))

@@ -1,4 +1,4 @@
-"""`fori_loop` and `while_loop`: repeating a number of times, and as long as a condition holds."""
+"""`fori_loop` and `while_loop`: loops with a trip count and loops with a condition."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
 from svod_tensor._trees import flatten
 from svod_tensor._variable import Variable
-from svod_tensor.loops.repeat import Repeated, RepeatOutcome, check_condition, make_repeated
+from svod_tensor.loops.repeat import IterationResult, LoopSpec, check_condition, trace_loop
 from svod_tensor.loops.scan import check_structure, read_interval
-from svod_tensor.loops.values import name_function, read_given
+from svod_tensor.loops.values import name_function, read_tree
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Bound", "fori_loop", "while_loop"]
@@ -32,29 +32,29 @@ def fori_loop(
     *,
     checkpoint_every: int | None = None,
 ) -> V:
-    """Call `val = body_fun(i, val)` for each `i` from `lower` up to `upper` - 1, from `init_val`
-    on; one node of the graph.
+    """Repeat `val = body_fun(i, val)` for `i` in `range(lower, upper)`.
 
-    The function runs once, on tensors without values, as that of `scan` does. `i` is a tensor of
-    shape (): int32 where the bounds are numbers that fit, of their dtype where they are tensors.
-    Where it is known to be a position of an axis, `x[i]` is a view, and `x[i] = y` writes in place.
+    The loop is one node of the graph. `body_fun` is traced once, on tensors without values, as in
+    `scan`. `i` is a tensor of shape (): int32 or int64 for bounds that are Python numbers, else of
+    the dtype of the bounds. If it is provably within bounds of an axis, `x[i]` is a view, and
+    `x[i] = y` writes in place.
 
     Args:
-        lower: the first number: an integer, a variable, or a tensor of one integer.
-        upper: the number after the last one; there is no iteration where it is not above `lower`.
-        body_fun: from the number and the value to the next value.
-        init_val: nested lists, tuples and dicts of tensors, arrays and numbers.
-        checkpoint_every: keep for gradients the value after each so many iterations, and compute
-            the others again from it, as `scan` does.
+        lower: the first index: an integer, a variable, or a tensor of one integer.
+        upper: the exclusive upper bound; there are no iterations unless it is above `lower`.
+        body_fun: a function from the index and the value to the next value.
+        init_val: the initial value: nested lists, tuples and dicts of tensors, arrays and numbers.
+        checkpoint_every: the number of iterations between saved values, from which gradients
+            recompute the iterations in between, as in `scan`.
 
     Returns:
         the value after the last iteration.
 
     Raises:
-        OperandError: if a bound is no integer.
-        LoopArgumentError: if `checkpoint_every` is no positive number.
-        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices
-            than it gets.
+        OperandError: if a bound is not an integer.
+        LoopArgumentError: if `checkpoint_every` is not a positive integer.
+        CarriedValueError: if `body_fun` changes the structure, shapes, dtypes or devices of the
+            value.
         TraceError: if `body_fun` reads values, or keeps a tensor.
 
     Example:
@@ -69,80 +69,79 @@ def fori_loop(
     )
     if every is None or every == 1:
         return _repeat(
-            body_fun, init_val, _Numbers(first, dtype), count, is_recomputed=every is not None
+            body_fun, init_val, _Indices(first, dtype), count, is_recomputed=every is not None
         )
     assert isinstance(count, int)
-    n_parts, n_left = divmod(count, every)
+    n_chunks, n_remaining = divmod(count, every)
     start = _add(first, dtype)
 
-    def run_part(number: Tensor, value: V) -> V:
+    def run_chunk(chunk: Tensor, value: V) -> V:
         return _repeat(
-            body_fun, value, _Numbers((number * every + Tensor.from_uop(start)).uop, dtype), every
+            body_fun, value, _Indices((chunk * every + Tensor.from_uop(start)).uop, dtype), every
         )
 
-    value = _repeat(run_part, init_val, _Numbers(0, dtype), n_parts, is_recomputed=True)
-    return _repeat(body_fun, value, _Numbers(_add(first, dtype, n_parts * every), dtype), n_left)
+    value = _repeat(run_chunk, init_val, _Indices(0, dtype), n_chunks, is_recomputed=True)
+    return _repeat(
+        body_fun, value, _Indices(_add(first, dtype, n_chunks * every), dtype), n_remaining
+    )
 
 
-class _Numbers(NamedTuple):
-    """The numbers of iterations: the first one, and their dtype."""
+class _Indices(NamedTuple):
+    """The loop indices: the first one, and their dtype."""
 
     first: SInt
     dtype: DType
 
 
-def _add(first: SInt, dtype: DType, number: int = 0) -> UOp:
+def _add(first: SInt, dtype: DType, offset: int = 0) -> UOp:
     node = UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype)
-    return node + number if number else node
+    return node + offset if offset else node
 
 
 def _repeat(
     body_fun: Callable[[Tensor, V], V],
     init_val: V,
-    numbers: _Numbers,
+    indices: _Indices,
     count: SInt,
     *,
     is_recomputed: bool = False,
 ) -> V:
-    name, (first, dtype) = name_function(body_fun), numbers
-    given = read_given("fori_loop", "val", init_val)
+    name, (first, dtype) = name_function(body_fun), indices
+    tree = read_tree("fori_loop", "val", init_val)
 
-    def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> RepeatOutcome:
-        number = counter.cast(dtype)
+    def run(values: list[Tensor], _slices: list[Tensor], counter: UOp) -> IterationResult:
+        i = counter.cast(dtype)
         if first != 0:
-            number = number + (
-                UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype)
-            )
-        result = body_fun(Tensor.from_uop(number), given.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
+            i = i + (UOp.const(dtype, first) if isinstance(first, int) else first.cast(dtype))
+        result = body_fun(Tensor.from_uop(i), tree.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
         leaves, structure = flatten(result)
-        check_structure("fori_loop", "val", given.structure, structure)
-        return RepeatOutcome(leaves)
+        check_structure("fori_loop", "val", tree.structure, structure)
+        return IterationResult(leaves)
 
-    after, _ = make_repeated(
-        Repeated("fori_loop", name, given.leaves, count, run, is_recomputed=is_recomputed)
+    after, _ = trace_loop(
+        LoopSpec("fori_loop", name, tree.leaves, count, run, is_recomputed=is_recomputed)
     )
-    return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
+    return tree.structure.unflatten(after)  # pyright: ignore[reportReturnType]
 
 
 def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_val: V) -> V:
-    """Call `val = body_fun(val)` as long as `cond_fun(val)` is true, from `init_val` on; one node
-    of the graph.
+    """Repeat `val = body_fun(val)` while `cond_fun(val)` is true.
 
-    Both functions run on tensors without values, as that of `scan` does; `cond_fun` runs once more,
-    on `init_val`. The loop ends after 2**31 - 1 iterations.
+    The loop is one node of the graph. Both functions are traced on tensors without values, as in
+    `scan`; `cond_fun` is also called with `init_val`. The loop ends after 2**31 - 1 iterations.
 
     Args:
-        cond_fun: from the value to a bool of shape ().
-        body_fun: from the value to the next one.
-        init_val: nested lists, tuples and dicts of tensors, arrays and numbers.
+        cond_fun: a function from the value to a bool of shape ().
+        body_fun: a function from the value to the next value.
+        init_val: the initial value: nested lists, tuples and dicts of tensors, arrays and numbers.
 
     Returns:
-        the first value that the condition does not hold for.
+        the first value for which the condition is false.
 
     Raises:
-        CarriedValueError: if `body_fun` gives a value of other structure, shapes, dtypes or devices
-            than it gets.
-        TraceError: if a function reads values, or keeps a tensor, or the condition is no bool of
+        CarriedValueError: if `body_fun` changes the structure, shapes, dtypes or devices of the
+            value.
+        TraceError: if a function reads values, or keeps a tensor, or the condition is not a bool of
             shape ().
 
     Example:
@@ -151,21 +150,21 @@ def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_va
         [32, 96]
     """
     name, condition = name_function(body_fun), name_function(cond_fun)
-    given = read_given("while_loop", "val", init_val)
+    tree = read_tree("while_loop", "val", init_val)
 
     def holds(values: list[Tensor]) -> UOp:
-        value = cond_fun(given.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
+        value = cond_fun(tree.structure.unflatten(values))  # pyright: ignore[reportArgumentType]
         return check_condition("while_loop", condition, value)
 
-    def run(values: list[Tensor], _slices: list[Tensor], _counter: UOp) -> RepeatOutcome:
-        leaves, structure = flatten(body_fun(given.structure.unflatten(values)))  # pyright: ignore[reportArgumentType]
-        check_structure("while_loop", "val", given.structure, structure)
-        return RepeatOutcome(leaves, find_go_on=holds)
+    def run(values: list[Tensor], _slices: list[Tensor], _counter: UOp) -> IterationResult:
+        leaves, structure = flatten(body_fun(tree.structure.unflatten(values)))  # pyright: ignore[reportArgumentType]
+        check_structure("while_loop", "val", tree.structure, structure)
+        return IterationResult(leaves, find_condition=holds)
 
-    is_begun = holds([Tensor.from_uop(leaf.node) for leaf in given.leaves])
-    count = is_begun.where(UOp.const(int64, MAX_ITERATIONS), 0)
-    after, _ = make_repeated(Repeated("while_loop", name, given.leaves, count, run))
-    return given.structure.unflatten(after)  # pyright: ignore[reportReturnType]
+    is_entered = holds([Tensor.from_uop(leaf.node) for leaf in tree.leaves])
+    count = is_entered.where(UOp.const(int64, MAX_ITERATIONS), 0)
+    after, _ = trace_loop(LoopSpec("while_loop", name, tree.leaves, count, run))
+    return tree.structure.unflatten(after)  # pyright: ignore[reportReturnType]
 
 
 def _read_bound(bound: object, name: str) -> SInt:
@@ -186,15 +185,13 @@ def _read_bound(bound: object, name: str) -> SInt:
         raise OperandError(
             operation="fori_loop",
             found=f"{name}={bound!r}",
-            expected="an integer, a variable, or a tensor of one",
+            expected="an integer, a variable, or a tensor of one integer",
         )
     return int(index())
 
 
 def _choose_dtype(first: SInt, last: SInt) -> DType:
-    """The dtype of the numbers: that of computed bounds, else the smallest of int32 and int64 that
-    holds them.
-    """
+    """The dtype of the indices: the dtype of tensor bounds, else int32 if it holds them, or int64."""
     computed = [b.dtype for b in (first, last) if isinstance(b, UOp) and b.dtype.kind != "index"]
     if computed:
         return promote_types(computed[0], computed[-1])
@@ -204,7 +201,7 @@ def _choose_dtype(first: SInt, last: SInt) -> DType:
 
 
 def _subtract(last: SInt, first: SInt) -> SInt:
-    """The number of iterations: below 0 stands for none."""
+    """The trip count; a negative one means no iterations."""
     if isinstance(last, int) and isinstance(first, int):
         return max(last - first, 0)
     if all(isinstance(b, int) or b.dtype.kind == "index" for b in (first, last)):

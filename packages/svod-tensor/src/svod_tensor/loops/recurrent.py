@@ -1,7 +1,7 @@
 """Recurrent layers as functions of tensors: the names, shapes and order of gates are PyTorch's.
 
-What the inputs of all steps add to the gates is one product before the loop; a step has one
-product, with its state."""
+The product of the inputs of all steps with `weight_ih` is one matrix product before the loop; a step
+has one product, of its state with `weight_hh`."""
 
 from __future__ import annotations
 
@@ -29,33 +29,32 @@ def lstm(
         i, f, g, o = s(i), s(f), tanh(g), s(o)  of  x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh
         c = f * c + i * g;  h = o * tanh(c)
 
-    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+    Dtypes promote; narrow floats are computed in float32, and results are rounded once.
 
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
         weights: for each layer and direction `weight_ih_l0` of shape (4 * width, inputs),
             `weight_hh_l0` of shape (4 * width, width), and `bias_ih_l0` and `bias_hh_l0` of shape
             (4 * width,) or no biases at all; `l1` and so on for further layers, `l0_reverse` for
-            the other direction. A sequence has them in this order.
-        hx: what the hidden states and the cells are before the first step, each of shape
-            (layers * directions, batch, width); zeros where None. Without `batch` where the input
-            has none.
-        num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what
-            both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
-            output likewise.
+            the reverse direction. A sequence has the weights in this order.
+        hx: the initial hidden states and cell states, each of shape (layers * directions, batch,
+            width), without `batch` if the input has none; None for zeros.
+        num_layers: the number of layers; each reads the outputs of the previous layer.
+        bidirectional: whether each layer also runs from the last step to the first; the outputs of
+            both directions are concatenated.
+        batch_first: whether the input has the shape (batch, steps, inputs), and the output
+            (batch, steps, directions * width).
 
     Returns:
         the hidden states of the last layer after each step, of shape (steps, batch, directions *
-        width); the hidden states and the cells after the last step, each in the shape of those in
-        `hx`.
+        width); the final hidden states and cell states, each in the shape of `hx`.
 
     Raises:
-        ShapeError: if shapes do not fit each other.
-        OperandError: if weights are missing, or not asked for.
+        ShapeError: if shapes do not match.
+        OperandError: if weights are missing or unexpected.
 
-    Source: Hochreiter and Schmidhuber, Long Short-Term Memory (1997), as `torch.nn.LSTM` has it.
+    Source: Hochreiter and Schmidhuber, Long Short-Term Memory (1997), in the form of
+    `torch.nn.LSTM`.
 
     Example:
         >>> from svod_tensor import lstm
@@ -90,29 +89,29 @@ def gru(
         r, z, n = x @ weight_ih.T + bias_ih;  r', z', n' = h @ weight_hh.T + bias_hh
         r, z = s(r + r'), s(z + z');  n = tanh(n + r * n');  h = (1 - z) * n + z * h
 
-    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+    Dtypes promote; narrow floats are computed in float32, and results are rounded once.
 
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
         weights: as for `lstm`, with 3 * width rows.
-        hx: what the hidden states are before the first step, of shape (layers * directions, batch,
-            width); zeros where None. Without `batch` where the input has none.
-        num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what
-            both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
-            output likewise.
+        hx: the initial hidden states, of shape (layers * directions, batch, width), without `batch`
+            if the input has none; None for zeros.
+        num_layers: the number of layers; each reads the outputs of the previous layer.
+        bidirectional: whether each layer also runs from the last step to the first; the outputs of
+            both directions are concatenated.
+        batch_first: whether the input has the shape (batch, steps, inputs), and the output
+            (batch, steps, directions * width).
 
     Returns:
         the hidden states of the last layer after each step, of shape (steps, batch, directions *
-        width); those of all layers after the last step, in the shape of `hx`.
+        width); the final hidden states of all layers, in the shape of `hx`.
 
     Raises:
-        ShapeError: if shapes do not fit each other.
-        OperandError: if weights are missing, or not asked for.
+        ShapeError: if shapes do not match.
+        OperandError: if weights are missing or unexpected.
 
-    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (2014), as
-    `torch.nn.GRU` has it.
+    Source: Cho et al., Learning Phrase Representations using RNN Encoder-Decoder (2014), in
+    the form of `torch.nn.GRU`.
 
     Example:
         >>> from svod_tensor import gru
@@ -143,32 +142,32 @@ def rnn(
     bidirectional: bool = False,
     batch_first: bool = False,
 ) -> tuple[Tensor, Tensor]:
-    """A recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)` for each
+    """Elman recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)` for each
     step and layer.
 
-    Dtypes promote; narrow floats are computed in float32, and what is returned is rounded once.
+    Dtypes promote; narrow floats are computed in float32, and results are rounded once.
 
     Args:
         input: of shape (steps, batch, inputs), or (steps, inputs).
         weights: as for `lstm`, with `width` rows.
-        hx: what the hidden states are before the first step, of shape (layers * directions, batch,
-            width); zeros where None. Without `batch` where the input has none.
-        nonlinearity: `tanh` or `relu`.
-        num_layers: how many layers; each reads the outputs of the one before.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what
-            both give.
-        batch_first: whether the shape of the input is (batch, steps, inputs), and that of the
-            output likewise.
+        hx: the initial hidden states, of shape (layers * directions, batch, width), without `batch`
+            if the input has none; None for zeros.
+        nonlinearity: the activation, `tanh` or `relu`.
+        num_layers: the number of layers; each reads the outputs of the previous layer.
+        bidirectional: whether each layer also runs from the last step to the first; the outputs of
+            both directions are concatenated.
+        batch_first: whether the input has the shape (batch, steps, inputs), and the output
+            (batch, steps, directions * width).
 
     Returns:
         the hidden states of the last layer after each step, of shape (steps, batch, directions *
-        width); those of all layers after the last step, in the shape of `hx`.
+        width); the final hidden states of all layers, in the shape of `hx`.
 
     Raises:
-        ShapeError: if shapes do not fit each other.
-        OperandError: if weights are missing, or not asked for; for another nonlinearity.
+        ShapeError: if shapes do not match.
+        OperandError: if weights are missing or unexpected, or for another nonlinearity.
 
-    Source: Elman, Finding Structure in Time (1990), as `torch.nn.RNN` has it.
+    Source: Elman, Finding Structure in Time (1990), in the form of `torch.nn.RNN`.
 
     Example:
         >>> from svod_tensor import rnn
@@ -192,15 +191,15 @@ def rnn(
 
 
 def _lstm_step(state: State, gates: Sequence[Tensor]) -> State:
-    enter, keep, candidate, leave = gates[0].unbind()
-    c = keep.sigmoid() * state[1] + enter.sigmoid() * candidate.tanh()
-    return leave.sigmoid() * c.tanh(), c
+    input_gate, forget_gate, candidate, output_gate = gates[0].unbind()
+    c = forget_gate.sigmoid() * state[1] + input_gate.sigmoid() * candidate.tanh()
+    return output_gate.sigmoid() * c.tanh(), c
 
 
 def _gru_step(state: State, gates: Sequence[Tensor]) -> State:
-    (reset, update, candidate), (own_reset, own_update, own_candidate) = (g.unbind() for g in gates)
-    update = (update + own_update).sigmoid()
-    candidate = (candidate + (reset + own_reset).sigmoid() * own_candidate).tanh()
+    (reset, update, candidate), (h_reset, h_update, h_candidate) = (g.unbind() for g in gates)
+    update = (update + h_update).sigmoid()
+    candidate = (candidate + (reset + h_reset).sigmoid() * h_candidate).tanh()
     return ((1 - update) * candidate + update * state[0],)
 
 
@@ -213,8 +212,8 @@ def _relu_step(_: State, gates: Sequence[Tensor]) -> State:
 
 
 _LSTM = CellKind("lstm", n_gates=4, n_states=2, step=_lstm_step)
-# A step resets a part of what the hidden state adds, with the bias in it.
-_GRU = CellKind("gru", n_gates=3, n_states=1, step=_gru_step, keeps_apart=True)
+# The reset gate scales the product of the hidden state, with its bias, before it is added.
+_GRU = CellKind("gru", n_gates=3, n_states=1, step=_gru_step, separates_products=True)
 _RNN = {
     "tanh": CellKind("rnn", n_gates=1, n_states=1, step=_tanh_step),
     "relu": CellKind("rnn", n_gates=1, n_states=1, step=_relu_step),

@@ -1,5 +1,5 @@
-"""Making LOOPs: a body is traced until what it carries has settled, and becomes one node of the
-graph.
+"""Tracing of loops: a body is traced until the dtypes and devices of its carry are stable, and
+becomes one LOOP node.
 """
 
 from __future__ import annotations
@@ -21,169 +21,186 @@ from svod_tensor.cells import registry
 from svod_tensor.cells.writing import write
 from svod_tensor.engine.bindings import find_size
 from svod_tensor.errors import CarriedValueError, TraceError
-from svod_tensor.loops.closing import Open, OperandPart, close, reads
+from svod_tensor.loops.closing import OpenBody, OperandShard, close, depends_on
 from svod_tensor.loops.tracing import (
-    Mask,
     Placeholder,
+    Redirection,
     Trace,
     count_loops,
     make_placeholder,
     start_trace,
 )
-from svod_tensor.loops.values import Leaf, cast, describe, is_number, place, read_leaf, unbind_shape
+from svod_tensor.loops.values import (
+    Leaf,
+    cast,
+    describe,
+    is_number,
+    read_leaf,
+    transfer,
+    unbind_shape,
+)
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
 
-__all__ = ["RepeatOutcome", "Repeated", "check_condition", "make_repeated"]
+__all__ = ["IterationResult", "LoopSpec", "check_condition", "trace_loop"]
 
 
-class RepeatOutcome(NamedTuple):
-    """What one iteration gave.
+class IterationResult(NamedTuple):
+    """Results of the traced iteration.
 
     Attributes:
-        carried: what the next one gets, by leaf.
-        stacked: what is kept of each iteration.
-        find_go_on: whether there is a next one, of the values that it would get.
+        carried: the leaves of the next carry.
+        stacked: the leaves that are stacked over the iterations.
+        find_condition: from the next carry to the condition of another iteration; None if the
+            trip count decides.
     """
 
     carried: Sequence[object]
     stacked: Sequence[Leaf] = ()
-    find_go_on: Callable[[list[Tensor]], UOp] | None = None
+    find_condition: Callable[[list[Tensor]], UOp] | None = None
 
 
 @dataclass(frozen=True)
-class Repeated:
-    """A loop that is to be made.
+class LoopSpec:
+    """Description of a loop to trace.
 
     Attributes:
-        operation: what messages call it.
+        operation: the operation's name in messages.
         function: the name of the body.
-        carried: the initial values.
-        count: how many iterations there are at most: a size, or a computed integer.
-        run: one iteration, of what is carried, the slices, and the number of the iteration.
-        sliced: what each iteration gets one slice of.
+        carried: the initial carry.
+        count: the maximum number of iterations: a size, or a computed integer.
+        run: the body, from the carry, the slices and the loop counter.
+        sliced: values that each iteration gets one slice of.
         is_reversed: whether the last slice comes first.
-        is_recomputed: whether derivatives compute the iterations again from what is carried.
+        is_recomputed: whether derivatives recompute the iterations from their carries.
     """
 
     operation: str
     function: str
     carried: Sequence[Leaf]
     count: SInt
-    run: Callable[[list[Tensor], list[Tensor], UOp], RepeatOutcome]
+    run: Callable[[list[Tensor], list[Tensor], UOp], IterationResult]
     sliced: Sequence[Leaf] = ()
     is_reversed: bool = False
     is_recomputed: bool = False
 
 
 class _Traced(NamedTuple):
-    """What one run of a body gave, over placeholders."""
+    """Results of a trace of the body, in terms of placeholders."""
 
     operands: list[UOp]
     placeholders: list[Placeholder | None]
     slices: list[Placeholder | None]
     next_values: list[UOp]
     stacked: Sequence[Leaf]
-    go_on: UOp | None
-    masks: list[Mask]
-    mask_values: list[UOp]
-    drawn: Mapping[int, Cell]
+    condition: UOp | None
+    redirections: list[Redirection]
+    written_values: list[UOp]
+    generators: Mapping[int, Cell]
 
 
 @dataclass
-class _CarriedForm:
-    """What is known so far of a carried value: its dtype, and where it is."""
+class _CarrySpec:
+    """Dtype and placement of a carry, as far as the traces have determined them."""
 
     dtype: DType
     placement: str | Sharding | None
 
 
-def make_repeated(wanted: Repeated) -> tuple[list[Tensor], list[Tensor]]:
-    """The values of a loop after its last iteration, and what it stacks. What its body assigns to
-    is assigned.
+def trace_loop(loop: LoopSpec) -> tuple[list[Tensor], list[Tensor]]:
+    """The final carry of a loop, and its stacked results. The assignments of the body are applied.
 
     Raises:
-        CarriedValueError: if an iteration gives other values than it gets.
-        TraceError: if the body does what no graph can do.
+        CarriedValueError: if the structure, shape, dtype or device of the carry changes.
+        TraceError: if the body reads values, or leaks a tensor.
     """
-    # A generator outlives the body that is the first to draw from it.
+    # The default generator must exist before the body, which may be the first to sample from it.
     default_generator()
-    counter = make_counter(name_traced_counter(count_loops()), wanted.count)
-    kinds = [_CarriedForm(leaf.node.dtype, leaf.node.placement) for leaf in wanted.carried]
+    counter = make_counter(name_traced_counter(count_loops()), loop.count)
+    specs = [_CarrySpec(leaf.node.dtype, leaf.node.placement) for leaf in loop.carried]
     written: dict[int, Cell] = {}
     traced = None
-    placements = {leaf.node.placement for leaf in (*wanted.carried, *wanted.sliced)}
-    # Nearly always there is one device; else what comes from no memory is where what it meets in
-    # the body is.
+    placements = {leaf.node.placement for leaf in (*loop.carried, *loop.sliced)}
+    # Usually there is one device. Otherwise values without memory follow the device of their
+    # operands in the body.
     device = DEFAULT_DEVICE if placements <= {None, DEFAULT_DEVICE} else None
     while traced is None:
         try:
-            traced = _trace(wanted, counter, kinds, written, device)
+            traced = _trace(loop, counter, specs, written, device)
         except DeviceMismatchError:
             if device is None or None not in placements:
                 raise
             device = None
-    return _finish(wanted, counter, traced)
+    return _finish(loop, counter, traced)
 
 
 def _trace(
-    wanted: Repeated,
+    loop: LoopSpec,
     counter: UOp,
-    kinds: list[_CarriedForm],
+    specs: list[_CarrySpec],
     written: dict[int, Cell],
     device: str | None,
 ) -> _Traced | None:
-    """One run of the body; None if it must run again, with other `kinds`, or for what it wrote to.
+    """Trace the body once.
 
-    What comes from no memory is on `device`, or on none.
+    Returns None if it must be traced again, since `specs` changed or it wrote to a cell that was
+    not redirected. Values without memory are on `device`, if that is not None.
     """
     operands = [
-        place(cast(leaf, kind.dtype), kind.placement)
-        for leaf, kind in zip(wanted.carried, kinds, strict=True)
+        transfer(cast(leaf, spec.dtype), spec.placement)
+        for leaf, spec in zip(loop.carried, specs, strict=True)
     ]
-    trace = Trace(wanted.operation, wanted.function, counter.arg.name)
+    trace = Trace(loop.operation, loop.function, counter.arg.name)
     with start_trace(trace, written):
         placeholders = [
             None
             if 0 in node.shape
-            else make_placeholder(node, device=_get_device(kind.placement, device))
-            for node, kind in zip(operands, kinds, strict=True)
+            else make_placeholder(node, device=_get_device(spec.placement, device))
+            for node, spec in zip(operands, specs, strict=True)
         ]
         slices = [
             None if leaf.is_empty else make_placeholder(leaf.node, is_slice=True, device=device)
-            for leaf in wanted.sliced
+            for leaf in loop.sliced
         ]
         carried = [_make_carried(trace, o, p) for o, p in zip(operands, placeholders, strict=True)]
-        sliced = [_make_slice(leaf, p) for leaf, p in zip(wanted.sliced, slices, strict=True)]
-        outcome = wanted.run(carried, sliced, counter)
+        sliced = [_make_slice(leaf, p) for leaf, p in zip(loop.sliced, slices, strict=True)]
+        outcome = loop.run(carried, sliced, counter)
         has_changed = False
         next_values: list[UOp] = []
-        for leaf, operand, kind, value in zip(
-            wanted.carried, operands, kinds, outcome.carried, strict=True
+        for leaf, operand, spec, value in zip(
+            loop.carried, operands, specs, outcome.carried, strict=True
         ):
-            node = _settle(wanted, leaf, operand, kind, value, device)
+            node = _match_carry(loop, leaf, operand, spec, value, device)
             has_changed = has_changed or node is None
             next_values.append(operand if node is None else node)
-        go_on = None
-        if outcome.find_go_on is not None and not has_changed:
-            go_on = outcome.find_go_on([Tensor.from_uop(node) for node in next_values])
-        masks = list(trace.masks.values())
+        condition = None
+        if outcome.find_condition is not None and not has_changed:
+            condition = outcome.find_condition([Tensor.from_uop(node) for node in next_values])
+        redirections = list(trace.redirections.values())
         kept = [value for value in outcome.carried if isinstance(value, Tensor)]
         del carried, sliced
         stacked = outcome.stacked
-        mask_values = [mask.cell.node for mask in masks]
-        if not has_changed and not trace.has_missed:
+        written_values = [redirection.cell.node for redirection in redirections]
+        if not has_changed and not trace.has_new_writes:
             memories = [m for p in (*placeholders, *slices) if p is not None for m in p.memories]
             trace.check_leaks(memories, kept)
-    for mask in masks:
-        written[id(mask.cell)] = mask.cell
-    if has_changed or trace.has_missed:
+    for redirection in redirections:
+        written[id(redirection.cell)] = redirection.cell
+    if has_changed or trace.has_new_writes:
         return None
     return _Traced(
-        operands, placeholders, slices, next_values, stacked, go_on, masks, mask_values, trace.drawn
+        operands,
+        placeholders,
+        slices,
+        next_values,
+        stacked,
+        condition,
+        redirections,
+        written_values,
+        trace.generators,
     )
 
 
@@ -195,7 +212,7 @@ def _make_carried(trace: Trace, operand: UOp, placeholder: Placeholder | None) -
     if placeholder is None:
         return Tensor.from_uop(operand)
     tensor = Tensor.from_uop(placeholder.node)
-    trace.let_carry(tensor.content.cell, placeholder)
+    trace.allow_in_place_writes(tensor.content.cell, placeholder)
     return tensor
 
 
@@ -207,150 +224,159 @@ def _make_slice(leaf: Leaf, placeholder: Placeholder | None) -> Tensor:
     )
 
 
-def _settle(
-    wanted: Repeated,
+def _match_carry(
+    loop: LoopSpec,
     leaf: Leaf,
     operand: UOp,
-    kind: _CarriedForm,
+    spec: _CarrySpec,
     value: object,
     device: str | None,
 ) -> UOp | None:
-    """What becomes of a carried value, as it is carried; None if `kind`, which is changed, must be
-    that of another run.
+    """The next value of a carry, in its dtype and placement.
+
+    Returns None if `spec` had to be changed, so that the body must be traced again.
     """
     if is_number(value):
         dtype = promote_with_scalar(operand.dtype, value)  # pyright: ignore[reportArgumentType]
         node = UOp.const(dtype, value)  # pyright: ignore[reportArgumentType]
     else:
-        node = read_leaf(wanted.operation, leaf.path, value).node
+        node = read_leaf(loop.operation, leaf.path, value).node
     if unbind_shape(node) != unbind_shape(operand):
-        raise _make_error(wanted, leaf, operand, node)
+        raise _make_error(loop, leaf, operand, node)
     if node.dtype is not operand.dtype:
         if not leaf.is_weak or (wider := promote_types(operand.dtype, node.dtype)) is operand.dtype:
-            raise _make_error(wanted, leaf, operand, node)
-        kind.dtype = wider
+            raise _make_error(loop, leaf, operand, node)
+        spec.dtype = wider
         return None
-    if node.placement in (None, kind.placement or device) or 0 in node.shape:
+    if node.placement in (None, spec.placement or device) or 0 in node.shape:
         return node
-    if kind.placement is None:
-        kind.placement = node.placement
+    if spec.placement is None:
+        spec.placement = node.placement
         return None
-    if isinstance(kind.placement, Sharding) and node.device == kind.placement.devices:
-        return place(node, kind.placement)
+    if isinstance(spec.placement, Sharding) and node.device == spec.placement.devices:
+        return transfer(node, spec.placement)
     raise CarriedValueError(
-        operation=wanted.operation,
+        operation=loop.operation,
         path=leaf.path,
-        before=describe(operand, with_place=True),
-        after=describe(node, with_place=True),
+        before=describe(operand, with_device=True),
+        after=describe(node, with_device=True),
     )
 
 
-def _make_error(wanted: Repeated, leaf: Leaf, operand: UOp, node: UOp) -> CarriedValueError:
+def _make_error(loop: LoopSpec, leaf: Leaf, operand: UOp, node: UOp) -> CarriedValueError:
     return CarriedValueError(
-        operation=wanted.operation, path=leaf.path, before=describe(operand), after=describe(node)
+        operation=loop.operation, path=leaf.path, before=describe(operand), after=describe(node)
     )
 
 
 @dataclass(eq=False)
 class _Entry:
-    """A value that changes from iteration to iteration, or might.
+    """A value that an iteration may change: a carry of the caller, or a cell that the body writes.
 
     Attributes:
-        operand: its initial value.
-        placeholder: what stands for it.
-        value: what an iteration makes of it.
-        result: what it is after the loop.
-        mask: the cell that it is the content of, if it is no value of the caller's.
-        is_done: whether the cell has the result already.
+        operand: the initial value.
+        placeholder: the value in the body.
+        value: the next value.
+        result: the value after the loop.
+        redirection: the written cell; None for a carry of the caller.
+        is_done: whether the cell is already bound to the result.
     """
 
     operand: UOp
     placeholder: Placeholder
     value: UOp
     result: UOp
-    mask: Mask | None = None
+    redirection: Redirection | None = None
     is_done: bool = False
 
 
-def _finish(wanted: Repeated, counter: UOp, traced: _Traced) -> tuple[list[Tensor], list[Tensor]]:
-    """The LOOP of what a body gave, and its results; what it assigned to is assigned."""
+def _finish(loop: LoopSpec, counter: UOp, traced: _Traced) -> tuple[list[Tensor], list[Tensor]]:
+    """Build the LOOP of a traced body, apply its assignments, and return its results."""
     entries = _list_entries(traced)
     slices = [
-        (leaf.node, p)
-        for leaf, p in zip(wanted.sliced, traced.slices, strict=True)
-        if p is not None
+        (leaf.node, p) for leaf, p in zip(loop.sliced, traced.slices, strict=True) if p is not None
     ]
     stacked = [leaf.node for leaf in traced.stacked if not leaf.is_empty]
-    go_on = [] if traced.go_on is None else [traced.go_on]
+    condition = [] if traced.condition is None else [traced.condition]
     stacks: list[UOp] = []
-    if wanted.count != 0:
-        roots = [*(entry.value for entry in entries), *stacked, *go_on]
+    if loop.count != 0:
+        roots = [*(entry.value for entry in entries), *stacked, *condition]
         assigned = {
             m
             for node in UOp.sink(*roots).iter_ops(Op.ASSIGN)
             for m in node.target.iter_ops(Op.BUFFER)
         }
         free = [entry for entry in entries if assigned.isdisjoint(entry.placeholder.memories)]
-        # What no iteration changes is one of the things that each reads; what each adds the same
-        # to, it can compute.
-        fixed = [entry for entry in free if entry.value is entry.placeholder.node]
+        # A carry that no iteration changes becomes an invariant operand, and an integer that each
+        # iteration adds the same step to, a function of the counter.
+        invariant = [entry for entry in free if entry.value is entry.placeholder.node]
         memories = {
             m
             for p in (*(e.placeholder for e in entries), *(p for _, p in slices))
             for m in p.memories
         }
-        counted = {} if go_on else _count_up(wanted.count, counter, free, memories, traced.drawn)
+        inductions = (
+            {}
+            if condition
+            else _list_inductions(loop.count, counter, free, memories, traced.generators)
+        )
         carried = [
             e
             for e in entries
-            if e not in fixed and counted.keys().isdisjoint(e.placeholder.memories)
+            if e not in invariant and inductions.keys().isdisjoint(e.placeholder.memories)
         ]
         if carried or stacked:
             operands = [
                 *(e.operand for e in carried),
                 *(node for node, _ in slices),
-                *(e.operand for e in fixed),
+                *(e.operand for e in invariant),
             ]
-            shown = [
+            placeholders = [
                 *(e.placeholder for e in carried),
                 *(p for _, p in slices),
-                *(e.placeholder for e in fixed),
+                *(e.placeholder for e in invariant),
             ]
-            places = {
-                m: OperandPart(n, s) for n, p in enumerate(shown) for s, m in enumerate(p.memories)
+            shards = {
+                m: OperandShard(n, s)
+                for n, p in enumerate(placeholders)
+                for s, m in enumerate(p.memories)
             }
-            roots = UOp.sink(*(e.value for e in carried), *stacked, *go_on).substitute(counted).src
-            closed = close([Open(roots, places, counter.arg.name)], operands)
+            roots = (
+                UOp.sink(*(e.value for e in carried), *stacked, *condition)
+                .substitute(inductions)
+                .src
+            )
+            closed = close([OpenBody(roots, shards, counter.arg.name)], operands)
             (body,) = closed.bodies
             name = choose_counter(body, count_loops())
-            body = replace_variable(body, counter, make_counter(name, wanted.count))
-            found = make_loop(
+            body = replace_variable(body, counter, make_counter(name, loop.count))
+            outputs = make_loop(
                 body,
-                wanted.count,
+                loop.count,
                 closed.operands,
                 n_carried=len(carried),
                 n_sliced=len(slices),
                 counter=name,
-                is_reversed=wanted.is_reversed,
-                is_conditional=bool(go_on),
-                is_recomputed=wanted.is_recomputed,
+                is_reversed=loop.is_reversed,
+                is_conditional=bool(condition),
+                is_recomputed=loop.is_recomputed,
             )
-            for entry, result in zip(carried, found, strict=False):
+            for entry, result in zip(carried, outputs, strict=False):
                 entry.result = result
-            stacks = list(found[len(carried) :])
+            stacks = list(outputs[len(carried) :])
         for entry in entries:
             if (
-                entry.mask is not None
+                entry.redirection is not None
                 and entry.value is not entry.placeholder.node
                 and not entry.is_done
             ):
-                write(entry.mask.cell, (), entry.result)
+                write(entry.redirection.cell, (), entry.result)
     results = {entry.placeholder.node: entry.result for entry in entries}
     after = [
         operand if placeholder is None else results[placeholder.node]
         for operand, placeholder in zip(traced.operands, traced.placeholders, strict=True)
     ]
-    return [Tensor.from_uop(node) for node in after], _list_stacked(wanted, traced.stacked, stacks)
+    return [Tensor.from_uop(node) for node in after], _list_stacked(loop, traced.stacked, stacks)
 
 
 def _list_entries(traced: _Traced) -> list[_Entry]:
@@ -361,61 +387,66 @@ def _list_entries(traced: _Traced) -> list[_Entry]:
         )
         if placeholder is not None
     ]
-    pairs = zip(traced.masks, traced.mask_values, strict=True)
+    pairs = zip(traced.redirections, traced.written_values, strict=True)
     return [
         *own,
-        *(_Entry(mask.node, mask.placeholder, value, mask.node, mask) for mask, value in pairs),
+        *(
+            _Entry(redirection.node, redirection.placeholder, value, redirection.node, redirection)
+            for redirection, value in pairs
+        ),
     ]
 
 
-def _count_up(
+def _list_inductions(
     count: SInt,
     counter: UOp,
     entries: Sequence[_Entry],
     memories: set[UOp],
-    drawn: Mapping[int, Cell],
+    generators: Mapping[int, Cell],
 ) -> dict[UOp, UOp]:
-    """What the placeholders of integers are in each iteration, by their memory, where all
-    iterations add the same to them.
+    """List induction variables: integers that all iterations add the same step to.
+
+    Returns their values as functions of the counter, by the memory of their placeholders. Sets the
+    results of their entries.
     """
-    found: dict[UOp, UOp] = {}
+    inductions: dict[UOp, UOp] = {}
     for entry in entries:
         step = _find_step(entry, memories, counter.arg.name)
         if step is None:
             continue
         dtype, shape = entry.operand.dtype, entry.operand.shape
-        cell = None if entry.mask is None else drawn.get(id(entry.mask.cell))
-        n_draws = None if cell is None else count_samplings(step)
+        cell = None if entry.redirection is None else generators.get(id(entry.redirection.cell))
+        n_samplings = None if cell is None else count_samplings(step)
         start = entry.operand
         capture = registry.find_capture()
-        # Outside of captured functions a variable has its value.
+        # A variable has a value only outside of captured functions.
         n_iterations = (
             count if isinstance(count, int) else find_size(count) if capture is None else None
         )
-        if cell is not None and n_draws is not None and n_iterations is not None:
+        if cell is not None and n_samplings is not None and n_iterations is not None:
             if capture is None:
-                # The generator goes on at once: what it draws next does not wait for the loop.
-                start, entry.is_done = sample_ahead(cell, n_draws * max(n_iterations, 0)), True
+                # The generator advances immediately, so that later samples do not depend on the loop.
+                start, entry.is_done = sample_ahead(cell, n_samplings * max(n_iterations, 0)), True
             else:
                 capture.record_sampling(cell)
         entry.result = start + step * _to_number(count, dtype)
-        found[entry.placeholder.memories[0]] = make_reshape(
+        inductions[entry.placeholder.memories[0]] = make_reshape(
             start + step * counter.cast(dtype), (product(shape),)
         )
-    return found
+    return inductions
 
 
 def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
-    """What each iteration adds to an integer; None where it does anything else."""
-    is_plain = len(entry.placeholder.memories) == 1 and all(
+    """The step that each iteration adds to an integer; None if the body does anything else."""
+    is_unsharded = len(entry.placeholder.memories) == 1 and all(
         isinstance(s, int) for s in entry.operand.shape
     )
-    if not is_plain or not entry.operand.dtype.is_int:
+    if not is_unsharded or not entry.operand.dtype.is_int:
         return None
     steps: list[UOp] = []
     node = entry.value
     while node is not entry.placeholder.node:
-        if node.op is not Op.ADD or reads(node.right, memories, [counter]):
+        if node.op is not Op.ADD or depends_on(node.right, memories, [counter]):
             return None
         steps.append(node.right)
         node = node.left
@@ -423,34 +454,34 @@ def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
 
 
 def _to_number(count: SInt, dtype: DType) -> UOp:
-    """A number of iterations as a number of a dtype."""
+    """A trip count as a scalar of a dtype."""
     return UOp.const(dtype, count) if isinstance(count, int) else count.maximum(0).cast(dtype)
 
 
-def _list_stacked(wanted: Repeated, stacked: Sequence[Leaf], stacks: Sequence[UOp]) -> list[Tensor]:
-    found = iter(stacks)
+def _list_stacked(loop: LoopSpec, stacked: Sequence[Leaf], stacks: Sequence[UOp]) -> list[Tensor]:
+    remaining = iter(stacks)
     return [
-        Tensor.from_uop(make_empty(leaf.node.dtype, (wanted.count, *leaf.node.shape)))
-        if leaf.is_empty or wanted.count == 0
-        else Tensor.from_uop(next(found))
+        Tensor.from_uop(make_empty(leaf.node.dtype, (loop.count, *leaf.node.shape)))
+        if leaf.is_empty or loop.count == 0
+        else Tensor.from_uop(next(remaining))
         for leaf in stacked
     ]
 
 
 def check_condition(operation: str, function: str, value: object) -> UOp:
-    """The bool scalar that a condition gives.
+    """The condition as a node.
 
     Raises:
-        TraceError: if it gives anything else.
+        TraceError: if it is not a bool of shape ().
     """
     if isinstance(value, bool):
         return UOp.const(bool_, value)
     if isinstance(value, Tensor) and value.dtype is bool_ and value.shape == ():
         return value.uop
-    found = describe(value.uop) if isinstance(value, Tensor) else type(value).__name__
+    returned = describe(value.uop) if isinstance(value, Tensor) else type(value).__name__
     raise TraceError(
         operation=operation,
         function=function,
-        problem=f"it returns {found}, not a bool of shape ()",
+        problem=f"it returns {returned}, not a bool of shape ()",
         hint="compare numbers, as in x < 3, and combine elements with x.all() or x.any()",
     )

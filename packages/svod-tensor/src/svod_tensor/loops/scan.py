@@ -1,6 +1,4 @@
-"""`scan`: a loop over the slices of tensors, which carries values along and stacks what each
-iteration gives.
-"""
+"""`scan`: a loop over slices of tensors with a carry and stacked results."""
 
 from __future__ import annotations
 
@@ -12,8 +10,8 @@ from svod_ir import Sharding, SInt, UOp
 from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import CarriedValueError, LoopArgumentError, TraceError
-from svod_tensor.loops.repeat import Repeated, RepeatOutcome, make_repeated
-from svod_tensor.loops.values import Given, Leaf, name_function, place, read_given
+from svod_tensor.loops.repeat import IterationResult, LoopSpec, trace_loop
+from svod_tensor.loops.values import FlatTree, Leaf, name_function, read_tree, transfer
 from svod_tensor.tensor import Tensor
 
 __all__ = ["check_structure", "read_interval", "scan"]
@@ -30,11 +28,10 @@ def scan(
     *,
     checkpoint_every: int | None = None,
 ) -> tuple[C, Any]:
-    """Call `carry, y = f(carry, x)` for each slice `x` of `xs` along the first axis, from `init`
-    on; one node of the graph.
+    """Scan `carry, y = f(carry, x)` over the slices `x` of `xs` along the first axis.
 
-    The function runs once, on tensors without values, and what it computes is repeated; nothing is
-    computed before a result is asked for. It means
+    The loop is one node of the graph. `f` is traced once, on tensors without values, and computed
+    lazily. The semantics are
 
         carry = init
         for x in xs:
@@ -42,32 +39,31 @@ def scan(
             ys.append(y)
         return carry, stack(ys)
 
-    What it computes from other tensors alone is computed once. What it assigns to other tensors,
-    and draws from generators, happens in each iteration. What it assigns to its carry, as in
-    `carry[i] = x`, happens in place, and does not change `init`.
+    Loop-invariant values are computed once. Assignments to other tensors, and sampling from
+    generators, happen in each iteration. An assignment to the carry, as in `carry[i] = x`, happens
+    in place, and does not change `init`.
 
     Args:
-        f: from what is carried, and a slice, to the next of what is carried, and what is stacked.
-        init: nested lists, tuples and dicts of tensors, arrays and numbers, or None. A number takes
-            the dtype that the first iteration gives, if that is a wider one.
-        xs: such nested tensors, whose first axes have one size (length, ...); None for no slices.
-        length: the number of iterations; by default that of the slices.
-        reverse: whether the last slice comes first. The results are stacked in the order of the
-            slices all the same.
-        checkpoint_every: keep for gradients what is carried after each so many iterations, and
-            compute the others again from it; by default what the gradient of an iteration needs is
-            kept of each. The root of the length keeps least.
+        f: a function from the carry and a slice to the next carry and a result to stack.
+        init: the initial carry: nested lists, tuples and dicts of tensors, arrays and numbers, or
+            None. A number takes the dtype of the first iteration's carry, if that is wider.
+        xs: nested tensors to slice, whose first axes have the same size (length, ...); None for no
+            slices.
+        length: the number of iterations; by default the number of slices.
+        reverse: whether to scan from the last slice. Results are stacked in the order of the slices
+            nevertheless.
+        checkpoint_every: the number of iterations between saved carries. Gradients recompute the
+            iterations in between. By default each iteration saves the residuals that its gradient
+            needs. The square root of the length minimizes memory.
 
     Returns:
-        what is carried after the last iteration; what is stacked (length, ...), nested as `f` gives
-        it.
+        the final carry, and the stacked results (length, ...), nested like the result of `f`.
 
     Raises:
-        LoopArgumentError: if there is no number of iterations, or there are two, or something is no
+        LoopArgumentError: if the number of iterations is missing or ambiguous, or a leaf is not a
             tensor.
-        CarriedValueError: if `f` gives a carry of other structure, shapes, dtypes or devices than
-            it gets.
-        TraceError: if `f` reads values, keeps a tensor, or returns no pair.
+        CarriedValueError: if `f` changes the structure, shapes, dtypes or devices of the carry.
+        TraceError: if `f` reads values, keeps a tensor, or does not return a pair.
 
     Example:
         >>> from svod_tensor import Tensor, scan
@@ -75,14 +71,14 @@ def scan(
         >>> total.item(), totals.tolist()
         (10, [1, 3, 6, 10])
     """
-    count = _get_count(read_given("scan", "xs", xs), length)
+    count = _get_count(read_tree("scan", "xs", xs), length)
     if checkpoint_every is None:
         return _scan(f, init, xs, count, is_reversed=bool(reverse))
     every = read_interval("scan", checkpoint_every, count)
     if every == 1:
         return _scan(f, init, xs, count, is_reversed=bool(reverse), is_recomputed=True)
     assert isinstance(count, int)
-    return _scan_parts(f, init, xs, count, every, is_reversed=bool(reverse))
+    return _scan_chunks(f, init, xs, count, every, is_reversed=bool(reverse))
 
 
 def _scan(
@@ -95,40 +91,46 @@ def _scan(
     is_recomputed: bool = False,
 ) -> tuple[Any, Any]:
     name = name_function(f)
-    carried, given = read_given("scan", "init", init), read_given("scan", "xs", xs)
-    sliced = [leaf._replace(node=_gather_first_axis(leaf.node)) for leaf in given.leaves]
+    carry_tree, sliced_tree = read_tree("scan", "init", init), read_tree("scan", "xs", xs)
+    sliced = [leaf._replace(node=_gather_first_axis(leaf.node)) for leaf in sliced_tree.leaves]
     structures: list[Structure] = []
 
-    def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> RepeatOutcome:
+    def run(values: list[Tensor], slices: list[Tensor], _counter: UOp) -> IterationResult:
         result = f(
-            carried.structure.unflatten(values),
-            given.structure.unflatten(slices),
+            carry_tree.structure.unflatten(values),
+            sliced_tree.structure.unflatten(slices),
         )
         if not isinstance(result, tuple) or len(result) != 2:  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
             raise TraceError(
                 operation="scan",
                 function=name,
-                problem=f"it returns {_show_result(result)}, no pair",
+                problem=f"it returns {_show_result(result)}, not a pair",
                 hint=(
-                    "return carry, y: what the next iteration gets, and what is stacked (None for"
-                    " nothing)"
+                    "return carry, y: the next carry, and the result to stack (None for no result)"
                 ),
             )
         leaves, structure = flatten(result[0])
-        check_structure("scan", "carry", carried.structure, structure)
-        stacked = read_given("scan", "y", result[1])
+        check_structure("scan", "carry", carry_tree.structure, structure)
+        stacked = read_tree("scan", "y", result[1])
         structures[:] = [stacked.structure]
-        return RepeatOutcome(leaves, stacked.leaves)
+        return IterationResult(leaves, stacked.leaves)
 
-    after, stacks = make_repeated(
-        Repeated(
-            "scan", name, _rename(carried, "carry"), count, run, sliced, is_reversed, is_recomputed
+    after, stacks = trace_loop(
+        LoopSpec(
+            "scan",
+            name,
+            _rename(carry_tree, "carry"),
+            count,
+            run,
+            sliced,
+            is_reversed,
+            is_recomputed,
         )
     )
-    return carried.structure.unflatten(after), structures[0].unflatten(stacks)
+    return carry_tree.structure.unflatten(after), structures[0].unflatten(stacks)
 
 
-def _scan_parts(
+def _scan_chunks(
     f: Callable[[Any, Any], tuple[Any, Any]],
     init: Any,
     xs: Any,
@@ -137,44 +139,46 @@ def _scan_parts(
     *,
     is_reversed: bool,
 ) -> tuple[Any, Any]:
-    """A scan over parts of so many slices, each of which is a scan, and one over what is left."""
-    n_parts, n_left = divmod(count, every)
+    """A scan over chunks of `every` slices, each of which is a scan, and a scan over the remainder."""
+    n_chunks, n_remaining = divmod(count, every)
     leaves, structure = flatten(xs)
     tensors = [leaf if isinstance(leaf, Tensor) else Tensor(leaf) for leaf in leaves]  # pyright: ignore[reportArgumentType]
-    # What comes last in the order of execution is left.
-    begin = n_left if is_reversed else 0
-    parts = [
-        t[begin : begin + n_parts * every].reshape(n_parts, every, *t.shape[1:]) for t in tensors
+    # The remainder is executed last: in a reverse scan it is at the front.
+    begin = n_remaining if is_reversed else 0
+    chunks = [
+        t[begin : begin + n_chunks * every].reshape(n_chunks, every, *t.shape[1:]) for t in tensors
     ]
-    left = [t[:n_left] if is_reversed else t[n_parts * every :] for t in tensors]
+    remainders = [t[:n_remaining] if is_reversed else t[n_chunks * every :] for t in tensors]
 
-    def run_part(carry: Any, part: Any) -> tuple[Any, Any]:
-        return _scan(f, carry, part, every, is_reversed=is_reversed)
+    def scan_chunk(carry: Any, chunk: Any) -> tuple[Any, Any]:
+        return _scan(f, carry, chunk, every, is_reversed=is_reversed)
 
     carry, rows = _scan(
-        run_part,
+        scan_chunk,
         init,
-        structure.unflatten(parts),
-        n_parts,
+        structure.unflatten(chunks),
+        n_chunks,
         is_reversed=is_reversed,
         is_recomputed=True,
     )
-    carry, last = _scan(f, carry, structure.unflatten(left), n_left, is_reversed=is_reversed)
+    carry, remaining_rows = _scan(
+        f, carry, structure.unflatten(remainders), n_remaining, is_reversed=is_reversed
+    )
     stacks, nested = flatten(rows)
-    joined: list[Tensor] = []
-    for stack, rest in zip(stacks, flatten(last)[0], strict=True):
-        assert isinstance(stack, Tensor) and isinstance(rest, Tensor)
-        whole = stack.reshape(n_parts * every, *stack.shape[2:])
-        joined.append(rest.concat(whole) if is_reversed else whole.concat(rest))
-    return carry, nested.unflatten(joined)
+    results: list[Tensor] = []
+    for stack, remainder in zip(stacks, flatten(remaining_rows)[0], strict=True):
+        assert isinstance(stack, Tensor) and isinstance(remainder, Tensor)
+        main = stack.reshape(n_chunks * every, *stack.shape[2:])
+        results.append(remainder.concat(main) if is_reversed else main.concat(remainder))
+    return carry, nested.unflatten(results)
 
 
 def read_interval(operation: str, checkpoint_every: int, count: SInt) -> int:
-    """After how many of `count` iterations what is carried is kept.
+    """The number of iterations between saved carries.
 
     Raises:
-        LoopArgumentError: if it is no positive number, or there are not so many iterations as a
-            number says.
+        LoopArgumentError: if it is not a positive integer, or above 1 where the trip count is not
+            known.
     """
     if (
         isinstance(checkpoint_every, bool)
@@ -183,35 +187,38 @@ def read_interval(operation: str, checkpoint_every: int, count: SInt) -> int:
     ):
         raise LoopArgumentError(
             operation=operation,
-            problem=f"checkpoint_every is {checkpoint_every!r}, no number of iterations",
-            hint="use an integer from 1 on",
+            problem=f"checkpoint_every is {checkpoint_every!r}, not a number of iterations",
+            hint="use a positive integer",
         )
     if not isinstance(count, int) and checkpoint_every > 1:
         raise LoopArgumentError(
             operation=operation,
-            problem="the number of iterations is no number, and has no parts of one size",
-            hint="use checkpoint_every=1, which computes each iteration again",
+            problem="the number of iterations is not known, so that it cannot be divided",
+            hint="use checkpoint_every=1, which recomputes each iteration",
         )
     return checkpoint_every
 
 
 def check_structure(operation: str, name: str, before: Structure, after: Structure) -> None:
-    """Check that what is carried is nested in the same way.
+    """Check that the carry keeps its structure.
 
     Raises:
-        CarriedValueError: if it is not.
+        CarriedValueError: if it does not.
     """
-    found = before.find_difference(after)
-    if found is not None:
+    difference = before.find_difference(after)
+    if difference is not None:
         raise CarriedValueError(
-            operation=operation, path=name + found.path, before=found.left, after=found.right
+            operation=operation,
+            path=name + difference.path,
+            before=difference.left,
+            after=difference.right,
         )
 
 
-def _rename(given: Given, name: str) -> Sequence[Leaf]:
+def _rename(tree: FlatTree, name: str) -> Sequence[Leaf]:
     return [
         leaf._replace(path=name + path)
-        for leaf, path in zip(given.leaves, given.structure.paths, strict=True)
+        for leaf, path in zip(tree.leaves, tree.structure.paths, strict=True)
     ]
 
 
@@ -219,11 +226,11 @@ def _show_result(result: object) -> str:
     return f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__  # pyright: ignore[reportUnknownArgumentType]
 
 
-def _get_count(given: Given, length: int | Variable | UOp | None) -> SInt:
+def _get_count(tree: FlatTree, length: int | Variable | UOp | None) -> SInt:
     """The number of iterations."""
     count = _read_length(length)
-    shown = "length"
-    for leaf in given.leaves:
+    source = "length"
+    for leaf in tree.leaves:
         if not leaf.node.shape:
             raise LoopArgumentError(
                 operation="scan",
@@ -232,18 +239,18 @@ def _get_count(given: Given, length: int | Variable | UOp | None) -> SInt:
             )
         size = leaf.node.shape[0]
         if count is None:
-            count, shown = size, leaf.path
+            count, source = size, leaf.path
         elif count is not size and count != size:
             raise LoopArgumentError(
                 operation="scan",
-                problem=f"{leaf.path} has {_show(size)} slices, but {shown} says {_show(count)}",
-                hint="let the first axes of all that is sliced have one size",
+                problem=f"{leaf.path} has {_show(size)} slices, but {source} says {_show(count)}",
+                hint="slice tensors whose first axes have the same size",
             )
     if count is None:
         raise LoopArgumentError(
             operation="scan",
-            problem="there is nothing to slice, and no length",
-            hint="name the length, as in length=10",
+            problem="xs has no tensor to slice, and length is None",
+            hint="pass the number of iterations, as in length=10",
         )
     return count
 
@@ -268,19 +275,17 @@ def _read_length(length: object) -> SInt | None:
     if count < 0 or isinstance(length, Tensor):
         raise LoopArgumentError(
             operation="scan",
-            problem=f"length is {length!r}, no number of iterations",
-            hint=(
-                "use an integer from 0 on, or a variable; fori_loop takes numbers that are computed"
-            ),
+            problem=f"length is {length!r}, not a number of iterations",
+            hint=("use a non-negative integer or a variable; fori_loop takes computed numbers"),
         )
     return count
 
 
 def _gather_first_axis(node: UOp) -> UOp:
-    """`node`, whole on each device where it is split along its first axis."""
+    """`node`, replicated if it is sharded along its first axis, which is sliced."""
     placement = node.placement
     return (
-        place(node, placement.replicated)
+        transfer(node, placement.replicated)
         if isinstance(placement, Sharding) and placement.axis == 0
         else node
     )

@@ -1,10 +1,11 @@
-"""Running the body of a loop, or a branch, once on placeholders to find what it computes, and what
-it assigns to.
+"""Tracing of the body of a loop or a branch: one run on placeholders finds its results and its
+assignments.
 
-Memory without a buffer stands for each value that changes from iteration to iteration. What the
-body assigns to outside of it is such a value too: the tensor stands for a placeholder while the
-body runs, and is given the result after the loop. That has to be known from the start, since the
-body may have read the tensor before: a body that assigns runs once more."""
+Each value that changes from iteration to iteration is a placeholder, memory without a buffer. A
+tensor outside of the body that the body assigns to becomes a carry: it is bound to a placeholder
+while the body runs, and to the result after the loop. The body may have read the tensor before it
+assigns to it, so that a body that assigns is traced a second time, with the placeholder from the
+start."""
 
 from __future__ import annotations
 
@@ -24,40 +25,41 @@ from svod_tensor.cells.recording import Capture
 from svod_tensor.cells.views import Path
 from svod_tensor.engine import memory_nodes, versions
 from svod_tensor.errors import TraceError
-from svod_tensor.loops.closing import reads
+from svod_tensor.loops.closing import depends_on
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "Mask",
     "Placeholder",
+    "Redirection",
     "Trace",
     "count_loops",
-    "list_known",
+    "list_live_nodes",
     "make_placeholder",
     "start_trace",
 ]
 
 
-_numbers = itertools.count(1 << 32)
+# Above every slot of a real parameter, so that placeholders without a device never equal one.
+_placeholder_slots = itertools.count(1 << 32)
 
 
 class Placeholder(NamedTuple):
-    """What stands for a value while a body runs.
+    """Symbolic value of a loop body or a branch while it is traced.
 
     Attributes:
-        node: in the shape of the value.
-        memories: the BUFFER that it is made of, or a PARAM where it is on no device; of a sharded
-            one, those of its shards.
+        node: the value, in the shape of the operand.
+        memories: the BUFFER behind the value, or a PARAM if it is on no device; one for each shard
+            of a sharded value.
     """
 
     node: UOp
     memories: tuple[UOp, ...]
 
 
-class Mask(NamedTuple):
-    """A cell that was there before the body ran and that it writes to, what it was, and what it
-    stands for meanwhile.
+class Redirection(NamedTuple):
+    """A cell from outside of the body that the body writes to, with its version before the body ran,
+    and the placeholder that it is bound to during the trace.
     """
 
     cell: Cell
@@ -70,39 +72,39 @@ class Mask(NamedTuple):
 def make_placeholder(
     like: UOp, *, is_slice: bool = False, device: str | None = None
 ) -> Placeholder:
-    """What stands for a value as `like`, or for one slice of it along its first axis.
+    """Placeholder with the shape and dtype of `like`, or of one slice of it along its first axis.
 
-    What comes from no memory is on `device`, or on none: then it is computed where what it meets
-    is, and cannot be written."""
-    form = make_parameter(like, 0, is_slice=is_slice)
-    made = {
+    A value without memory is on `device`. If that is None, it follows the device of its operands,
+    and cannot be written."""
+    parameter = make_parameter(like, 0, is_slice=is_slice)
+    buffers = {
         param: _make_memory(param, param.arg.device or device)
-        for param in sorted(form.iter_ops(Op.PARAM), key=lambda param: param.arg.slot)
+        for param in sorted(parameter.iter_ops(Op.PARAM), key=lambda param: param.arg.slot)
     }
-    # In the body sizes are written as outside of it.
+    # `make_parameter` has unbound variables in shapes; the body must have the shapes of outside.
     binds = {
         bind.symbol: bind
         for size in like.shape
         if isinstance(size, UOp)
         for bind in size.iter_ops(Op.BIND)
     }
-    return Placeholder(form.substitute({**made, **binds}), tuple(made.values()))
+    return Placeholder(parameter.substitute({**buffers, **binds}), tuple(buffers.values()))
 
 
 def _make_memory(param: UOp, device: str | None) -> UOp:
     if device is not None:
         return memory_nodes.make_memory(param.dtype, param.arg.size, device)
-    return UOp(Op.PARAM, param.dtype, (), ParamArg(next(_numbers), param.arg.size, None))
+    return UOp(Op.PARAM, param.dtype, (), ParamArg(next(_placeholder_slots), param.arg.size, None))
 
 
 class Trace(Capture):
-    """One run of a body.
+    """One trace of a body.
 
     Attributes:
-        masks: the cells that were there before and that it writes to, by id.
-        has_missed: whether it wrote to one that did not stand for a placeholder from the start.
-        counter: the name of the variable that counts iterations, if it is the body of a loop.
-        drawn: the states of generators that it draws from, by id.
+        redirections: the outer cells that the body writes to, by id.
+        has_new_writes: True if it wrote to an outer cell that was not redirected from the start.
+        counter: the name of the loop counter; None for a branch.
+        generators: the states of generators that it samples from, by id.
     """
 
     writes_memory = False
@@ -110,19 +112,19 @@ class Trace(Capture):
     def __init__(self, operation: str, function: str, counter: str | None) -> None:
         super().__init__(function)
         self.operation, self.counter = operation, counter
-        self.masks: dict[int, Mask] = {}
-        self.has_missed = False
-        self.drawn: dict[int, Cell] = {}
+        self.redirections: dict[int, Redirection] = {}
+        self.has_new_writes = False
+        self.generators: dict[int, Cell] = {}
         self._carried: dict[int, tuple[UOp, ...]] = {}
 
     def before_write(self, cell: Cell) -> None:
-        if self.existed_before(cell) and id(cell) not in self.masks:
-            self.mask(cell)
-            self.has_missed = True
+        if self.existed_before(cell) and id(cell) not in self.redirections:
+            self.redirect(cell)
+            self.has_new_writes = True
 
     def find_permission(self, cell: Cell, path: Path) -> bool | None:
-        # What is replaced as a whole is another value; memory that the body makes is made anew by
-        # each iteration.
+        # An assignment to a whole tensor rebinds it. Memory that the body allocates is new in each
+        # iteration. Only a slice of a carry is written in place.
         memories = self._carried.get(id(cell))
         return (
             bool(path and memories)
@@ -131,7 +133,7 @@ class Trace(Capture):
         )
 
     def record_sampling(self, state: Cell) -> None:
-        self.drawn[id(state)] = state
+        self.generators[id(state)] = state
 
     def make_error(self, action: str) -> UserError:
         return TraceError(
@@ -144,47 +146,57 @@ class Trace(Capture):
             ),
         )
 
-    def mask(self, cell: Cell) -> None:
-        """Let `cell` stand for a placeholder until the end of the run; the caller holds
-        `registry.lock`.
+    def redirect(self, cell: Cell) -> None:
+        """Bind `cell` to a placeholder until the end of the trace.
+
+        The caller holds `registry.lock`.
         """
         placeholder = make_placeholder(cell.node, device=DEFAULT_DEVICE)
-        self.masks[id(cell)] = Mask(cell, cell.node, cell.owns, cell.is_partly_written, placeholder)
+        self.redirections[id(cell)] = Redirection(
+            cell, cell.node, cell.owns, cell.is_partly_written, placeholder
+        )
         cell.owns = False
         cell.set_node(placeholder.node)
-        self.let_carry(cell, placeholder)
+        self.allow_in_place_writes(cell, placeholder)
 
-    def let_carry(self, cell: Cell, placeholder: Placeholder) -> None:
-        """Let parts of `cell` be written where they are, if it is carried from iteration to
-        iteration in one memory.
-        """
+    def allow_in_place_writes(self, cell: Cell, placeholder: Placeholder) -> None:
+        """Allow writes to slices of `cell` in place, if it is a carry of a loop in one memory."""
         if self.counter is not None and len(placeholder.memories) == 1:
             self._carried[id(cell)] = placeholder.memories
 
     def restore(self) -> None:
-        """Let what the body wrote to be as it was; the caller holds `registry.lock`."""
-        for mask in self.masks.values():
-            mask.cell.owns, mask.cell.is_partly_written = mask.is_owner, mask.is_partly_written
-            mask.cell.set_node(mask.node)
-        if self.masks and threading.active_count() > 1:
-            # Another thread may have read one meanwhile.
+        """Bind the redirected cells to their versions before the trace.
+
+        The caller holds `registry.lock`.
+        """
+        for redirection in self.redirections.values():
+            redirection.cell.owns, redirection.cell.is_partly_written = (
+                redirection.is_owner,
+                redirection.is_partly_written,
+            )
+            redirection.cell.set_node(redirection.node)
+        if self.redirections and threading.active_count() > 1:
+            # Another thread may have built nodes from a placeholder meanwhile.
             registry.replace_nodes(self.assigned)
             registry.replace_nodes(
-                {mask.placeholder.node: mask.node for mask in self.masks.values()}
+                {
+                    redirection.placeholder.node: redirection.node
+                    for redirection in self.redirections.values()
+                }
             )
 
     def check_leaks(self, memories: Iterable[UOp], kept: Sequence[Tensor]) -> None:
-        """Raise if something that depends on the iteration lives on besides `kept`.
+        """Check that no tensor that depends on the iteration outlives the body, except `kept`.
 
         Raises:
-            TraceError: if something does.
+            TraceError: if a tensor does.
         """
         sources, counters = set(memories), [] if self.counter is None else [self.counter]
         leaked = self.find_leak(
-            [t.content for t in kept], lambda node: reads(node, sources, counters)
+            [t.content for t in kept], lambda node: depends_on(node, sources, counters)
         )
         if leaked is None:
-            self.drop_dependents(lambda node: reads(node, sources, counters))
+            self.drop_dependents(lambda node: depends_on(node, sources, counters))
             return
         raise TraceError(
             operation=self.operation,
@@ -192,43 +204,45 @@ class Trace(Capture):
             problem=(
                 f"a tensor of shape {leaked.shape} that it computes is still held after it returned"
             ),
-            hint="return the tensor, or assign it to one that was there before",
+            hint="return the tensor, or assign it to a tensor from outside of the body",
         )
 
 
-def list_known() -> set[UOp]:
-    """What is computed for tensors that are there now, without the movements that show it."""
-    found: set[UOp] = set()
+def list_live_nodes() -> set[UOp]:
+    """Nodes of the live tensors, without views."""
+    live: set[UOp] = set()
     with registry.lock:
         cells = [cell.node for cell in registry.iter_pending_cells()]
         capture = registry.find_capture()
         while capture is not None:
-            cells += [one.node for one in capture.iter_created()]
+            cells += [created.node for created in capture.iter_created()]
             capture = capture.outer
     for node in cells:
-        found.add(node.strip(MOVEMENT))
-    return found
+        live.add(node.strip(MOVEMENT))
+    return live
 
 
 def count_loops() -> int:
-    """How many loops this thread is inside of the bodies of, which it runs now."""
-    capture, found = registry.find_capture(), 0
+    """Number of nested loop bodies that this thread traces now."""
+    capture, depth = registry.find_capture(), 0
     while capture is not None:
-        found += isinstance(capture, Trace) and capture.counter is not None
+        depth += isinstance(capture, Trace) and capture.counter is not None
         capture = capture.outer
-    return found
+    return depth
 
 
 @contextmanager
 def start_trace(trace: Trace, written: Mapping[int, Cell]) -> Generator[None]:
-    """Let this thread run a body that is known to write to the cells `written`; at the end these
-    are as they were.
+    """Trace a body in this thread.
+
+    The cells `written`, which the body is known to write to, are redirected from the start, and
+    restored at the end.
     """
     with registry.lock:
         registry.wait_for_capture()
         registry.start_capture(trace)
         for cell in written.values():
-            trace.mask(cell)
+            trace.redirect(cell)
     try:
         yield
     finally:

@@ -1,6 +1,4 @@
-"""The values that go into a loop and come out of its body: tensors, arrays and numbers, in nested
-lists, tuples and dicts.
-"""
+"""Inputs and outputs of loop bodies: trees of tensors, arrays and numbers as leaves that are nodes."""
 
 from __future__ import annotations
 
@@ -18,26 +16,26 @@ from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
 __all__ = [
-    "Given",
+    "FlatTree",
     "Leaf",
     "cast",
     "describe",
     "is_number",
     "name_function",
-    "place",
-    "read_given",
     "read_leaf",
+    "read_tree",
+    "transfer",
     "unbind_shape",
 ]
 
 
 class Leaf(NamedTuple):
-    """A value as a node.
+    """A leaf of a tree.
 
     Attributes:
-        node: it.
-        path: how it is reached, as it is written in Python.
-        is_weak: whether it was a number of Python, whose dtype gives way to that of a tensor.
+        node: the value.
+        path: the path from the root, in Python syntax.
+        is_weak: whether the value was a Python number, whose dtype yields to a tensor's.
     """
 
     node: UOp
@@ -46,41 +44,41 @@ class Leaf(NamedTuple):
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no elements: nothing stands for it in a graph."""
+        """Whether it has no elements, so that no memory and no placeholder represents it."""
         return 0 in self.node.shape
 
 
-class Given(NamedTuple):
-    """What a caller gave: its leaves, and how they are arranged."""
+class FlatTree(NamedTuple):
+    """A flattened tree: its leaves and its structure."""
 
     leaves: tuple[Leaf, ...]
     structure: Structure
 
 
 def is_number(value: object) -> bool:
-    """Whether a value is a number of Python."""
+    """Whether a value is a Python number."""
     return isinstance(value, (bool, int, float, complex))
 
 
-def read_given(operation: str, name: str, tree: object) -> Given:
-    """The leaves of what the caller calls `name`.
+def read_tree(operation: str, name: str, tree: object) -> FlatTree:
+    """Flatten the argument or result `name`.
 
     Raises:
-        LoopArgumentError: if a leaf is no tensor, array or number.
+        LoopArgumentError: if a leaf is not a tensor, array or number.
     """
     leaves, structure = flatten(tree)
-    found = [
+    nodes = [
         read_leaf(operation, name + path, leaf)
         for leaf, path in zip(leaves, structure.paths, strict=True)
     ]
-    return Given(tuple(found), structure)
+    return FlatTree(tuple(nodes), structure)
 
 
 def read_leaf(operation: str, path: str, value: object) -> Leaf:
     """A value as a leaf.
 
     Raises:
-        LoopArgumentError: if it is no tensor, array or number.
+        LoopArgumentError: if it is not a tensor, array or number.
     """
     if isinstance(value, Tensor):
         return Leaf(value.uop, path)
@@ -90,21 +88,21 @@ def read_leaf(operation: str, path: str, value: object) -> Leaf:
         return Leaf(Tensor(value.uop).uop, path)
     raise LoopArgumentError(
         operation=operation,
-        problem=f"{path} is {type(value).__name__}, which is no tensor",
+        problem=f"{path} is {type(value).__name__}, which is not a tensor",
         hint=(
-            "give tensors, arrays and numbers, in lists, tuples and dicts; anything else the"
-            " function can use as it is"
+            "pass tensors, arrays and numbers, in lists, tuples and dicts; the function can read"
+            " other objects as globals or from its closure"
         ),
     )
 
 
-def describe(node: UOp, *, with_place: bool = False) -> str:
-    """A value for messages, such as `float32 (3,)`."""
+def describe(node: UOp, *, with_device: bool = False) -> str:
+    """Display a value in messages, such as `float32 (3,)`."""
     text = f"{node.dtype} {format_shape(node.shape)}"
-    return f"{text} on {_show_place(node)}" if with_place else text
+    return f"{text} on {_describe_placement(node)}" if with_device else text
 
 
-def _show_place(node: UOp) -> str:
+def _describe_placement(node: UOp) -> str:
     placement = node.placement
     if not isinstance(placement, Sharding):
         return placement or DEFAULT_DEVICE
@@ -112,8 +110,8 @@ def _show_place(node: UOp) -> str:
     return devices if placement.axis is None else f"{devices} along axis {placement.axis}"
 
 
-def place(node: UOp, placement: str | Sharding | None) -> UOp:
-    """`node` where `placement` says."""
+def transfer(node: UOp, placement: str | Sharding | None) -> UOp:
+    """`node` on the devices of `placement`."""
     if placement is None or node.placement == placement:
         return node
     if isinstance(placement, str):
@@ -122,15 +120,15 @@ def place(node: UOp, placement: str | Sharding | None) -> UOp:
 
 
 def unbind_shape(node: UOp) -> tuple[SInt, ...]:
-    """The shape with variables in the place of their values."""
+    """The shape with variables instead of their bound values."""
     return tuple([s if isinstance(s, int) else normalize_size(unbind(s)) for s in node.shape])
 
 
 def cast(leaf: Leaf, dtype: DType) -> UOp:
-    """The node of a leaf with a dtype."""
+    """The node of a leaf, cast to a dtype."""
     return leaf.node if leaf.node.dtype is dtype else leaf.node.cast(dtype)
 
 
 def name_function(function: object) -> str:
-    """What messages call a function."""
+    """Name of a function in messages."""
     return getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]

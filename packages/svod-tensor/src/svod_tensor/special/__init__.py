@@ -2,7 +2,7 @@
 `SCIPY_ARRAY_API` is set.
 
 All are computed by kernels, in float64 and rounded once, and have derivatives. Integers become
-float32. What is not here SciPy computes on the host.
+float32. SciPy computes its other functions on the host.
 
 Example:
     >>> import svod_tensor as sv

@@ -1,6 +1,4 @@
-"""Entropies and products with logarithms, which are limits at the borders of where they are
-defined.
-"""
+"""Entropies and products with logarithms, with their limits at the boundary of the domain."""
 
 from __future__ import annotations
 
@@ -93,8 +91,8 @@ def _relative_entropy(x: Tensor, y: Tensor) -> Tensor:
     is_positive = x.gt(0).logical_and(y.gt(0))
     a, b = is_positive.where(x, 1.0), is_positive.where(y, 1.0)
     ratio = a.div(b)
-    # Near 1 the difference keeps the digits that the quotient loses; a quotient out of range has a
-    # logarithm.
+    # Near 1 the quotient cancels, and log1p of the difference does not. A quotient that overflows or
+    # underflows still has a logarithm, as a difference of logarithms.
     near = a.sub(b).div(b).log1p()
     far = a.log().sub(b.log())
     is_near, is_normal = (
@@ -111,7 +109,7 @@ def _divergence(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _with_borders(x: Tensor, y: Tensor, inside: Tensor, at_zero: Tensor) -> Tensor:
-    """`inside` of positive elements, and what the entropies are elsewhere."""
+    """`inside` for positive elements, and the values of the entropies elsewhere."""
     is_positive = x.gt(0).logical_and(y.gt(0))
     is_zero = x.eq(0).logical_and(y.ge(0))
     outside = is_zero.where(at_zero, x.isnan().logical_or(y.isnan()).where(math.nan, math.inf))

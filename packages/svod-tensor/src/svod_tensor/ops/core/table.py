@@ -46,15 +46,15 @@ _METHODS: Final[tuple[Member, ...]] = (
     Member("device", "core.base", "device", "test_devices.py::test_like_functions_keep_the_device"),
     Member("sharding", "core.base", "", "test_sharding.py::test_one_device_needs_no_shards"),
     Member("spec", "core.base", "", "test_operations.py::test_a_tensor_is_created_from_a_node_or_the_content_of_another"),
-    Member("is_realized", "core.base", "", "test_realize.py::test_realizing_a_realized_tensor_changes_nothing"),
-    Member("realize", "tensor", "", "test_realize.py::test_realizing_a_realized_tensor_changes_nothing"),
+    Member("is_realized", "core.base", "", "test_realize.py::test_realizing_a_realized_tensor_has_no_effect"),
+    Member("realize", "tensor", "", "test_realize.py::test_realizing_a_realized_tensor_has_no_effect"),
     Member("realize_with", "tensor", "", "test_realize.py::test_a_configuration_reaches_the_optimizer"),
     Member("realize_batch", "tensor", "", "test_realize.py::test_a_batch_may_name_a_tensor_twice_and_mix_realized_ones"),
-    Member("realize_batch_with", "tensor", "", "test_realize.py::test_an_optimizer_configuration_stands_for_the_one_that_holds_it"),
+    Member("realize_batch_with", "tensor", "", "test_realize.py::test_an_optimizer_configuration_is_accepted_as_prepare_configuration"),
     Member("prepare", "tensor", "", "test_realize.py::test_a_plan_reads_new_inputs_each_time"),
     Member("prepare_with", "tensor", "", "test_realize.py::test_a_configuration_reaches_the_optimizer"),
     Member("prepare_batch", "tensor", "", "test_realize.py::test_plan_outputs_keep_the_order_of_their_tensors"),
-    Member("prepare_batch_with", "tensor", "", "test_realize.py::test_an_optimizer_configuration_stands_for_the_one_that_holds_it"),
+    Member("prepare_batch_with", "tensor", "", "test_realize.py::test_an_optimizer_configuration_is_accepted_as_prepare_configuration"),
 )
 # fmt: on
 

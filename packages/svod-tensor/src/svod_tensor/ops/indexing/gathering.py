@@ -344,7 +344,7 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
     return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
 
-@operation(test="test_operations.py::test_elements_are_filled_where_a_mask_holds")
+@operation(test="test_operations.py::test_elements_are_filled_by_a_mask")
 def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tensor) -> Tensor:
     """Fill with `value` where `mask` is True, and keep the elements of `x` elsewhere. All shapes
     broadcast, and the dtypes promote.

@@ -38,7 +38,7 @@ from svod_tensor._shapes import (
 )
 from svod_tensor._shards import move_like
 from svod_tensor.cells.views import put
-from svod_tensor.host_functions.scatter import INVERT, invert_places
+from svod_tensor.host_functions.scatter import INVERT, invert_indices
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import as_tensor, as_value, make_result
 from svod_tensor.ops.core.operation import operation
@@ -165,7 +165,7 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
     if not (flat_indices.size and x.size):
         return x.clone()
     inverse = np.empty(all_indices.size, np.int64)
-    invert_places(inverse, flat_indices.reshape(-1))
+    invert_indices(inverse, flat_indices.reshape(-1))
     node = move_like(make_array_node(inverse.reshape(all_indices.shape), may_share=True), x.uop)
     return _with_inverse(x, x.from_uop(node), flat_indices.shape, value)
 

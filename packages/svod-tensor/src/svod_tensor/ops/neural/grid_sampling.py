@@ -102,7 +102,7 @@ def grid_sample(
     count = product(grid.shape[1:-1])
     coordinates = grid.isnan().where(-1, grid).reshape(batch, count, n)
     neighbors = [
-        _find_neighbors(
+        _get_neighbors(
             _scale(coordinates[..., n - 1 - i], size, align_corners),
             size,
             mode,
@@ -186,7 +186,7 @@ def _scale(x: Tensor, size: int, align_corners: bool) -> Tensor:
     return x.add(1).mul((size - 1) / 2) if align_corners else x.add(1).mul(size).sub(1).mul(0.5)
 
 
-def _find_neighbors(
+def _get_neighbors(
     index: Tensor, size: int, mode: str, padding_mode: str, align_corners: bool
 ) -> _Neighbors:
     is_cubic, inner = mode == "bicubic", index.dtype
