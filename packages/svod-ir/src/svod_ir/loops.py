@@ -146,7 +146,7 @@ def read_loop(loop: UOp) -> LoopParts:
     )
 
 
-def make_loop(
+def make_loop(  # noqa: PLR0913 - the fields of a LoopArg
     body: UOp,
     count: SInt,
     operands: Sequence[UOp],

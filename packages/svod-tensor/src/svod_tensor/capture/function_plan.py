@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 __all__ = ["make_captured", "name_inputs"]
 
 
-def make_captured(
+def make_captured(  # noqa: PLR0913 - a call, and how to compile it
     name: str,
     function: Callable[..., object],
     given: Sequence[Tensor | UOp],

@@ -117,7 +117,7 @@ def choose_modes(
     return chosen
 
 
-def run_programs(
+def run_programs(  # noqa: PLR0913 - the options of the command
     seeds: Sequence[int],
     *,
     jobs: int = 1,

@@ -177,7 +177,7 @@ def exponential(
     is_function=False,
     is_variadic=True,
 )
-def truncated_normal(
+def truncated_normal(  # noqa: PLR0913 - as `normal`, with two bounds
     shape: SInt | Sequence[SInt],
     *,
     low: float = -2.0,
