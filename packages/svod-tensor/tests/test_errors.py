@@ -12,7 +12,7 @@ from svod_tensor import errors
 EXAMPLES = {
     "AmbiguousTruthError": (
         {"shape": (2, 3)},
-        "the truth value of a tensor with more or less than one element is ambiguous: shape (2, 3)",
+        "the truth value of a tensor of shape (2, 3) is ambiguous",
         ValueError,
     ),
     "ApiVersionError": (

@@ -43,25 +43,25 @@ class _Foreign:
         (
             lambda: X[0].item(),
             SingleElementError,
-            "item of a tensor of shape (3,): it does not have exactly one",
+            "item: only one-element tensors can be converted",
             "x[index].item() one",
         ),
         (
             lambda: float(X),
             SingleElementError,
-            "float of a tensor of shape (2, 3)",
+            "float: only one-element tensors can be converted",
             "x.tolist() gives all",
         ),
         (
             lambda: int(X[0]),
             SingleElementError,
-            "int of a tensor of shape (3,)",
+            "int: only one-element tensors can be converted",
             "x.tolist() gives all",
         ),
         (
             lambda: bool(X),
             AmbiguousTruthError,
-            "a tensor of shape (2, 3) has no single truth",
+            "the truth value of a tensor of shape (2, 3) is ambiguous",
             "use x.any() or x.all()",
         ),
         (
@@ -97,11 +97,11 @@ class _Foreign:
             "reshape: expected integer sizes, got Variable('n', 1, 2)",
             "as in n.bind(1)",
         ),
-        (lambda: X + N, DataError, "add: cannot make a tensor from Variable", "as in n.bind(1)"),
+        (lambda: X + N, DataError, "add: cannot convert Variable to a tensor", "as in n.bind(1)"),
         (
             lambda: Tensor([1.0], dtype=_Foreign()),
             UnknownDTypeError,
-            "torch.float32 is not a dtype",
+            "data type torch.float32 not understood",
             'write "float32"',
         ),
         (
@@ -119,7 +119,7 @@ class _Foreign:
         (
             lambda: X == None,  # noqa: E711
             DataError,
-            "equal: cannot make a tensor from NoneType",
+            "equal: cannot convert NoneType to a tensor",
             "`x is None`",
         ),
         (

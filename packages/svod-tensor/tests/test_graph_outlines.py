@@ -42,7 +42,7 @@ def test_graphs_that_differ_in_sizes_have_one_outline(compute: Callable[[Tensor]
     assert one is not None
     assert other is not None
     assert one.key == other.key
-    assert one.numbers != other.numbers
+    assert one.sizes != other.sizes
 
 
 def test_sizes_of_1_and_constants_unrelated_to_sizes_are_in_the_outline() -> None:

@@ -8,7 +8,7 @@ from svod_ir import OperandError, ShapeError
 from svod_ir.evaluate import evaluate
 from svod_tensor import Tensor
 from svod_tensor.errors import IntegerOverflowError
-from svod_tensor.ops.random.bits import draw_words
+from svod_tensor.ops.random.bits import random_words
 
 
 def test_a_seed_fixes_the_numbers_whenever_they_are_computed():
@@ -85,7 +85,7 @@ def test_integers_are_uniform_between_any_bounds(low, high, dtype):
 def test_wide_intervals_are_scaled_exactly():
     count = 2**63 + 12345
     x = Tensor.randint(100, low=-(2**62), high=count - 2**62, seed=5).tolist()
-    high, low = (words.tolist() for words in draw_words("rand", 100, 5, None, None, n_words=2))
+    high, low = (words.tolist() for words in random_words("rand", 100, 5, None, None, n_words=2))
     assert x == [((h << 64 | w) * count >> 128) - 2**62 for h, w in zip(high, low, strict=True)]
 
 

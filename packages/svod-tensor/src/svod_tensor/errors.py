@@ -321,8 +321,7 @@ class AmbiguousTruthError(UserError, ValueError):
     def __init__(self, *, shape: tuple[object, ...]) -> None:
         self.shape = shape
         super().__init__(
-            "the truth value of a tensor with more or less than one element is ambiguous: shape"
-            f" {format_shape(shape)}",
+            f"the truth value of a tensor of shape {format_shape(shape)} is ambiguous",
             hint="use x.any() or x.all()",
         )
 
