@@ -35,10 +35,10 @@ DTYPES = {
 HEAD = """# Accuracy
 
 The largest error of elementwise functions, in units in the last place (ulp) of the result: 0.5 is a correctly rounded result.
-`python benchmarks/accuracy.py --write` makes this page. It draws {n} numbers of each dtype, half of them with uniformly distributed
+`python benchmarks/accuracy.py --write` writes this page. It samples {n} numbers of each dtype, half of them with uniformly distributed
 exponents and half uniform between -32 and 32 (clipped to the range), and compares results with mpmath in 40 digits. A number in
-brackets is relative to 1 instead of the result, for functions with zeros between representable numbers. `inf` stands for a result
-that overflows where it should not, or the reverse, and – for a function or a dtype that does not exist there.
+brackets is relative to 1 instead of the result, for functions with zeros between representable numbers. `inf` means a result
+that overflows where it should not, or the reverse, and – that the function or dtype does not exist there.
 
 `fmod` is exact for every pair of operands and dtype, as C's is, and `%` is that remainder with the divisor added where
 the signs differ, which rounds once.
