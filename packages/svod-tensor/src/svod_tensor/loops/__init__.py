@@ -19,6 +19,7 @@ from JAX:
 - Python numbers in an initial value take a wider dtype if the first iteration returns one, as in
   JAX. A Python number that a body returns is converted to the dtype of the carry, if that can hold
   it.
+- Tuples, named tuples, lists, dicts and None nest; other classes are leaves and cannot be registered.
 - `cond` takes a bool of shape () only. Constant conditions and indices behave like computed ones:
   all branches are traced, and must agree.
 - A sharded carry keeps the sharding of its initial value; results of other shardings are resharded.
