@@ -167,7 +167,14 @@ SCHEDULES = {
         ),
     ),
     "one linear cycle": (
-        lambda: nn.schedules.one_cycle(0.7, LAST + 1, up=0.5, shape="linear", first=10, last=100),
+        lambda: nn.schedules.one_cycle(
+            0.7,
+            LAST + 1,
+            pct_start=0.5,
+            anneal_strategy="linear",
+            div_factor=10,
+            final_div_factor=100,
+        ),
         lambda o: torch.optim.lr_scheduler.OneCycleLR(
             o,
             0.7,
@@ -218,7 +225,7 @@ def test_rates_are_those_of_torch_s_schedulers(name: str) -> None:
 @pytest.mark.parametrize("mode", ["min", "max"])
 def test_a_plateau_is_that_of_torch(mode: str) -> None:
     options = {"factor": 0.5, "patience": 2, "threshold": 1e-2, "cooldown": 1}
-    rate = nn.schedules.Plateau(0.8, least=0.03, is_higher_better=mode == "max", **options)
+    rate = nn.schedules.Plateau(0.8, min_rate=0.03, is_higher_better=mode == "max", **options)
     made = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.8)
     scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(made, mode, min_lr=0.03, **options)
     seen = set()

@@ -81,7 +81,7 @@ def test_heads_of_queries_share_keys_and_look_back(x, kv_heads, is_causal):
         ("heads padding causal", True),
     ],
 )
-def test_masks_say_where_a_query_does_not_look_or_what_is_added(x, kinds, bias):
+def test_masks_are_bools_or_floats_added_to_the_scores(x, kinds, bias):
     rng = np.random.default_rng(0)
     layer = nn.MultiheadAttention(8, 2, bias=bias, batch_first=True)
     masks = {
@@ -152,7 +152,7 @@ def test_positions_come_first_unless_the_batch_does(x):
     )
 
 
-def test_a_query_that_may_look_at_nothing_gets_the_bias_alone(x):
+def test_a_fully_masked_query_gets_only_the_bias(x):
     layer = nn.MultiheadAttention(8, 2, batch_first=True)
     layer.out_proj.bias.assign(Tensor.full((8,), 0.5))
     given = Tensor(x)
@@ -183,7 +183,7 @@ def test_rotations_have_the_angles_of_the_formula():
 
 
 @pytest.mark.parametrize("is_captured", [False, True])
-def test_reading_with_a_cache_gives_what_reading_at_once_gives(x, is_captured):
+def test_decoding_with_a_cache_equals_decoding_at_once(x, is_captured):
     layer = nn.MultiheadAttention(8, 4, batch_first=True, num_kv_heads=2, rotary_base=100.0)
     given = Tensor(x)
     wanted = layer(given, given, given, is_causal=True)[0].numpy()
@@ -241,7 +241,7 @@ PARTS = {"Encoder": ["self_attn"], "Decoder": ["self_attn", "multihead_attn"]}
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize("kind", PARTS)
-def test_a_layer_adds_each_block_to_what_it_reads(x, kind, norm_first):
+def test_a_layer_adds_each_block_to_its_input(x, kind, norm_first):
     layer = getattr(nn, f"Transformer{kind}Layer")(
         8, 2, 16, batch_first=True, norm_first=norm_first
     ).eval()
@@ -285,7 +285,7 @@ def test_stacks_have_the_names_of_pytorch(kind):
     assert all(tensor.is_realized for tensor in model.parameters())
 
 
-def test_a_stack_of_decoders_normalises_what_its_last_layer_gives(x):
+def test_a_stack_of_decoders_normalizes_the_result_of_its_last_layer(x):
     layer = nn.TransformerDecoderLayer(8, 2, 16, batch_first=True)
     bare, normed = (
         nn.TransformerDecoder(layer, 2, norm).eval() for norm in (None, nn.LayerNorm(8))
@@ -321,7 +321,7 @@ def test_caches_of_one_size_share_a_plan_and_are_not_kept():
 
 
 @pytest.mark.parametrize("kind", ["bool", "float"])
-def test_weights_of_a_query_that_may_look_at_nothing_are_zeros(kind):
+def test_weights_of_a_fully_masked_query_are_zeros(kind):
     layer = nn.MultiheadAttention(4, 2, dropout=0.5, batch_first=True)
     blind = np.array([[False, True], [True, True]])
     mask = (

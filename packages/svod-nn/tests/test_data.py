@@ -212,10 +212,10 @@ def test_a_part_of_the_rows_is_held_out() -> None:
 @pytest.mark.parametrize(
     ("arrays", "problem"),
     [
-        ((np.zeros(3), np.zeros(4)), "no common number of rows: arrays.0 has 3, arrays.1 has 4"),
+        ((np.zeros(3), np.zeros(4)), "different numbers of rows: arrays.0 has 3, arrays.1 has 4"),
         ([], "there are no arrays"),
-        (np.zeros(()), "has no rows"),
-        ((np.zeros(3), [1, 2, 3]), "a int has no rows"),
+        (np.zeros(()), "is 0-d: it has no rows"),
+        ((np.zeros(3), [1, 2, 3]), "expected an array or tensor, got int"),
     ],
 )
 def test_arrays_without_common_rows_are_an_error(arrays: Any, problem: str) -> None:
@@ -224,7 +224,7 @@ def test_arrays_without_common_rows_are_an_error(arrays: Any, problem: str) -> N
 
 
 def test_a_batch_has_rows_and_a_fraction_is_one() -> None:
-    with pytest.raises(LayerArgumentError, match="0 rows"):
+    with pytest.raises(LayerArgumentError, match="size must be positive, got 0"):
         nn.batches(np.arange(3), 0)
     with pytest.raises(LayerArgumentError, match="between 0 and 1"):
         nn.split_rows(np.arange(3), 3)

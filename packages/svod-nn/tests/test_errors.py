@@ -17,17 +17,17 @@ EXAMPLES = {
     "GradientNameError": (
         {"optimizer": "SGD", "names": ["weight"], "known": ["0", "1"]},
         (
-            "SGD has no parameter for the gradients of weight\n  note: its parameters are: 0, 1\n "
-            " hint: give the optimizer the model itself, as in AdamW(model), and update with what"
-            " value_and_grad of this model gave"
+            "SGD has no parameter for the gradients of weight\n  note: its parameters: 0, 1\n  hint:"
+            " create the optimizer from the model, as in AdamW(model), and call update with the"
+            " gradients that value_and_grad of this model returns"
         ),
         LookupError,
     ),
     "EmptyParameterError": (
         {"shape": (3, 2)},
         (
-            "a parameter of shape (3, 2) has no values: it was made in init_empty_weights() and"
-            " never loaded\n  hint: call model.load_state_dict(state) first, or make the model"
+            "a parameter of shape (3, 2) has no values: it was created in init_empty_weights() and"
+            " never loaded\n  hint: call model.load_state_dict(state) first, or create the model"
             " outside of init_empty_weights()"
         ),
         RuntimeError,
@@ -36,18 +36,18 @@ EXAMPLES = {
         {"optimizer": "SGD", "names": ["head.weight", "head.bias"]},
         (
             "SGD has no gradients for the parameters head.weight, head.bias\n  hint: freeze"
-            " parameters that are not trained, as in model.freeze('head.weight'), or make SGD of"
-            " the others"
+            " parameters that are not trained, as in model.freeze('head.weight'), or create SGD"
+            " without them"
         ),
         LookupError,
     ),
     "ParametersChangedError": (
         {"owner": "AdamW", "replaced": ["head.weight"], "added": ["scale"], "removed": ["bias"]},
         (
-            "AdamW: the parameters of the model have changed since it was made\n  note: replaced by"
+            "AdamW: the parameters of the model have changed since it was created\n  note: replaced by"
             " other tensors: head.weight\n  note: new or no longer frozen: scale\n  note: no longer"
-            " in the model: bias\n  hint: call cast, to, shard and unfreeze, and exchange layers,"
-            " before; or make a new one now: AdamW(model, ...)"
+            " in the model: bias\n  hint: cast, move, shard, unfreeze and replace layers before, or create a"
+            " new one: AdamW(model, ...)"
         ),
         RuntimeError,
     ),
@@ -58,14 +58,14 @@ EXAMPLES = {
     ),
     "ParameterNameError": (
         {"name": "w", "known": ["weight", "bias"]},
-        "no parameter is named 'w' or lies below it\n  note: there are: weight, bias",
+        "no parameter matches 'w'\n  note: known parameters: weight, bias",
         LookupError,
     ),
     "StateDictError": (
         {"module": "Linear", "missing": ["a"], "unexpected": ["b"], "shapes": {"c": ((2,), (3,))}},
         (
-            "the state does not fit Linear\n  note: missing: a\n  note: unexpected: b\n  note: c"
-            " has shape (3,), not (2,)"
+            "error loading the state of Linear\n  note: missing keys: a\n  note: unexpected keys:"
+            " b\n  note: size mismatch for c: expected (2,), got (3,)"
         ),
         ValueError,
     ),

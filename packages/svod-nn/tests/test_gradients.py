@@ -45,7 +45,7 @@ def test_frozen_parameters_get_no_gradients_and_others_keep_theirs(data):
         np.testing.assert_array_equal(gradient.numpy(), every[name])
 
 
-def test_what_the_loss_gives_besides_comes_back(data):
+def test_auxiliary_results_of_the_loss_are_returned(data):
     model = nn.Linear(3, 2)
 
     def run(model: nn.Module, x: Tensor, y: Tensor, *, scale: float):
@@ -69,7 +69,7 @@ def test_a_loss_that_fails_leaves_the_model_as_it_was():
     assert all(vars(model)[name] is value for name, value in before.items())
 
 
-def test_a_weight_in_two_places_gets_the_sum_of_both_gradients():
+def test_a_shared_weight_gets_the_sum_of_its_gradients():
     class Tied(nn.Module):
         def __init__(self):
             self.first, self.second = nn.Linear(2, 2, bias=False), nn.Linear(2, 2, bias=False)
@@ -162,7 +162,7 @@ def test_a_batch_on_two_devices_trains_the_model_that_one_device_trains(data):
         )
 
 
-def test_a_recurrent_layer_learns_to_add_up_what_it_reads():
+def test_a_recurrent_layer_learns_to_sum_its_inputs():
     class Network(nn.Module):
         def __init__(self):
             self.cells = nn.LSTM(2, 6, generator=Generator(0))

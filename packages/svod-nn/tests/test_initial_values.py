@@ -40,7 +40,7 @@ def make_network() -> nn.Module:
 
 
 def list_tensors(model: nn.Module) -> list[Tensor]:
-    return [p.tensor for p in model._iter_places()]
+    return [p.tensor for p in model._iter_tensors()]
 
 
 def count_deferred(model: nn.Module) -> int:
@@ -315,7 +315,7 @@ def test_a_part_of_a_state_leaves_the_other_parameters_at_their_initial_values()
     assert not model.weight.numpy().any()
 
 
-def test_networks_that_nobody_reads_are_freed():
+def test_networks_that_are_never_read_are_freed():
     model = nn.Linear(4, 3)
     cell = weakref.ref(model.weight.content)
     del model

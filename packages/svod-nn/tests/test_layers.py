@@ -280,32 +280,38 @@ def test_a_sequence_is_indexed_and_takes_functions():
 
 
 MISTAKES = {
-    "4 channels in": lambda: nn.Conv2d(4, 6, 3, groups=3),
-    "kernel_size=\\(3,\\) is not 2 numbers": lambda: nn.Conv2d(4, 6, (3,)),
+    "divisible by groups, got in_channels=4": lambda: nn.Conv2d(4, 6, 3, groups=3),
+    "kernel_size must be an integer or 2 integers, at least 1, got \\(3,\\)": lambda: nn.Conv2d(
+        4, 6, (3,)
+    ),
     "padding='same' with stride": lambda: nn.Conv1d(4, 6, 3, stride=2, padding="same"),
     "padding='full'": lambda: nn.Conv1d(4, 6, 3, padding="full"),
     "padding_mode='mirror'": lambda: nn.Conv1d(4, 6, 3, padding_mode="mirror"),
-    "has not 2 or 3 axes": lambda: nn.Conv1d(4, 6, 3)(Tensor.ones(4)),
-    "cannot add 3 elements to an axis of 3": lambda: nn.ReflectionPad1d(3)(Tensor.ones(2, 3)),
-    "is not 4 numbers": lambda: nn.ZeroPad2d((1, 2)),
+    "expected 2-D or 3-D input": lambda: nn.Conv1d(4, 6, 3)(Tensor.ones(4)),
+    "padding 3 is too large for axis 1 with size 3": lambda: nn.ReflectionPad1d(3)(
+        Tensor.ones(2, 3)
+    ),
+    "padding must be an integer or 4 integers": lambda: nn.ZeroPad2d((1, 2)),
     "padding_idx=7": lambda: nn.Embedding(7, 2, padding_idx=7),
-    "p=2 is no probability": lambda: nn.Dropout(2),
-    "does not end with the sizes": lambda: nn.LayerNorm(3)(Tensor.ones(2, 4)),
-    "do not divide 4 channels": lambda: nn.GroupNorm(3, 4),
-    "has not 4 axes": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 3, 4)),
-    "has 4 channels, and not 3": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 4, 5, 5)),
-    "has 5 channels, and not 3": lambda: nn.InstanceNorm1d(3)(Tensor.ones(5, 7)),
+    "p must be between 0 and 1, got 2": lambda: nn.Dropout(2),
+    "expected input of shape .*3,.*, got": lambda: nn.LayerNorm(3)(Tensor.ones(2, 4)),
+    "divisible by num_groups, got num_channels=4": lambda: nn.GroupNorm(3, 4),
+    "expected 4-D input": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 3, 4)),
+    "expected 3 channels, got 4": lambda: nn.BatchNorm2d(3)(Tensor.ones(2, 4, 5, 5)),
+    "expected 3 channels, got 5": lambda: nn.InstanceNorm1d(3)(Tensor.ones(5, 7)),
     "either size or scale_factor": lambda: nn.Upsample(),
     "mode='cubic'": lambda: nn.Upsample(2, mode="cubic"),
-    "is for linear modes": lambda: nn.Upsample(2, align_corners=True),
-    "other spatial axes than mode='linear'": lambda: nn.Upsample(2, mode="linear")(
+    "only supported by linear modes": lambda: nn.Upsample(2, align_corners=True),
+    "mode='linear' expects input of 3 axes": lambda: nn.Upsample(2, mode="linear")(
         Tensor.ones(1, 1, 2, 2)
     ),
-    "8 features, 3 heads": lambda: nn.MultiheadAttention(8, 3),
-    "8 features, 0 heads": lambda: nn.MultiheadAttention(8, 0),
-    "3 heads of keys do not divide": lambda: nn.MultiheadAttention(8, 4, num_kv_heads=3),
-    "features make no pairs": lambda: nn.rotary_embedding(Tensor.ones(2, 3)),
-    "activation='tanh'": lambda: nn.TransformerEncoderLayer(8, 2, activation="tanh"),
+    "embed_dim=8, num_heads=3": lambda: nn.MultiheadAttention(8, 3),
+    "embed_dim=8, num_heads=0": lambda: nn.MultiheadAttention(8, 0),
+    "num_kv_heads=3": lambda: nn.MultiheadAttention(8, 4, num_kv_heads=3),
+    "number of features must be even, got 3": lambda: nn.rotary_embedding(Tensor.ones(2, 3)),
+    "activation must be .*, got 'tanh'": lambda: nn.TransformerEncoderLayer(
+        8, 2, activation="tanh"
+    ),
     "num_layers=0": lambda: nn.LSTM(3, 4, 0),
 }
 
@@ -316,16 +322,16 @@ def test_mistakes_in_arguments_name_the_layer_and_the_argument(message: str):
         MISTAKES[message]()
 
 
-def test_an_integer_that_names_no_row_gives_zeros_or_is_an_error_of_a_plan_that_checks():
-    layer, places = nn.Embedding(3, 2), Tensor([[0, 1], [3, -1]])
-    assert layer(places).numpy()[1, 0].tolist() == [0, 0]
+def test_an_index_out_of_bounds_gives_zeros_or_is_an_error_of_a_plan_that_checks():
+    layer, indices = nn.Embedding(3, 2), Tensor([[0, 1], [3, -1]])
+    assert layer(indices).numpy()[1, 0].tolist() == [0, 0]
     with pytest.raises(
         PositionError,
         match=(
             r"^embedding: element \(1, 0\) of the indices is 3, out of bounds for axis 0 with size 3"
         ),
     ):
-        layer(places).realize_with(PrepareConfig(check_operands=True))
+        layer(indices).realize_with(PrepareConfig(check_operands=True))
     labels = nn.cross_entropy(Tensor.zeros(2, 3), Tensor([0, 3]), reduction="none")
     with pytest.raises(PositionError, match=r"element \(1, 0\) of the indices is 3"):
         labels.realize_with(PrepareConfig(check_operands=True))

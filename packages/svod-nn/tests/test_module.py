@@ -67,11 +67,11 @@ def test_parameters_are_found_in_nested_lists_tuples_and_dicts_by_their_paths():
     ]
 
 
-def test_buffers_are_what_is_listed_and_what_is_no_float():
+def test_buffers_are_listed_attributes_and_tensors_that_are_not_floats():
     assert [name for name, _ in Block(2).named_buffers()] == ["mean", "count"]
 
 
-def test_modules_have_the_names_of_their_places():
+def test_modules_are_named_by_their_paths():
     assert [name for name, _ in Tree().named_modules()] == [
         "",
         "blocks.0",
@@ -81,7 +81,7 @@ def test_modules_have_the_names_of_their_places():
     ]
 
 
-def test_a_tensor_in_two_places_is_one_parameter_with_two_names_in_the_state():
+def test_a_shared_tensor_is_one_parameter_with_two_names_in_the_state():
     model = Tree()
     model.blocks[1].weight = model.blocks[0].weight
     assert "blocks.1.weight" not in dict(model.named_parameters())
@@ -117,7 +117,7 @@ def test_frozen_parameters_are_not_trainable_until_they_are_unfrozen():
 
 
 def test_a_name_that_is_not_there_is_an_error_that_names_near_ones():
-    with pytest.raises(ParameterNameError, match=r"there are: blocks\.0\.weight"):
+    with pytest.raises(ParameterNameError, match=r"known parameters: blocks\.0\.weight"):
         Tree().freeze("blocks.0.weigth")
 
 
@@ -134,7 +134,7 @@ def test_a_state_is_saved_and_loaded(tmp_path: Path):
         assert other.state_dict()[name] is tensors[name]
 
 
-def test_a_state_that_does_not_fit_changes_nothing_and_says_all_that_is_wrong():
+def test_an_invalid_state_changes_nothing_and_its_error_lists_all_differences():
     model = Tree()
     state = {name: tensor + 1 for name, tensor in model.state_dict().items()}
     del state["pair.0"]
@@ -144,7 +144,7 @@ def test_a_state_that_does_not_fit_changes_nothing_and_says_all_that_is_wrong():
         model.load_state_dict(state)
     assert caught.value.missing == ("pair.0",)
     assert caught.value.unexpected == ("extra",)
-    assert "blocks.0.weight has shape (3,), not (2,)" in str(caught.value)
+    assert "size mismatch for blocks.0.weight: expected (2,), got (3,)" in str(caught.value)
     assert model.pair.second.tolist() == [1, 1]
     del state["blocks.0.weight"]
     assert model.load_state_dict(state, strict=False).pair.second.tolist() == [2, 2]
@@ -164,7 +164,9 @@ def test_a_state_of_arrays_is_copied():
     weight[0] = 9
     assert model.weight.dtype == float32
     assert model.weight.tolist() == [0.5, 2.0]
-    with pytest.raises(StateDictError, match=r"weight has shape \(3,\), not \(2,\)"):
+    with pytest.raises(
+        StateDictError, match=r"size mismatch for weight: expected \(2,\), got \(3,\)"
+    ):
         model.load_state_dict({**model.state_dict(), "weight": np.ones(3)})
 
 
@@ -211,7 +213,7 @@ def test_a_state_of_tensors_of_torch_is_copied(dtype: DType, requires_grad: bool
     assert optimizer.state["slots"]["weight"]["momentum_buffer"].tolist() == [9.0, 9.0]
 
 
-def test_all_names_and_shapes_that_do_not_fit_are_counted_in_one_error():
+def test_all_names_and_shapes_that_differ_are_counted_in_one_error():
     model = nn.Sequential(*[nn.Linear(2, 2) for _ in range(10)])
     state = {f"{name}{n}": np.ones(3) for name in ("x", "y") for n in range(6)}
     state |= {f"{n}.weight": np.ones((2, 3)) for n in range(10)}
@@ -224,12 +226,12 @@ def test_all_names_and_shapes_that_do_not_fit_are_counted_in_one_error():
     )
     assert str(caught.value).splitlines()[1:] == [
         (
-            "  note: missing: 0.bias, 1.bias, 2.bias, 3.bias, 4.bias, 5.bias, 6.bias, 7.bias, and 2"
-            " more"
+            "  note: missing keys: 0.bias, 1.bias, 2.bias, 3.bias, 4.bias, 5.bias, 6.bias, 7.bias, and"
+            " 2 more"
         ),
-        "  note: unexpected: x0, x1, x2, x3, x4, x5, y0, y1, and 4 more",
-        *(f"  note: {n}.weight has shape (2, 3), not (2, 2)" for n in range(8)),
-        "  note: 2 more have other shapes",
+        "  note: unexpected keys: x0, x1, x2, x3, x4, x5, y0, y1, and 4 more",
+        *(f"  note: size mismatch for {n}.weight: expected (2, 2), got (2, 3)" for n in range(8)),
+        "  note: size mismatch for 2 more",
     ]
 
 
@@ -306,7 +308,7 @@ def test_floats_are_cast_and_integers_stay():
     assert isinstance(model.pair, Pair)
 
 
-def test_a_model_moves_to_another_device_with_what_it_shares():
+def test_a_model_moves_to_another_device_with_its_shared_tensors():
     model = Tree()
     model.blocks[1].weight = model.blocks[0].weight
     model.to("CPU:1")
@@ -315,7 +317,7 @@ def test_a_model_moves_to_another_device_with_what_it_shares():
     assert model.eval()(Tensor.ones(1, 2).to("CPU:1")).device == "CPU:1"
 
 
-def test_replaced_tensors_stand_everywhere_and_are_gone_afterwards():
+def test_replaced_tensors_are_visible_everywhere_and_restored_afterwards():
     model = Tree().eval()
     x = Tensor.ones(1, 2)
     before = model(x).tolist()
@@ -416,7 +418,7 @@ def test_a_module_that_no_attribute_holds_has_no_path():
 )
 def test_a_call_with_something_else_than_a_tensor_says_so(x: object, shown: str):
     with pytest.raises(
-        LayerArgumentError, match=f"^Linear: it is called with {shown}, no tensor"
+        LayerArgumentError, match=f"^Linear: expected a tensor, got {shown}"
     ) as caught:
         nn.Sequential(nn.Linear(3, 1))(x)
     assert caught.value.__notes__ == [
@@ -424,24 +426,28 @@ def test_a_call_with_something_else_than_a_tensor_says_so(x: object, shown: str)
     ]
 
 
-def test_an_attribute_that_is_missing_elsewhere_is_what_is_said():
+def test_a_missing_attribute_of_another_object_is_named_in_the_error():
     class Odd(nn.Module):
         def forward(self, x: object) -> object:
             return x.nothing, self.linear
 
     with pytest.raises(AttributeError, match="'list' object has no attribute 'nothing'"):
         Odd()([1.0])
-    with pytest.raises(LayerArgumentError, match="to takes the name of a device, not float32"):
+    with pytest.raises(
+        LayerArgumentError, match=r"to\(\) expects the name of a device, got float32"
+    ):
         Odd().to(float32)
 
 
 def test_a_shape_that_differs_is_an_error_also_where_all_names_fit():
     model = Block(2)
-    with pytest.raises(StateDictError, match=r"weight has shape \(3,\), not \(2,\)"):
+    with pytest.raises(
+        StateDictError, match=r"size mismatch for weight: expected \(2,\), got \(3,\)"
+    ):
         model.load_state_dict({**model.state_dict(), "weight": Tensor.ones(3)}, strict=False)
 
 
-def test_a_name_that_nothing_has_cannot_be_replaced():
+def test_an_unknown_name_cannot_be_replaced():
     with (
         pytest.raises(ParameterNameError, match="'wait'"),
         Block(2).replaced({"wait": Tensor.ones(2)}),
@@ -515,11 +521,11 @@ def test_a_captured_step_follows_the_mode_and_the_frozen_parameters() -> None:
     assert find.n_captures == 2
 
 
-def test_an_array_does_not_take_the_place_of_a_parameter():
+def test_an_array_does_not_replace_a_parameter():
     model = nn.Linear(2, 3)
     with pytest.raises(
         LayerArgumentError,
-        match=r"weight is a tensor, and ndarray is none\n.*model.weight = Tensor\(array\)",
+        match=r"cannot assign ndarray to weight, which is a tensor\n.*model.weight = Tensor\(array\)",
     ):
         model.weight = np.ones((3, 2), np.float32)
     model.weight = Tensor.ones(3, 2)

@@ -61,7 +61,7 @@ def test_rates_are_those_of_the_formula_in_one_plan(name):
 
 
 def test_a_plateau_lowers_its_rate_between_steps_that_have_one_plan():
-    rate = schedules.Plateau(0.8, factor=0.5, patience=1, least=0.3)
+    rate = schedules.Plateau(0.8, factor=0.5, patience=1, min_rate=0.3)
     captured = jit(lambda x: x * rate(0))
     seen = []
     for loss in (5, 4, 4, 4, 3, 3, 3, 3, 3):
@@ -74,21 +74,21 @@ def test_a_plateau_lowers_its_rate_between_steps_that_have_one_plan():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: schedules.linear(1, 0, 0), "linear: 0 is no number of steps"),
+        (lambda: schedules.linear(1, 0, 0), "linear: the number of steps must be positive, got 0"),
         (
             lambda: schedules.cosine_restarts(1, 2, factor=0),
-            "cosine_restarts: a factor of 0 makes the waves shorter",
+            "cosine_restarts: factor must be at least 1, got 0",
         ),
         (
             lambda: schedules.join([schedules.constant(1)], [3]),
-            "join: 1 schedules need 0 numbers of steps, not 1",
+            "join: 1 schedules need 0 step counts, got 1",
         ),
         (
             lambda: schedules.Plateau(1, factor=1),
-            "Plateau: factor=1 is not from 0 up to but without 1",
+            "Plateau: factor must be in .*, got 1",
         ),
     ],
 )
-def test_schedules_that_make_no_sense_are_refused(make, message):
+def test_invalid_arguments_of_schedules_are_errors(make, message):
     with pytest.raises(LayerArgumentError, match=message):
         make()

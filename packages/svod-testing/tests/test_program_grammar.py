@@ -34,7 +34,7 @@ EXCLUDED = {
         "truncated_normal",
         "uniform",
     ),
-    "a fact about a tensor, no operation": (
+    "a property of a tensor, not an operation": (
         "buffer",
         "content",
         "spec",
@@ -44,6 +44,7 @@ EXCLUDED = {
         "ndim",
         "sharding",
         "size",
+        "spec",
         "uop",
     ),
     "reads values, as each program does with its results": ("item", "numpy", "tolist"),
@@ -56,7 +57,7 @@ EXCLUDED = {
         "realize_batch_with",
         "realize_with",
     ),
-    "places tensors on devices: programs run on one, which is chosen from outside": (
+    "moves tensors between devices: a program runs on one, which is chosen from outside": (
         "shard",
         "shards",
         "to",
@@ -64,7 +65,7 @@ EXCLUDED = {
     ),
     "makes the nodes that cast and to make": ["astype"],
     "its elements have no defined values": ["empty_like"],
-    "computes its operand to know its shape, which no mode of a whole program can": (
+    "computes its operand to know the shape of its result, which no mode of a whole program can": (
         "argwhere",
         "compress",
         "nonzero",
@@ -77,7 +78,7 @@ EXCLUDED = {
         "setxor1d",
         "union1d",
     ),
-    "its elements are complex, and those of programs real: test_complex_numbers.py draws programs of its own": (
+    "its elements are complex, those of programs real: test_complex_numbers.py generates its own programs": (
         "angle",
         "as_complex",
         "as_real",
@@ -87,7 +88,7 @@ EXCLUDED = {
         "imag",
         "real",
     ),
-    "numpy has no such function to say what it means: their tests ask SciPy, or have its formula": (
+    "NumPy has no such function: their tests compare with SciPy, or with a formula": (
         "digamma",
         "polygamma",
         "zeta",

@@ -1,4 +1,4 @@
-"""The generator of random programs: what it draws means something, and what is wrong is found and
+"""Generator of random programs: programs are valid, and wrong results are found and
 shrunk.
 """
 
@@ -55,7 +55,7 @@ def test_every_operation_is_drawn() -> None:
     assert set(OPERATIONS) - set(drawn) == set()
 
 
-def test_a_printed_program_runs_and_gives_what_it_means() -> None:
+def test_a_printed_program_runs_and_gives_its_reference_values() -> None:
     for seed in range(10):
         program = generate(seed)
         names: dict[str, Any] = {}
@@ -207,6 +207,6 @@ def test_a_run_counts_its_programs_and_keeps_their_failures() -> None:
     assert [(found.kind, found.seeds) for found in report.found.values()] == [("hang", [0, 1])]
 
 
-def test_a_run_without_failures_finds_nothing() -> None:
+def test_a_run_without_failures_has_no_findings() -> None:
     report = run_programs(range(4), modes=["prepare"])
     assert (report.n_programs, report.found) == (4, {})

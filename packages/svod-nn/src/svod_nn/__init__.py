@@ -1,4 +1,4 @@
-"""Neural networks: modules, losses, optimizers, and what a training loop needs, on `svod_tensor`.
+"""Neural networks on `svod_tensor`: modules, losses, optimizers, and tools for training loops.
 
 Example:
     >>> import svod_nn as nn

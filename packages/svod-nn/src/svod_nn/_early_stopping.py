@@ -1,4 +1,4 @@
-"""When to stop: a measure that has not become better for some time."""
+"""Early stopping: end training once a metric no longer improves."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["EarlyStopping"]
 
 
 class EarlyStopping:
-    """Says whether a measure became better, and when it has not for so long that training may stop.
+    """Early stopping: tracks the best value of a metric, and tells when it has stopped improving.
 
     Args:
-        patience: how many times in a row it may be no better.
-        min_delta: by how much it has to be better.
-        mode: whether "min" or "max" is better.
+        patience: number of consecutive values without improvement after which training should stop.
+        min_delta: minimum change that counts as an improvement.
+        mode: "min" if lower values are better, "max" if higher values are.
 
     Attributes:
-        best: the best value so far.
-        n_worse: how many came since.
+        best: best value so far.
+        n_worse: number of values since the best one.
 
     Raises:
-        LayerArgumentError: if there is no such mode.
+        LayerArgumentError: if `mode` is neither "min" nor "max".
 
     Example:
         >>> from svod_nn import EarlyStopping
@@ -48,31 +48,32 @@ class EarlyStopping:
     ) -> None:
         if mode not in ("min", "max"):
             raise LayerArgumentError(
-                name="EarlyStopping", problem=f"no mode {mode!r}", hint="there are min and max"
+                name="EarlyStopping", problem=f"invalid mode {mode!r}", hint="use 'min' or 'max'"
             )
         self.patience, self.min_delta, self.mode = patience, min_delta, mode
         self.best = math.inf if mode == "min" else -math.inf
         self.n_worse = 0
 
     def update(self, value: Tensor | float) -> bool:
-        """Count a value, and say whether it is the best so far. NaN never is."""
-        number = float(value)
-        better = self.best - number if self.mode == "min" else number - self.best
-        if better > self.min_delta:
-            self.best, self.n_worse = number, 0
+        """Record a value; return True if it is the best so far. NaN never is."""
+        current = float(value)
+        improvement = self.best - current if self.mode == "min" else current - self.best
+        # NaN compares False, so it counts as no improvement.
+        if improvement > self.min_delta:
+            self.best, self.n_worse = current, 0
             return True
         self.n_worse += 1
         return False
 
     @property
     def should_stop(self) -> bool:
-        """Whether the last `patience` values were no better than the best before them."""
+        """True if the last `patience` values did not improve on the best before them."""
         return self.n_worse >= self.patience
 
     def state_dict(self) -> dict[str, object]:
-        """What `load_state_dict` goes on from."""
+        """Return the state as a dict, for `load_state_dict`."""
         return {"best": self.best, "n_worse": self.n_worse}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a state returned by `state_dict`."""
         self.best, self.n_worse = state["best"], state["n_worse"]

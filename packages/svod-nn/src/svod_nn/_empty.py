@@ -1,6 +1,4 @@
-"""Initial values of parameters: computed before the first read, or none at all, for models that are
-loaded.
-"""
+"""Deferred initialization of parameters, and parameters without values for models to be loaded."""
 
 from __future__ import annotations
 
@@ -20,19 +18,19 @@ __all__ = ["init_empty_weights", "initialize", "realize_derived"]
 
 _NO_VALUES: Final = "svod_nn.no_values"
 
-# Whether initializers of this thread, or task, compute nothing.
+# True inside `init_empty_weights`; a context variable, so that other threads and tasks keep theirs.
 _is_empty: Final = ContextVar("_is_empty", default=False)
 
 
 @contextmanager
 def init_empty_weights() -> Generator[None]:
-    """Within the block, initializers give tensors that have shapes and dtypes, but no values: for
-    models that are loaded.
+    """Create the parameters of modules built in this block without values, for models to be loaded.
 
-    No memory is taken, and no generator advances. `load_state_dict`, or an assignment to the whole
-    of a tensor, gives it values; to compute with one before, or to read it, raises
-    `EmptyParameterError`. Outside of the block a model that is loaded before its parameters are
-    read computes no initial values either, but a parameter that the state lacks has them.
+    The tensors have shapes and dtypes, but allocate no memory, and no generator advances. Set their
+    values with `load_state_dict` or by assigning to a whole tensor; reading or computing with one
+    before that raises `EmptyParameterError`. Outside of this block, a model that is loaded before
+    its parameters are read does not compute initial values either, but parameters that the state
+    lacks still have them.
 
     Example:
         >>> with nn.init_empty_weights():
@@ -48,36 +46,34 @@ def init_empty_weights() -> Generator[None]:
 
 
 def realize_derived(derived: Sequence[tuple[Tensor, Tensor]]) -> None:
-    """Compute tensors that are derived from others, as `cast` and `to` derive them; initial values
-    stay deferred.
+    """Compute tensors derived by `cast`, `to` or a copy, unless their sources are deferred.
 
     Args:
-        derived: pairs of a tensor and the one derived from it.
+        derived: pairs of a source tensor and the tensor derived from it.
     """
     if _is_empty.get():
         return
     ready: list[Tensor] = []
-    for tensor, image in derived:
-        if is_deferred(tensor):
-            defer_values(image)
+    for source, result in derived:
+        if is_deferred(source):
+            defer_values(result)
         else:
-            ready.append(image)
+            ready.append(result)
     if ready:
         Tensor.realize_batch(ready)
 
 
 def initialize(shape: Sequence[int], make: Callable[[tuple[int, ...]], Tensor]) -> Tensor:
-    """Return the initial values of a parameter, deferred until they are read; in
-    `init_empty_weights` a tensor without values.
+    """Return a parameter whose initial values are deferred until they are read.
 
-    The state of the generator advances at once, so that the numbers do not depend on when they are
-    computed."""
+    In `init_empty_weights` the tensor has no values. The generator's state advances immediately, so
+    that the values do not depend on when they are computed."""
     sizes = tuple(shape)
     if not _is_empty.get():
         return defer_values(make(sizes))
     if 0 in sizes:
         return Tensor.zeros(sizes)
-    # Imported here: they load the runtime, for which `import svod_nn` need not wait.
+    # Imported lazily: these names load the runtime, which would slow down `import svod_nn`.
     from svod_tensor import custom_function, register_custom_function
 
     register_custom_function(_NO_VALUES, _raise_empty)

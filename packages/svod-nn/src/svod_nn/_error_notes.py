@@ -1,6 +1,4 @@
-"""Says of an error in which module it was raised, by the path from the outermost module that was
-called.
-"""
+"""Notes on errors that name the module whose `forward` raised, by its path in the called model."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ __all__ = ["add_module", "find_wrong_argument"]
 
 
 class _Noted(Protocol):
-    """What is asked of a `Module` here."""
+    """Part of the interface of `Module` used in this file."""
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, _Noted]]: ...
 
@@ -22,9 +20,9 @@ class _Noted(Protocol):
 
 
 class _ModuleNote(str):
-    """`in the module layers.0:
+    """Note such as `in the module layers.0: Linear(...)`, with the module itself.
 
-    Linear(...)`, and which module that is: those around it know its path.
+    Enclosing modules find the module's path with it.
     """
 
     module: _Noted
@@ -38,52 +36,49 @@ class _ModuleNote(str):
         return note
 
     def __reduce__(self) -> tuple[type[str], tuple[str]]:
-        # Another process has no use for the module.
+        # Pickled as plain text: another process has no use for the module.
         return str, (str(self),)
 
 
 def add_module(error: Exception, module: _Noted) -> None:
-    """Note that an error has passed the call of a module: the innermost one is named, with its path
-    from this one.
+    """Add a note that names the innermost module that raised, with its path from this module.
 
     Args:
-        error: which gets the note.
-        module: whose `forward` has raised it.
+        error: error that receives the note.
+        module: module whose `forward` raised it.
     """
     notes: list[str] = getattr(error, "__notes__", [])
-    found = next(
-        (number for number, note in enumerate(notes) if isinstance(note, _ModuleNote)), None
-    )
-    if found is None:
+    index = next((i for i, note in enumerate(notes) if isinstance(note, _ModuleNote)), None)
+    if index is None:
         error.add_note(_ModuleNote.make(module, ""))
         return
-    inner = notes[found].module  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
-    path = next((name for name, below in module.named_modules() if below is inner), "")
+    # An inner module has added the note already: make its path start at this module.
+    inner = notes[index].module  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+    path = next((name for name, child in module.named_modules() if child is inner), "")
     if path:
-        notes[found] = _ModuleNote.make(inner, path)  # pyright: ignore[reportUnknownArgumentType]
+        notes[index] = _ModuleNote.make(inner, path)  # pyright: ignore[reportUnknownArgumentType]
 
 
 def find_wrong_argument(
     error: AttributeError, name: str, args: tuple[object, ...]
 ) -> LayerArgumentError | None:
-    """The error that says that a module was called with something else than a tensor, where that
-    made it fail.
+    """Return the error for a module called with a non-tensor, if that made `forward` fail.
 
     Args:
-        error: what `forward` has raised.
-        name: of the module.
-        args: what it was called with.
+        error: error raised by `forward`.
+        name: class name of the module.
+        args: positional arguments of the call.
     """
-    found = error.obj
-    is_argument = any(found is given for given in args) and not isinstance(found, Tensor)
+    owner = error.obj
+    is_argument = any(owner is argument for argument in args) and not isinstance(owner, Tensor)
     if not is_argument or error.name is None or not hasattr(Tensor, error.name):
         return None
-    kind = type(found)
-    shown = (
+    kind = type(owner)
+    type_name = (
         kind.__qualname__
         if kind.__module__ == "builtins"
         else f"{kind.__module__}.{kind.__qualname__}"
     )
     return LayerArgumentError(
-        name=name, problem=f"it is called with {shown}, no tensor", hint="write Tensor(x)"
+        name=name, problem=f"expected a tensor, got {type_name}", hint="write Tensor(x)"
     )

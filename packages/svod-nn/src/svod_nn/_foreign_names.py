@@ -1,6 +1,6 @@
-"""What PyTorch calls by names that `svod_nn` has not, and what to write instead.
+"""Hints for names of PyTorch that `svod_nn` does not define.
 
-Only a lookup that has failed asks.
+The tables are consulted only after an attribute lookup has failed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _GRADIENTS: Final = (
     "gradients are results: loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), "
     "then optimizer.update(gradients)"
 )
-_NOTHING_TO_CLEAR: Final = f"leave it out, nothing adds up: {_GRADIENTS}"
+_NOTHING_TO_CLEAR: Final = f"leave it out, gradients do not accumulate: {_GRADIENTS}"
 _ATTRIBUTE: Final = (
     "set an attribute: a tensor of floats is a parameter, one that the class lists in buffer_names"
     " a buffer"
@@ -61,32 +61,30 @@ _OPTIMIZER: Final[Mapping[str, str]] = {
     "step": f"write optimizer.update(gradients); {_GRADIENTS}",
     "zero_grad": _NOTHING_TO_CLEAR,
     "param_groups": (
-        "write optimizer.groups; a rate that changes is a schedule or a tensor: AdamW(model,"
-        " lr=rate), rate.assign(0.1)"
+        "write optimizer.groups; to change the learning rate, pass a schedule or a tensor:"
+        " AdamW(model, lr=rate), rate.assign(0.1)"
     ),
-    "add_param_group": "name all groups when the optimizer is made: AdamW(model, groups=[...])",
+    "add_param_group": "pass all groups to the constructor: AdamW(model, groups=[...])",
     "defaults": "write optimizer.groups[-1].rule",
     "lr": (
-        "write optimizer.groups[-1].rule.lr; one that changes is a tensor: AdamW(model, lr=rate),"
-        " rate.assign(0.1)"
+        "write optimizer.groups[-1].rule.lr; to change the learning rate, pass a tensor:"
+        " AdamW(model, lr=rate), rate.assign(0.1)"
     ),
 }
 
 _NAMES: Final[Mapping[str, str]] = {
     "functional": (
-        "functions are methods of tensors, as in x.relu(), and losses names of svod_nn, as in"
+        "functions are methods of tensors, as in x.relu(), and losses are in svod_nn, as in"
         " svod_nn.cross_entropy"
     ),
-    "Parameter": (
-        "a tensor of floats that is an attribute is a parameter: self.weight = Tensor.ones(3)"
-    ),
+    "Parameter": ("assign a tensor of floats to an attribute: self.weight = Tensor.ones(3)"),
     "Buffer": "list the attribute in buffer_names of the class",
     "ModuleList": "write a list of modules",
     "ParameterList": "write a list of tensors",
     "ModuleDict": "write a dict of modules",
     "ParameterDict": "write a dict of tensors",
     "init": "write svod_nn.initializers",
-    "optim": "optimizers are names of svod_nn, as in svod_nn.AdamW(model)",
+    "optim": "optimizers are in svod_nn, as in svod_nn.AdamW(model)",
     "utils": "clipping is svod_nn.clip_by_norm(gradients, ...), batches are svod_nn.batches(...)",
     "DataLoader": "write svod_nn.batches(arrays, size)",
     "GRUCell": "write svod_nn.GRU, or svod_tensor.scan",
@@ -107,26 +105,22 @@ _NAMES: Final[Mapping[str, str]] = {
     "TripletMarginLoss": "write svod_nn.triplet_margin_loss(...)",
     "CosineEmbeddingLoss": "write svod_nn.cosine_embedding_loss(...)",
     "grad": "write svod_nn.value_and_grad(model, loss_function)",
-    "no_grad": (
-        "leave it out: nothing is kept for gradients unless svod_nn.value_and_grad asks for them"
-    ),
+    "no_grad": ("leave it out: gradients are computed only by svod_nn.value_and_grad"),
 }
 
 
 def find_module_attribute(owner: str, name: str) -> MissingNameError | None:
-    """What to say about an attribute that modules have not; None if nothing is known about it."""
+    """Return the error for an unknown attribute of a module; None if there is no hint for it."""
     return _find(_MODULE, f"{owner!r} object", name)
 
 
 def find_optimizer_attribute(owner: str, name: str) -> MissingNameError | None:
-    """What to say about an attribute that optimizers have not; None if nothing is known
-    about it.
-    """
+    """Return the error for an unknown attribute of an optimizer; None if there is no hint."""
     return _find(_OPTIMIZER, f"{owner!r} object", name)
 
 
 def find_name(name: str) -> MissingNameError | None:
-    """What to say about a name that `svod_nn` has not; None if nothing is known about it."""
+    """Return the error for a name that `svod_nn` does not define; None if there is no hint."""
     owner = "module 'svod_nn'"
     if name in _NAMES or name.startswith("_"):
         return _find(_NAMES, owner, name)
@@ -134,7 +128,7 @@ def find_name(name: str) -> MissingNameError | None:
         return MissingNameError(owner=owner, missing=name, hint=f"write svod_tensor.{name}")
     if hasattr(Tensor, name):
         return MissingNameError(
-            owner=owner, missing=name, hint=f"it is a method of tensors: x.{name}"
+            owner=owner, missing=name, hint=f"use the method of tensors: x.{name}"
         )
     return None
 

@@ -1,4 +1,4 @@
-"""The gradients of a loss by the parameters of a module."""
+"""Gradients of a loss with respect to the parameters of a module."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ __all__ = ["value_and_grad"]
 def value_and_grad(
     model: Module, loss_function: Callable[..., Any], *, has_aux: bool = False
 ) -> Callable[..., tuple[Any, dict[str, Tensor]]]:
-    """The function that gives a loss and its gradients by the parameters of a model.
+    """Return a function that computes a loss and its gradients with respect to a model's parameters.
 
-    While the loss is computed, other tensors stand in place of the parameters, and the model is
-    nobody else's; what the model assigns to its buffers meanwhile, such as statistics of batches,
-    stays assigned.
+    The parameters are replaced by traced tensors while the loss is computed, so that no other
+    thread may use the model meanwhile. Assignments to buffers, such as running statistics, persist.
 
     Args:
-        model: whose parameters the gradients are by, without those that are frozen.
-        loss_function: from the model and any other arguments to a 0-d tensor of floats, or with
-            `has_aux` to a pair of it and anything else.
-        has_aux: whether the loss is the first of a pair.
+        model: module whose trainable (not frozen) parameters are differentiated.
+        loss_function: function of the model and further arguments that returns a 0-d tensor of
+            floats, or with `has_aux` a pair `(loss, aux)`.
+        has_aux: if True, `loss_function` returns a pair `(loss, aux)`.
 
     Returns:
-        a function of those other arguments, which gives what the loss function gave, and the
-        gradients by the names of `model.trainable_parameters()`.
+        a function of the further arguments that returns the result of `loss_function` and a dict of
+        gradients, with the keys of `model.trainable_parameters()`.
 
     Raises:
-        LayerArgumentError: if the model is no module, or the loss no function.
-        DerivativeError (when called): if the loss is no 0-d tensor of floats.
+        LayerArgumentError: if `model` is not a `Module`, or `loss_function` is not callable.
+        DerivativeError (when called): if the loss is not a 0-d tensor of floats.
 
     Example:
         >>> model = nn.Linear(2, 1, bias=False)
@@ -47,8 +46,8 @@ def value_and_grad(
     def call(*args: Any, **kwargs: Any) -> tuple[Any, dict[str, Tensor]]:
         parameters = model.trainable_parameters()
 
-        def compute(given: dict[str, Tensor]) -> Any:
-            with model.replaced(given):
+        def compute(traced: dict[str, Tensor]) -> Any:
+            with model.replaced(traced):
                 return loss_function(model, *args, **kwargs)
 
         result, gradients = take_value_and_grad(compute, has_aux=has_aux)(parameters)
@@ -60,11 +59,11 @@ def value_and_grad(
 def _check(model: object, loss_function: object) -> None:
     if isinstance(model, Module) and callable(loss_function):
         return
-    problem = f"the model is of {type(model).__name__}, and no Module"
+    problem = f"model must be a Module, not {type(model).__name__}"
     if isinstance(model, Module):
-        problem = f"the loss is of {type(loss_function).__name__}, and no function"
+        problem = f"loss_function must be callable, not {type(loss_function).__name__}"
     hint = (
-        "write value_and_grad(model, loss_function)(x), where loss_function(model, x) gives a 0-d"
+        "write value_and_grad(model, loss_function)(x), where loss_function(model, x) returns a 0-d"
         " tensor"
     )
     raise LayerArgumentError(name="value_and_grad", problem=problem, hint=hint)

@@ -1,4 +1,4 @@
-"""How good predictions are: functions of scores or labels, and a mean over batches."""
+"""Classification metrics of scores and labels, and a running mean over batches."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = [
 
 
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
-    """The part of the rows whose largest score is that of their label.
+    """Fraction of the samples whose label has the largest score.
 
     Args:
-        scores: of shape (..., classes): logits or probabilities.
-        labels: integers of shape (...).
+        scores: logits or probabilities, of shape (..., classes).
+        labels: class indices, integers of shape (...).
 
     Raises:
         LayerArgumentError: if the shapes do not fit.
@@ -39,13 +39,14 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
 
 
 def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
-    """The part of the rows whose label is among those of the `k` largest scores; of equal scores
-    the first is larger.
+    """Fraction of the samples whose label is among the `k` classes with the largest scores.
+
+    Ties are broken in favor of the lower class index.
 
     Args:
-        scores: of shape (..., classes).
-        labels: integers of shape (...).
-        k: how many labels may be named.
+        scores: logits or probabilities, of shape (..., classes).
+        labels: class indices, integers of shape (...).
+        k: number of top classes.
 
     Raises:
         LayerArgumentError: if the shapes do not fit.
@@ -57,27 +58,29 @@ def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
         0.5
     """
     _check_labels("top_k_accuracy", scores, labels)
-    places = labels.unsqueeze(-1)
-    own = scores.take_along_axis(places, -1)
-    is_first = Tensor.arange(scores.shape[-1]).lt(places)
-    n_before = scores.gt(own).logical_or(scores.eq(own).logical_and(is_first)).sum(-1)
-    return n_before.lt(k).cast(float32).mean()
+    indices = labels.unsqueeze(-1)
+    label_score = scores.take_along_axis(indices, -1)
+    is_lower_class = Tensor.arange(scores.shape[-1]).lt(indices)
+    is_tie_before = scores.eq(label_score).logical_and(is_lower_class)
+    rank = scores.gt(label_score).logical_or(is_tie_before).sum(-1)
+    return rank.lt(k).cast(float32).mean()
 
 
 def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
-    """How often each class was predicted for each label: the sums of several batches are those of
-    all their rows.
+    """Confusion matrix: the number of samples of each pair of label and predicted class.
+
+    Add up the matrices of several batches to get the matrix of all their samples.
 
     Args:
-        predicted: classes, integers of any shape.
-        labels: the right ones, of the same shape.
-        n_classes: how many there are.
+        predicted: predicted classes, integers of any shape.
+        labels: true classes, integers of the same shape.
+        n_classes: number of classes.
 
     Returns:
-        integers of shape (labels, predictions).
+        integers of shape (n_classes, n_classes), with labels as rows and predictions as columns.
 
     Raises:
-        LayerArgumentError: if the shapes differ, or something is no integers.
+        LayerArgumentError: if the shapes differ, or an operand is not of integers.
 
     Example:
         >>> from svod_nn import confusion_matrix
@@ -89,22 +92,22 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tenso
         raise LayerArgumentError(
             name="confusion_matrix",
             problem=(
-                f"predictions {predicted.dtype} {predicted.shape} and labels {labels.dtype}"
-                f" {labels.shape}"
+                "expected predictions and labels of integers of one shape, got"
+                f" {predicted.dtype} {predicted.shape} and {labels.dtype} {labels.shape}"
             ),
-            hint="both are integers of one shape: scores.argmax(-1) predicts",
+            hint="write scores.argmax(-1) for the predictions",
         )
-    places = labels.mul(n_classes).add(predicted).flatten()
-    return places.bincount(n_bins=n_classes * n_classes).reshape(n_classes, n_classes)
+    cells = labels.mul(n_classes).add(predicted).flatten()
+    return cells.bincount(n_bins=n_classes * n_classes).reshape(n_classes, n_classes)
 
 
 class PrecisionRecall(NamedTuple):
-    """What `precision_recall_f1` gives, for each class.
+    """Result of `precision_recall_f1`: tensors of shape (classes,).
 
     Attributes:
-        precision: the part of the predictions of a class that is right.
-        recall: the part of the rows of a class that is predicted.
-        f1: the harmonic mean of both.
+        precision: fraction of the predictions of a class that are correct.
+        recall: fraction of the samples of a class that are predicted correctly.
+        f1: harmonic mean of precision and recall.
 
     Example:
         >>> from svod_nn import precision_recall_f1
@@ -118,14 +121,13 @@ class PrecisionRecall(NamedTuple):
 
 
 def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
-    """Precision, recall and their harmonic mean of each class, of what `confusion_matrix` gives; 0
-    where they are of nothing.
+    """Precision, recall and F1 score of each class; 0 where the denominator is 0.
 
-    `f1.mean()` is what is called macro; the micro ones are all the accuracy, `confusion.trace() /
-    confusion.sum()`.
+    `f1.mean()` is the macro average. The micro averages all equal the accuracy, `confusion.trace()
+    / confusion.sum()`.
 
     Args:
-        confusion: of shape (labels, predictions).
+        confusion: result of `confusion_matrix`, of shape (labels, predictions).
 
     Example:
         >>> from svod_nn import precision_recall_f1
@@ -133,17 +135,18 @@ def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
         >>> [values.tolist() for values in precision_recall_f1(Tensor([[1, 1], [0, 2]]))]
         [[1.0, 0.6666666865348816], [0.5, 1.0], [0.6666666865348816, 0.800000011920929]]
     """
-    right, predicted, there = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
+    correct, predicted, actual = confusion.diagonal(), confusion.sum(0), confusion.sum(1)
     return PrecisionRecall(
-        _divide(right, predicted),
-        _divide(right, there),
-        _divide(right.mul(2), predicted.add(there)),
+        _divide(correct, predicted),
+        _divide(correct, actual),
+        _divide(correct.mul(2), predicted.add(actual)),
     )
 
 
 class MeanMetric:
-    """The mean of what comes batch by batch, in tensors: a captured step may update it, and nothing
-    waits for a value.
+    """Running weighted mean of a value over batches.
+
+    The sums are tensors: a captured step can update them without waiting for a value.
 
     Example:
         >>> from svod_nn import MeanMetric
@@ -161,35 +164,35 @@ class MeanMetric:
     """
 
     def __init__(self) -> None:
-        # 0.0 might be memory of other constants too.
+        # Realized buffers of its own: a constant's memory may be shared, and these are assigned to.
         self._total, self._weight = Tensor.zeros(()).realize(), Tensor.zeros(()).realize()
 
     def update(self, value: Tensor, weight: Tensor | float = 1.0) -> None:
-        """Count a value, the mean of `weight` rows."""
+        """Add a value, the mean over `weight` samples."""
         self._total.assign(self._total.add(value.cast(float32).mul(weight)))
         self._weight.assign(self._weight.add(weight))
 
     def compute(self) -> Tensor:
-        """The mean of all that was counted; NaN if that is nothing."""
+        """Return the mean of the added values; NaN if there are none."""
         return self._total.div(self._weight)
 
     def reset(self) -> None:
-        """Begin again."""
+        """Discard the added values."""
         self._total.assign(0.0)
         self._weight.assign(0.0)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What `load_state_dict` goes on from."""
+        """Return the state as a dict, for `load_state_dict`."""
         return {"total": self._total, "weight": self._weight}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a state returned by `state_dict`."""
         self._total.assign(state["total"])
         self._weight.assign(state["weight"])
 
 
-def _divide(part: Tensor, whole: Tensor) -> Tensor:
-    return whole.eq(0).where(0.0, part.cast(float32).div(whole.maximum(1)))
+def _divide(numerator: Tensor, count: Tensor) -> Tensor:
+    return count.eq(0).where(0.0, numerator.cast(float32).div(count.maximum(1)))
 
 
 def _check_labels(metric: str, scores: Tensor, labels: Tensor) -> None:
@@ -197,7 +200,8 @@ def _check_labels(metric: str, scores: Tensor, labels: Tensor) -> None:
         raise LayerArgumentError(
             name=metric,
             problem=(
-                f"labels {labels.dtype} {labels.shape} do not fit scores of shape {scores.shape}"
+                f"expected labels of integers of shape {scores.shape[:-1]} for scores of shape"
+                f" {scores.shape}, got {labels.dtype} {labels.shape}"
             ),
             hint="labels are integers of shape (...), and scores are of shape (..., classes)",
         )

@@ -1,6 +1,6 @@
-"""What has parameters: a plain class whose attributes are tensors, other modules, and lists, tuples
-and dicts of both.
-"""
+"""`Module`: base class of layers and models, whose parameters are plain attributes.
+
+Attributes may be tensors, other modules, and nested lists, tuples and dicts of both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from svod_nn._empty import realize_derived
 from svod_nn._error_notes import add_module, find_wrong_argument
 from svod_nn._foreign_names import find_module_attribute
 from svod_nn._state import load_tensors
-from svod_nn._walk import exchange_leaves, iter_leaves
+from svod_nn._walk import iter_leaves, map_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError
 from svod_tensor import (
     DType,
@@ -26,17 +26,17 @@ from svod_tensor import (
 
 __all__ = ["Module"]
 
-# The module whose `forward` runs, where origins are tracked.
+# Module whose `forward` is running, set only if origins are tracked.
 _running: Final = ContextVar["Module | None"]("_running", default=None)
 
 
-class _Place(NamedTuple):
-    """Where a tensor stands.
+class _NamedTensor(NamedTuple):
+    """A tensor of a module, with its name and owner.
 
     Attributes:
-        name: from the module that was asked, as in `layers.0.weight`.
-        owner: the innermost module around the tensor.
-        local: the name from there, as in `weight`.
+        name: path from the root module, as in `layers.0.weight`.
+        owner: innermost module that holds the tensor.
+        local: path from the owner, as in `weight`.
         tensor: the tensor.
     """
 
@@ -54,18 +54,17 @@ class _Place(NamedTuple):
 
 @observe_attributes
 class Module:
-    """Something with parameters, which is called: its subclasses say in `forward` what it computes.
+    """Base class for layers and models; subclasses define `forward`.
 
-    A tensor of floats that is an attribute is a parameter, and the attribute's name is its name;
-    tensors of other dtypes, and those whose attributes `buffer_names` lists, are buffers: they
-    belong to the state, and nothing is derived by them. Modules in attributes, and tensors and
-    modules in lists, tuples and dicts of any depth, are found too: `layers.0.weight` is the weight
-    of the first module of the list `layers`. Attributes that begin with an underscore are nobody's
-    business, and a tensor that `forward` adds to the attributes of its module is neither a
-    parameter nor a buffer.
+    An attribute that is a tensor of floats is a parameter, named after the attribute. Tensors of
+    other dtypes, and of attributes listed in `buffer_names`, are buffers: part of the state, but
+    without gradients. Submodules are found in attributes and, like tensors, in nested lists, tuples
+    and dicts: `layers.0.weight` is the weight of the first module of the list `layers`. Attributes
+    that begin with an underscore are ignored, and a tensor that `forward` adds to the attributes of
+    its module is neither a parameter nor a buffer.
 
     Attributes:
-        buffer_names: the attributes whose tensors are buffers.
+        buffer_names: names of the attributes whose tensors are buffers.
 
     Example:
         >>> class Scale(Module):
@@ -103,15 +102,15 @@ class Module:
     buffer_names: ClassVar[tuple[str, ...]] = ()
     _training: bool = True
     _frozen: frozenset[str] = frozenset()
-    # The paths of the tensors that `forward` added, as in `last` or `states.0`.
+    # Paths of the tensors that `forward` added, as in `last` or `states.0`.
     _added: frozenset[str] = frozenset()
 
     forward: Callable[..., Any]
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `forward` gives for these arguments.
+        """Call `forward` with these arguments.
 
-        An error is noted to be that of the innermost module, with its path, as in `in the module
+        Errors get a note with the innermost module that raised and its path, as in `in the module
         layers.0: Linear(...)`."""
         self._realize_initial()
         before, added = self._list_paths(), self._added
@@ -132,18 +131,14 @@ class Module:
             self._mark_added(before - added)
 
     def _realize_initial(self) -> None:
-        """Compute the initial values of this module and all below it that have not been read yet,
-        in one batch.
-        """
-        realize_deferred(place.tensor for place in self._iter_places())
+        """Compute the deferred initial values of this module and its submodules, in one batch."""
+        realize_deferred(entry.tensor for entry in self._iter_tensors())
 
     def _list_paths(self) -> set[str]:
         return {path for path, _ in self._iter_members((Tensor,))}
 
     def _mark_added(self, before: set[str]) -> None:
-        """Mark the tensors of this module that are at other paths than before as values that
-        `forward` keeps.
-        """
+        """Mark tensors at new paths as added by `forward`: neither parameters nor buffers."""
         paths = self._list_paths() - before
         added = frozenset(path for path in paths if path.split(".")[0] not in self.buffer_names)
         if added != self._added:
@@ -151,9 +146,7 @@ class Module:
 
     @contextmanager
     def _enter(self) -> Generator[None]:
-        """Within the block, what is built has the scope of this module's name, from the module that
-        calls it.
-        """
+        """Build the nodes of the block in a scope named by this module's path from its caller."""
         outer = _running.get()
         names = (
             (name for name, module in outer.named_modules() if module is self)
@@ -171,14 +164,15 @@ class Module:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            # Comes here for what is not there.
+            # Called only after the normal lookup has failed.
             if (foreign := find_module_attribute(type(self).__name__, name)) is not None:
                 raise foreign
-            # Says what is missing; in a property, what was missing there.
+            # Looked up again for the original error, which in a property names the attribute that
+            # was missing there.
             return object.__getattribute__(self, name)
 
         def __setattr__(self, name: str, value: object) -> None:
-            # An array in the place of a tensor would be no parameter, and the model would be
+            # An array that replaced a tensor would not be a parameter: the model would silently be
             # trained without it.
             if (
                 hasattr(value, "__array__")
@@ -187,23 +181,23 @@ class Module:
             ):
                 raise LayerArgumentError(
                     name=type(self).__name__,
-                    problem=f"{name} is a tensor, and {type(value).__name__} is none",
+                    problem=f"cannot assign {type(value).__name__} to {name}, which is a tensor",
                     hint=(
-                        f"write model.{name} = Tensor(array), or load_state_dict, which takes"
+                        f"write model.{name} = Tensor(array), or use load_state_dict, which accepts"
                         " arrays"
                     ),
                 )
             object.__setattr__(self, name, value)
             if self._added:
-                # Whatever is set outside of `forward` has the role that its dtype gives it; inside,
-                # the marks are set at the end.
+                # A tensor that is set outside of `forward` has the role that its dtype gives it;
+                # inside, the call marks new paths at its end.
                 kept = frozenset(path for path in self._added if path.split(".")[0] != name)
                 object.__setattr__(self, "_added", kept)
 
-    # What there is.
+    # Traversal.
 
     def named_modules(self, prefix: str = "") -> Iterator[tuple[str, Module]]:
-        """Each module once, with its name: this one, whose name is `prefix`, and all below it."""
+        """Iterate over this module, named `prefix`, and its submodules, each once, with names."""
         seen: set[int] = set()
         for name, module in self._iter_modules(prefix, ()):
             if id(module) not in seen:
@@ -211,46 +205,50 @@ class Module:
                 yield name, module
 
     def modules(self) -> Iterator[Module]:
-        """This module and all below it, each once."""
+        """Iterate over this module and its submodules, each once."""
         return (module for _, module in self.named_modules())
 
     def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
-        """Each parameter once, with its name; one that stands in several places has the name of the
-        first.
+        """Iterate over the parameters, each once, with names.
+
+        A shared parameter has the first of its names.
         """
         self._realize_initial()
-        return _iter_once((p.name, p.tensor) for p in self._iter_places() if p.is_parameter)
+        return _iter_once((e.name, e.tensor) for e in self._iter_tensors() if e.is_parameter)
 
     def parameters(self) -> Iterator[Tensor]:
-        """Each parameter once."""
+        """Iterate over the parameters, each once."""
         return (tensor for _, tensor in self.named_parameters())
 
     def named_buffers(self) -> Iterator[tuple[str, Tensor]]:
-        """Each buffer once, with its name."""
+        """Iterate over the buffers, each once, with names."""
         self._realize_initial()
-        return _iter_once((p.name, p.tensor) for p in self._iter_places() if not p.is_parameter)
+        return _iter_once((e.name, e.tensor) for e in self._iter_tensors() if not e.is_parameter)
 
     def buffers(self) -> Iterator[Tensor]:
-        """Each buffer once."""
+        """Iterate over the buffers, each once."""
         return (tensor for _, tensor in self.named_buffers())
 
     def trainable_parameters(self) -> dict[str, Tensor]:
-        """The parameters that are not frozen, by name: gradients and the state of optimizers have
-        the same keys.
+        """Return the parameters that are not frozen, by name.
+
+        Gradients and optimizer states have the same keys.
         """
         self._realize_initial()
-        parameters = [p for p in self._iter_places() if p.is_parameter]
-        frozen = {id(p.tensor) for p in parameters if p.local in p.owner._frozen}
-        named = _iter_once((p.name, p.tensor) for p in parameters)
+        parameters = [entry for entry in self._iter_tensors() if entry.is_parameter]
+        # By identity: a shared parameter is frozen under all its names.
+        frozen = {id(entry.tensor) for entry in parameters if entry.local in entry.owner._frozen}
+        named = _iter_once((entry.name, entry.tensor) for entry in parameters)
         return {name: tensor for name, tensor in named if id(tensor) not in frozen}
 
-    def _iter_modules(self, prefix: str, above: tuple[int, ...]) -> Iterator[tuple[str, Module]]:
+    def _iter_modules(self, prefix: str, parents: tuple[int, ...]) -> Iterator[tuple[str, Module]]:
         yield prefix, self
-        above = (*above, id(self))
-        for name, found in self._iter_members((Module,)):
-            module = cast("Module", found)
-            if id(module) not in above:
-                yield from module._iter_modules(f"{prefix}.{name}" if prefix else name, above)
+        # A module that refers to one of its parents would recurse forever.
+        parents = (*parents, id(self))
+        for name, member in self._iter_members((Module,)):
+            module = cast("Module", member)
+            if id(module) not in parents:
+                yield from module._iter_modules(f"{prefix}.{name}" if prefix else name, parents)
 
     def _iter_members(self, kinds: tuple[type, ...]) -> Iterator[tuple[str, object]]:
         for name, value in list(vars(self).items()):
@@ -261,22 +259,19 @@ class Module:
             elif isinstance(value, (list, tuple, dict)):
                 yield from iter_leaves(cast("object", value), kinds, name)
 
-    def _iter_places(self) -> Iterator[_Place]:
+    def _iter_tensors(self) -> Iterator[_NamedTensor]:
         for prefix, module in self._iter_modules("", ()):
-            for local, found in module._iter_members((Tensor,)):
+            for local, tensor in module._iter_members((Tensor,)):
                 if local in module._added:
                     continue
-                yield _Place(
-                    f"{prefix}.{local}" if prefix else local, module, local, cast("Tensor", found)
-                )
+                name = f"{prefix}.{local}" if prefix else local
+                yield _NamedTensor(name, module, local, cast("Tensor", tensor))
 
-    # Modes. A captured step is captured anew where they have changed.
+    # Modes. A captured function is captured again after they have changed.
 
     @property
     def training(self) -> bool:
-        """Whether layers do what they do in training (dropout, statistics of the batch); see
-        `train` and `eval`.
-        """
+        """True in training mode, in which dropout is active and batch statistics are used."""
         return self._training
 
     @training.setter
@@ -284,161 +279,168 @@ class Module:
         self._training = mode
 
     def train(self, mode: bool = True) -> Self:
-        """Put this module and all below it into training mode, or out of it."""
+        """Set training mode, or evaluation mode, on this module and its submodules."""
         for module in self.modules():
             module.training = mode
         return self
 
     def eval(self) -> Self:
-        """The same as `train(False)`."""
+        """Set evaluation mode, as `train(False)` does."""
         return self.train(False)
 
     def freeze(self, *names: str) -> Self:
-        """Leave parameters as they are: they get no gradients.
+        """Exclude parameters from gradients and training.
 
         Args:
-            names: of parameters, or of modules and lists above them; without any, all parameters.
+            names: names of parameters, or of modules and lists that contain them; without names,
+                all parameters.
 
         Raises:
-            ParameterNameError: if nothing has such a name.
+            ParameterNameError: if a name matches no parameter.
         """
-        for place in self._select(names):
-            place.owner._frozen |= {place.local}
+        for entry in self._select(names):
+            entry.owner._frozen |= {entry.local}
         return self
 
     def unfreeze(self, *names: str) -> Self:
-        """Undo `freeze`, for all parameters or those that are named."""
-        for place in self._select(names):
-            place.owner._frozen -= {place.local}
+        """Undo `freeze` for the named parameters, or for all."""
+        for entry in self._select(names):
+            entry.owner._frozen -= {entry.local}
         return self
 
-    def _select(self, names: tuple[str, ...]) -> list[_Place]:
-        """All places of the parameters with these names."""
-        places = [p for p in self._iter_places() if p.is_parameter]
+    def _select(self, names: tuple[str, ...]) -> list[_NamedTensor]:
+        """Return all entries of the parameters with these names or below them."""
+        entries = [entry for entry in self._iter_tensors() if entry.is_parameter]
         if not names:
-            return places
+            return entries
         chosen: set[int] = set()
         for name in names:
-            found = {
-                id(p.tensor) for p in places if p.name == name or p.name.startswith(f"{name}.")
+            matches = {
+                id(e.tensor) for e in entries if e.name == name or e.name.startswith(f"{name}.")
             }
-            if not found:
-                raise ParameterNameError(name=name, known=[p.name for p in places])
-            chosen |= found
-        return [p for p in places if id(p.tensor) in chosen]
+            if not matches:
+                raise ParameterNameError(name=name, known=[entry.name for entry in entries])
+            chosen |= matches
+        return [entry for entry in entries if id(entry.tensor) in chosen]
 
     # State.
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The parameters and buffers by name, under each name that they have.
+        """Return the parameters and buffers by name; shared tensors appear under each name.
 
-        They are the tensors themselves: what is trained afterwards changes them.
-        `svod_tensor.save_safetensors` writes them."""
+        The values are the tensors themselves, not copies: further training changes them. Write them
+        to a file with `svod_tensor.save_safetensors`."""
         self._realize_initial()
-        return {p.name: p.tensor for p in self._iter_places()}
+        return {entry.name: entry.tensor for entry in self._iter_tensors()}
 
     def load_state_dict(self, state: Mapping[str, Any], *, strict: bool = True) -> Self:
-        """Assign what a state holds, such as `svod_tensor.load_safetensors` reads; nothing is
-        assigned if something does not fit.
+        """Copy the values of a state, as read by `svod_tensor.load_safetensors`, to this module.
 
         Args:
-            state: tensors by name, of any dtype and on any device: each module keeps its own.
-                Arrays of numpy, and tensors of PyTorch and JAX, are copied.
-            strict: whether all names must be there, and no others.
+            state: values by name, of any dtype and on any device; the module keeps its dtypes and
+                devices. Arrays of NumPy, and tensors of PyTorch and JAX, are copied.
+            strict: if True, the names must equal the names in `state_dict()`.
 
         Raises:
-            StateDictError: if names are missing or unexpected, or a shape is another one.
+            StateDictError: if names are missing or unexpected, or shapes differ; no tensor is
+                changed then.
         """
-        own = {place.name: place.tensor for place in self._iter_places()}
+        own = {entry.name: entry.tensor for entry in self._iter_tensors()}
         load_tensors(type(self).__name__, own, state, strict=strict)
         return self
 
     def to(self, device: str) -> Self:
-        """Put copies of all parameters and buffers on a device in their place: make optimizers
-        afterwards.
+        """Move all parameters and buffers to a device.
+
+        They are replaced by new tensors: create optimizers afterwards.
 
         Raises:
-            LayerArgumentError: if it is no name of a device.
+            LayerArgumentError: if `device` is not a string.
         """
         if not isinstance(device, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            problem, hint = (
-                f"to takes the name of a device, not {device!r}",
-                "cast(dtype) exchanges the dtype",
-            )
+            problem = f"to() expects the name of a device, got {device!r}"
+            hint = "write cast(dtype) to change the dtype"
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
-        return self._exchange(lambda tensor: tensor.to(device))
+        return self._map_tensors(lambda tensor: tensor.to(device))
 
     def shard(self, devices: Sequence[str]) -> Self:
-        """Give each device the whole of all parameters and buffers: make optimizers afterwards.
+        """Replicate all parameters and buffers on several devices, for data parallelism.
 
-        A batch that is split over the same devices (`x.shard(devices, axis=0)`) is computed on all
-        of them, and gradients are added up over them."""
-        return self._exchange(lambda tensor: tensor.shard(devices))
+        They are replaced by new tensors: create optimizers afterwards. A batch that is split over
+        the same devices (`x.shard(devices, axis=0)`) is computed on all of them, and gradients are
+        summed over the devices."""
+        return self._map_tensors(lambda tensor: tensor.shard(devices))
 
     def cast(self, dtype: DType | str) -> Self:
-        """Put parameters and buffers of floats in another dtype in their place: make optimizers
-        afterwards.
+        """Cast all parameters and buffers of floats to a dtype.
+
+        They are replaced by new tensors: create optimizers afterwards.
         """
-        return self._exchange(
+        return self._map_tensors(
             lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
         )
 
-    def _exchange(self, exchange: Callable[[Tensor], Tensor]) -> Self:
-        tensors = {id(place.tensor): place.tensor for place in self._iter_places()}
-        images = {key: exchange(tensor) for key, tensor in tensors.items()}
-        realize_derived([(tensor, images[key]) for key, tensor in tensors.items()])
-        _put(self, lambda tensor: images.get(id(tensor), tensor))
+    def _map_tensors(self, function: Callable[[Tensor], Tensor]) -> Self:
+        # By identity: a tensor that is shared by several attributes stays shared.
+        tensors = {id(entry.tensor): entry.tensor for entry in self._iter_tensors()}
+        results = {key: function(tensor) for key, tensor in tensors.items()}
+        realize_derived([(tensor, results[key]) for key, tensor in tensors.items()])
+        _replace_tensors(self, lambda tensor: results.get(id(tensor), tensor))
         return self
 
     @contextmanager
     def replaced(self, tensors: Mapping[str, Tensor]) -> Generator[None]:
-        """Within the block, these tensors stand in place of the parameters and buffers of these
-        names, wherever those stand.
+        """Replace parameters and buffers by other tensors within the block, by name.
 
-        Afterwards, and after errors too, the attributes are what they were. Other threads see the
-        exchange."""
+        The attributes are restored afterwards, also after an error. The replacement is visible to
+        other threads."""
         own = self.state_dict()
         unknown = [name for name in tensors if name not in own]
         if unknown:
             raise ParameterNameError(name=unknown[0], known=list(own))
-        images = {id(own[name]): tensor for name, tensor in tensors.items()}
-        before = _put(self, lambda tensor: images.get(id(tensor), tensor))
+        substitutes = {id(own[name]): tensor for name, tensor in tensors.items()}
+        replaced = _replace_tensors(self, lambda tensor: substitutes.get(id(tensor), tensor))
         try:
             yield
         finally:
-            for module, name, value in before:
+            for module, name, value in replaced:
                 setattr(module, name, value)
 
-    # Text.
+    # Display.
 
     def extra_repr(self) -> str:
-        """What stands in the brackets of the module's text; subclasses say it."""
+        """Return the options shown in `repr(module)`; subclasses override it."""
         return ""
 
     def __repr__(self) -> str:
-        """The class and what is below it, as PyTorch shows it."""
-        below = [
+        """Return the class and its submodules, in PyTorch's layout."""
+        children = [
             f"({name}): {module!r}".replace("\n", "\n  ")
             for name, module in self._iter_members((Module,))
         ]
         extra = self.extra_repr()
-        if not below:
+        if not children:
             return f"{type(self).__name__}({extra})"
-        return "\n  ".join([f"{type(self).__name__}(", *([extra] if extra else []), *below]) + "\n)"
+        lines = [f"{type(self).__name__}(", *([extra] if extra else []), *children]
+        return "\n  ".join(lines) + "\n)"
 
 
-def _put(module: Module, exchange: Callable[[Tensor], Tensor]) -> list[tuple[Module, str, object]]:
-    """Exchange the tensors of a module and of all below it; gives the attributes that were other
-    ones, and what they were.
+def _replace_tensors(
+    module: Module, function: Callable[[Tensor], Tensor]
+) -> list[tuple[Module, str, object]]:
+    """Replace the tensors of a module and its submodules.
+
+    Returns:
+        the changed attributes, as (module, name, old value).
     """
-    before: list[tuple[Module, str, object]] = []
+    replaced: list[tuple[Module, str, object]] = []
     for owner in list(module.modules()):
         for name, value in list(vars(owner).items()):
-            changed = value if name.startswith("_") else exchange_leaves(value, Tensor, exchange)
+            changed = value if name.startswith("_") else map_leaves(value, Tensor, function)
             if changed is not value:
-                before.append((owner, name, value))
+                replaced.append((owner, name, value))
                 setattr(owner, name, changed)
-    return before
+    return replaced
 
 
 def _iter_once(named: Iterator[tuple[str, Tensor]]) -> Iterator[tuple[str, Tensor]]:

@@ -1,6 +1,4 @@
-"""Mixed precision: what is computed in narrow floats while parameters stay float32, and losses that
-are scaled for float16.
-"""
+"""Mixed precision: compute in bfloat16 or float16 with float32 parameters, and loss scaling."""
 
 from __future__ import annotations
 
@@ -9,7 +7,7 @@ from functools import reduce
 from typing import Any, Protocol
 
 from svod_nn._module import Module
-from svod_nn._walk import exchange_leaves
+from svod_nn._walk import map_leaves
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import DType, Tensor, bfloat16, float32
 
@@ -17,17 +15,17 @@ __all__ = ["LossScale", "ScaledOptimizer", "in_precision"]
 
 
 def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., Any]:
-    """The model with its parameters, and what it is called with, cast to `dtype`; what it gives is
-    cast to float32.
+    """Return a function that runs a model in a narrow dtype, with float32 parameters and results.
 
-    Derivatives flow through the casts to the parameters themselves, and are of their dtype: the
-    optimizer sees float32 alone, and small updates are not lost. Buffers, such as the statistics of
-    BatchNorm, stay what they are. Losses belong outside.
+    Parameters and floating-point arguments are cast to `dtype`, and results to float32. Gradients
+    flow through the casts, so that they and the optimizer's updates are in float32, and small
+    updates are not lost. Buffers, such as the statistics of BatchNorm, keep their dtype. Compute
+    the loss outside of the function, in float32.
 
     Args:
-        model: whose parameters are float32.
-        dtype: bfloat16, which has the exponents of float32 and needs nothing else; or float16,
-            which needs a `LossScale`.
+        model: module with float32 parameters.
+        dtype: bfloat16, which has the exponent range of float32, or float16, which needs a
+            `LossScale`.
 
     Returns:
         a function with the arguments of the model.
@@ -43,6 +41,7 @@ def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., 
     """
 
     def call(*args: Any, **kwargs: Any) -> Any:
+        # Cast in each call: gradients flow through the casts to the float32 parameters.
         narrow = {name: parameter.cast(dtype) for name, parameter in model.named_parameters()}
         with model.replaced(narrow):
             result = model(*_cast_floats(args, dtype), **_cast_floats(kwargs, dtype))
@@ -52,38 +51,37 @@ def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., 
 
 
 def _cast_floats(value: Any, dtype: DType | str) -> Any:
-    return exchange_leaves(
+    return map_leaves(
         value, Tensor, lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
     )
 
 
 class ScaledOptimizer(Protocol):
-    """An optimizer whose step may be left out by a tensor."""
+    """Optimizer whose step is skipped if `when` is False."""
 
     def update(self, gradients: Mapping[str, Tensor], *, when: Tensor | None = None) -> object: ...
 
 
 class LossScale:
-    """A factor that keeps small gradients of float16 from becoming 0, and finds itself how large it
-    may be.
+    """Dynamic loss scale, which keeps small float16 gradients from underflowing to 0.
 
-    The loss is multiplied by it, and the gradients are divided by it. A step whose gradients are
-    infinite or NaN is left out, with the state of the optimizer, and the scale becomes smaller;
-    after so many good steps in a row it becomes larger. All of that is in tensors: a captured step
-    does it without reading a value.
+    The loss is multiplied by the scale, and the gradients are divided by it. If a gradient is
+    infinite or NaN, the step is skipped, parameters and optimizer state stay unchanged, and the
+    scale is reduced; after `growth_interval` consecutive good steps it is increased. The state is
+    held in tensors, so that a captured step needs no value on the host.
 
     Args:
-        initial: the first scale.
-        growth_factor: by what it is multiplied after `growth_interval` good steps.
-        backoff_factor: by what it is multiplied after a bad one.
-        growth_interval: how many good steps in a row.
+        initial: initial scale.
+        growth_factor: factor of the scale after `growth_interval` consecutive good steps.
+        backoff_factor: factor of the scale after a skipped step.
+        growth_interval: number of consecutive good steps before the scale grows.
 
     Attributes:
-        scale: the factor, a tensor of float32.
-        n_good: how many steps were good since the scale changed, a tensor of int32.
+        scale: current scale, a tensor of float32.
+        n_good: number of good steps since the scale last changed, a tensor of int32.
 
     Raises:
-        LayerArgumentError: if a factor goes the wrong way.
+        LayerArgumentError: if an argument is out of range.
 
     Source: `torch.amp.GradScaler`, whose defaults these are; Micikevicius et al., Mixed Precision
     Training (2018), section 3.2.
@@ -124,7 +122,10 @@ class LossScale:
                     f"initial={initial}, growth_factor={growth_factor},"
                     f" backoff_factor={backoff_factor}, growth_interval={growth_interval}"
                 ),
-                hint="a scale is above 0, grows by at least 1, and backs off by at most 1",
+                hint=(
+                    "initial must be positive, growth_factor at least 1, backoff_factor in (0, 1]"
+                    " and growth_interval at least 1"
+                ),
             )
         self.growth_factor, self.backoff_factor, self.growth_interval = (
             growth_factor,
@@ -135,51 +136,56 @@ class LossScale:
         self.n_good = Tensor.zeros((), dtype="int32").realize()
 
     def scale_loss(self, loss: Tensor) -> Tensor:
-        """The loss whose gradients `unscale` takes."""
+        """Multiply a loss by the scale."""
         return loss.mul(self.scale)
 
     def unscale(self, gradients: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], Tensor]:
-        """The gradients of the loss itself, in float32, and whether all of them are finite."""
-        factor = self.scale.reciprocal()
-        plain = {name: gradient.cast(float32).mul(factor) for name, gradient in gradients.items()}
-        good = [gradient.isfinite().all() for gradient in plain.values()]
-        return plain, reduce(Tensor.logical_and, good, Tensor.full((), True))
-
-    def update(self, optimizer: ScaledOptimizer, gradients: Mapping[str, Tensor]) -> Tensor:
-        """One step of an optimizer with the gradients of the scaled loss, or none, and the next
-        scale.
-
-        Args:
-            optimizer: whose `update` takes `when`.
-            gradients: of `scale_loss(loss)`.
+        """Divide gradients of a scaled loss by the scale.
 
         Returns:
-            whether the step was done.
+            the gradients in float32, and a bool tensor that is True if all of them are finite.
         """
-        plain, is_good = self.unscale(gradients)
-        optimizer.update(plain, when=is_good)
+        factor = self.scale.reciprocal()
+        unscaled = {name: grad.cast(float32).mul(factor) for name, grad in gradients.items()}
+        finite = [gradient.isfinite().all() for gradient in unscaled.values()]
+        return unscaled, reduce(Tensor.logical_and, finite, Tensor.full((), True))
+
+    def update(self, optimizer: ScaledOptimizer, gradients: Mapping[str, Tensor]) -> Tensor:
+        """Step an optimizer with unscaled gradients, unless they overflowed, and adapt the scale.
+
+        Args:
+            optimizer: optimizer whose `update` accepts `when`.
+            gradients: gradients of `scale_loss(loss)`.
+
+        Returns:
+            a bool tensor that is True if the step was not skipped.
+        """
+        unscaled, is_good = self.unscale(gradients)
+        optimizer.update(unscaled, when=is_good)
         self.adapt(is_good)
         return is_good
 
     def adapt(self, is_good: Tensor) -> None:
-        """Count a step, good or not, and change the scale: for who clips what `unscale` gives, and
-        calls the optimizer.
+        """Adapt the scale after a step; only needed if you call `unscale` and the optimizer yourself.
+
+        Args:
+            is_good: bool tensor returned by `unscale`.
         """
         n_good = self.n_good.add(1)
         grows = n_good.ge(self.growth_interval)
         larger = self.scale.mul(self.growth_factor)
-        # One that would be infinite stays.
+        # The scale itself must not overflow: an infinite one would never recover.
         grown = grows.logical_and(larger.isfinite()).where(larger, self.scale)
-        after = is_good.where(grown, self.scale.mul(self.backoff_factor))
+        adapted = is_good.where(grown, self.scale.mul(self.backoff_factor))
         count = is_good.logical_and(grows.logical_not()).where(n_good, 0)
-        self.scale.assign(after)
+        self.scale.assign(adapted)
         self.n_good.assign(count.cast("int32"))
 
     def state_dict(self) -> dict[str, Tensor]:
-        """What `load_state_dict` goes on from."""
+        """Return the state as a dict, for `load_state_dict`."""
         return {"scale": self.scale, "n_good": self.n_good}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from what `state_dict` gave."""
+        """Restore a state returned by `state_dict`."""
         self.scale.assign(state["scale"])
         self.n_good.assign(state["n_good"])

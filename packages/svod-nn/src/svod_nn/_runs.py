@@ -1,6 +1,4 @@
-"""A training run in one file: everything that a run which was ended needs to go on as if it had not
-been.
-"""
+"""Checkpoints of a training run in one file, from which it resumes exactly where it was."""
 
 from __future__ import annotations
 
@@ -21,13 +19,11 @@ from svod_tensor import (
 __all__ = ["Part", "Stateful", "load_run", "save_run"]
 
 _KEY: Final = "svod_nn.run"
-"""The name of the metadata that hold what is no tensor."""
+"""Metadata key of the JSON text with everything that is not a tensor."""
 
 
 class Stateful(Protocol):
-    """Something whose state can be taken and given back, as nested dicts of tensors and plain
-    numbers and texts.
-    """
+    """Object whose state is saved and restored as nested dicts of tensors, numbers and strings."""
 
     def state_dict(self) -> Mapping[str, Any]: ...
 
@@ -35,28 +31,26 @@ class Stateful(Protocol):
 
 
 Part: TypeAlias = "Stateful | Generator | Tensor"
-"""What a run is made of: modules, optimizers, batches, loss scales, ...; generators; tensors that
-are assigned to.
-"""
+"""Part of a run: a module, optimizer, `Batches` or loss scale; a generator; or a tensor."""
 
 
 def save_run(
     path: str | os.PathLike[str], *, values: Mapping[str, object] | None = None, **parts: Part
 ) -> None:
-    """Write the state of a run to one safetensors file, which appears under its name only when it
-    is complete.
+    """Save the state of a training run to one safetensors file.
 
-    A process that is killed at any time leaves the file from before, or the new one. The tensors of
-    a part named `model` have names that begin with `model.`, so that other programs read them too.
+    The file is replaced atomically: a process that is killed leaves the previous file or the
+    complete new one. The tensors of a part named `model` have names that begin with `model.`, so
+    that other programs can read them.
 
     Args:
-        path: of the file; one that is there is replaced.
-        values: numbers, texts and lists of such, which `load_run` returns.
-        parts: what the run is made of, by names of your choice: the model, the optimizer, the
-            batches, the generators that are drawn from, a loss scale, ...
+        path: path of the file, which is replaced if it exists.
+        values: numbers, strings and lists of both, which `load_run` returns.
+        parts: the parts of the run, by names of your choice: the model, the optimizer, the
+            batches, the random generators, a loss scale, ...
 
     Raises:
-        RunError: if something has no state.
+        RunError: if a part has no state.
 
     Example:
         >>> import os, tempfile
@@ -72,23 +66,23 @@ def save_run(
     tensors: dict[str, Tensor] = {}
     plain: dict[str, object] = {}
     for name, part in parts.items():
-        plain[name] = _take_apart(_get_state(name, part), name, tensors)
-    # Files of several parts show one moment: all of them are computed before the first is written.
+        plain[name] = _flatten_state(_get_state(name, part), name, tensors)
+    # All parts are computed before the first is written, so that the file is one snapshot.
     Tensor.realize_batch(list(tensors.values()))
     text = json.dumps({"parts": plain, "values": dict(values or {})})
     save_safetensors(tensors, path, metadata={_KEY: text})
 
 
 def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
-    """Give the parts of a run the state that `save_run` wrote, under the same names.
+    """Restore the parts of a run from a file written by `save_run`, under the same names.
 
     Returns:
-        the values that were saved.
+        the saved `values`.
 
     Raises:
-        RunError: if the file holds no run, or has other parts; nothing has changed then.
-        MissingFileError: if the file is not there.
-        SafetensorsError: if it is truncated or contradicts itself.
+        RunError: if the file is not a run, or has other parts; no part is changed then.
+        MissingFileError: if the file does not exist.
+        SafetensorsError: if the file is truncated or inconsistent.
 
     Example:
         >>> import os, tempfile
@@ -105,22 +99,25 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
     if text is None:
         raise RunError(
             path=path,
-            problem="holds tensors, but no run",
-            hint="load_safetensors reads its tensors",
+            problem="is not a saved run",
+            hint="read its tensors with load_safetensors",
         )
-    found = json.loads(text)
-    saved: dict[str, object] = found["parts"]
+    metadata = json.loads(text)
+    saved: dict[str, object] = metadata["parts"]
     if saved.keys() != parts.keys():
         raise RunError(
             path=path,
-            problem=f"has the parts {', '.join(saved) or 'none'}, not {', '.join(parts) or 'none'}",
-            hint="load_run takes what save_run took, by the same names",
+            problem=(
+                f"has the parts {', '.join(saved) or '(none)'}, expected"
+                f" {', '.join(parts) or '(none)'}"
+            ),
+            hint="pass load_run the same parts as save_run, under the same names",
         )
     tensors = load_safetensors(path)
-    states = {name: _put_together(plain, tensors) for name, plain in saved.items()}
+    states = {name: _unflatten_state(plain, tensors) for name, plain in saved.items()}
     for name, part in parts.items():
         _set_state(part, states[name])
-    return found["values"]
+    return metadata["values"]
 
 
 def _get_state(name: str, part: Part) -> object:
@@ -129,7 +126,7 @@ def _get_state(name: str, part: Part) -> object:
     if isinstance(part, Tensor):
         return part
     if not callable(getattr(part, "state_dict", None)):
-        raise RunError(path=name, problem=f"is a {type(part).__name__}, which has no state_dict()")
+        raise RunError(path=name, problem=f"is a {type(part).__name__} without state_dict()")
     return part.state_dict()
 
 
@@ -142,28 +139,25 @@ def _set_state(part: Part, state: Any) -> None:
         part.load_state_dict(state)
 
 
-def _take_apart(state: object, path: str, tensors: dict[str, Tensor]) -> object:
-    """The state with the name of each tensor in its place, for JSON; `tensors` gets them by
-    name.
-    """
+def _flatten_state(state: object, path: str, tensors: dict[str, Tensor]) -> object:
+    """Return the state as JSON values, with tensors replaced by names; add these to `tensors`."""
     if isinstance(state, Tensor):
         tensors[path] = state
         return {"tensor": path}
     if isinstance(state, Mapping):
         items = cast("Mapping[str, object]", state).items()
-        return {"dict": {key: _take_apart(value, f"{path}.{key}", tensors) for key, value in items}}
+        flat = {key: _flatten_state(value, f"{path}.{key}", tensors) for key, value in items}
+        return {"dict": flat}
     if isinstance(state, (list, tuple)):
-        elements = cast("list[object]", state)
-        return {
-            "list": [_take_apart(value, f"{path}.{n}", tensors) for n, value in enumerate(elements)]
-        }
+        elements = enumerate(cast("list[object]", state))
+        return {"list": [_flatten_state(value, f"{path}.{i}", tensors) for i, value in elements]}
     return {"value": state}
 
 
-def _put_together(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
+def _unflatten_state(plain: Any, tensors: Mapping[str, Tensor]) -> Any:
     ((kind, value),) = cast("dict[str, Any]", plain).items()
     if kind == "tensor":
         return tensors[value]
     if kind == "dict":
-        return {key: _put_together(below, tensors) for key, below in value.items()}
-    return [_put_together(below, tensors) for below in value] if kind == "list" else value
+        return {key: _unflatten_state(item, tensors) for key, item in value.items()}
+    return [_unflatten_state(item, tensors) for item in value] if kind == "list" else value

@@ -1,4 +1,4 @@
-"""Assigns saved states to the tensors of modules, optimizers and averages."""
+"""Loading of saved states into the tensors of modules, optimizers and averages."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 from svod_nn.errors import StateDictError
 from svod_tensor import Tensor
 
-__all__ = ["load_tensors", "place_like"]
+__all__ = ["load_tensors", "move_like"]
 
 
 def load_tensors(
     owner: str, own: Mapping[str, Tensor], state: Mapping[str, Any], *, strict: bool = True
 ) -> None:
-    """Assign to tensors the values of the same names, of any dtype, device or library.
+    """Assign the values of a state to the tensors of the same names.
 
     Args:
-        owner: the class of the object that has the tensors.
-        own: the tensors.
-        state: tensors, arrays of numpy, or tensors of PyTorch and JAX.
-        strict: whether both have to have the same names.
+        owner: class name of the object that owns the tensors, for errors.
+        own: tensors to assign to.
+        state: values of any dtype and device: tensors, or arrays of NumPy, PyTorch and JAX.
+        strict: if True, the names must be equal.
 
     Raises:
-        StateDictError: if names or shapes differ; nothing is assigned then.
+        StateDictError: if names or shapes differ; no tensor is assigned then.
     """
     missing = [name for name in own if name not in state] if strict else []
     unexpected = [name for name in state if name not in own] if strict else []
@@ -34,19 +34,20 @@ def load_tensors(
     if missing or unexpected or shapes:
         raise StateDictError(module=owner, missing=missing, unexpected=unexpected, shapes=shapes)
     for name, value in values.items():
-        own[name].assign(place_like(value, own[name]).cast(own[name].dtype))
+        own[name].assign(move_like(value, own[name]).cast(own[name].dtype))
     Tensor.realize_batch([own[name] for name in values])
 
 
-def place_like(value: Tensor, like: Tensor) -> Tensor:
-    """A tensor where another one is: spread as that is if it has its shape, else whole on each of
-    its devices.
+def move_like(value: Tensor, like: Tensor) -> Tensor:
+    """Move a tensor to the devices of another.
+
+    It is sharded likewise if the shapes are equal, and else replicated on each device.
     """
     sharding = like.sharding
     if sharding is None:
         return value if value.device == like.device else value.to(str(like.device))
     axis = sharding.axis if value.shape == like.shape else None
-    found = value.sharding
-    if found is not None and (found.devices, found.axis) == (sharding.devices, axis):
+    current = value.sharding
+    if current is not None and (current.devices, current.axis) == (sharding.devices, axis):
         return value
     return value.shard(sharding.devices, axis)

@@ -1,15 +1,14 @@
 """The errors of svod-nn.
 
 UserError
-├── StateDictError (ValueError)           tensors that do not fit the parameters and buffers of a module
-├── ParameterNameError (LookupError)      a name that no parameter has or begins with
-├── GradientNameError (LookupError)       gradients that belong to no parameter of the optimizer
+├── StateDictError (ValueError)           state whose names or shapes differ from the module's
+├── ParameterNameError (LookupError)      name that matches no parameter
+├── GradientNameError (LookupError)       gradients without a parameter in the optimizer
 ├── MissingGradientError (LookupError)    parameters of the optimizer without gradients
-├── ParametersChangedError (RuntimeError) a model whose parameters are others than when the
-optimizer was made
-├── EmptyParameterError (RuntimeError)    a parameter that is read before it was loaded
-├── LayerArgumentError (ValueError)       arguments that no layer, loss or optimizer can be made of
-└── RunError (ValueError)                 a file that is not the state of this run
+├── ParametersChangedError (RuntimeError) model whose parameters changed under its optimizer
+├── EmptyParameterError (RuntimeError)    parameter that is read before it was loaded
+├── LayerArgumentError (ValueError)       invalid arguments of a layer, loss or optimizer
+└── RunError (ValueError)                 file that does not hold the state of this run
 """
 
 from __future__ import annotations
@@ -30,16 +29,17 @@ __all__ = [
     "StateDictError",
 ]
 
+# A state of a large model may differ in hundreds of names: list enough to recognize the reason.
 _N_SHOWN = 8
 
 
 class StateDictError(UserError, ValueError):
-    """Tensors that do not fit the parameters and buffers of a module.
+    """State whose names or shapes differ from the module, optimizer or average.
 
     Attributes:
-        missing: what the module has and the mapping has not.
-        unexpected: what the mapping has and the module has not.
-        shapes: by name, the shape that the module has and the one that was given.
+        missing: names of the module that the state lacks.
+        unexpected: names of the state that the module lacks.
+        shapes: expected and actual shape of each tensor whose shapes differ, by name.
     """
 
     def __init__(
@@ -51,50 +51,50 @@ class StateDictError(UserError, ValueError):
         shapes: Mapping[str, tuple[tuple[object, ...], tuple[object, ...]]],
     ) -> None:
         self.missing, self.unexpected, self.shapes = tuple(missing), tuple(unexpected), dict(shapes)
-        notes = [f"missing: {_list_names(missing)}"] if missing else []
-        notes += [f"unexpected: {_list_names(unexpected)}"] if unexpected else []
+        notes = [f"missing keys: {_list_names(missing)}"] if missing else []
+        notes += [f"unexpected keys: {_list_names(unexpected)}"] if unexpected else []
         notes += [
-            f"{name} has shape {found}, not {wanted}"
-            for name, (wanted, found) in list(shapes.items())[:_N_SHOWN]
+            f"size mismatch for {name}: expected {expected}, got {actual}"
+            for name, (expected, actual) in list(shapes.items())[:_N_SHOWN]
         ]
         notes += (
-            [f"{len(shapes) - _N_SHOWN} more have other shapes"] if len(shapes) > _N_SHOWN else []
+            [f"size mismatch for {len(shapes) - _N_SHOWN} more"] if len(shapes) > _N_SHOWN else []
         )
         hint = (
             None
             if shapes
-            else "load_state_dict(..., strict=False) leaves out what is missing or unexpected"
+            else "write load_state_dict(..., strict=False) to ignore missing and unexpected keys"
         )
-        super().__init__(f"the state does not fit {module}", notes=tuple(notes), hint=hint)
+        super().__init__(f"error loading the state of {module}", notes=tuple(notes), hint=hint)
 
 
 class ParameterNameError(UserError, LookupError):
-    """A name that no parameter has or begins with."""
+    """Name that matches no parameter, and no module or list with parameters."""
 
     def __init__(self, *, name: str, known: Sequence[str]) -> None:
         self.name = name
         near = get_close_matches(name, known, n=3) or list(known)
         super().__init__(
-            f"no parameter is named {name!r} or lies below it",
-            notes=(f"there are: {_list_names(near)}",),
+            f"no parameter matches {name!r}",
+            notes=(f"known parameters: {_list_names(near)}",),
         )
 
 
 class GradientNameError(UserError, LookupError):
-    """Gradients that belong to no parameter of the optimizer.
+    """Gradients without a parameter in the optimizer.
 
     Attributes:
-        names: of the gradients.
+        names: names of the gradients.
     """
 
     def __init__(self, *, optimizer: str, names: Sequence[str], known: Sequence[str]) -> None:
         self.names = tuple(names)
         super().__init__(
             f"{optimizer} has no parameter for the gradients of {_list_names(names)}",
-            notes=(f"its parameters are: {_list_names(known)}",),
+            notes=(f"its parameters: {_list_names(known)}",),
             hint=(
-                "give the optimizer the model itself, as in AdamW(model), and update with what"
-                " value_and_grad of this model gave"
+                "create the optimizer from the model, as in AdamW(model), and call update with the"
+                " gradients that value_and_grad of this model returns"
             ),
         )
 
@@ -103,7 +103,7 @@ class MissingGradientError(UserError, LookupError):
     """Parameters of the optimizer without gradients.
 
     Attributes:
-        names: of the parameters.
+        names: names of the parameters.
     """
 
     def __init__(self, *, optimizer: str, names: Sequence[str]) -> None:
@@ -111,19 +111,19 @@ class MissingGradientError(UserError, LookupError):
         super().__init__(
             f"{optimizer} has no gradients for the parameters {_list_names(names)}",
             hint=(
-                f"freeze parameters that are not trained, as in model.freeze({names[0]!r}), or make"
-                f" {optimizer} of the others"
+                f"freeze parameters that are not trained, as in model.freeze({names[0]!r}), or"
+                f" create {optimizer} without them"
             ),
         )
 
 
 class ParametersChangedError(UserError, RuntimeError):
-    """A model whose parameters are others than when the optimizer, or the average, was made.
+    """Model whose parameters have changed since its optimizer or average was created.
 
     Attributes:
-        replaced: the parameters that are other tensors now.
-        added: the parameters that are new or were frozen before.
-        removed: the parameters that the model no longer has.
+        replaced: names of parameters that have been replaced by other tensors.
+        added: names of parameters that are new or have been unfrozen.
+        removed: names of parameters that the model no longer has.
     """
 
     def __init__(
@@ -139,40 +139,39 @@ class ParametersChangedError(UserError, RuntimeError):
         notes += [f"new or no longer frozen: {_list_names(added)}"] if added else []
         notes += [f"no longer in the model: {_list_names(removed)}"] if removed else []
         super().__init__(
-            f"{owner}: the parameters of the model have changed since it was made",
+            f"{owner}: the parameters of the model have changed since it was created",
             notes=tuple(notes),
             hint=(
-                "call cast, to, shard and unfreeze, and exchange layers, before; or make a new one"
-                f" now: {owner}(model, ...)"
+                "cast, move, shard, unfreeze and replace layers before, or create a new one:"
+                f" {owner}(model, ...)"
             ),
         )
 
 
 class EmptyParameterError(UserError, RuntimeError):
-    """A parameter without values, of a model that was made in `init_empty_weights`, which is read
-    before it was loaded.
+    """Parameter of a model built in `init_empty_weights` that is read before it was loaded.
 
     Attributes:
-        shape: of the parameter.
+        shape: shape of the parameter.
     """
 
     def __init__(self, *, shape: Sequence[int]) -> None:
         self.shape = tuple(shape)
         super().__init__(
-            f"a parameter of shape {self.shape} has no values: it was made in init_empty_weights()"
-            " and never loaded",
+            f"a parameter of shape {self.shape} has no values: it was created in"
+            " init_empty_weights() and never loaded",
             hint=(
-                "call model.load_state_dict(state) first, or make the model outside of"
+                "call model.load_state_dict(state) first, or create the model outside of"
                 " init_empty_weights()"
             ),
         )
 
 
 class LayerArgumentError(UserError, ValueError):
-    """Arguments that no layer, loss or optimizer can be made of, or cannot be called with.
+    """Invalid arguments of a layer, loss, metric or optimizer.
 
     Attributes:
-        name: of the layer, loss or optimizer.
+        name: name of the layer, loss, metric or optimizer.
     """
 
     def __init__(self, *, name: str, problem: str, hint: str | None = None) -> None:
@@ -181,10 +180,10 @@ class LayerArgumentError(UserError, ValueError):
 
 
 class RunError(UserError, ValueError):
-    """A file, or a part of a run, that does not have the state that is asked for.
+    """File that does not hold the state of this run, or part of a run without a state.
 
     Attributes:
-        path: of the file, or the name of the part.
+        path: path of the file, or name of the part.
     """
 
     def __init__(self, *, path: object, problem: str, hint: str | None = None) -> None:
@@ -194,4 +193,4 @@ class RunError(UserError, ValueError):
 
 def _list_names(names: Sequence[str]) -> str:
     more = f", and {len(names) - _N_SHOWN} more" if len(names) > _N_SHOWN else ""
-    return ", ".join(name or "(a tensor without a name)" for name in names[:_N_SHOWN]) + more
+    return ", ".join(name or "(unnamed tensor)" for name in names[:_N_SHOWN]) + more

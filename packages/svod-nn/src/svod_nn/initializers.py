@@ -1,8 +1,7 @@
-"""Values that parameters begin with: each function makes a tensor of a shape, of random numbers of
-a generator where it draws.
+"""Initial values of parameters, as in `torch.nn.init`: each function returns a new tensor.
 
-A layer's weight is replaced by `layer.weight = xavier_uniform(layer.weight.shape)`, before an
-optimizer is made of it."""
+Replace the weight of a layer by `layer.weight = xavier_uniform(layer.weight.shape)`, before you
+create an optimizer."""
 
 from __future__ import annotations
 
@@ -29,13 +28,17 @@ __all__ = [
 ]
 
 Nonlinearity: TypeAlias = Literal["linear", "sigmoid", "tanh", "relu", "leaky_relu", "selu"]
-"""What follows a layer."""
+"""Name of the nonlinearity that follows a layer."""
 
 Fan: TypeAlias = Literal["fan_in", "fan_out"]
 
 
 def constant(shape: Sequence[int], value: float) -> Tensor:
-    """The same value everywhere.
+    """Tensor filled with one value.
+
+    Args:
+        shape: shape of the result.
+        value: value of all elements.
 
     Example:
         >>> constant((2,), 0.5).tolist()
@@ -47,7 +50,13 @@ def constant(shape: Sequence[int], value: float) -> Tensor:
 def uniform(
     shape: Sequence[int], low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Numbers from `low` up to `high`, uniformly distributed.
+    """Samples of the uniform distribution on [low, high).
+
+    Args:
+        shape: shape of the result.
+        low: lower bound.
+        high: upper bound.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
         >>> x = uniform((3, 4), -0.5, 0.5)
@@ -62,7 +71,13 @@ def uniform(
 def normal(
     shape: Sequence[int], mean: float = 0.0, std: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Normally distributed numbers.
+    """Samples of the normal distribution.
+
+    Args:
+        shape: shape of the result.
+        mean: mean of the distribution.
+        std: standard deviation of the distribution.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
         >>> normal((3, 4), std=0.02).shape
@@ -82,8 +97,15 @@ def truncated_normal(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normally distributed numbers, of which those outside `low` and `high` are never drawn: bounds
-    of values, not of multiples of `std`, as in PyTorch.
+    """Samples of the normal distribution truncated to [low, high].
+
+    Args:
+        shape: shape of the result.
+        mean: mean of the normal distribution before truncation.
+        std: standard deviation before truncation.
+        low: smallest value, in absolute terms, not in multiples of `std`, as in PyTorch.
+        high: largest value.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
         >>> bool((truncated_normal((100,), low=-1, high=1).abs() <= 1).all())
@@ -100,7 +122,14 @@ def truncated_normal(
 def xavier_uniform(
     shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Uniformly distributed numbers with variance `2 gain^2 / (fan_in + fan_out)`.
+    """Xavier uniform initialization: variance `2 gain^2 / (fan_in + fan_out)`.
+
+    The bounds are plus and minus `gain * sqrt(6 / (fan_in + fan_out))`.
+
+    Args:
+        shape: shape of a weight: (outputs, inputs, *kernel_size).
+        gain: scale factor, see `get_gain`.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Source:
         Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
@@ -118,7 +147,16 @@ def xavier_uniform(
 def xavier_normal(
     shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """Normally distributed numbers with variance `2 gain^2 / (fan_in + fan_out)`.
+    """Xavier normal initialization: variance `2 gain^2 / (fan_in + fan_out)`.
+
+    Args:
+        shape: shape of a weight: (outputs, inputs, *kernel_size).
+        gain: scale factor, see `get_gain`.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
+
+    Source:
+        Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
+        networks, 2010, equation 12, with a gain.
 
     Example:
         >>> xavier_normal((3, 4)).shape
@@ -136,15 +174,18 @@ def kaiming_uniform(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Uniformly distributed numbers with variance `gain^2 / fan`: activations keep their size from
-    layer to layer.
+    """Kaiming (He) uniform initialization: variance `gain^2 / fan`.
+
+    It preserves the variance of activations, or of gradients, from layer to layer. The bounds are
+    plus and minus `gain * sqrt(3 / fan)`.
 
     Args:
-        shape: of a weight: outputs, inputs, and the sizes of a kernel.
-        slope: of `leaky_relu` below 0.
-        mode: whether activations keep their size (`fan_in`), or gradients.
-        nonlinearity: what follows the layer.
-        generator: what is drawn from.
+        shape: shape of a weight: (outputs, inputs, *kernel_size).
+        slope: negative slope, for `leaky_relu`.
+        mode: "fan_in" preserves the variance of activations in the forward pass, "fan_out" that of
+            gradients in the backward pass.
+        nonlinearity: nonlinearity that follows the layer.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Source:
         He et al., Delving deep into rectifiers, 2015, section 2.2.
@@ -165,7 +206,17 @@ def kaiming_normal(
     *,
     generator: Generator | None = None,
 ) -> Tensor:
-    """Normally distributed numbers with variance `gain^2 / fan`; see `kaiming_uniform`.
+    """Kaiming (He) normal initialization: variance `gain^2 / fan`.
+
+    Args:
+        shape: shape of a weight: (outputs, inputs, *kernel_size).
+        slope: negative slope, for `leaky_relu`.
+        mode: "fan_in" or "fan_out", see `kaiming_uniform`.
+        nonlinearity: nonlinearity that follows the layer.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
+
+    Source:
+        He et al., Delving deep into rectifiers, 2015, section 2.2.
 
     Example:
         >>> kaiming_normal((8, 4, 3, 3), mode="fan_out", nonlinearity="relu").shape
@@ -179,13 +230,19 @@ def kaiming_normal(
 def orthogonal(
     shape: Sequence[int], gain: float = 1.0, *, generator: Generator | None = None
 ) -> Tensor:
-    """A matrix whose rows, or columns if there are more rows, are orthonormal, times `gain`; the
-    axes behind the first are one.
+    """Orthogonal initialization: a matrix with orthonormal rows or columns, times `gain`.
+
+    The rows are orthonormal if there are at most as many as columns, else the columns.
+
+    Args:
+        shape: shape of at least two axes; the axes after the first are flattened to columns.
+        gain: scale factor, see `get_gain`.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Source:
         Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural
-        networks, 2013; signs as Mezzadri, How to generate random matrices from the classical
-        compact groups, 2006, makes them uniform.
+        networks, 2013; signs as in Mezzadri, How to generate random matrices from the classical
+        compact groups, 2006, which make the distribution uniform.
 
     Example:
         >>> w = orthogonal((2, 3))
@@ -193,25 +250,34 @@ def orthogonal(
         [[1.0, 0.0], [0.0, 1.0]]
     """
     _check_matrix(shape)
-    return initialize(shape, lambda sizes: _draw_orthogonal(sizes, gain, generator))
+    return initialize(shape, lambda sizes: _sample_orthogonal(sizes, gain, generator))
 
 
-def _draw_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator | None) -> Tensor:
+def _sample_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator | None) -> Tensor:
     import numpy as np
 
     n_rows, n_columns = shape[0], math.prod(shape[1:])
-    drawn = Tensor.normal(
+    samples = Tensor.normal(
         max(n_rows, n_columns), min(n_rows, n_columns), generator=generator
     ).numpy()
-    q, r = np.linalg.qr(drawn.astype(np.float64))
+    q, r = np.linalg.qr(samples.astype(np.float64))
+    # A positive diagonal of r makes the factorization unique, and q uniformly distributed.
     q = q * np.sign(np.diag(r))
     matrix = q if n_rows >= n_columns else q.T
     return Tensor((gain * matrix).reshape(shape).astype(np.float32))
 
 
 def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
-    """By how much a layer must grow its inputs for the nonlinearity behind it to give them back
-    their size.
+    """Recommended gain of the initialization of a layer, by the nonlinearity that follows it.
+
+    Args:
+        nonlinearity: name of the nonlinearity.
+        slope: negative slope, for `leaky_relu`.
+
+    Raises:
+        LayerArgumentError: if the nonlinearity is unknown.
+
+    Source: `torch.nn.init.calculate_gain`.
 
     Example:
         >>> get_gain("tanh")
@@ -227,7 +293,9 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     }
     if nonlinearity not in gains:
         raise LayerArgumentError(
-            name="get_gain", problem=f"{nonlinearity!r} is none of {', '.join(gains)}"
+            name="get_gain",
+            problem=f"unsupported nonlinearity {nonlinearity!r}",
+            hint=f"use one of {', '.join(gains)}",
         )
     return gains[nonlinearity]
 
@@ -241,7 +309,7 @@ def _get_kaiming_std(
 
 
 def _count_fans(shape: Sequence[int]) -> tuple[int, int]:
-    """How many inputs an output of a layer has, and how many outputs an input."""
+    """Return fan_in and fan_out: inputs of each output, and outputs of each input."""
     _check_matrix(shape)
     size = math.prod(shape[2:])
     return shape[1] * size, shape[0] * size
@@ -249,5 +317,5 @@ def _count_fans(shape: Sequence[int]) -> tuple[int, int]:
 
 def _check_matrix(shape: Sequence[int]) -> None:
     if len(shape) < 2:
-        problem = f"the shape {tuple(shape)} has no axis of inputs behind that of outputs"
+        problem = f"expected a shape (outputs, inputs, ...) of at least 2 axes, got {tuple(shape)}"
         raise LayerArgumentError(name="initializer", problem=problem)

@@ -1,9 +1,8 @@
-"""Learning rates that change from step to step: functions of the number of steps, which are part of
-the graph.
+"""Learning rate schedules: functions of the step that are part of the graph.
 
-A schedule is called with the number of steps so far, from 0, and gives the rate of the next one.
-Any such function of tensors may stand where an optimizer takes a learning rate; a captured step
-needs one plan for all its values."""
+A schedule is called with the number of completed steps, from 0, and returns the learning rate of
+the next step. Optimizers accept any such function of tensors as `lr`; a captured step has one plan
+for all learning rates."""
 
 from __future__ import annotations
 
@@ -29,11 +28,14 @@ __all__ = [
 ]
 
 Schedule: TypeAlias = Callable[[Tensor | float], Tensor]
-"""The rate after so many steps, as a tensor of one element."""
+"""Function from the number of completed steps to the learning rate, a tensor of one element."""
 
 
 def constant(rate: float) -> Schedule:
-    """The same rate in each step.
+    """Constant learning rate.
+
+    Args:
+        rate: learning rate of all steps.
 
     Example:
         >>> from svod_nn import schedules
@@ -44,12 +46,17 @@ def constant(rate: float) -> Schedule:
 
 
 def linear(start: float, end: float, n_steps: int) -> Schedule:
-    """From `start` to `end` in equal steps, and there from then on.
+    """Linear change from `start` to `end` over `n_steps` steps; constant afterwards.
 
     Args:
-        start: the rate of the first step.
-        end: the rate after `n_steps` steps.
-        n_steps: how many steps lie between.
+        start: learning rate of the first step.
+        end: learning rate after `n_steps` steps.
+        n_steps: number of steps of the change.
+
+    Raises:
+        LayerArgumentError: if `n_steps` is not positive.
+
+    Source: `torch.optim.lr_scheduler.LinearLR`.
 
     Example:
         >>> from svod_nn import schedules
@@ -57,11 +64,21 @@ def linear(start: float, end: float, n_steps: int) -> Schedule:
         [1.0, 0.75, 0.0, 0.0]
     """
     _check_steps("linear", n_steps)
-    return lambda step: start + (end - start) * _get_part(_count(step), n_steps)
+    return lambda step: start + (end - start) * _get_progress(_count(step), n_steps)
 
 
 def cosine(start: float, n_steps: int, end: float = 0.0) -> Schedule:
-    """From `start` to `end` along half a wave of the cosine, and there from then on.
+    """Cosine annealing from `start` to `end` over `n_steps` steps; constant afterwards.
+
+    The rate is `end + (start - end) * (1 + cos(pi * step / n_steps)) / 2`.
+
+    Args:
+        start: learning rate of the first step.
+        n_steps: number of steps of the decay.
+        end: learning rate after `n_steps` steps.
+
+    Raises:
+        LayerArgumentError: if `n_steps` is not positive.
 
     Source: I. Loshchilov, F. Hutter, SGDR, 2017, equation 5.
 
@@ -71,14 +88,23 @@ def cosine(start: float, n_steps: int, end: float = 0.0) -> Schedule:
         [1.0, 0.8536, 0.5, 0.0, 0.0]
     """
     _check_steps("cosine", n_steps)
-    return lambda step: _get_cosine(start, end, _get_part(_count(step), n_steps))
+    return lambda step: _interpolate_cosine(start, end, _get_progress(_count(step), n_steps))
 
 
 def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.0) -> Schedule:
-    """`cosine` again and again, each time `factor` times as long as before.
+    """Cosine annealing with warm restarts (SGDR).
 
-    Source: I. Loshchilov, F. Hutter, SGDR, 2017, section 3, as
-    `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts` has it.
+    Args:
+        start: learning rate after each restart.
+        n_steps: number of steps until the first restart.
+        factor: factor of the cycle length after each restart.
+        end: minimum learning rate.
+
+    Raises:
+        LayerArgumentError: if `n_steps` is not positive, or `factor` is less than 1.
+
+    Source: I. Loshchilov, F. Hutter, SGDR, 2017, section 3, as in
+    `torch.optim.lr_scheduler.CosineAnnealingWarmRestarts`.
 
     Example:
         >>> from svod_nn import schedules
@@ -88,67 +114,78 @@ def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.
     _check_steps("cosine_restarts", n_steps)
     if factor < 1:
         raise LayerArgumentError(
-            name="cosine_restarts", problem=f"a factor of {factor} makes the waves shorter"
+            name="cosine_restarts", problem=f"factor must be at least 1, got {factor}"
         )
 
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
         if factor == 1:
-            return _get_cosine(start, end, count.remainder(n_steps) / n_steps)
-        # The wave with number n begins after n_steps * (factor**n - 1) / (factor - 1) steps. A half
-        # keeps the logarithm of what is a power away from the border between two numbers.
-        number = (((count + 0.5) * ((factor - 1) / n_steps) + 1).log() / math.log(factor)).floor()
-        scale = float(factor) ** number
+            return _interpolate_cosine(start, end, count.remainder(n_steps) / n_steps)
+        # Cycle n begins after n_steps * (factor**n - 1) / (factor - 1) steps. Half a step is added
+        # so that rounding of the logarithm cannot put the first step of a cycle into the last one.
+        cycle = (((count + 0.5) * ((factor - 1) / n_steps) + 1).log() / math.log(factor)).floor()
+        scale = float(factor) ** cycle
         begin = (scale - 1) * (n_steps / (factor - 1))
-        return _get_cosine(start, end, (count - begin) / (scale * n_steps))
+        return _interpolate_cosine(start, end, (count - begin) / (scale * n_steps))
 
     return make_rate
 
 
 def one_cycle(
-    highest: float,
+    max_rate: float,
     n_steps: int,
     *,
-    up: float = 0.3,
-    shape: Literal["cosine", "linear"] = "cosine",
-    first: float = 25.0,
-    last: float = 1e4,
+    pct_start: float = 0.3,
+    anneal_strategy: Literal["cosine", "linear"] = "cosine",
+    div_factor: float = 25.0,
+    final_div_factor: float = 1e4,
 ) -> Schedule:
-    """From a low rate up to the highest, and down to almost nothing.
+    """One-cycle policy: the rate rises to `max_rate`, then falls far below its initial value.
 
     Args:
-        highest: the highest rate.
-        n_steps: how many steps there are.
-        up: the part of them in which the rate grows.
-        shape: of the way up and down.
-        first: by how much the first rate is less than the highest.
-        last: by how much the last rate is less than the first.
+        max_rate: highest learning rate.
+        n_steps: number of steps of the cycle.
+        pct_start: fraction of the steps in which the rate rises.
+        anneal_strategy: curve of the rise and the fall.
+        div_factor: the initial rate is `max_rate / div_factor`.
+        final_div_factor: the final rate is the initial rate divided by `final_div_factor`.
 
-    Source: L. N. Smith, N. Topin, Super-convergence, 2018, as `torch.optim.lr_scheduler.OneCycleLR`
-    has it with two phases.
+    Raises:
+        LayerArgumentError: if `n_steps` is not positive.
+
+    Source: L. N. Smith, N. Topin, Super-convergence, 2018, as in
+    `torch.optim.lr_scheduler.OneCycleLR` with two phases.
 
     Example:
         >>> from svod_nn import schedules
-        >>> rates = schedules.one_cycle(1.0, 11, up=0.5)
+        >>> rates = schedules.one_cycle(1.0, 11, pct_start=0.5)
         >>> [round(rates(n).item(), 4) for n in (0, 4, 10)]
         [0.04, 0.9711, 0.0]
     """
     _check_steps("one_cycle", n_steps)
-    low = highest / first
-    lowest, turn = low / last, up * n_steps - 1
-    get_between = _get_cosine if shape == "cosine" else _get_line
+    initial_rate = max_rate / div_factor
+    # As in torch, the peak is one step before the fraction, and the last step is n_steps - 1.
+    final_rate, peak = initial_rate / final_div_factor, pct_start * n_steps - 1
+    interpolate = _interpolate_cosine if anneal_strategy == "cosine" else _interpolate_linear
 
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
-        rising = get_between(low, highest, _get_part(count, turn))
-        falling = get_between(highest, lowest, _get_part(count - turn, n_steps - 1 - turn))
-        return (count <= turn).where(rising, falling)
+        fall_progress = _get_progress(count - peak, n_steps - 1 - peak)
+        rising = interpolate(initial_rate, max_rate, _get_progress(count, peak))
+        falling = interpolate(max_rate, final_rate, fall_progress)
+        return (count <= peak).where(rising, falling)
 
     return make_rate
 
 
 def exponential(start: float, factor: float) -> Schedule:
-    """`start`, times `factor` after each step.
+    """Exponential decay: `start * factor ** step`.
+
+    Args:
+        start: learning rate of the first step.
+        factor: factor of the rate after each step.
+
+    Source: `torch.optim.lr_scheduler.ExponentialLR`.
 
     Example:
         >>> from svod_nn import schedules
@@ -159,8 +196,17 @@ def exponential(start: float, factor: float) -> Schedule:
 
 
 def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Schedule:
-    """`start`, times `factor` after each `every` steps, or after each of the numbers of steps that
-    are given.
+    """Step decay: multiply the rate by `factor` at regular intervals, or at milestones.
+
+    Args:
+        start: learning rate of the first step.
+        factor: factor of the rate at each decay.
+        every: number of steps between decays, or a sequence of steps at which the rate decays.
+
+    Raises:
+        LayerArgumentError: if `every` is not positive.
+
+    Source: `torch.optim.lr_scheduler.StepLR` and `MultiStepLR`.
 
     Example:
         >>> from svod_nn import schedules
@@ -172,23 +218,28 @@ def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Sched
     if isinstance(every, int):
         _check_steps("step_decay", every)
         return lambda step: factor ** (_count(step) / every).floor() * start
-    places = tuple(every)
+    milestones = tuple(every)
 
     def make_rate(step: Tensor | float) -> Tensor:
         rate = constant(start)(step)
-        for number, place in enumerate(sorted(places), 1):
-            rate = (_count(step) >= place).where(start * factor**number, rate)
+        for n_decays, milestone in enumerate(sorted(milestones), 1):
+            rate = (_count(step) >= milestone).where(start * factor**n_decays, rate)
         return rate
 
     return make_rate
 
 
 def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
-    """One schedule after the other; each counts its own steps from 0.
+    """Sequence of schedules, each of which counts its own steps from 0.
 
     Args:
-        schedules: the schedules.
-        n_steps: how many steps each of them has; the last one goes on, and has none.
+        schedules: schedules in their order.
+        n_steps: number of steps of each schedule except the last, which continues forever.
+
+    Raises:
+        LayerArgumentError: if `n_steps` does not have one element less than `schedules`.
+
+    Source: `torch.optim.lr_scheduler.SequentialLR`.
 
     Example:
         >>> from svod_nn import schedules
@@ -200,7 +251,7 @@ def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
         raise LayerArgumentError(
             name="join",
             problem=(
-                f"{len(schedules)} schedules need {len(schedules) - 1} numbers of steps, not"
+                f"{len(schedules)} schedules need {len(schedules) - 1} step counts, got"
                 f" {len(n_steps)}"
             ),
         )
@@ -210,7 +261,7 @@ def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
         rate = schedules[0](count)
         for schedule, length in zip(schedules[1:], n_steps, strict=True):
             begin += length
-            # What is not used is computed all the same: of no step before the first.
+            # Both branches of `where` are computed: no schedule may see a negative step.
             rate = (count >= begin).where(schedule((count - begin).maximum(0)), rate)
         return rate
 
@@ -218,7 +269,15 @@ def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
 
 
 def warm_up(schedule: Schedule, n_steps: int, start: float = 0.0) -> Schedule:
-    """`schedule` after `n_steps` steps in which the rate grows from `start` to its first rate.
+    """Linear warm-up to the initial rate of a schedule, followed by the schedule.
+
+    Args:
+        schedule: schedule after the warm-up; counts its steps from 0.
+        n_steps: number of steps of the warm-up.
+        start: learning rate of the first step.
+
+    Raises:
+        LayerArgumentError: if `n_steps` is not positive.
 
     Example:
         >>> from svod_nn import schedules
@@ -237,17 +296,21 @@ def warm_up(schedule: Schedule, n_steps: int, start: float = 0.0) -> Schedule:
 
 
 class Plateau:
-    """A rate that falls when what the caller measures no longer gets better; its value is a tensor
-    that steps read.
+    """Learning rate that is reduced when a metric stops improving.
+
+    The rate is held in a tensor that steps read, so that a captured step needs one plan.
 
     Args:
-        rate: the first rate.
-        factor: what it is multiplied by.
-        patience: how many measurements in a row may be no better.
-        threshold: by what part of the best one a measurement must be better.
-        cooldown: how many measurements do not count after the rate fell.
-        least: the rate does not fall below.
-        is_higher_better: whether the largest measurement is the best one.
+        rate: initial learning rate.
+        factor: factor of the rate at each reduction.
+        patience: number of consecutive metrics without improvement before a reduction.
+        threshold: relative change of the best metric that counts as an improvement.
+        cooldown: number of metrics to ignore after a reduction.
+        min_rate: lower bound of the rate.
+        is_higher_better: if True, larger metrics are better.
+
+    Raises:
+        LayerArgumentError: if `factor` is not in [0, 1).
 
     Source: `torch.optim.lr_scheduler.ReduceLROnPlateau`, with a relative threshold.
 
@@ -267,62 +330,66 @@ class Plateau:
         patience: int = 10,
         threshold: float = 1e-4,
         cooldown: int = 0,
-        least: float = 0.0,
+        min_rate: float = 0.0,
         *,
         is_higher_better: bool = False,
     ) -> None:
         if not 0 <= factor < 1:
             raise LayerArgumentError(
-                name="Plateau", problem=f"factor={factor!r} is not from 0 up to but without 1"
+                name="Plateau", problem=f"factor must be in [0, 1), got {factor!r}"
             )
         self.value = Tensor([float(rate)]).reshape(()).clone().realize()
         self.rate = float(rate)
         self.best = -math.inf if is_higher_better else math.inf
         self.n_bad = self.n_resting = 0
         self._factor, self._patience, self._threshold = factor, patience, threshold
-        self._cooldown, self._least, self._is_higher_better = cooldown, least, is_higher_better
+        self._cooldown, self._min_rate = cooldown, min_rate
+        self._is_higher_better = is_higher_better
 
     def __call__(self, step: Tensor | float) -> Tensor:
-        """The rate as it is when the step is computed."""
+        """Return the tensor of the current rate; the step is ignored."""
         return self.value
 
-    def observe(self, measured: float) -> None:
-        """Take a measurement, such as the loss of an epoch, and lower the rate if it is time; call
-        it between steps.
+    def observe(self, metric: float) -> None:
+        """Record a metric, such as the loss of an epoch, and reduce the rate on a plateau.
+
+        Call it between steps, not inside a captured one.
         """
         margin = self._threshold * (1 if self._is_higher_better else -1)
         limit = self.best * (1 + margin)
-        if measured > limit if self._is_higher_better else measured < limit:
-            self.best, self.n_bad = measured, 0
+        if metric > limit if self._is_higher_better else metric < limit:
+            self.best, self.n_bad = metric, 0
         else:
             self.n_bad += 1
         if self.n_resting > 0:
             self.n_resting -= 1
             self.n_bad = 0
         if self.n_bad > self._patience:
-            self.rate = max(self.rate * self._factor, self._least)
+            self.rate = max(self.rate * self._factor, self._min_rate)
             self.value.assign(self.rate).realize()
             self.n_resting, self.n_bad = self._cooldown, 0
 
 
 def _count(step: Tensor | float) -> Tensor:
-    """The number of steps as a tensor of floats."""
+    """Convert the number of steps to a tensor of floats."""
     count = step if isinstance(step, Tensor) else Tensor(float(step))
     return count if count.dtype.is_float else count.cast("float32")
 
 
-def _get_part(count: Tensor, n_steps: float) -> Tensor:
+def _get_progress(count: Tensor, n_steps: float) -> Tensor:
     return (count / n_steps).clip(0, 1)
 
 
-def _get_cosine(start: float, end: float, part: Tensor) -> Tensor:
-    return end + (start - end) * (1 + (part * math.pi).cos()) / 2
+def _interpolate_cosine(start: float, end: float, progress: Tensor) -> Tensor:
+    return end + (start - end) * (1 + (progress * math.pi).cos()) / 2
 
 
-def _get_line(start: float, end: float, part: Tensor) -> Tensor:
-    return start + (end - start) * part
+def _interpolate_linear(start: float, end: float, progress: Tensor) -> Tensor:
+    return start + (end - start) * progress
 
 
 def _check_steps(name: str, n_steps: int) -> None:
     if n_steps < 1:
-        raise LayerArgumentError(name=name, problem=f"{n_steps} is no number of steps")
+        raise LayerArgumentError(
+            name=name, problem=f"the number of steps must be positive, got {n_steps}"
+        )

@@ -1,4 +1,4 @@
-"""Tests of tensors, for svod and for device plugins: inputs, comparison with numpy, and a
+"""Tests of tensors, for svod and for device plugins: inputs, comparison with NumPy, and a
 conformance suite.
 
     from svod_testing import OperatorConformance
@@ -6,8 +6,7 @@ conformance suite.
     class TestOperators(OperatorConformance):
         device = "MINE"
 
-`svod_device.testing` holds a device to what its protocols promise; this suite computes with tensors
-on it.
+`svod_device.testing` tests the protocols of a device; this suite computes with tensors on it.
 
 Example:
     What the suite does with each operator:

@@ -37,7 +37,7 @@ SHAPES: Final[tuple[tuple[int, ...], ...]] = (
     (37, 64),
     (4, 1, 6),
 )
-"""0-d, empty, of size 1, prime, and larger than a tile."""
+"""Shapes that are 0-d, empty, of size 1, of prime sizes, and larger than a tile."""
 
 _TOLERANCE: Final = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float64": 1e-12}
 
@@ -45,29 +45,34 @@ _TOLERANCE: Final = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "float6
 def check(
     tensor: Tensor, expected: ArrayLike, *, rtol: float | None = None, atol: float | None = None
 ) -> None:
-    """Assert that a tensor has the dtype, the shape and, within rounding, the values of a numpy
-    result.
+    """Assert that a tensor equals a NumPy result: its dtype, shape and, within rounding, values.
+
+    Args:
+        tensor: tensor to check.
+        expected: expected array.
+        rtol: relative tolerance of floats; the default depends on the dtype.
+        atol: absolute tolerance of floats, by default the relative one.
     """
     import numpy as np
 
-    wanted = np.asarray(expected)
-    found = tensor.numpy()
-    assert found.shape == wanted.shape, f"shape {found.shape} instead of {wanted.shape}"
-    assert found.dtype == wanted.dtype, f"dtype {found.dtype} instead of {wanted.dtype}"
-    if wanted.dtype.kind in "biu":
-        np.testing.assert_array_equal(found, wanted)
+    reference = np.asarray(expected)
+    actual = tensor.numpy()
+    assert actual.shape == reference.shape, f"shape {actual.shape} instead of {reference.shape}"
+    assert actual.dtype == reference.dtype, f"dtype {actual.dtype} instead of {reference.dtype}"
+    if reference.dtype.kind in "biu":
+        np.testing.assert_array_equal(actual, reference)
         return
-    tolerance = _TOLERANCE.get(wanted.dtype.name, 0.0) if rtol is None else rtol
+    tolerance = _TOLERANCE.get(reference.dtype.name, 0.0) if rtol is None else rtol
     np.testing.assert_allclose(
-        found.astype(np.float64),
-        wanted.astype(np.float64),
+        actual.astype(np.float64),
+        reference.astype(np.float64),
         rtol=tolerance,
         atol=tolerance if atol is None else atol,
     )
 
 
 def make_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
-    """Values of a dtype, small enough for products, and negative ones too where there are such."""
+    """Return random values of a dtype, small enough for products; signed ones may be negative."""
     import numpy as np
 
     kind = np.dtype(dtype)

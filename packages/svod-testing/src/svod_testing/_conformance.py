@@ -1,4 +1,4 @@
-"""Conformance of a device to numpy: operators, dtypes, shapes and random programs."""
+"""Conformance of a device to NumPy: operators, dtypes, shapes and random programs."""
 
 from __future__ import annotations
 
@@ -28,35 +28,32 @@ _DIFFERENTIATED: Final = ("matmul", "conv2d", "softmax", "take", "max_pool2d", "
 _DERIVATIVES: Final = [
     next(n for n, case in enumerate(CASES) if case.operation == name) for name in _DIFFERENTIATED
 ]
-"""The cases of derivatives that a device computes: one of each kind of kernel."""
+"""Indices of the derivative cases that run on a device: one of each kind of kernel."""
 
 _UNCHECKED: Final = (HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much)
 
 
 class OperatorConformance(Conformance):
-    """Tensors on the device agree with numpy.
+    """Conformance suite of tensors on a device, compared with NumPy.
 
-    `n_programs` says how many random programs each of the five parts draws, of which a profile of
-    hypothesis may take a share (`svod_ir.testing.count_examples`): fewer where the device is slow.
+    `n_programs` is the number of random programs in each of five parts; a Hypothesis profile may
+    reduce it (`svod_ir.testing.count_examples`). Set it lower for a slow device.
     """
 
     n_programs = 12
 
     @property
     def config(self) -> PrepareConfig:
-        """How the tensors are computed: with the backend under test, which other devices need not
-        have.
-        """
+        """Configuration with the backend under test, which other devices may lack."""
         kind = self.device.partition(":")[0]
         return PrepareConfig(
             backend=None if self.backend_name is None else f"{kind}.{self.backend_name}"
         )
 
     def compute(self, tensor: Tensor) -> Tensor:
-        """The tensor with its value, computed on the device; what depends on no element of a buffer
-        is put there.
+        """Compute a tensor on the device, and return it; constants are moved there.
 
-        A test ends as skipped where the device does not compute in a dtype that it needs.
+        The test is skipped if the device does not support a dtype.
         """
         try:
             return tensor.to(self.device).realize_with(self.config)
@@ -66,9 +63,9 @@ class OperatorConformance(Conformance):
     @pytest.mark.parametrize("case", OPERATORS, ids=lambda case: case.name)
     def test_an_operator_agrees_with_numpy(self, case: OperatorCase) -> None:
         arrays = case.make_inputs()
-        found = self.compute(case.on_tensors(*(Tensor(a, device=self.device) for a in arrays)))
-        check(found, case.expected(arrays), rtol=case.rtol)
-        assert found.device == self.device
+        result = self.compute(case.on_tensors(*(Tensor(a, device=self.device) for a in arrays)))
+        check(result, case.expected(arrays), rtol=case.rtol)
+        assert result.device == self.device
 
     @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
     def test_every_dtype_goes_there_and_back(self, dtype: DType) -> None:
@@ -89,7 +86,7 @@ class OperatorConformance(Conformance):
             for _ in range(2)
         )
         x, y = (Tensor(v, device=self.device) for v in (a, b))
-        # Small whole numbers, which every dtype holds exactly.
+        # Small integers, which every dtype represents exactly.
         check(self.compute(x * y + x), a * b + a, rtol=0)
         check(self.compute(x.maximum(y)), np.maximum(a, b), rtol=0)
         check(self.compute((x < y).where(x, y)), np.where(a < b, a, b), rtol=0)
@@ -189,10 +186,10 @@ class OperatorConformance(Conformance):
         results = [y.sum(0), y.sum(1), y + 1]
         Tensor.realize_batch_with(results, self.config)
         doubled = cast("Any", values).astype(np.float64) * 2
-        for found, expected in zip(
+        for result, expected in zip(
             results, (doubled.sum(0), doubled.sum(1), doubled + 1), strict=True
         ):
-            check(found, expected.astype(np.float32), rtol=1e-5)
+            check(result, expected.astype(np.float32), rtol=1e-5)
 
     @pytest.mark.parametrize("number", _DERIVATIVES, ids=lambda number: f"{CASES[number]}-{number}")
     def test_derivatives_are_those_of_the_cpu(self, number: int) -> None:
@@ -209,8 +206,8 @@ class OperatorConformance(Conformance):
             return [tangent, *pull(Tensor(cotangent.astype(dtype), device=device))]
 
         expected = differentiate("float64", "CPU")
-        for found, wanted in zip(differentiate("float32", self.device), expected, strict=True):
-            check(self.compute(found), wanted.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
+        for actual, reference in zip(differentiate("float32", self.device), expected, strict=True):
+            check(self.compute(actual), reference.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
 
     def test_complex_numbers_are_computed_as_pairs(self) -> None:
         rng = np.random.default_rng(6)
@@ -225,20 +222,20 @@ class OperatorConformance(Conformance):
             (x @ y.T, u @ v.T),
             (x.conj().sum(0), u.conj().sum(0)),
         ]
-        for found, expected in pairs:
-            parts = np.stack([expected.real, expected.imag], -1)
-            check(self.compute(found.as_real()), parts, rtol=1e-5, atol=1e-5)
+        for result, expected in pairs:
+            pairwise = np.stack([expected.real, expected.imag], -1)
+            check(self.compute(result.as_real()), pairwise, rtol=1e-5, atol=1e-5)
 
     def test_a_loop_and_its_derivative_are_those_of_the_cpu(self) -> None:
         values = make_array(np.random.default_rng(5), (4, 3), "float32")
 
         def run(x: Tensor) -> Tensor:
-            last, rows = scan(lambda h, part: ((h * part).sin(), h.exp()), x[0], x)
+            last, rows = scan(lambda h, row: ((h * row).sin(), h.exp()), x[0], x)
             return (last * rows).sum()
 
         expected = grad(run)(Tensor(values.astype(np.float64)))
-        found = grad(run)(Tensor(values, device=self.device))
-        check(self.compute(found), expected.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
+        result = grad(run)(Tensor(values, device=self.device))
+        check(self.compute(result), expected.numpy().astype(np.float32), rtol=1e-4, atol=1e-4)
 
     def test_a_plan_is_executed_again_on_new_inputs(self) -> None:
         x = Tensor(np.arange(6, dtype=np.float32), device=self.device).realize_with(self.config)
@@ -261,11 +258,11 @@ class OperatorConformance(Conformance):
         def run(graph: UOp) -> None:
             inputs = random_inputs(graph)
             try:
-                found = place_graph(graph, inputs, self.device).realize_with(self.config).numpy()
+                result = place_graph(graph, inputs, self.device).realize_with(self.config).numpy()
             except UnsupportedDtypeError:
                 reject()
             expected = evaluate(graph, {node: array.copy() for node, array in inputs.items()})
-            assert found.shape == expected.shape
-            assert_close(found, expected, loose=tolerance(graph))
+            assert result.shape == expected.shape
+            assert_close(result, expected, loose=tolerance(graph))
 
         run()

@@ -22,8 +22,12 @@ __all__ = ["place_graph"]
 
 
 def place_graph(graph: UOp, inputs: Mapping[UOp, Any], device: str = "CPU") -> Tensor:
-    """A tensor with this graph, on new buffers of `device` that hold the inputs: an array for each
-    BUFFER.
+    """Return a tensor with this graph, whose inputs are new buffers of a device.
+
+    Args:
+        graph: graph of the tensor.
+        inputs: array of each BUFFER of the graph.
+        device: device of the buffers.
     """
     memory = {
         n: Tensor(array, dtype=n.dtype, device=device).realize().uop for n, array in inputs.items()

@@ -1,6 +1,6 @@
-"""Operators with what numpy says of them: the table behind `OperatorConformance`."""
+"""Operators with their NumPy counterparts: the table of `OperatorConformance`."""
 
-# The cases call numpy and tensors on values whose types the table does not say.
+# The cases call NumPy and tensors on values whose types the table does not declare.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
 # pyright: reportUnknownVariableType=false
 
@@ -22,16 +22,16 @@ _F: Final = "float32"
 
 @dataclass(frozen=True, slots=True)
 class OperatorCase:
-    """An operator on tensors and the same on arrays.
+    """Test case: an operator on tensors, and its counterpart on arrays.
 
     Attributes:
-        name: of the case.
+        name: name of the case.
         inputs: shape and dtype of each operand.
-        on_tensors: takes tensors, gives one.
-        on_arrays: takes numpy arrays; floats are computed in float64 and rounded to the tensor's
-            dtype.
-        rtol: how far floats may differ, relatively and, at zero, absolutely.
-        low, high: the range of float operands.
+        on_tensors: function of tensors that returns a tensor.
+        on_arrays: function of NumPy arrays; floats are computed in float64 and rounded to the
+            tensor's dtype.
+        rtol: tolerance of floats, relative and, near zero, absolute.
+        low, high: range of float operands.
     """
 
     name: str
@@ -43,7 +43,7 @@ class OperatorCase:
     high: float = 3.0
 
     def make_inputs(self) -> list[Any]:
-        """Operands, the same at each call."""
+        """Return the operands, the same at each call."""
         rng = np.random.default_rng(len(self.name))
         return [self._make_input(rng, shape, dtype) for shape, dtype in self.inputs]
 
@@ -55,13 +55,13 @@ class OperatorCase:
         return np.asarray(rng.integers(0, 5, shape)).astype(dtype)
 
     def expected(self, arrays: list[Any]) -> Any:
-        """What numpy gives for them."""
+        """Return the result of NumPy for these operands."""
         with np.errstate(all="ignore"):
             wide = [a.astype(np.float64) if a.dtype.kind == "f" else a for a in arrays]
-            found = np.asarray(self.on_arrays(*wide))
-        if found.dtype != np.float64:
-            return found
-        return found.astype(next(a.dtype for a in arrays if a.dtype.kind == "f"))
+            result = np.asarray(self.on_arrays(*wide))
+        if result.dtype != np.float64:
+            return result
+        return result.astype(next(a.dtype for a in arrays if a.dtype.kind == "f"))
 
 
 def _softmax(a: Any, axis: int = -1) -> Any:
@@ -76,15 +76,15 @@ def _convolve(a: Any, w: Any) -> Any:
 
 
 def _add(a: Any, index: Any, values: Any) -> Any:
-    found = a.copy()
-    np.add.at(found, index, values)
-    return found
+    result = a.copy()
+    np.add.at(result, index, values)
+    return result
 
 
 def _place(a: Any, index: Any, values: Any) -> Any:
-    found = a.copy()
-    found[index] = values
-    return found
+    result = a.copy()
+    result[index] = values
+    return result
 
 
 def _iter_functions() -> Iterator[OperatorCase]:
@@ -148,18 +148,18 @@ def _iter_binary() -> Iterator[OperatorCase]:
     yield OperatorCase("div", two, lambda x, y: x / y, np.divide, low=0.5)
     yield OperatorCase("pow", two, lambda x, y: x.pow(y), np.power, low=0.1)
     yield OperatorCase("atan2", two, lambda x, y: x.atan2(y), np.arctan2)
-    whole = (((31,), "int32"), ((31,), "int32"))
+    integers = (((31,), "int32"), ((31,), "int32"))
     yield OperatorCase(
-        "floor_divide", whole, lambda x, y: (x - 2) // (y + 1), lambda a, b: (a - 2) // (b + 1)
+        "floor_divide", integers, lambda x, y: (x - 2) // (y + 1), lambda a, b: (a - 2) // (b + 1)
     )
     yield OperatorCase(
-        "remainder", whole, lambda x, y: (x - 2) % (y + 1), lambda a, b: (a - 2) % (b + 1)
+        "remainder", integers, lambda x, y: (x - 2) % (y + 1), lambda a, b: (a - 2) % (b + 1)
     )
     yield OperatorCase(
-        "shifts", whole, lambda x, y: (x << y) + (x >> 1), lambda a, b: (a << b) + (a >> 1)
+        "shifts", integers, lambda x, y: (x << y) + (x >> 1), lambda a, b: (a << b) + (a >> 1)
     )
     yield OperatorCase(
-        "bits", whole, lambda x, y: ((x & y) | 8) ^ ~x, lambda a, b: ((a & b) | 8) ^ ~a
+        "bits", integers, lambda x, y: ((x & y) | 8) ^ ~x, lambda a, b: ((a & b) | 8) ^ ~a
     )
     yield OperatorCase(
         "where",
@@ -251,7 +251,7 @@ def _iter_products() -> Iterator[OperatorCase]:
     )
 
 
-def _iter_places() -> Iterator[OperatorCase]:
+def _iter_movement() -> Iterator[OperatorCase]:
     grid = ((5, 6), _F)
     pairs: tuple[tuple[str, tuple[Input, ...], Function, Function], ...] = (
         ("reshape", (grid,), lambda x: x.reshape(3, 10), lambda a: a.reshape(3, 10)),
@@ -304,6 +304,6 @@ OPERATORS: Final[tuple[OperatorCase, ...]] = (
     *_iter_binary(),
     *_iter_reductions(),
     *_iter_products(),
-    *_iter_places(),
+    *_iter_movement(),
 )
 """Every case, each with a name of its own."""

@@ -1,4 +1,4 @@
-"""What feeds a training loop: batches, parts of the data, and a bar that shows how far it is."""
+"""Data for training loops: batches, train and validation splits, and a progress bar."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Batches of nested arrays, in an order that a run which is resumed goes on with."""
+"""Resumable iteration over batches of nested arrays, in order or shuffled."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from svod_nn.data.prefetch import prefetch
-from svod_nn.data.rows import Positions, count_rows, draw_order, take_rows, to_arrays
+from svod_nn.data.rows import Indices, count_rows, make_permutation, take_rows, to_arrays
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Generator, default_generator
 
@@ -25,25 +25,24 @@ def batches(
     drop_last: bool = False,
     prefetch: int = _N_AHEAD,
 ) -> Batches:
-    """The rows of nested arrays, some at a time; each `for` over the result is one epoch.
+    """Iterate over batches of rows of nested arrays; each `for` over the result is one epoch.
 
     Args:
-        arrays: nested lists, tuples and dicts of numpy arrays (mapped files too) and tensors, whose
-            first axes have one size.
-        size: of a batch.
-        generator: the order of the rows depends on: one seed is drawn from it now.
-        shuffle: whether each epoch has an order of its own; by default if there is a generator.
-            Without one the order comes from the generator that `manual_seed` seeds.
-        drop_last: whether the last batch of an epoch is left out where it would be smaller, so that
-            all have one shape, a captured step is captured once, and no batch normalization trains
-            on a single row.
-        prefetch: how many batches a thread makes ahead; 0 makes each when it is asked for.
+        arrays: nested lists, tuples and dicts of NumPy arrays (memory-mapped files too) and
+            tensors, whose first axes have the same size.
+        size: number of rows of a batch.
+        generator: random generator of the order, from which one seed is sampled now.
+        shuffle: if True, each epoch has a new random order; by default if there is a generator.
+            Without a generator, the one seeded by `manual_seed` is used.
+        drop_last: if True, drop a smaller last batch of each epoch: all batches have one shape, a
+            captured step is captured once, and no batch normalization trains on a single row.
+        prefetch: number of batches that a thread makes ahead; 0 makes each batch on demand.
 
     Returns:
         an iterable of tensors, nested as `arrays` is.
 
     Raises:
-        LayerArgumentError: if the arrays have different numbers of rows, or the size is none.
+        LayerArgumentError: if the arrays have different numbers of rows, or `size` is not positive.
 
     Example:
         >>> import numpy as np
@@ -58,12 +57,11 @@ def batches(
 
 
 class Batches:
-    """What `batches` makes.
+    """Resumable iterable of batches, the result of `batches`.
 
     Attributes:
-        position: how many batches were given out, over all epochs. It can be set: the next `for`
-            begins with the batch of that number, whatever came before, and has what is left of its
-            epoch.
+        position: number of batches returned so far, over all epochs. Set it to continue elsewhere:
+            the next `for` starts at that batch and ends with its epoch.
 
     Example:
         >>> import numpy as np
@@ -90,7 +88,7 @@ class Batches:
     ) -> None:
         self._n_rows, self._size = count_rows("batches", arrays), operator.index(size)
         if self._size < 1:
-            raise LayerArgumentError(name="batches", problem=f"a batch of {size} rows")
+            raise LayerArgumentError(name="batches", problem=f"size must be positive, got {size}")
         self._arrays, self._drops_last, self._n_ahead = to_arrays(arrays), drop_last, prefetch
         is_shuffled = generator is not None if shuffle is None else shuffle
         self._seed: int | None = None
@@ -100,53 +98,56 @@ class Batches:
         self.position = 0
 
     def __len__(self) -> int:
-        """The number of batches in an epoch."""
+        """Number of batches in an epoch."""
         return self._n_rows // self._size if self._drops_last else -(-self._n_rows // self._size)
 
     @property
     def epoch(self) -> int:
-        """How many epochs are over."""
+        """Number of completed epochs."""
         return self.position // max(len(self), 1)
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches from `position` to the end of the epoch."""
+        """Iterate over the batches from `position` to the end of the epoch."""
         n_batches = len(self)
         if not n_batches:
             return
         epoch, start = divmod(self.position, n_batches)
         order = self._get_order(epoch)
-        for number, batch in enumerate(
-            prefetch(lambda n: self._make(order, n), range(start, n_batches), self._n_ahead)
+        for offset, batch in enumerate(
+            prefetch(lambda n: self._make(order, n), range(start, n_batches), self._n_ahead), 1
         ):
-            self.position = epoch * n_batches + start + number + 1
+            # Set before `yield`: a checkpoint that is saved in the loop counts the current batch.
+            self.position = epoch * n_batches + start + offset
             yield batch
 
     def state_dict(self) -> dict[str, object]:
-        """What `load_state_dict` goes on from, in another process too."""
+        """Return the state as a dict, for `load_state_dict` in this or another process."""
         return {"position": self.position, "seed": self._seed}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on with the batches that came next where `state_dict` was called; the arrays and the
-        size are the same.
+        """Continue with the batch that came next when `state_dict` was called.
+
+        The arrays and the size must be the same.
 
         Raises:
-            LayerArgumentError: if one of the two shuffles and the other does not.
+            LayerArgumentError: if the state is shuffled and these batches are not, or vice versa.
         """
         if (state["seed"] is None) != (self._seed is None):
             raise LayerArgumentError(
                 name="batches",
-                problem="one of the state and these batches is shuffled, the other is not",
+                problem=(
+                    f"cannot load the state of {'un' * (state['seed'] is None)}shuffled batches"
+                    f" into {'un' * (self._seed is None)}shuffled ones"
+                ),
             )
         self.position, self._seed = state["position"], state["seed"]
 
-    def _get_order(self, epoch: int) -> Positions | None:
-        """The order of the rows in an epoch, which depends on nothing but the seed and its
-        number.
-        """
+    def _get_order(self, epoch: int) -> Indices | None:
+        """Return the order of the rows in an epoch, a function of the seed and the epoch only."""
         if self._seed is None:
             return None
-        return draw_order(self._n_rows, Generator.from_state((self._seed, epoch)))
+        return make_permutation(self._n_rows, Generator.from_state((self._seed, epoch)))
 
-    def _make(self, order: Positions | None, number: int) -> object:
-        rows = slice(number * self._size, (number + 1) * self._size)
+    def _make(self, order: Indices | None, index: int) -> object:
+        rows = slice(index * self._size, (index + 1) * self._size)
         return take_rows(self._arrays, rows if order is None else order[rows])

@@ -1,4 +1,4 @@
-"""Items that a thread makes while those before them are used."""
+"""Prefetching: a thread makes items while the consumer uses earlier ones."""
 
 from __future__ import annotations
 
@@ -12,39 +12,38 @@ __all__ = ["prefetch"]
 T = TypeVar("T")
 
 
-def prefetch(make: Callable[[int], T], numbers: range, n_ahead: int) -> Iterator[T]:
-    """`make(number)` for each number, in order; at most `n_ahead` are made before somebody asks for
-    them.
+def prefetch(make: Callable[[int], T], indices: range, n_ahead: int) -> Iterator[T]:
+    """Yield `make(index)` for each index, in order, with at most `n_ahead` items made ahead.
 
-    The thread ends with the iterator: after the last item, an error, `break` or Ctrl-C. What `make`
-    raises is raised where the item would have been."""
+    The thread ends with the iterator: after the last item, an error, `break` or Ctrl-C. Errors of
+    `make` are raised in the consumer, in place of the item."""
     if n_ahead < 1:
-        yield from map(make, numbers)
+        yield from map(make, indices)
         return
-    shelf = _Shelf[T](n_ahead)
+    queue = _Queue[T](n_ahead)
     thread = threading.Thread(
-        target=_fill, args=(shelf, make, numbers), name="svod-nn batches", daemon=True
+        target=_fill, args=(queue, make, indices), name="svod-nn batches", daemon=True
     )
     thread.start()
     try:
-        for number in numbers:
-            item = shelf.take(thread)
-            # The thread is not there any more in the child of a fork.
-            yield make(number) if item is None else item.get()
+        for index in indices:
+            item = queue.take(thread)
+            # A forked child process has no such thread: it makes the items itself.
+            yield make(index) if item is None else item.get()
     finally:
-        shelf.close()
+        queue.close()
 
 
 class _Item(Generic[T]):
-    """A value, or the error that came instead."""
+    """A value, or the error raised instead."""
 
     __slots__ = ("error", "value")
 
-    def __init__(self, make: Callable[[int], T], number: int) -> None:
+    def __init__(self, make: Callable[[int], T], index: int) -> None:
         self.value: T | None = None
         self.error: BaseException | None = None
         try:
-            self.value = make(number)
+            self.value = make(index)
         except BaseException as error:
             self.error = error
 
@@ -54,8 +53,11 @@ class _Item(Generic[T]):
         return self.value  # pyright: ignore[reportReturnType]
 
 
-class _Shelf(Generic[T]):
-    """Room for a few items between two threads."""
+class _Queue(Generic[T]):
+    """Bounded queue between two threads that can be closed.
+
+    `queue.Queue.shutdown` needs Python 3.13.
+    """
 
     def __init__(self, size: int) -> None:
         self._size, self._is_closed = size, False
@@ -63,7 +65,7 @@ class _Shelf(Generic[T]):
         self._changed = threading.Condition()
 
     def put(self, item: _Item[T]) -> bool:
-        """Wait for room and put an item there; False if nobody takes any more."""
+        """Wait for space and append an item; return False if the queue was closed."""
         with self._changed:
             while len(self._items) >= self._size and not self._is_closed:
                 self._changed.wait()
@@ -72,26 +74,27 @@ class _Shelf(Generic[T]):
             return not self._is_closed
 
     def take(self, maker: threading.Thread) -> _Item[T] | None:
-        """Wait for an item; None if nobody makes any more."""
+        """Wait for an item; return None if the producer thread is dead."""
         with self._changed:
             while not self._items:
                 if not maker.is_alive():
                     return None
+                # With a timeout, because a thread that dies does not notify.
                 self._changed.wait(timeout=1)
             item = self._items.popleft()
             self._changed.notify_all()
             return item
 
     def close(self) -> None:
-        """Take no more."""
+        """Discard the items, and make `put` return False."""
         with self._changed:
             self._is_closed = True
             self._items.clear()
             self._changed.notify_all()
 
 
-def _fill(shelf: _Shelf[T], make: Callable[[int], T], numbers: range) -> None:
-    for number in numbers:
-        item = _Item(make, number)
-        if not shelf.put(item) or item.error is not None:
+def _fill(queue: _Queue[T], make: Callable[[int], T], indices: range) -> None:
+    for index in indices:
+        item = _Item(make, index)
+        if not queue.put(item) or item.error is not None:
             return

@@ -1,4 +1,4 @@
-"""A bar that shows how far a loop is, on a terminal, and lines of text elsewhere."""
+"""Progress of a loop: a bar on a terminal, lines of text elsewhere."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ __all__ = ["Progress", "progress"]
 T = TypeVar("T")
 
 _N_LINES: Final = 10
-"""How many lines of text a loop writes where there is no terminal, if it says how long it is."""
+"""Number of lines written for a loop of known length if the output is not a terminal."""
 
 
 def progress(
     items: Iterable[T], total: int | None = None, *, text: str = "", file: TextIO | None = None
 ) -> Progress[T]:
-    """The same items, and how far they are.
+    """Iterate over items and display the progress.
 
     Args:
-        items: what is iterated over.
-        total: how many there are; by default what `len` says, if it says something.
-        text: stands before the bar.
-        file: where it is shown; by default the standard error. On a terminal a bar of rich is
-            drawn, if that is installed (the extra `progress`); elsewhere ten lines of text are
-            written, or one for each power of two if nobody knows the total.
+        items: iterable of items.
+        total: number of items; by default `len(items)` if it has a length.
+        text: text before the bar.
+        file: output file; by default the standard error. On a terminal, a bar is drawn with rich if
+            it is installed (the extra `progress`). Elsewhere ten lines are written, or one for each
+            power of two if the total is unknown.
 
     Returns:
-        an iterable. Its `show(loss=...)` puts values beside the bar.
+        an iterable of the items, whose `show(loss=...)` displays values beside the bar.
 
     Example:
         >>> import sys
@@ -43,7 +43,7 @@ def progress(
 
 
 class Progress(Generic[T]):
-    """What `progress` makes.
+    """Iterable that displays its progress, the result of `progress`.
 
     Example:
         >>> import sys
@@ -71,9 +71,7 @@ class Progress(Generic[T]):
         self._values: dict[str, object] = {}
 
     def show(self, **values: object) -> None:
-        """Show these values from now on, with the others; tensors are read when they are
-        written.
-        """
+        """Set values to display; tensors are read only when they are written."""
         self._values.update(values)
 
     def __iter__(self) -> Iterator[T]:
@@ -81,13 +79,13 @@ class Progress(Generic[T]):
             self._file, self._total, self._text
         )
         with bar:
-            for number, item in enumerate(self._items, 1):
+            for n_done, item in enumerate(self._items, 1):
                 yield item
-                bar.advance(number, self._values)
+                bar.advance(n_done, self._values)
 
 
 class _Lines:
-    """Lines of text."""
+    """Progress as lines of text."""
 
     def __init__(self, file: TextIO, total: int | None, text: str) -> None:
         self._file, self._total, self._text = file, total, text
@@ -98,16 +96,16 @@ class _Lines:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def advance(self, number: int, values: dict[str, object]) -> None:
+    def advance(self, n_done: int, values: dict[str, object]) -> None:
         total = self._total
-        # A line for each tenth.
+        # One line for each tenth, or for each power of two.
         is_due = (
-            not number & (number - 1)
+            not n_done & (n_done - 1)
             if total is None
-            else number * _N_LINES // total > (number - 1) * _N_LINES // total
+            else n_done * _N_LINES // total > (n_done - 1) * _N_LINES // total
         )
         if is_due:
-            count = str(number) if total is None else f"{number}/{total}"
+            count = str(n_done) if total is None else f"{n_done}/{total}"
             self._file.write(
                 " ".join([*([self._text] if self._text else []), count, *_format(values)]) + "\n"
             )
@@ -115,7 +113,7 @@ class _Lines:
 
 
 class _RichBar:
-    """A bar of rich."""
+    """Progress bar of rich."""
 
     def __init__(self, file: TextIO, total: int | None, text: str) -> None:
         from rich.console import Console
@@ -146,12 +144,12 @@ class _RichBar:
     def __exit__(self, *_: object) -> None:
         self._bar.stop()
 
-    def advance(self, number: int, values: dict[str, object]) -> None:
-        self._bar.update(self._task, completed=number, values=" ".join(_format(values)))
+    def advance(self, n_done: int, values: dict[str, object]) -> None:
+        self._bar.update(self._task, completed=n_done, values=" ".join(_format(values)))
 
 
 def _find_bar(file: TextIO, total: int | None, text: str) -> _RichBar | None:
-    """A bar, or None if there is no terminal or no rich."""
+    """Return a bar; None if the file is not a terminal, or rich is not installed."""
     if not file.isatty():
         return None
     try:

@@ -1,4 +1,4 @@
-"""Rows of nested arrays: how many there are, and some of them."""
+"""Rows of nested arrays: counting, selecting and splitting them."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from svod_nn._walk import iter_leaves
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Generator, Tensor
 
-__all__ = ["Positions", "count_rows", "draw_order", "split_rows", "take_rows", "to_arrays"]
+__all__ = ["Indices", "count_rows", "make_permutation", "split_rows", "take_rows", "to_arrays"]
 
 A = TypeVar("A")
-Positions = NDArray[np.int64]
+Indices = NDArray[np.int64]
 
 
 def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = None) -> tuple[A, A]:
-    """Two parts of the data: what is trained on, and a `fraction` of the rows that is held out.
+    """Split the rows of nested arrays into a training set and a held-out set.
 
     Args:
-        arrays: nested lists, tuples and dicts of numpy arrays and tensors, whose first axes have
-            one size.
-        fraction: of the rows, rounded to whole ones, in the second part; between 0 and 1.
-        generator: draws which ones; without it they are the last ones.
+        arrays: nested lists, tuples and dicts of NumPy arrays and tensors, whose first axes have
+            the same size.
+        fraction: fraction of the rows to hold out, between 0 and 1; rounded to whole rows.
+        generator: random generator that selects the held-out rows; by default the last rows are
+            held out.
 
     Returns:
-        both parts, nested as `arrays` is, in the order of the rows. Of arrays without a generator
-        they are views.
+        the training set and the held-out set, nested as `arrays` is, in the original order of the
+        rows. Without a generator, the parts of NumPy arrays are views.
 
     Raises:
-        LayerArgumentError: if the fraction is none, or the arrays have different numbers of rows.
+        LayerArgumentError: if the fraction is not between 0 and 1, or the arrays have different
+            numbers of rows.
 
     Example:
         >>> import numpy as np
@@ -43,81 +45,81 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
     """
     if not 0 <= fraction <= 1:
         raise LayerArgumentError(
-            name="split_rows", problem=f"fraction {fraction} is not between 0 and 1"
+            name="split_rows", problem=f"fraction must be between 0 and 1, got {fraction}"
         )
     n_rows = count_rows("split_rows", arrays)
     n_kept = n_rows - round(n_rows * fraction)
     if generator is None:
-        first, second = slice(0, n_kept), slice(n_kept, n_rows)
+        kept, held_out = slice(0, n_kept), slice(n_kept, n_rows)
     else:
-        order = draw_order(n_rows, generator)
-        first, second = np.sort(order[:n_kept]), np.sort(order[n_kept:])
-    parts = (
-        _exchange(arrays, lambda leaf: leaf[first]),
-        _exchange(arrays, lambda leaf: leaf[second]),
+        order = make_permutation(n_rows, generator)
+        kept, held_out = np.sort(order[:n_kept]), np.sort(order[n_kept:])
+    split = (
+        _map_arrays(arrays, lambda leaf: leaf[kept]),
+        _map_arrays(arrays, lambda leaf: leaf[held_out]),
     )
-    return cast("tuple[A, A]", parts)
+    return cast("tuple[A, A]", split)
 
 
-def draw_order(n_rows: int, generator: Generator) -> Positions:
-    """The numbers of the rows in random order."""
+def make_permutation(n_rows: int, generator: Generator) -> Indices:
+    """Return the row indices in random order."""
     return Tensor.permutation(n_rows, generator=generator).numpy().astype(np.int64, copy=False)
 
 
 def count_rows(function: str, arrays: object) -> int:
-    """The size of the first axes of nested arrays.
+    """Return the common size of the first axes of nested arrays.
 
     Raises:
-        LayerArgumentError: if there is none, or they differ.
+        LayerArgumentError: if there are no arrays, one is 0-d, or the sizes differ.
     """
     sizes: dict[str, int] = {}
     for path, leaf in iter_leaves(arrays, (np.ndarray, Tensor), "arrays"):
         shape = cast("Tensor", leaf).shape
         if not shape:
-            raise LayerArgumentError(
-                name=function, problem=f"{path} is one number, which has no rows"
-            )
+            raise LayerArgumentError(name=function, problem=f"{path} is 0-d: it has no rows")
         sizes[path] = int(cast("int", shape[0]))
     if len(set(sizes.values())) != 1:
-        found = (
-            ", ".join(f"{path} has {size}" for path, size in sizes.items()) or "there are no arrays"
-        )
+        listed = ", ".join(f"{path} has {size}" for path, size in sizes.items())
         raise LayerArgumentError(
-            name=function, problem=f"the arrays have no common number of rows: {found}"
+            name=function,
+            problem=(
+                f"the arrays have different numbers of rows: {listed}"
+                if listed
+                else "there are no arrays"
+            ),
         )
     return next(iter(sizes.values()))
 
 
 def to_arrays(arrays: object) -> object:
-    """The same nested arrays, with tensors read once."""
-    return _exchange(arrays, lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf)
+    """Convert the tensors in nested arrays to NumPy arrays, once."""
+    return _map_arrays(arrays, lambda leaf: leaf.numpy() if isinstance(leaf, Tensor) else leaf)
 
 
-def take_rows(arrays: object, rows: slice | Positions) -> object:
-    """Tensors of some rows of nested numpy arrays, in memory of their own."""
-    return _exchange(
-        arrays,
-        lambda leaf: Tensor.from_numpy(leaf[rows], copy=True if isinstance(rows, slice) else None),
-    )
+def take_rows(arrays: object, rows: slice | Indices) -> object:
+    """Copy some rows of nested NumPy arrays to new tensors."""
+    # Indexing by an array copies already; a slice is a view.
+    copy = True if isinstance(rows, slice) else None
+    return _map_arrays(arrays, lambda leaf: Tensor.from_numpy(leaf[rows], copy=copy))
 
 
-def _exchange(value: object, exchange: Callable[[Any], object]) -> object:
+def _map_arrays(value: object, function: Callable[[Any], object]) -> object:
     if isinstance(value, (np.ndarray, Tensor)):
-        return exchange(value)
+        return function(value)
     if isinstance(value, (list, tuple)):
-        made = [_exchange(element, exchange) for element in cast("list[object]", value)]
+        elements = [_map_arrays(element, function) for element in cast("list[object]", value)]
         if isinstance(value, list):
-            return made
-        # A named tuple takes its fields one by one.
+            return elements
+        # A named tuple takes its fields as separate arguments.
         kind = cast("Callable[..., object]", type(cast("object", value)))
-        return kind(*made) if hasattr(kind, "_fields") else kind(made)
+        return kind(*elements) if hasattr(kind, "_fields") else kind(elements)
     if isinstance(value, dict):
         return {
-            key: _exchange(element, exchange)
+            key: _map_arrays(element, function)
             for key, element in cast("Mapping[object, object]", value).items()
         }
     raise LayerArgumentError(
         name="arrays",
-        problem=f"a {type(value).__name__} has no rows",
-        hint="numpy.asarray(...) makes an array of it",
+        problem=f"expected an array or tensor, got {type(value).__name__}",
+        hint="convert it with numpy.asarray(...)",
     )

@@ -1,3 +1,1 @@
-"""Layers, theme by theme, with PyTorch's names, shapes, defaults and distributions of first
-values.
-"""
+"""Layers, with PyTorch's names, shapes, defaults and initialization."""

@@ -1,4 +1,4 @@
-"""Functions of each element, or along an axis, as modules."""
+"""Activation functions as modules: elementwise, or along an axis."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class ReLU(Module):
-    """`max(x, 0)`.
+    """Rectified linear unit, `max(x, 0)`.
 
     Example:
         >>> nn.ReLU()(Tensor([-1.0, 1.0])).tolist()
@@ -37,12 +37,12 @@ class ReLU(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.relu()
 
 
 class ReLU6(Module):
-    """`min(max(x, 0), 6)`.
+    """Rectified linear unit clipped at 6, `min(max(x, 0), 6)`.
 
     Example:
         >>> nn.ReLU6()(Tensor([-1.0, 1.0])).tolist()
@@ -50,12 +50,16 @@ class ReLU6(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.relu6()
 
 
 class SELU(Module):
-    """`elu` with the scale and the slope that keep mean 0 and variance 1.
+    """Scaled exponential linear unit, `scale * elu(x, alpha)`.
+
+    `scale` and `alpha` are such that mean 0 and variance 1 are preserved.
+
+    Source: G. Klambauer et al., Self-normalizing neural networks, 2017.
 
     Example:
         >>> nn.SELU()(Tensor([0.0])).tolist()
@@ -63,12 +67,12 @@ class SELU(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.selu()
 
 
 class SiLU(Module):
-    """`x * sigmoid(x)`.
+    """Sigmoid linear unit, also called swish, `x * sigmoid(x)`.
 
     Example:
         >>> nn.SiLU()(Tensor([0.0])).tolist()
@@ -76,12 +80,14 @@ class SiLU(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.silu()
 
 
 class Mish(Module):
-    """`x * tanh(softplus(x))`.
+    """Mish, `x * tanh(softplus(x))`.
+
+    Source: D. Misra, Mish: a self regularized non-monotonic activation function, 2019.
 
     Example:
         >>> nn.Mish()(Tensor([0.0])).tolist()
@@ -89,12 +95,12 @@ class Mish(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.mish()
 
 
 class Sigmoid(Module):
-    """`1 / (1 + exp(-x))`.
+    """Logistic sigmoid, `1 / (1 + exp(-x))`.
 
     Example:
         >>> nn.Sigmoid()(Tensor([0.0])).tolist()
@@ -102,12 +108,12 @@ class Sigmoid(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.sigmoid()
 
 
 class Tanh(Module):
-    """`tanh(x)`.
+    """Hyperbolic tangent, `tanh(x)`.
 
     Example:
         >>> nn.Tanh()(Tensor([0.0])).tolist()
@@ -115,12 +121,12 @@ class Tanh(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.tanh()
 
 
 class Softsign(Module):
-    """`x / (1 + abs(x))`.
+    """Softsign, `x / (1 + abs(x))`.
 
     Example:
         >>> nn.Softsign()(Tensor([-1.0, 1.0])).tolist()
@@ -128,12 +134,12 @@ class Softsign(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.softsign()
 
 
 class Hardsigmoid(Module):
-    """`min(max(x + 3, 0), 6) / 6`.
+    """Hard sigmoid, the piecewise linear `min(max(x + 3, 0), 6) / 6`.
 
     Example:
         >>> nn.Hardsigmoid()(Tensor([0.0])).tolist()
@@ -141,12 +147,12 @@ class Hardsigmoid(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.hardsigmoid()
 
 
 class Hardswish(Module):
-    """`x * hardsigmoid(x)`.
+    """Hard swish, `x * hardsigmoid(x)`.
 
     Example:
         >>> nn.Hardswish()(Tensor([0.0])).tolist()
@@ -154,12 +160,15 @@ class Hardswish(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.hardswish()
 
 
 class LeakyReLU(Module):
-    """The element where it is not negative, else `slope` times it.
+    """Leaky rectified linear unit, `x` if `x >= 0`, else `slope * x`.
+
+    Args:
+        slope: negative slope.
 
     Example:
         >>> nn.LeakyReLU(0.5)(Tensor([-1.0, 1.0])).tolist()
@@ -170,7 +179,7 @@ class LeakyReLU(Module):
         self.slope = slope
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.leaky_relu(self.slope)
 
     def extra_repr(self) -> str:
@@ -178,7 +187,13 @@ class LeakyReLU(Module):
 
 
 class ELU(Module):
-    """The element where it is positive, else `alpha * (exp(x) - 1)`.
+    """Exponential linear unit, `x` if `x > 0`, else `alpha * (exp(x) - 1)`.
+
+    Args:
+        alpha: scale of the negative part.
+
+    Source: D. Clevert et al., Fast and accurate deep network learning by exponential linear units,
+    2015.
 
     Example:
         >>> nn.ELU()(Tensor([0.0, 1.0])).tolist()
@@ -189,7 +204,7 @@ class ELU(Module):
         self.alpha = alpha
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.elu(self.alpha)
 
     def extra_repr(self) -> str:
@@ -197,8 +212,12 @@ class ELU(Module):
 
 
 class GELU(Module):
-    """`x * Phi(x)`, where Phi is the distribution function of normal numbers; `approximate` is
-    `none` or `tanh`.
+    """Gaussian error linear unit, `x * Phi(x)`, with the normal distribution function Phi.
+
+    Args:
+        approximate: "none" for the exact function, "tanh" for its approximation by tanh.
+
+    Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016.
 
     Example:
         >>> nn.GELU("tanh")(Tensor([0.0])).tolist()
@@ -209,7 +228,7 @@ class GELU(Module):
         self.approximate = approximate
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.gelu(self.approximate)
 
     def extra_repr(self) -> str:
@@ -217,7 +236,10 @@ class GELU(Module):
 
 
 class Softplus(Module):
-    """`log(1 + exp(beta * x)) / beta`.
+    """Softplus, `log(1 + exp(beta * x)) / beta`, a smooth approximation of ReLU.
+
+    Args:
+        beta: sharpness of the transition.
 
     Example:
         >>> nn.Softplus()(Tensor([100.0])).tolist()
@@ -228,7 +250,7 @@ class Softplus(Module):
         self.beta = beta
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.softplus(self.beta)
 
     def extra_repr(self) -> str:
@@ -236,7 +258,12 @@ class Softplus(Module):
 
 
 class GLU(Module):
-    """The first half of an axis, gated by the sigmoid of the second.
+    """Gated linear unit, `a * sigmoid(b)`, where a and b are the halves of an axis.
+
+    Args:
+        axis: axis to split, of even size.
+
+    Source: Y. Dauphin et al., Language modeling with gated convolutional networks, 2017.
 
     Example:
         >>> nn.GLU()(Tensor([4.0, 0.0])).tolist()
@@ -247,7 +274,7 @@ class GLU(Module):
         self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
-        """Half as long on that axis."""
+        """Return a tensor of half the size along the axis."""
         return x.glu(self.axis)
 
     def extra_repr(self) -> str:
@@ -255,7 +282,10 @@ class GLU(Module):
 
 
 class Softmax(Module):
-    """Positive numbers whose sum along an axis is 1.
+    """Softmax, `exp(x) / sum(exp(x))` along an axis.
+
+    Args:
+        axis: axis along which the result sums to 1.
 
     Example:
         >>> nn.Softmax()(Tensor([0.0, 0.0])).tolist()
@@ -266,7 +296,7 @@ class Softmax(Module):
         self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.softmax(self.axis)
 
     def extra_repr(self) -> str:
@@ -274,7 +304,10 @@ class Softmax(Module):
 
 
 class LogSoftmax(Module):
-    """The logarithms of `Softmax`.
+    """Logarithm of the softmax, `x - log(sum(exp(x)))` along an axis.
+
+    Args:
+        axis: axis of the sum.
 
     Example:
         >>> nn.LogSoftmax()(Tensor([7.0])).tolist()
@@ -285,7 +318,7 @@ class LogSoftmax(Module):
         self.axis = axis
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.log_softmax(self.axis)
 
     def extra_repr(self) -> str:
@@ -293,14 +326,16 @@ class LogSoftmax(Module):
 
 
 class PReLU(Module):
-    """The element where it is not negative, else `weight` times it.
+    """Parametric ReLU, `x` if `x >= 0`, else `weight * x`, with a learned slope.
 
     Args:
-        num_parameters: 1, or a slope for each channel, the second axis.
-        init: the first value of the slopes.
+        num_parameters: number of slopes: 1, or the number of channels, the size of the second axis.
+        init: initial value of the slopes.
 
     Attributes:
-        weight: of shape (num_parameters,).
+        weight: slopes, of shape (num_parameters,).
+
+    Source: K. He et al., Delving deep into rectifiers, 2015.
 
     Example:
         >>> nn.PReLU()(Tensor([-4.0, 1.0])).tolist()
@@ -312,7 +347,7 @@ class PReLU(Module):
         self.weight = constant((num_parameters,), init)
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         slope = (
             self.weight
             if self.num_parameters == 1

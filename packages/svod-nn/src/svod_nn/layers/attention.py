@@ -1,4 +1,4 @@
-"""Attention of several heads."""
+"""Multi-head attention."""
 
 from __future__ import annotations
 
@@ -17,31 +17,39 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Each position of the queries takes a mean of values, weighted by how its query fits their
-    keys, once for each head.
+    """Multi-head attention, `concat(head_1, ..., head_n) @ out_proj`.
+
+    Each head is `softmax(q @ k.T / sqrt(head_size)) @ v`, where q, k and v are projections of the
+    query, key and value. Keys and values may have fewer heads than queries (grouped-query
+    attention).
 
     Args:
-        embed_dim: the size of the last axis of queries and results.
-        num_heads: into how many heads it falls.
-        dropout: the probability with which, in training, a weight of a value is 0.
-        bias: whether the four products have biases.
-        kdim: the size of the last axis of the keys, by default `embed_dim`.
-        vdim: that of the values, by default `embed_dim`.
-        batch_first: whether shapes are (batch, positions, ...) instead of (positions, batch, ...).
-        num_kv_heads: how many heads keys and values have, each for several heads of the queries; by
-            default as many.
-        rotary_base: rotates queries and keys by their positions, see `rotary_embedding`; None for
-            no positions.
-        generator: what the first values are drawn from, those of `in_proj_weight` as Xavier and
-            those of `out_proj` as `Linear` has them, and then the zeros of dropout.
+        embed_dim: number of features of queries and results.
+        num_heads: number of attention heads; divides `embed_dim`.
+        dropout: dropout probability of the attention weights in training.
+        bias: if True, the input and output projections have biases.
+        kdim: number of features of the keys, by default `embed_dim`.
+        vdim: number of features of the values, by default `embed_dim`.
+        batch_first: if True, shapes are (batch, positions, features), else (positions, batch,
+            features).
+        num_kv_heads: number of heads of keys and values, each shared by a group of query heads; by
+            default `num_heads`.
+        rotary_base: base of a rotary embedding of queries and keys, see `rotary_embedding`; None
+            for no positional embedding.
+        generator: random generator of the initial values, which are Xavier uniform for the input
+            projections and those of `Linear` for `out_proj`, and of dropout.
 
     Attributes:
-        in_proj_weight: of shape (embed_dim + 2 * key size, embed_dim): for queries, keys and
-            values; None with `kdim` or `vdim`.
-        q_proj_weight: with `kdim` or `vdim` instead of it, as `k_proj_weight` and `v_proj_weight`;
-            None otherwise.
-        in_proj_bias: of shape (embed_dim + 2 * key size,), or None.
-        out_proj: the last product.
+        in_proj_weight: stacked input projections of shape (embed_dim + 2 * num_kv_heads *
+            head_size, embed_dim), for queries, keys and values; None with `kdim` or `vdim`.
+        q_proj_weight: separate input projection with `kdim` or `vdim`, like `k_proj_weight` and
+            `v_proj_weight`; None otherwise.
+        in_proj_bias: biases of the input projections, of shape (embed_dim + 2 * num_kv_heads *
+            head_size,), or None.
+        out_proj: output projection, a `Linear`.
+
+    Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2; grouped queries as in
+    Ainslie et al., GQA, 2023.
 
     Example:
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
@@ -76,8 +84,8 @@ class MultiheadAttention(Module):
             or num_heads % self.num_kv_heads
         ):
             problem = (
-                f"{embed_dim} features, {num_heads} heads and {self.num_kv_heads} heads of keys do"
-                " not divide each other"
+                "embed_dim must be divisible by num_heads, and num_heads by num_kv_heads, got"
+                f" embed_dim={embed_dim}, num_heads={num_heads}, num_kv_heads={self.num_kv_heads}"
             )
             raise LayerArgumentError(name="MultiheadAttention", problem=problem)
         self.head_size = embed_dim // num_heads
@@ -109,23 +117,27 @@ class MultiheadAttention(Module):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> tuple[Tensor, Tensor]:
-        """The result, of the shape of the queries, and the weights, which are computed when
-        somebody reads them.
+        """Compute attention.
 
         Args:
-            query: of shape (positions, batch, embed_dim), or with `batch_first` (batch, positions,
-                embed_dim); without a batch two axes.
-            key: likewise, with `kdim` features.
-            value: likewise, with `vdim` features, for the same positions as the keys.
-            key_padding_mask: of shape (batch, positions of keys): keys that nobody looks at, or
-                numbers that are added.
-            attn_mask: of shape (positions, positions of keys), or (batch * heads, ...): where a
-                query does not look at a key, or numbers that are added before the softmax.
-            average_attn_weights: whether the weights are the means over the heads.
-            is_causal: whether a query looks at no later key.
-            cache: keys and values of earlier positions, which those of this call are added to.
-            position: of the first query, and with a cache or rotations of the first key: an integer
-                or a bound `Variable`.
+            query: queries of shape (queries, batch, embed_dim), or with `batch_first` (batch,
+                queries, embed_dim); the batch axis may be absent.
+            key: keys of shape (keys, batch, kdim), likewise.
+            value: values of shape (keys, batch, vdim), likewise.
+            key_padding_mask: mask of shape (batch, keys): True for keys to ignore, or floats that
+                are added to the scores.
+            attn_mask: mask of shape (queries, keys) or (batch * heads, queries, keys): True where a
+                query must not attend to a key, or floats that are added to the scores.
+            average_attn_weights: if True, average the returned weights over the heads.
+            is_causal: if True, a query does not attend to later keys; needs no mask.
+            cache: keys and values of earlier positions, which this call appends to.
+            position: position of the first query, and with a cache or rotary embedding of the first
+                key: an integer or a bound `Variable`.
+
+        Returns:
+            the result, of the shape of the queries, and the attention weights of shape (batch,
+            queries, keys), or (batch, heads, queries, keys) without averaging; these are computed
+            only if they are read. The weights of a query that may not attend to any key are 0.
         """
         is_batched = query.ndim == 3
         if not is_batched:
@@ -137,6 +149,8 @@ class MultiheadAttention(Module):
                 if self.batch_first
                 else [t.transpose(0, 1) for t in (query, key, value)]
             )
+            # Transposing has made three tensors of one: keep self-attention recognizable, so that
+            # its input projections are one product.
             if query is key is value:
                 inputs = [inputs[0]] * 3
         q, k, v = self._project(*inputs)
@@ -154,7 +168,7 @@ class MultiheadAttention(Module):
         return result if self.batch_first else result.transpose(0, 1), weights
 
     def _project(self, query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries, keys and values of shape (batch, heads, positions, head_size)."""
+        """Return queries, keys and values of shape (batch, heads, positions, head_size)."""
         key_size = self.num_kv_heads * self.head_size
         sizes = [self.embed_dim, key_size, key_size]
         biases = [None] * 3 if self.in_proj_bias is None else list(self.in_proj_bias.split(sizes))
@@ -165,11 +179,11 @@ class MultiheadAttention(Module):
             return self._split_heads(q), self._split_heads(k), self._split_heads(v)
         else:
             weights = list(self.in_proj_weight.split(sizes))
-        made: list[Tensor] = []
+        projected: list[Tensor] = []
         for x, weight, bias in zip((query, key, value), weights, biases, strict=True):
             assert weight is not None
-            made.append(self._split_heads(x.linear(weight, bias)))
-        return made[0], made[1], made[2]
+            projected.append(self._split_heads(x.linear(weight, bias)))
+        return projected[0], projected[1], projected[2]
 
     def _split_heads(self, x: Tensor) -> Tensor:
         return x.unflatten(-1, (-1, self.head_size)).transpose(1, 2)
@@ -182,26 +196,27 @@ class MultiheadAttention(Module):
         mask: Tensor | None,
         causal_from: Any | None,
     ) -> Tensor | None:
-        """One mask for (batch, heads, positions, positions of keys):
+        """Combine the masks to one that broadcasts with (batch, heads, queries, keys).
 
-        True where a query may look, or numbers that are added.
+        The result is a bool mask that is True where a query may attend, or floats to be added to
+        the scores; None without masks.
         """
-        parts: list[Tensor] = []
+        masks: list[Tensor] = []
         if padding is not None:
-            parts.append(padding.unsqueeze(1).unsqueeze(1))
+            masks.append(padding.unsqueeze(1).unsqueeze(1))
         if mask is not None:
-            parts.append(mask.unflatten(0, (-1, self.num_heads)) if mask.ndim == 3 else mask)
+            masks.append(mask.unflatten(0, (-1, self.num_heads)) if mask.ndim == 3 else mask)
         if causal_from is not None:
             rows = (Tensor.arange(q.shape[2]) + causal_from).unsqueeze(1)
-            parts.append(Tensor.arange(k.shape[2]) > rows)
+            masks.append(Tensor.arange(k.shape[2]) > rows)
         combined: Tensor | None = None
-        for part in parts:
+        for current in masks:
             if combined is None:
-                combined = part
-            elif combined.dtype == bool_ and part.dtype == bool_:
-                combined = combined | part
+                combined = current
+            elif combined.dtype == bool_ and current.dtype == bool_:
+                combined = combined | current
             else:
-                combined = _to_added(combined) + _to_added(part)
+                combined = _to_additive(combined) + _to_additive(current)
         return (
             combined.logical_not() if combined is not None and combined.dtype == bool_ else combined
         )
@@ -209,8 +224,8 @@ class MultiheadAttention(Module):
     def _attend(
         self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None
     ) -> tuple[Tensor, Tensor]:
-        """The mixed values of shape (batch, heads, positions, head_size), and the weights of
-        (batch, heads, positions, keys).
+        """Return the attended values of shape (batch, heads, queries, head_size), and the weights
+        of shape (batch, heads, queries, keys).
         """
         n_groups = self.num_heads // self.num_kv_heads
         if n_groups > 1:
@@ -225,7 +240,8 @@ class MultiheadAttention(Module):
                 if mask.dtype == bool_
                 else scores + mask
             )
-        weights = scores.softmax(-1) if mask is None else _weigh(scores)
+        weights = scores.softmax(-1) if mask is None else _masked_softmax(scores)
+        # Dropout needs the weights; otherwise the fused operation leaves them uncomputed.
         if self.training and self.dropout:
             weights = weights.dropout(self.dropout, generator=self.generator)
             return weights @ v, weights
@@ -238,14 +254,15 @@ class MultiheadAttention(Module):
         return f"{self.embed_dim}, {self.num_heads}{grouped}"
 
 
-def _weigh(scores: Tensor) -> Tensor:
-    """Softmax over the keys, and zeros for a query that may look at no key, as
-    `scaled_dot_product_attention` has it.
+def _masked_softmax(scores: Tensor) -> Tensor:
+    """Return the softmax over the keys; 0 for a query whose keys are all masked, and not NaN.
+
+    `scaled_dot_product_attention` does the same.
     """
-    is_blind = scores.max(-1, keepdims=True) == -math.inf
-    return is_blind.where(0.0, is_blind.where(0.0, scores).softmax(-1))
+    is_masked = scores.max(-1, keepdims=True) == -math.inf
+    return is_masked.where(0.0, is_masked.where(0.0, scores).softmax(-1))
 
 
-def _to_added(mask: Tensor) -> Tensor:
-    """What is added where True says that a query does not look."""
+def _to_additive(mask: Tensor) -> Tensor:
+    """Convert a bool mask, True where a query must not attend, to floats added to the scores."""
     return mask.where(-math.inf, 0.0) if mask.dtype == bool_ else mask

@@ -1,4 +1,4 @@
-"""Normalisations that keep running statistics of channels."""
+"""Batch and instance normalization, with running statistics of channels."""
 
 from __future__ import annotations
 
@@ -22,16 +22,15 @@ __all__ = [
 
 
 class _ChannelNorm(Module):
-    """What the layers of this file share.
+    """Base class of batch and instance normalization.
 
     Args:
-        num_features: how many channels there are.
-        eps: added to the variance.
-        momentum: the part of the running statistics that a batch replaces; None for the mean of all
-            batches.
-        affine: whether there are a weight and a bias.
-        track_running_stats: whether there are running statistics, which take the place of those at
-            hand out of training.
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
     """
 
     buffer_names = ("running_mean", "running_var", "num_batches_tracked")
@@ -57,7 +56,8 @@ class _ChannelNorm(Module):
     def _check_channels(self, shape: tuple[object, ...], axis: int) -> None:
         if shape[axis] != self.num_features:
             problem = (
-                f"a tensor of shape {shape} has {shape[axis]} channels, and not {self.num_features}"
+                f"expected {self.num_features} channels, got {shape[axis]} in input of shape"
+                f" {shape}"
             )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
@@ -66,25 +66,25 @@ class _ChannelNorm(Module):
         check_sample_count(type(self).__name__, x, axes, values, is_recorded=is_recorded)
 
     def _track(self, mean: Tensor, variance: Tensor) -> None:
-        """Let the running statistics go on; those of a batch are of shape (channels,)."""
+        """Update the running statistics with batch statistics of shape (channels,)."""
         if (
             self.running_mean is None
             or self.running_var is None
             or self.num_batches_tracked is None
         ):
             return
-        part = self._count_batch(self.num_batches_tracked).cast(mean.dtype)
-        for running, found in ((self.running_mean, mean), (self.running_var, variance)):
+        momentum = self._count_batch(self.num_batches_tracked).cast(mean.dtype)
+        for running, current in ((self.running_mean, mean), (self.running_var, variance)):
             old = running.cast(mean.dtype)
-            running.assign((old + (found.detach() - old) * part).cast(running.dtype))
+            running.assign((old + (current.detach() - old) * momentum).cast(running.dtype))
 
     def _count_batch(self, n_batches: Tensor) -> Tensor:
-        """The part of the running statistics that this batch replaces."""
+        """Count a batch, and return its weight in the running statistics."""
         n_batches.assign(n_batches + 1)
         return 1 / n_batches if self.momentum is None else Tensor.full((), self.momentum)
 
     def _use_running(self, x: Tensor) -> Tensor | None:
-        """The result with the running statistics; None where those of `x` count."""
+        """Normalize by the running statistics; return None in training, or without them."""
         if self.training or self.running_mean is None or self.running_var is None:
             return None
         return x.batchnorm(
@@ -100,10 +100,11 @@ class _ChannelNorm(Module):
 
 
 class _BatchNorm(_ChannelNorm):
-    """Mean 0 and variance 1 for each channel over the batch, then times `weight` and plus `bias`.
+    """Base class of batch normalization: `(x - mean) / sqrt(var + eps) * weight + bias`.
 
-    In training each call assigns to the running statistics, which are used otherwise. A batch of
-    one value for each channel has no variance: an error in training."""
+    The mean and the (biased) variance of each channel are taken over the batch and the spatial
+    axes. In training, each call also updates the running statistics, which are used in evaluation.
+    A training batch with one value per channel has no variance and is an error."""
 
     def __init__(
         self,
@@ -116,25 +117,27 @@ class _BatchNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, ...) to the same."""
+        """Normalize a tensor of shape (batch, channels, ...)."""
         check_axes(type(self).__name__, x.shape, self.n_axes)
         self._check_channels(x.shape, 1)
-        found = self._use_running(x)
-        if found is not None:
-            return found
+        normalized = self._use_running(x)
+        if normalized is not None:
+            return normalized
         axes = (0, *range(2, x.ndim))
         self._check_samples(x, axes, "value per channel")
-        inner = x.cast(_get_inner(x))
-        mean, variance = inner.mean(axes), inner.var(axes)
+        wide = x.cast(_get_statistics_dtype(x))
+        mean, variance = wide.mean(axes), wide.var(axes)
         # An empty batch has no statistics: the running ones would be NaN from then on.
         if self.training and 0 not in x.shape:
-            self._track(mean, inner.var(axes, correction=1))
-        return inner.batchnorm(mean, variance, self.weight, self.bias, self.eps).cast(x.dtype)
+            # As in PyTorch, the running variance is unbiased, the variance for the result is not.
+            self._track(mean, wide.var(axes, correction=1))
+        return wide.batchnorm(mean, variance, self.weight, self.bias, self.eps).cast(x.dtype)
 
 
 class _InstanceNorm(_ChannelNorm):
-    """Mean 0 and variance 1 for each channel of each sample, then times `weight` and plus
-    `bias`.
+    """Base class of instance normalization: `(x - mean) / sqrt(var + eps) * weight + bias`.
+
+    The mean and the variance are taken over each channel of each sample.
     """
 
     def __init__(
@@ -148,7 +151,7 @@ class _InstanceNorm(_ChannelNorm):
         super().__init__(num_features, eps, momentum, affine, track_running_stats)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, ...), or one without a batch, to the same."""
+        """Normalize a tensor of shape (batch, channels, ...), or (channels, ...)."""
         check_axes(type(self).__name__, x.shape, (self.n_axes[-1] - 1, self.n_axes[-1]))
         self._check_channels(x.shape, 1 - self.n_axes[-1])
         return (
@@ -158,23 +161,23 @@ class _InstanceNorm(_ChannelNorm):
         )
 
     def _count_batch(self, n_batches: Tensor) -> Tensor:
-        # PyTorch counts no batches here, and lets a momentum of None stand for 0.
+        # As in PyTorch: batches are not counted here, and a momentum of None means 0.
         return Tensor.full((), self.momentum or 0.0)
 
     def _normalize(self, x: Tensor) -> Tensor:
-        found = self._use_running(x)
-        if found is not None:
-            return found
+        normalized = self._use_running(x)
+        if normalized is not None:
+            return normalized
         axes = tuple(range(2, x.ndim))
         self._check_samples(x, axes, "spatial element")
         if self.training and self.running_mean is not None and 0 not in x.shape:
-            inner = x.cast(_get_inner(x))
-            self._track(inner.mean((0, *axes)), inner.var(axes, correction=1).mean(0))
+            wide = x.cast(_get_statistics_dtype(x))
+            self._track(wide.mean((0, *axes)), wide.var(axes, correction=1).mean(0))
         return x.group_norm(self.num_features, self.eps, self.weight, self.bias)
 
 
-def _get_inner(x: Tensor) -> DType:
-    """The dtype that statistics of a tensor are computed in."""
+def _get_statistics_dtype(x: Tensor) -> DType:
+    """Return the dtype in which the statistics of a tensor are computed."""
     return float64 if x.dtype == float64 else float32
 
 

@@ -1,4 +1,4 @@
-"""What attention keeps of earlier positions, so that a decoder reads each token once."""
+"""Key-value cache of attention, with which a decoder processes each token once."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ __all__ = ["KeyValueCache"]
 
 
 class KeyValueCache:
-    """The keys and values of the positions so far, in memory for the most there may be.
+    """Keys and values of earlier positions, in preallocated memory.
 
     Args:
-        batch: how many sequences.
-        heads: of keys and values.
-        room: how many positions at most.
-        head_size: how many elements a key or a value has.
-        dtype: of the keys and values.
+        batch: number of sequences.
+        heads: number of heads of keys and values.
+        room: maximum number of positions.
+        head_size: number of features of a key or value.
+        dtype: dtype of the keys and values.
 
     Attributes:
-        keys: of shape (batch, heads, room, head_size).
-        values: likewise.
+        keys: keys of shape (batch, heads, room, head_size).
+        values: values of the same shape.
 
     Example:
         >>> cache = nn.KeyValueCache(1, 2, room=8, head_size=4)
@@ -37,14 +37,16 @@ class KeyValueCache:
         self.values = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
 
     def extend(self, keys: Tensor, values: Tensor, position: Any) -> tuple[Tensor, Tensor]:
-        """Write the keys and values of the positions from `position` on, and give all up to the
-        last of them.
+        """Append keys and values, and return all up to the last position.
 
         Args:
-            keys: of shape (batch, heads, n, head_size).
-            values: likewise.
-            position: how many positions were written before: an integer or a bound `Variable`, with
+            keys: new keys of shape (batch, heads, n, head_size).
+            values: new values of the same shape.
+            position: number of positions written before: an integer or a bound `Variable`, with
                 which one plan serves every position.
+
+        Returns:
+            keys and values of shape (batch, heads, position + n, head_size).
         """
         end = position + keys.shape[2]
         self.keys[:, :, position:end] = keys.cast(self.keys.dtype)

@@ -1,4 +1,4 @@
-"""Modules made of others."""
+"""Containers of modules."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ __all__ = ["Sequential"]
 
 
 class Sequential(Module):
-    """Modules, or functions, one after the other.
+    """Modules or functions that are called sequentially.
 
     Args:
-        steps: each gets what the one before gives; their parameters begin with their numbers, as in
-            `0.weight`.
+        steps: modules or functions; each is called with the result of the previous one. Their
+            parameters are named by index, as in `0.weight`.
 
     Example:
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
@@ -24,12 +24,12 @@ class Sequential(Module):
     """
 
     def __init__(self, *steps: Callable[..., Any]) -> None:
-        self._names = tuple([str(number) for number in range(len(steps))])
+        self._names = tuple([str(index) for index in range(len(steps))])
         for name, step in zip(self._names, steps, strict=True):
             setattr(self, name, step)
 
     def forward(self, x: Any) -> Any:
-        """What the last one gives."""
+        """Return the result of the last step."""
         for step in self:
             x = step(x)
         return x
@@ -40,5 +40,5 @@ class Sequential(Module):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __getitem__(self, number: int) -> Any:
-        return getattr(self, self._names[number])
+    def __getitem__(self, index: int) -> Any:
+        return getattr(self, self._names[index])

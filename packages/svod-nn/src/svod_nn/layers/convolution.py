@@ -1,4 +1,4 @@
-"""Convolutions and their transposes over one, two and three axes."""
+"""Convolutions and transposed convolutions over one, two and three axes."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ __all__ = ["Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "
 
 
 class _Filters(Module):
-    """What convolutions and their transposes share: the weights, and tensors without an axis of the
-    batch.
-    """
+    """Base class of convolutions: weights, and inputs without a batch axis."""
 
     n_axes: ClassVar[int] = 1
 
@@ -37,7 +35,8 @@ class _Filters(Module):
         self.kernel_size, self.groups = kernel_size, groups
         if groups < 1 or channels[0] % groups or channels[1] % groups:
             problem = (
-                f"{groups} groups do not divide {channels[0]} channels in and {channels[1]} out"
+                "in_channels and out_channels must be divisible by groups, got"
+                f" in_channels={channels[0]}, out_channels={channels[1]}, groups={groups}"
             )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
         rows, columns = channels if is_transposed else channels[::-1]
@@ -53,7 +52,7 @@ class _Filters(Module):
         return convolve(x) if x.ndim == self.n_axes + 2 else convolve(x.unsqueeze(0)).squeeze(0)
 
     def _describe(self, **options: tuple[object, object]) -> str:
-        """Values and defaults: what differs from its default is shown."""
+        """Format the options, (value, default) by name, that differ from their defaults."""
         shown = [
             f"{name}={value}" for name, (value, default) in options.items() if value != default
         ]
@@ -65,22 +64,21 @@ class _Filters(Module):
 
 
 class _Convolution(_Filters):
-    """Filters that slide over the last axes of a tensor of shape (batch, in_channels, *sizes), or
-    one without a batch.
+    """Base class of convolutions (cross-correlations) over the last axes.
 
     Args:
-        in_channels: how many channels come in.
-        out_channels: how many go out.
-        kernel_size: of the filters: a number for all axes, or one for each.
-        stride: how far the filters move.
-        padding: how much is added on both sides; `valid` is nothing, and `same` what keeps sizes at
-            a stride of 1.
-        dilation: the distance of a filter's elements.
-        groups: into how many independent parts the channels fall.
-        bias: whether there is one.
-        padding_mode: what is added.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 /
-            sqrt(elements of a filter)`.
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
     """
 
     def __init__(
@@ -108,31 +106,39 @@ class _Convolution(_Filters):
         )
         check_mode(name, padding_mode)
         self.padding = (
-            padding if isinstance(padding, str) else to_sizes(name, "padding", padding, n, least=0)
+            padding
+            if isinstance(padding, str)
+            else to_sizes(name, "padding", padding, n, minimum=0)
         )
         self.padding_mode: PaddingMode = padding_mode
         self._amounts = self._get_amounts()
 
     def _get_amounts(self) -> list[tuple[int, int]]:
-        """What is added before and behind each axis."""
+        """Return the padding before and after each axis."""
         if isinstance(self.padding, tuple):
             return [(amount, amount) for amount in self.padding]
         if self.padding == "valid":
             return [(0, 0)] * self.n_axes
         if self.padding != "same" or any(step != 1 for step in self.stride):
             problem = f"padding={self.padding!r} with stride={self.stride}"
-            hint = "padding is a number, one for each axis, 'valid', or 'same' at a stride of 1"
+            hint = "write a number, one for each axis, 'valid', or 'same' with stride=1"
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
         return [(total // 2, total - total // 2) for total in totals]
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, out_channels, *sizes)."""
+        """Convolve a tensor of shape (batch, in_channels, *sizes), or (in_channels, *sizes).
+
+        Returns:
+            a tensor of shape (batch, out_channels, *new_sizes), where a new size is `(size +
+            2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+        """
         return self._run(x, self._convolve)
 
     def _convolve(self, x: Tensor) -> Tensor:
+        # Symmetric zero padding is done by the operation itself.
         is_plain = self.padding_mode == "zeros" and all(
-            before == behind for before, behind in self._amounts
+            before == after for before, after in self._amounts
         )
         padded = x if is_plain else pad_axes(x, self._amounts, self.padding_mode)
         padding = [before if is_plain else 0 for before, _ in self._amounts]
@@ -156,21 +162,21 @@ class _Convolution(_Filters):
 
 
 class _TransposedConvolution(_Filters):
-    """The transpose of a convolution: each element adds its multiple of a filter to a window of the
-    result.
+    """Base class of transposed convolutions, the gradients of convolutions by their inputs.
 
     Args:
-        in_channels: how many channels come in.
-        out_channels: how many go out.
-        kernel_size: of the filters: a number for all axes, or one for each.
-        stride: how far apart the windows of neighbours are.
-        padding: how much is cut off on both sides of the result.
-        output_padding: how much longer the result is at the end of each axis.
-        groups: into how many independent parts the channels fall.
-        bias: whether there is one.
-        dilation: the distance of a filter's elements.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 /
-            sqrt(elements of a filter)`.
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
     """
 
     def __init__(
@@ -196,11 +202,16 @@ class _TransposedConvolution(_Filters):
             to_sizes(name, "stride", stride, n),
             to_sizes(name, "dilation", dilation, n),
         )
-        self.padding = to_sizes(name, "padding", padding, n, least=0)
-        self.output_padding = to_sizes(name, "output_padding", output_padding, n, least=0)
+        self.padding = to_sizes(name, "padding", padding, n, minimum=0)
+        self.output_padding = to_sizes(name, "output_padding", output_padding, n, minimum=0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, out_channels, *sizes)."""
+        """Apply to a tensor of shape (batch, in_channels, *sizes), or (in_channels, *sizes).
+
+        Returns:
+            a tensor of shape (batch, out_channels, *new_sizes), where a new size is `(size - 1) *
+            stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
+        """
         return self._run(x, self._convolve)
 
     def _convolve(self, x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Layers that set elements to zero while a model is trained."""
+"""Dropout."""
 
 from __future__ import annotations
 
@@ -10,12 +10,16 @@ __all__ = ["Dropout"]
 
 
 class Dropout(Module):
-    """In training each element is 0 with probability `p`, and otherwise divided by `1 - p`;
-    afterwards nothing happens.
+    """Dropout: in training, zero each element with probability `p`.
+
+    The remaining elements are divided by `1 - p`. In evaluation mode it is the identity.
 
     Args:
-        p: the probability.
-        generator: what is drawn from; by default the one that `svod_tensor.manual_seed` seeds.
+        p: probability of an element to be zeroed.
+        generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
+
+    Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting,
+    2014.
 
     Example:
         >>> from svod_tensor import Generator
@@ -26,11 +30,11 @@ class Dropout(Module):
 
     def __init__(self, p: float = 0.5, *, generator: Generator | None = None) -> None:
         if not 0 <= p <= 1:
-            raise LayerArgumentError(name="Dropout", problem=f"p={p} is no probability")
+            raise LayerArgumentError(name="Dropout", problem=f"p must be between 0 and 1, got {p}")
         self.p, self.generator = p, generator
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         return x.dropout(self.p, generator=self.generator) if self.training and self.p else x
 
     def extra_repr(self) -> str:

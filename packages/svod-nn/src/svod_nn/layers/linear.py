@@ -1,4 +1,4 @@
-"""Layers that are products with a matrix, and those that compute nothing."""
+"""Linear and bilinear layers, and layers without computation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ __all__ = ["Bilinear", "Flatten", "Identity", "Linear"]
 
 
 class Linear(Module):
-    """`x @ weight.T + bias` over the last axis.
+    """Linear layer, `x @ weight.T + bias`, over the last axis.
 
     Args:
-        in_features: the size of the last axis of what comes in.
-        out_features: that of what goes out.
-        bias: whether there is one.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 /
-            sqrt(in_features)`.
+        in_features: number of input features.
+        out_features: number of output features.
+        bias: if True, there is a learned bias.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_features)`.
 
     Attributes:
-        weight: of shape (out_features, in_features).
-        bias: of shape (out_features,), or None.
+        weight: weight of shape (out_features, in_features).
+        bias: bias of shape (out_features,), or None.
 
     Example:
         >>> nn.Linear(3, 2)(Tensor.ones(5, 3)).shape
@@ -44,7 +44,7 @@ class Linear(Module):
         self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (..., in_features) to (..., out_features)."""
+        """Map a tensor of shape (..., in_features) to (..., out_features)."""
         return x.linear(self.weight, self.bias)
 
     def extra_repr(self) -> str:
@@ -55,19 +55,19 @@ class Linear(Module):
 
 
 class Bilinear(Module):
-    """`x1 @ weight[o] @ x2 + bias[o]` for each output o, over the last axes of two operands.
+    """Bilinear layer, `x1 @ weight[o] @ x2 + bias[o]` for each output o, over the last axes.
 
     Args:
-        in1_features: the size of the last axis of the first operand.
-        in2_features: that of the second.
-        out_features: that of the result.
-        bias: whether there is one.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 /
-            sqrt(in1_features)`.
+        in1_features: number of features of the first input.
+        in2_features: number of features of the second input.
+        out_features: number of output features.
+        bias: if True, there is a learned bias.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in1_features)`.
 
     Attributes:
-        weight: of shape (out_features, in1_features, in2_features).
-        bias: of shape (out_features,), or None.
+        weight: weight of shape (out_features, in1_features, in2_features).
+        bias: bias of shape (out_features,), or None.
 
     Example:
         >>> nn.Bilinear(3, 4, 2)(Tensor.ones(5, 3), Tensor.ones(5, 4)).shape
@@ -95,13 +95,13 @@ class Bilinear(Module):
         self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
-        """From shapes (..., in1_features) and (..., in2_features) to (..., out_features)."""
+        """Map tensors of shapes (..., in1_features) and (..., in2_features) to (..., out_features)."""
         rows = x1 @ self.weight.permute(1, 0, 2).reshape(
             self.in1_features, self.out_features * self.in2_features
         )
         rows = rows.reshape(*x1.shape[:-1], self.out_features, self.in2_features)
-        made = (rows * x2.unsqueeze(-2)).sum(axis=-1)
-        return made if self.bias is None else made + self.bias
+        product = (rows * x2.unsqueeze(-2)).sum(axis=-1)
+        return product if self.bias is None else product + self.bias
 
     def extra_repr(self) -> str:
         return (
@@ -111,7 +111,7 @@ class Bilinear(Module):
 
 
 class Identity(Module):
-    """What comes in.
+    """Identity: returns its input.
 
     Example:
         >>> nn.Identity()(Tensor([1.0])).tolist()
@@ -119,12 +119,16 @@ class Identity(Module):
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        """The argument."""
+        """Return the input."""
         return x
 
 
 class Flatten(Module):
-    """One axis in place of those from `start_axis` to `end_axis`.
+    """Flattening of consecutive axes to one.
+
+    Args:
+        start_axis: first axis to flatten.
+        end_axis: last axis to flatten.
 
     Example:
         >>> nn.Flatten()(Tensor.ones(5, 3, 2)).shape
@@ -135,7 +139,7 @@ class Flatten(Module):
         self.start_axis, self.end_axis = start_axis, end_axis
 
     def forward(self, x: Tensor) -> Tensor:
-        """A view where possible."""
+        """Return the flattened tensor, a view if possible."""
         return x.flatten(self.start_axis, self.end_axis)
 
     def extra_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Normalisations whose statistics are of each sample alone."""
+"""Normalizations whose statistics are computed separately for each sample."""
 
 from __future__ import annotations
 
@@ -12,17 +12,19 @@ __all__ = ["GroupNorm", "LayerNorm", "RMSNorm"]
 
 
 class LayerNorm(Module):
-    """Mean 0 and variance 1 over the last axes, then times `weight` and plus `bias`.
+    """Layer normalization: `(x - mean) / sqrt(var + eps) * weight + bias` over the last axes.
 
     Args:
-        normalized_shape: the sizes of these axes; a number is the last one.
-        eps: added to the variance.
-        elementwise_affine: whether there is a weight.
-        bias: whether there is a bias, if there is a weight.
+        normalized_shape: sizes of the normalized axes; a number is the size of the last axis.
+        eps: term added to the variance for numerical stability.
+        elementwise_affine: if True, there is a learned weight of each element.
+        bias: if True, and `elementwise_affine` is True, there is a learned bias.
 
     Attributes:
-        weight: of this shape, or None.
-        bias: of this shape, or None.
+        weight: weight of shape `normalized_shape`, or None.
+        bias: bias of shape `normalized_shape`, or None.
+
+    Source: J. Ba et al., Layer normalization, 2016.
 
     Example:
         >>> nn.LayerNorm(3)(Tensor([[1.0, 2.0, 3.0]])).round(4).tolist()[0][1:]
@@ -42,7 +44,7 @@ class LayerNorm(Module):
         self.bias = constant(self.normalized_shape, 0.0) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         _check_last("LayerNorm", x, self.normalized_shape)
         return x.layernorm(
             tuple(range(-len(self.normalized_shape), 0)), self.eps, self.weight, self.bias
@@ -55,16 +57,18 @@ class LayerNorm(Module):
 
 
 class RMSNorm(Module):
-    """Mean square 1 over the last axes, then times `weight`.
+    """Root mean square normalization: `x / sqrt(mean(x**2) + eps) * weight` over the last axes.
 
     Args:
-        normalized_shape: the sizes of these axes; a number is the last one.
-        eps: added to the mean square; by default the distance of 1 from the next float of the dtype
-            that is computed in.
-        elementwise_affine: whether there is a weight.
+        normalized_shape: sizes of the normalized axes; a number is the size of the last axis.
+        eps: term added to the mean square; by default the machine epsilon of the dtype of the
+            computation.
+        elementwise_affine: if True, there is a learned weight of each element.
 
     Attributes:
-        weight: of this shape, or None.
+        weight: weight of shape `normalized_shape`, or None.
+
+    Source: B. Zhang, R. Sennrich, Root mean square layer normalization, 2019.
 
     Example:
         >>> nn.RMSNorm(2)(Tensor([[3.0, 4.0]])).round(2).tolist()
@@ -79,9 +83,9 @@ class RMSNorm(Module):
         self.weight = constant(self.normalized_shape, 1.0) if elementwise_affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         _check_last("RMSNorm", x, self.normalized_shape)
-        # Narrow floats are computed in float32.
+        # The epsilon of float32 also for narrower floats, which are computed in float32.
         eps = self.eps if self.eps is not None else 2.0**-52 if x.dtype == float64 else 2.0**-23
         return x.rms_norm(tuple(range(-len(self.normalized_shape), 0)), eps, self.weight)
 
@@ -92,18 +96,21 @@ class RMSNorm(Module):
 
 
 class GroupNorm(Module):
-    """Mean 0 and variance 1 over each group of channels, then times `weight` and plus `bias` for
-    each channel.
+    """Group normalization: `(x - mean) / sqrt(var + eps) * weight + bias`.
+
+    The mean and the variance are taken over each group of channels of each sample.
 
     Args:
-        num_groups: into how many groups the channels fall.
-        num_channels: the size of the second axis.
-        eps: added to the variance.
-        affine: whether there are a weight and a bias.
+        num_groups: number of groups; divides `num_channels`.
+        num_channels: number of channels, the size of the second axis.
+        eps: term added to the variance for numerical stability.
+        affine: if True, there are a learned weight and bias of each channel.
 
     Attributes:
-        weight: of shape (num_channels,), or None.
-        bias: of shape (num_channels,), or None.
+        weight: weight of shape (num_channels,), or None.
+        bias: bias of shape (num_channels,), or None.
+
+    Source: Y. Wu, K. He, Group normalization, 2018.
 
     Example:
         >>> nn.GroupNorm(2, 4)(Tensor.ones(3, 4, 5)).shape
@@ -116,18 +123,21 @@ class GroupNorm(Module):
         if num_groups < 1 or num_channels % num_groups:
             raise LayerArgumentError(
                 name="GroupNorm",
-                problem=f"{num_groups} groups do not divide {num_channels} channels",
+                problem=(
+                    "num_channels must be divisible by num_groups, got"
+                    f" num_channels={num_channels}, num_groups={num_groups}"
+                ),
             )
         self.num_groups, self.num_channels, self.eps = num_groups, num_channels, eps
         self.weight = constant((num_channels,), 1.0) if affine else None
         self.bias = constant((num_channels,), 0.0) if affine else None
 
     def forward(self, x: Tensor) -> Tensor:
-        """The same shape."""
+        """Return a tensor of the same shape."""
         if x.ndim >= 2:
-            each = self.num_channels // self.num_groups
+            group_size = self.num_channels // self.num_groups
             check_sample_count(
-                "GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=each
+                "GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=group_size
             )
         return x.group_norm(self.num_groups, self.eps, self.weight, self.bias)
 
@@ -145,5 +155,5 @@ def _to_shape(sizes: Sizes) -> tuple[int, ...]:
 def _check_last(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
     if x.shape[-len(shape) :] != shape:
         raise LayerArgumentError(
-            name=name, problem=f"a tensor of shape {x.shape} does not end with the sizes {shape}"
+            name=name, problem=f"expected input of shape (..., {str(shape)[1:]}, got {x.shape}"
         )

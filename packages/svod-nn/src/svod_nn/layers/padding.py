@@ -1,4 +1,4 @@
-"""Layers that make the last axes longer."""
+"""Padding of the last axes."""
 
 from __future__ import annotations
 
@@ -32,74 +32,74 @@ __all__ = [
 ]
 
 PaddingMode: TypeAlias = Literal["zeros", "reflect", "replicate", "circular"]
-"""What stands outside: zeros, the elements mirrored at the first and the last one, those
-themselves, or the other end.
-"""
+"""Padding values: zeros, the reflection at the edges, the edge elements, or the opposite end."""
 
 
 def check_mode(name: str, mode: str) -> None:
-    """Check that there is such a way of padding.
+    """Check a padding mode.
 
     Raises:
-        LayerArgumentError: if there is not.
+        LayerArgumentError: if the mode is unknown.
     """
     if mode not in get_args(PaddingMode):
         raise LayerArgumentError(
             name=name,
-            problem=f"padding_mode={mode!r} is none of {', '.join(get_args(PaddingMode))}",
+            problem=f"padding_mode={mode!r} is not one of {', '.join(get_args(PaddingMode))}",
         )
 
 
 def pad_axes(
     x: Tensor, amounts: Sequence[tuple[int, int]], mode: PaddingMode, value: float = 0.0
 ) -> Tensor:
-    """Pad the last axes by amounts before and behind each.
+    """Pad the last axes by the amounts before and after each.
 
     Raises:
-        LayerArgumentError: if an axis has too few elements to be mirrored or repeated.
+        LayerArgumentError: if an axis is too short to be reflected or wrapped by these amounts.
     """
     lead = x.ndim - len(amounts)
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)
-    for axis, (before, behind) in enumerate(amounts, lead):
+    for axis, (before, after) in enumerate(amounts, lead):
         size = x.shape[axis]
-        most = {"reflect": size - 1, "circular": size, "replicate": None}[mode]
-        if most is not None and isinstance(most, int) and max(before, behind) > most:
+        # Reflection does not repeat the edge element.
+        limit = {"reflect": size - 1, "circular": size, "replicate": None}[mode]
+        if limit is not None and isinstance(limit, int) and max(before, after) > limit:
             problem = (
-                f"cannot add {max(before, behind)} elements to an axis of {size} with"
+                f"padding {max(before, after)} is too large for axis {axis} with size {size} and"
                 f" padding_mode={mode!r}"
             )
             raise LayerArgumentError(name="padding", problem=problem)
-        around = [
-            _make_part(x, axis, mode, before, is_first=True),
+        segments = [
+            _make_padding(x, axis, mode, before, is_before=True),
             x,
-            _make_part(x, axis, mode, behind, is_first=False),
+            _make_padding(x, axis, mode, after, is_before=False),
         ]
-        parts = [part for part, amount in zip(around, (before, 1, behind), strict=True) if amount]
-        x = parts[0].concat(*parts[1:], axis=axis) if len(parts) > 1 else x
+        segments = [s for s, n in zip(segments, (before, 1, after), strict=True) if n]
+        x = segments[0].concat(*segments[1:], axis=axis) if len(segments) > 1 else x
     return x
 
 
-def _make_part(x: Tensor, axis: int, mode: PaddingMode, n: int, *, is_first: bool) -> Tensor:
-    """The n elements before the first one of an axis, or behind the last one."""
+def _make_padding(x: Tensor, axis: int, mode: PaddingMode, n: int, *, is_before: bool) -> Tensor:
+    """Return the n elements of padding before or after an axis."""
     if mode == "replicate":
-        edge = x[_at(axis, slice(0, 1) if is_first else slice(-1, None))]
+        edge = x[_index_axis(axis, slice(0, 1) if is_before else slice(-1, None))]
         return edge.expand(*(n if k == axis else size for k, size in enumerate(edge.shape)))
     if mode == "circular":
-        return x[_at(axis, slice(-n, None) if is_first else slice(0, n))]
-    return x[_at(axis, slice(1, n + 1) if is_first else slice(-n - 1, -1))].flip(axis)
+        return x[_index_axis(axis, slice(-n, None) if is_before else slice(0, n))]
+    mirrored = slice(1, n + 1) if is_before else slice(-n - 1, -1)
+    return x[_index_axis(axis, mirrored)].flip(axis)
 
 
-def _at(axis: int, part: slice) -> tuple[slice, ...]:
-    return (*(slice(None),) * axis, part)
+def _index_axis(axis: int, index: slice) -> tuple[slice, ...]:
+    return (*(slice(None),) * axis, index)
 
 
 class _Padding(Module):
-    """What the layers of this file share.
+    """Base class of padding layers.
 
     Args:
-        padding: a number for all sides, or two for each axis, before and behind it, the last axis
-            first.
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
     """
 
     n_axes: ClassVar[int] = 1
@@ -109,11 +109,11 @@ class _Padding(Module):
         sides = 2 * self.n_axes
         self.padding = (padding,) * sides if isinstance(padding, int) else tuple(padding)
         if len(self.padding) != sides or any(amount < 0 for amount in self.padding):
-            problem = f"padding={padding!r} is not {sides} numbers of at least 0"
+            problem = f"padding must be an integer or {sides} integers, at least 0, got {padding!r}"
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Any axes before the padded ones stay."""
+        """Pad the last axes; leading axes are unchanged."""
         pairs = [
             (self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))
         ]
@@ -127,7 +127,7 @@ class _Padding(Module):
 
 
 class _ConstantPadding(_Padding):
-    """Padding with a number."""
+    """Base class of padding with a constant value."""
 
     def __init__(self, padding: Sizes, value: float) -> None:
         super().__init__(padding)
@@ -141,7 +141,7 @@ class _ConstantPadding(_Padding):
 
 
 class ZeroPad1d(_Padding):
-    """The last axis, padded with zeros.
+    """Zero padding of the last axis.
 
     Example:
         >>> nn.ZeroPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -150,7 +150,7 @@ class ZeroPad1d(_Padding):
 
 
 class ZeroPad2d(_Padding):
-    """The last two axes, padded with zeros.
+    """Zero padding of the last two axes.
 
     Example:
         >>> nn.ZeroPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -161,7 +161,7 @@ class ZeroPad2d(_Padding):
 
 
 class ZeroPad3d(_Padding):
-    """The last three axes, padded with zeros.
+    """Zero padding of the last three axes.
 
     Example:
         >>> nn.ZeroPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
@@ -172,7 +172,7 @@ class ZeroPad3d(_Padding):
 
 
 class ConstantPad1d(_ConstantPadding):
-    """The last axis, padded with a number.
+    """Padding of the last axis with a constant value.
 
     Example:
         >>> nn.ConstantPad1d(1, 9.0)(Tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -181,7 +181,7 @@ class ConstantPad1d(_ConstantPadding):
 
 
 class ConstantPad2d(_ConstantPadding):
-    """The last two axes, padded with a number.
+    """Padding of the last two axes with a constant value.
 
     Example:
         >>> nn.ConstantPad2d(1, 9.0)(Tensor.ones(1, 2, 2)).shape
@@ -192,7 +192,7 @@ class ConstantPad2d(_ConstantPadding):
 
 
 class ConstantPad3d(_ConstantPadding):
-    """The last three axes, padded with a number.
+    """Padding of the last three axes with a constant value.
 
     Example:
         >>> nn.ConstantPad3d(1, 9.0)(Tensor.ones(1, 2, 2, 2)).shape
@@ -203,7 +203,7 @@ class ConstantPad3d(_ConstantPadding):
 
 
 class ReflectionPad1d(_Padding):
-    """The last axis, padded with the elements mirrored at the first and the last one.
+    """Padding of the last axis by reflection at its edges, without repeating the edge elements.
 
     Example:
         >>> nn.ReflectionPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -214,7 +214,7 @@ class ReflectionPad1d(_Padding):
 
 
 class ReflectionPad2d(_Padding):
-    """The last two axes, padded with the elements mirrored at the first and the last one.
+    """Padding of the last two axes by reflection at their edges.
 
     Example:
         >>> nn.ReflectionPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -226,7 +226,7 @@ class ReflectionPad2d(_Padding):
 
 
 class ReflectionPad3d(_Padding):
-    """The last three axes, padded with the elements mirrored at the first and the last one.
+    """Padding of the last three axes by reflection at their edges.
 
     Example:
         >>> nn.ReflectionPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
@@ -238,7 +238,7 @@ class ReflectionPad3d(_Padding):
 
 
 class ReplicationPad1d(_Padding):
-    """The last axis, padded with the first and the last element.
+    """Padding of the last axis by replication of its edge elements.
 
     Example:
         >>> nn.ReplicationPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -249,7 +249,7 @@ class ReplicationPad1d(_Padding):
 
 
 class ReplicationPad2d(_Padding):
-    """The last two axes, padded with the first and the last element.
+    """Padding of the last two axes by replication of their edge elements.
 
     Example:
         >>> nn.ReplicationPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -261,7 +261,7 @@ class ReplicationPad2d(_Padding):
 
 
 class ReplicationPad3d(_Padding):
-    """The last three axes, padded with the first and the last element.
+    """Padding of the last three axes by replication of their edge elements.
 
     Example:
         >>> nn.ReplicationPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
@@ -273,7 +273,7 @@ class ReplicationPad3d(_Padding):
 
 
 class CircularPad1d(_Padding):
-    """The last axis, padded with the elements of the other end.
+    """Circular padding of the last axis, with the elements of the opposite end.
 
     Example:
         >>> nn.CircularPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
@@ -284,7 +284,7 @@ class CircularPad1d(_Padding):
 
 
 class CircularPad2d(_Padding):
-    """The last two axes, padded with the elements of the other end.
+    """Circular padding of the last two axes, with the elements of the opposite ends.
 
     Example:
         >>> nn.CircularPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -296,7 +296,7 @@ class CircularPad2d(_Padding):
 
 
 class CircularPad3d(_Padding):
-    """The last three axes, padded with the elements of the other end.
+    """Circular padding of the last three axes, with the elements of the opposite ends.
 
     Example:
         >>> nn.CircularPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape

@@ -1,4 +1,4 @@
-"""The largest element or the mean of windows over the last axes."""
+"""Maximum, average and adaptive average pooling."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = [
 
 
 class _Pool(Module):
-    """What layers with windows share."""
+    """Base class of pooling with a kernel size, stride and padding."""
 
     n_axes: ClassVar[int] = 1
 
@@ -30,7 +30,7 @@ class _Pool(Module):
         n, name = self.n_axes, type(self).__name__
         self.kernel_size = to_sizes(name, "kernel_size", kernel_size, n)
         self.stride = self.kernel_size if stride is None else to_sizes(name, "stride", stride, n)
-        self.padding = to_sizes(name, "padding", padding, n, least=0)
+        self.padding = to_sizes(name, "padding", padding, n, minimum=0)
 
     def _check(self, x: Tensor) -> None:
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
@@ -40,13 +40,13 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    """The largest element of each window; padding never wins.
+    """Base class of max pooling: the maximum of each window, padded with minus infinity.
 
     Args:
-        kernel_size: of a window.
-        stride: how far windows move; by default as far as they are large.
-        padding: how much is added on both sides.
-        dilation: the distance of a window's elements.
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class _MaxPool(_Pool):
         self.dilation = to_sizes(type(self).__name__, "dilation", dilation, self.n_axes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, *sizes), or one without a batch, to smaller sizes."""
+        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes)."""
         self._check(x)
         return x.max_pool2d(
             self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation
@@ -68,13 +68,13 @@ class _MaxPool(_Pool):
 
 
 class _AvgPool(_Pool):
-    """The mean of each window.
+    """Base class of average pooling: the mean of each window.
 
     Args:
-        kernel_size: of a window.
-        stride: how far windows move; by default as far as they are large.
-        padding: how much is added on both sides.
-        count_include_pad: whether padding counts as zeros, or not at all.
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class _AvgPool(_Pool):
         self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, *sizes), or one without a batch, to smaller sizes."""
+        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes)."""
         self._check(x)
         return x.avg_pool2d(
             self.kernel_size,
@@ -99,11 +99,12 @@ class _AvgPool(_Pool):
 
 
 class _AdaptiveAvgPool(Module):
-    """The mean of as many windows as are asked for: window o of n begins at `o * size // n` and
-    ends before `ceil((o + 1) * size / n)`.
+    """Base class of adaptive average pooling: the mean of a given number of windows.
+
+    Window o of n begins at `floor(o * size / n)` and ends before `ceil((o + 1) * size / n)`.
 
     Args:
-        output_size: how many windows there are: a number for all axes, or one for each.
+        output_size: sizes of the result: a number for all axes, or one for each.
     """
 
     n_axes: ClassVar[int] = 1
@@ -112,8 +113,9 @@ class _AdaptiveAvgPool(Module):
         self.output_size = to_sizes(type(self).__name__, "output_size", output_size, self.n_axes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """From shape (batch, channels, *sizes), or one without a batch, to (batch, channels,
-        *output_size).
+        """Pool a tensor of shape (batch, channels, *sizes) to (batch, channels, *output_size).
+
+        The batch axis may be absent.
         """
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
         for axis, n in enumerate(self.output_size, -self.n_axes):
@@ -129,15 +131,15 @@ def _average_windows(x: Tensor, axis: int, n: int) -> Tensor:
     assert isinstance(size, int)
     if size % n == 0:
         return x.unflatten(axis, (n, size // n)).mean(axis if axis >= 0 else x.ndim + 1 + axis)
-    # Windows of different lengths: a product with a matrix that says who belongs to which.
-    o, place = Tensor.arange(n).unsqueeze(1), Tensor.arange(size)
-    begin, end = o * size // n, ((o + 1) * size + n - 1) // n
-    weights = ((place >= begin) & (place < end)).cast(x.dtype) / (end - begin).cast(x.dtype)
+    # Windows of different lengths: a product with the matrix of the windows' weights.
+    window, index = Tensor.arange(n).unsqueeze(1), Tensor.arange(size)
+    begin, end = window * size // n, ((window + 1) * size + n - 1) // n
+    weights = ((index >= begin) & (index < end)).cast(x.dtype) / (end - begin).cast(x.dtype)
     return (x.moveaxis(axis, -1) @ weights.T).moveaxis(-1, axis)
 
 
 class MaxPool1d(_MaxPool):
-    """The largest element of each window over one axis.
+    """Max pooling over one axis.
 
     Example:
         >>> nn.MaxPool1d(2)(Tensor.ones(1, 3, 6)).shape
@@ -148,7 +150,7 @@ class MaxPool1d(_MaxPool):
 
 
 class AvgPool1d(_AvgPool):
-    """The mean of each window over one axis.
+    """Average pooling over one axis.
 
     Example:
         >>> nn.AvgPool1d(2)(Tensor.ones(1, 3, 6)).shape
@@ -159,7 +161,7 @@ class AvgPool1d(_AvgPool):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
-    """The mean of as many windows over one axis as are asked for.
+    """Adaptive average pooling over one axis.
 
     Example:
         >>> nn.AdaptiveAvgPool1d(2)(Tensor.ones(1, 3, 5)).shape
@@ -170,7 +172,7 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 
 class MaxPool2d(_MaxPool):
-    """The largest element of each window over two axes.
+    """Max pooling over two axes.
 
     Example:
         >>> nn.MaxPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
@@ -181,7 +183,7 @@ class MaxPool2d(_MaxPool):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window over two axes.
+    """Average pooling over two axes.
 
     Example:
         >>> nn.AvgPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
@@ -192,7 +194,7 @@ class AvgPool2d(_AvgPool):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
-    """The mean of as many windows over two axes as are asked for.
+    """Adaptive average pooling over two axes.
 
     Example:
         >>> nn.AdaptiveAvgPool2d(2)(Tensor.ones(1, 3, 5, 5)).shape
@@ -203,7 +205,7 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 
 class MaxPool3d(_MaxPool):
-    """The largest element of each window over three axes.
+    """Max pooling over three axes.
 
     Example:
         >>> nn.MaxPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
@@ -214,7 +216,7 @@ class MaxPool3d(_MaxPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window over three axes.
+    """Average pooling over three axes.
 
     Example:
         >>> nn.AvgPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
@@ -225,7 +227,7 @@ class AvgPool3d(_AvgPool):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
-    """The mean of as many windows over three axes as are asked for.
+    """Adaptive average pooling over three axes.
 
     Example:
         >>> nn.AdaptiveAvgPool3d(2)(Tensor.ones(1, 3, 5, 5, 5)).shape

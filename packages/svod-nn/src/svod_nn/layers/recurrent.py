@@ -1,4 +1,4 @@
-"""Recurrent layers: the functions of `svod_tensor`, with parameters."""
+"""Recurrent layers: `rnn`, `gru` and `lstm` of `svod_tensor` with parameters."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ _KINDS = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
 
 
 class _Recurrent(Module):
-    """What recurrent layers share.
+    """Base class of recurrent layers.
 
     Args:
-        input_size: the size of the last axis of the inputs.
-        hidden_size: that of the hidden state.
-        num_layers: how many layers; each reads the outputs of the one before.
-        bias: whether there are biases.
-        batch_first: whether shapes are (batch, steps, ...) instead of (steps, batch, ...).
-        dropout: the probability with which, in training, elements between the layers are 0.
-        bidirectional: whether each layer also runs from the last step to the first, and joins what
-            both give.
-        generator: what the first values are drawn from, uniformly between plus and minus `1 /
-            sqrt(hidden_size)`, and then the zeros of dropout.
+        input_size: number of input features.
+        hidden_size: number of features of the hidden state.
+        num_layers: number of stacked layers; each reads the outputs of the previous one.
+        bias: if True, there are learned biases.
+        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
+        dropout: dropout probability of the outputs between layers in training.
+        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(hidden_size)`, and of dropout.
     """
 
     n_gates: ClassVar[int] = 1
@@ -64,16 +63,16 @@ class _Recurrent(Module):
         return [f"l{layer}", f"l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
     def _get_weights(self, first: int, end: int) -> dict[str, Tensor]:
-        """The weights of some layers, named as if there were no others."""
-        found: dict[str, Tensor] = {}
+        """Return the weights of the layers from `first` up to `end`, renumbered from 0."""
+        weights: dict[str, Tensor] = {}
         for layer in range(first, end):
             for suffix, name in zip(
                 self._get_suffixes(layer), self._get_suffixes(layer - first), strict=True
             ):
                 for kind in _KINDS:
                     if hasattr(self, f"{kind}_{suffix}"):
-                        found[f"{kind}_{name}"] = getattr(self, f"{kind}_{suffix}")
-        return found
+                        weights[f"{kind}_{name}"] = getattr(self, f"{kind}_{suffix}")
+        return weights
 
     def _run(
         self, x: Tensor, hx: Any, weights: dict[str, Tensor], n_layers: int
@@ -81,39 +80,56 @@ class _Recurrent(Module):
         raise NotImplementedError
 
     def forward(self, x: Tensor, hx: Any = None) -> tuple[Tensor, Any]:
-        """The outputs of the last layer after each step, and the states of all layers after the
-        last one.
+        """Run the layers over a sequence.
 
         Args:
-            x: of shape (steps, batch, input_size), or (batch, steps, input_size) if `batch_first`;
-                without a batch two axes.
-            hx: the states before the first step, each of shape (layers * directions, batch,
-                hidden_size); zeros where None.
+            x: inputs of shape (steps, batch, input_size), or (batch, steps, input_size) if
+                `batch_first`; the batch axis may be absent.
+            hx: initial state of shape (num_layers * directions, batch, hidden_size), for LSTM a
+                pair of such; zeros by default.
+
+        Returns:
+            the outputs of the last layer, of shape (steps, batch, directions * hidden_size), and
+            the final state, of the shape of `hx`.
         """
+        # Dropout between the layers: run them one by one.
         if not (self.training and self.dropout and self.num_layers > 1):
             return self._run(x, hx, self._get_weights(0, self.num_layers), self.num_layers)
         n = 2 if self.bidirectional else 1
-        ends: list[Any] = []
+        finals: list[Any] = []
         for layer in range(self.num_layers):
             if layer:
                 x = x.dropout(self.dropout, generator=self.generator)
-            begin = None if hx is None else _cut(hx, layer * n, (layer + 1) * n)
-            x, end = self._run(x, begin, self._get_weights(layer, layer + 1), 1)
-            ends.append(end)
-        return x, _join(ends)
+            initial = None if hx is None else _slice_states(hx, layer * n, (layer + 1) * n)
+            x, final = self._run(x, initial, self._get_weights(layer, layer + 1), 1)
+            finals.append(final)
+        return x, _concat_states(finals)
 
     def extra_repr(self) -> str:
         options = {"num_layers": 1, "batch_first": False, "dropout": 0.0, "bidirectional": False}
         shown = [
             f"{name}={getattr(self, name)}"
-            for name, usual in options.items()
-            if getattr(self, name) != usual
+            for name, default in options.items()
+            if getattr(self, name) != default
         ]
         return ", ".join([f"{self.input_size}, {self.hidden_size}", *shown])
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory; see `svod_tensor.lstm` for the formulas.
+    """Long short-term memory (LSTM); see `svod_tensor.lstm` for the equations.
+
+    Args:
+        input_size: number of input features.
+        hidden_size: number of features of the hidden state.
+        num_layers: number of stacked layers; each reads the outputs of the previous one.
+        bias: if True, there are learned biases.
+        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
+        dropout: dropout probability of the outputs between layers in training.
+        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(hidden_size)`, and of dropout.
+
+    Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997, as in `torch.nn.LSTM`.
 
     Example:
         >>> output, (h, c) = nn.LSTM(3, 5, num_layers=2)(Tensor.ones(7, 2, 3))
@@ -160,7 +176,21 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units; see `svod_tensor.gru` for the formulas.
+    """Gated recurrent unit (GRU); see `svod_tensor.gru` for the equations.
+
+    Args:
+        input_size: number of input features.
+        hidden_size: number of features of the hidden state.
+        num_layers: number of stacked layers; each reads the outputs of the previous one.
+        bias: if True, there are learned biases.
+        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
+        dropout: dropout probability of the outputs between layers in training.
+        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(hidden_size)`, and of dropout.
+
+    Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as in
+    `torch.nn.GRU`.
 
     Example:
         >>> output, h = nn.GRU(3, 5, bidirectional=True)(Tensor.ones(7, 2, 3))
@@ -207,8 +237,21 @@ class GRU(_Recurrent):
 
 
 class RNN(_Recurrent):
-    """Elman's recurrent layer: `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`,
-    or with `relu`.
+    """Elman RNN, `h = tanh(x @ weight_ih.T + bias_ih + h @ weight_hh.T + bias_hh)`.
+
+    Args:
+        input_size: number of input features.
+        hidden_size: number of features of the hidden state.
+        num_layers: number of stacked layers; each reads the outputs of the previous one.
+        nonlinearity: "tanh" or "relu".
+        bias: if True, there are learned biases.
+        batch_first: if True, shapes are (batch, steps, features), else (steps, batch, features).
+        dropout: dropout probability of the outputs between layers in training.
+        bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(hidden_size)`, and of dropout.
+
+    Source: J. Elman, Finding structure in time, 1990, as in `torch.nn.RNN`.
 
     Example:
         >>> output, h = nn.RNN(3, 5, batch_first=True)(Tensor.ones(2, 7, 3))
@@ -255,12 +298,12 @@ class RNN(_Recurrent):
         )
 
 
-def _cut(hx: Any, first: int, end: int) -> Any:
-    """The states of some layers: one tensor, or a pair."""
+def _slice_states(hx: Any, first: int, end: int) -> Any:
+    """Return the states of some layers: one tensor, or a pair for LSTM."""
     return hx[first:end] if isinstance(hx, Tensor) else tuple(state[first:end] for state in hx)
 
 
-def _join(ends: list[Any]) -> Any:
-    if isinstance(ends[0], Tensor):
-        return ends[0].concat(*ends[1:], axis=0)
-    return tuple(states[0].concat(*states[1:], axis=0) for states in zip(*ends, strict=True))
+def _concat_states(finals: list[Any]) -> Any:
+    if isinstance(finals[0], Tensor):
+        return finals[0].concat(*finals[1:], axis=0)
+    return tuple(states[0].concat(*states[1:], axis=0) for states in zip(*finals, strict=True))

@@ -1,4 +1,4 @@
-"""Positions as rotations of queries and keys."""
+"""Rotary position embedding (RoPE) of queries and keys."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ __all__ = ["rotary_embedding"]
 
 
 def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Tensor:
-    """Rotate pairs of features, the more the later the position: products of rotated queries and
-    keys depend on how far apart they are.
+    """Rotary position embedding: rotate pairs of features by angles proportional to the position.
 
-    Feature i makes a pair with feature `i + size / 2`, as in GPT-NeoX and Llama; the angle of
-    position p is `p * base^(-2 i / size)`.
+    Dot products of rotated queries and keys depend only on their distance. Feature i is paired with
+    feature `i + size / 2`, as in GPT-NeoX and Llama; its angle at position p is
+    `p * base**(-2 i / size)`.
 
     Args:
-        x: of shape (..., positions, size), with an even size.
-        position: the number of the first position: an integer or a bound `Variable`.
-        base: how slow the last pair turns.
+        x: queries or keys of shape (..., positions, size), with an even size.
+        position: index of the first position: an integer or a bound `Variable`.
+        base: base of the frequencies; a larger base rotates the last pairs more slowly.
 
     Raises:
-        LayerArgumentError: if the size is odd.
+        LayerArgumentError: if the size is odd or symbolic.
 
     Source:
         Su et al., RoFormer: Enhanced transformer with rotary position embedding, 2021, equation 15.
@@ -35,9 +35,11 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
     """
     n, size = x.shape[-2], x.shape[-1]
     if not isinstance(size, int) or size % 2:
-        raise LayerArgumentError(name="rotary_embedding", problem=f"{size} features make no pairs")
-    rates = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()
-    angles = (Tensor.arange(n) + position).cast(float32).unsqueeze(1) * rates
+        raise LayerArgumentError(
+            name="rotary_embedding", problem=f"the number of features must be even, got {size}"
+        )
+    frequencies = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()
+    angles = (Tensor.arange(n) + position).cast(float32).unsqueeze(1) * frequencies
     cos, sin = angles.cos(), angles.sin()
     first, second = x[..., : size // 2].cast(float32), x[..., size // 2 :].cast(float32)
     return (first * cos - second * sin).concat(second * cos + first * sin, axis=-1).cast(x.dtype)

@@ -1,4 +1,4 @@
-"""Arguments that are one number for all spatial axes, or one for each."""
+"""Checks of sizes: arguments with one number per spatial axis, and numbers of axes and samples."""
 
 from __future__ import annotations
 
@@ -12,35 +12,36 @@ from svod_tensor import Tensor
 __all__ = ["Sizes", "check_axes", "check_sample_count", "to_sizes"]
 
 Sizes: TypeAlias = int | Sequence[int]
-"""A number for all axes, or one for each."""
+"""One number for all axes, or one for each."""
 
 
 def to_sizes(
-    name: str, argument: str, value: Sizes, n_axes: int, least: int = 1
+    name: str, argument: str, value: Sizes, n_axes: int, minimum: int = 1
 ) -> tuple[int, ...]:
-    """One number for each axis.
+    """Convert an argument to one number for each axis.
 
     Raises:
-        LayerArgumentError: if there are more or less, or one is less than `least`.
+        LayerArgumentError: if the number of elements is wrong, or one is less than `minimum`.
     """
     sizes = (value,) * n_axes if isinstance(value, int) else tuple(value)
-    if len(sizes) != n_axes or any(size < least for size in sizes):
+    if len(sizes) != n_axes or any(size < minimum for size in sizes):
+        integers = "an integer" if n_axes == 1 else f"an integer or {n_axes} integers"
         raise LayerArgumentError(
-            name=name, problem=f"{argument}={value!r} is not {n_axes} numbers of at least {least}"
+            name=name, problem=f"{argument} must be {integers}, at least {minimum}, got {value!r}"
         )
     return sizes
 
 
 def check_axes(name: str, shape: tuple[object, ...], allowed: Sequence[int]) -> None:
-    """Check that a tensor has one of these numbers of axes.
+    """Check that the number of axes of a tensor is allowed.
 
     Raises:
-        LayerArgumentError: if it has another one.
+        LayerArgumentError: if it is not.
     """
     if len(shape) not in allowed:
-        wanted = " or ".join(str(n) for n in allowed)
+        expected = " or ".join(f"{n}-D" for n in allowed)
         raise LayerArgumentError(
-            name=name, problem=f"a tensor of shape {shape} has not {wanted} axes"
+            name=name, problem=f"expected {expected} input, got input of shape {shape}"
         )
 
 
@@ -53,18 +54,18 @@ def check_sample_count(
     factor: int = 1,
     is_recorded: bool = False,
 ) -> None:
-    """Check that each variance of a normalization is that of more than one value.
+    """Check that a normalization computes each variance from more than one value.
 
-    A symbolic size is an error if it has no other value than 1. With `is_recorded` it is an error
-    too if it may be 1 or 0: the running variance would be NaN from that batch on.
+    A symbolic size is an error if it can only be 1. With `is_recorded`, it is also an error if it
+    may be 1 or 0: the running variance would be NaN from that batch on.
 
     Args:
-        layer: the name of its class.
-        x: its input.
-        axes: of `x`, that each variance is over.
-        values: the noun for the values in the error.
-        factor: the number of values of each variance for each element of these axes.
-        is_recorded: whether running statistics change.
+        layer: class name of the layer.
+        x: input of the layer.
+        axes: axes of `x` over which each variance is computed.
+        values: noun for the values in the error.
+        factor: number of values of each variance per element of these axes.
+        is_recorded: True if the layer updates running statistics.
 
     Raises:
         LayerArgumentError: if a variance has one value, or may have.

@@ -1,4 +1,4 @@
-"""Layers of transformers, and stacks of them."""
+"""Transformer encoder and decoder layers, and stacks of them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,22 @@ M = TypeVar("M", bound=Module)
 
 
 class _FeedForward(Module):
-    """What layers of encoders and decoders share.
+    """Base class of encoder and decoder layers.
 
     Args:
-        d_model: the size of the last axis.
-        nhead: how many heads.
-        dim_feedforward: how wide the products between the attentions are.
-        dropout: the probability with which, in training, elements are 0.
-        activation: between the products: `relu`, `gelu`, or a function of tensors.
-        layer_norm_eps: added to variances.
-        batch_first: whether shapes are (batch, positions, d_model) instead of (positions, batch,
+        d_model: number of features of the inputs and results.
+        nhead: number of attention heads.
+        dim_feedforward: number of features of the hidden layer of the feed-forward network.
+        dropout: dropout probability in training.
+        activation: activation of the feed-forward network: "relu", "gelu", or a function of
+            tensors.
+        layer_norm_eps: term added to variances for numerical stability.
+        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
             d_model).
-        norm_first: whether each block normalises what it reads, instead of what it gives.
-        bias: whether products and normalisations have biases.
-        generator: what first values, and then zeros, are drawn from.
+        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
+            the input (post-norm).
+        bias: if True, linear layers and normalizations have biases.
+        generator: random generator of the initial values and of dropout.
     """
 
     def __init__(
@@ -61,7 +63,8 @@ class _FeedForward(Module):
         self.norm_first, self.activation = norm_first, activation
         if isinstance(activation, str) and activation not in ("relu", "gelu"):
             raise LayerArgumentError(
-                name=type(self).__name__, problem=f"activation={activation!r} is not relu or gelu"
+                name=type(self).__name__,
+                problem=f"activation must be 'relu', 'gelu' or a function, got {activation!r}",
             )
         self.self_attn = MultiheadAttention(
             d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator
@@ -73,21 +76,21 @@ class _FeedForward(Module):
         self.linear1 = Linear(d_model, dim_feedforward, bias, generator=generator)
         self.dropout = Dropout(dropout, generator=generator)
         self.linear2 = Linear(dim_feedforward, d_model, bias, generator=generator)
-        for number in range(1, 4 if self._has_memory() else 3):
-            setattr(self, f"norm{number}", LayerNorm(d_model, layer_norm_eps, bias=bias))
-            setattr(self, f"dropout{number}", Dropout(dropout, generator=generator))
+        for block in range(1, 4 if self._has_memory() else 3):
+            setattr(self, f"norm{block}", LayerNorm(d_model, layer_norm_eps, bias=bias))
+            setattr(self, f"dropout{block}", Dropout(dropout, generator=generator))
 
     def _has_memory(self) -> bool:
         return False
 
-    def _add_block(self, x: Tensor, number: int, block: Callable[[Tensor], Tensor]) -> Tensor:
-        """A block with a way around it, and the normalisation before it or behind both."""
-        norm, dropout = getattr(self, f"norm{number}"), getattr(self, f"dropout{number}")
+    def _add_block(self, x: Tensor, index: int, block: Callable[[Tensor], Tensor]) -> Tensor:
+        """Apply a block with a residual connection, and normalize before the block or after both."""
+        norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
             return x + dropout(block(norm(x)))
         return norm(x + dropout(block(x)))
 
-    def _feed(self, x: Tensor) -> Tensor:
+    def _feed_forward(self, x: Tensor) -> Tensor:
         x = self.linear1(x)
         x = (
             getattr(x, self.activation)()
@@ -98,11 +101,28 @@ class _FeedForward(Module):
 
 
 class TransformerEncoderLayer(_FeedForward):
-    """Attention of positions to each other, and two products for each, with ways around both.
+    """Transformer encoder layer: self-attention and a feed-forward network.
+
+    Both are residual blocks with layer normalization.
+
+    Args:
+        d_model: number of features of the inputs and results.
+        nhead: number of attention heads.
+        dim_feedforward: number of features of the hidden layer of the feed-forward network.
+        dropout: dropout probability in training.
+        activation: activation of the feed-forward network: "relu", "gelu", or a function of
+            tensors.
+        layer_norm_eps: term added to variances for numerical stability.
+        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
+            d_model).
+        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
+            the input (post-norm).
+        bias: if True, linear layers and normalizations have biases.
+        generator: random generator of the initial values and of dropout.
 
     Source:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as
-        `torch.nn.TransformerEncoderLayer` has it.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as in
+        `torch.nn.TransformerEncoderLayer`.
 
     Example:
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -120,7 +140,7 @@ class TransformerEncoderLayer(_FeedForward):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """The shape of `src`; the other arguments are those of `MultiheadAttention`."""
+        """Return a tensor of the shape of `src`; see `MultiheadAttention` for the other arguments."""
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(
@@ -134,16 +154,32 @@ class TransformerEncoderLayer(_FeedForward):
                 position=position,
             )[0]
 
-        return self._add_block(self._add_block(src, 1, attend), 2, self._feed)
+        return self._add_block(self._add_block(src, 1, attend), 2, self._feed_forward)
 
 
 class TransformerDecoderLayer(_FeedForward):
-    """Attention of positions to each other, attention to what an encoder gave, and two products,
-    with ways around each.
+    """Transformer decoder layer: self-attention, cross-attention and a feed-forward network.
+
+    The three are residual blocks with layer normalization.
+
+    Args:
+        d_model: number of features of the inputs and results.
+        nhead: number of attention heads.
+        dim_feedforward: number of features of the hidden layer of the feed-forward network.
+        dropout: dropout probability in training.
+        activation: activation of the feed-forward network: "relu", "gelu", or a function of
+            tensors.
+        layer_norm_eps: term added to variances for numerical stability.
+        batch_first: if True, shapes are (batch, positions, d_model), else (positions, batch,
+            d_model).
+        norm_first: if True, normalize the input of each block (pre-norm), else its result added to
+            the input (post-norm).
+        bias: if True, linear layers and normalizations have biases.
+        generator: random generator of the initial values and of dropout.
 
     Source:
-        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as
-        `torch.nn.TransformerDecoderLayer` has it.
+        Vaswani et al., Attention Is All You Need, 2017, section 3.1, as in
+        `torch.nn.TransformerDecoderLayer`.
 
     Example:
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -167,8 +203,9 @@ class TransformerDecoderLayer(_FeedForward):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """The shape of `tgt`; the masks are those of `MultiheadAttention`, and `memory` is what the
-        encoder gave.
+        """Return a tensor of the shape of `tgt`; `memory` is the result of the encoder.
+
+        See `MultiheadAttention` for the other arguments.
         """
 
         def attend(x: Tensor) -> Tensor:
@@ -183,20 +220,20 @@ class TransformerDecoderLayer(_FeedForward):
                 position=position,
             )[0]
 
-        def look_up(x: Tensor) -> Tensor:
+        def cross_attend(x: Tensor) -> Tensor:
             return self.multihead_attn(x, memory, memory, memory_key_padding_mask, memory_mask)[0]
 
-        x = self._add_block(self._add_block(tgt, 1, attend), 2, look_up)
-        return self._add_block(x, 3, self._feed)
+        x = self._add_block(self._add_block(tgt, 1, attend), 2, cross_attend)
+        return self._add_block(x, 3, self._feed_forward)
 
 
 class TransformerEncoder(Module):
-    """Several layers, which begin as copies of one, and a normalisation behind the last.
+    """Stack of transformer encoder layers, initialized as copies of one.
 
     Args:
-        encoder_layer: what is copied; generators are not.
-        num_layers: how many copies.
-        norm: the normalisation, or None.
+        encoder_layer: layer to copy; the copies share its generators.
+        num_layers: number of layers.
+        norm: normalization after the last layer, or None.
 
     Example:
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -220,20 +257,20 @@ class TransformerEncoder(Module):
         caches: list[KeyValueCache] | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """The shape of `src`; with `caches` one for each layer."""
-        for number, layer in enumerate(self.layers):
-            cache = None if caches is None else caches[number]
+        """Return a tensor of the shape of `src`; `caches` has one cache for each layer."""
+        for index, layer in enumerate(self.layers):
+            cache = None if caches is None else caches[index]
             src = layer(src, mask, src_key_padding_mask, is_causal, cache=cache, position=position)
         return src if self.norm is None else self.norm(src)
 
 
 class TransformerDecoder(Module):
-    """Several layers, which begin as copies of one, and a normalisation behind the last.
+    """Stack of transformer decoder layers, initialized as copies of one.
 
     Args:
-        decoder_layer: what is copied; generators are not.
-        num_layers: how many copies.
-        norm: the normalisation, or None.
+        decoder_layer: layer to copy; the copies share its generators.
+        num_layers: number of layers.
+        norm: normalization after the last layer, or None.
 
     Example:
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -260,9 +297,9 @@ class TransformerDecoder(Module):
         caches: list[KeyValueCache] | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """The shape of `tgt`; with `caches` one for each layer."""
-        for number, layer in enumerate(self.layers):
-            cache = None if caches is None else caches[number]
+        """Return a tensor of the shape of `tgt`; `caches` has one cache for each layer."""
+        for index, layer in enumerate(self.layers):
+            cache = None if caches is None else caches[index]
             tgt = layer(
                 tgt,
                 memory,
@@ -278,18 +315,19 @@ class TransformerDecoder(Module):
 
 
 def _copy(module: M) -> M:
-    """Return a copy of a module with tensors of its own and the same generators: copies of these
-    would all sample the same.
+    """Return a copy of a module with its own tensors and the same generators.
+
+    Copies of a generator would all produce the same samples.
     """
     generators = [
         value
-        for part in module.modules()
-        for value in vars(part).values()
+        for child in module.modules()
+        for value in vars(child).values()
         if isinstance(value, Generator)
     ]
     copied = copy.deepcopy(module, {id(generator): generator for generator in generators})
     leaves = [
-        leaf for part in copied.modules() for _, leaf in iter_leaves(vars(part), (Tensor,), "")
+        leaf for child in copied.modules() for _, leaf in iter_leaves(vars(child), (Tensor,), "")
     ]
     realize_derived([(leaf, leaf) for leaf in leaves if isinstance(leaf, Tensor)])
     return copied

@@ -1,4 +1,4 @@
-"""A layer that makes axes longer, with values in between."""
+"""Upsampling by nearest-neighbor and linear interpolation."""
 
 from __future__ import annotations
 
@@ -14,20 +14,27 @@ from svod_tensor import Tensor
 __all__ = ["Interpolation", "Upsample"]
 
 Interpolation: TypeAlias = Literal["nearest", "linear", "bilinear", "trilinear"]
-"""The element below, or the line, plane or volume through the elements around."""
+"""Interpolation mode: the nearest element, or linear interpolation over one, two or three axes."""
 
 _N_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 
 
 class Upsample(Module):
-    """Longer, or shorter, spatial axes of a tensor of shape (batch, channels, *sizes).
+    """Upsampling, or downsampling, of the spatial axes by interpolation.
 
     Args:
-        size: of the results: a number for all axes, or one for each.
-        scale_factor: by how much they are longer than those of the operand, where `size` is None.
-        mode: what stands between the elements; the linear ones say the number of axes.
-        align_corners: whether the corners of linear results are those of the operand; otherwise
-            elements are areas, and the borders of the outermost areas stay where they are.
+        size: sizes of the result: a number for all axes, or one for each.
+        scale_factor: factor of the sizes, if `size` is None: a number for all axes, or one for
+            each.
+        mode: "nearest", or "linear", "bilinear" or "trilinear" for one, two or three spatial axes.
+        align_corners: if True, linear modes align the centers of the corner elements of input and
+            result; otherwise they align the outer edges of these elements.
+
+    Raises:
+        LayerArgumentError: if not exactly one of `size` and `scale_factor` is set, the mode is
+            unknown, or `align_corners` is set with mode "nearest".
+
+    Source: `torch.nn.Upsample`.
 
     Example:
         >>> nn.Upsample(scale_factor=2)(Tensor([[[1.0, 2.0]]])).tolist()
@@ -44,26 +51,31 @@ class Upsample(Module):
         align_corners: bool | None = None,
     ) -> None:
         if (size is None) == (scale_factor is None):
-            raise LayerArgumentError(name="Upsample", problem="takes either size or scale_factor")
+            raise LayerArgumentError(
+                name="Upsample", problem="expected either size or scale_factor"
+            )
         if mode not in get_args(Interpolation):
             raise LayerArgumentError(
                 name="Upsample",
-                problem=f"mode={mode!r} is none of {', '.join(get_args(Interpolation))}",
+                problem=f"mode={mode!r} is not one of {', '.join(get_args(Interpolation))}",
             )
         if align_corners is not None and mode == "nearest":
-            raise LayerArgumentError(name="Upsample", problem="align_corners is for linear modes")
+            raise LayerArgumentError(
+                name="Upsample", problem="align_corners is only supported by linear modes"
+            )
         self.size, self.scale_factor = size, scale_factor
         self.mode: Interpolation = mode
         self.align_corners = bool(align_corners)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of shape (batch, channels, *new sizes)."""
+        """Resize a tensor of shape (batch, channels, *sizes) to (batch, channels, *new_sizes)."""
         n = x.ndim - 2
         if n < 1 or n != _N_LINEAR.get(self.mode, n):
             raise LayerArgumentError(
                 name="Upsample",
                 problem=(
-                    f"a tensor of shape {x.shape} has other spatial axes than mode={self.mode!r}"
+                    f"mode={self.mode!r} expects input of {_N_LINEAR.get(self.mode, 1) + 2} axes,"
+                    f" got shape {x.shape}"
                 ),
             )
         for axis, (size, step) in enumerate(self._get_sizes(x.shape[2:]), 2):
@@ -72,40 +84,42 @@ class Upsample(Module):
         return x
 
     def _get_sizes(self, sizes: Sequence[object]) -> list[tuple[int, Fraction]]:
-        """For each axis, its new size and how far apart results are in elements of the operand."""
+        """Return, for each axis, its new size and the spacing of results in input elements."""
         before = [size for size in sizes if isinstance(size, int)]
         if self.scale_factor is None:
             assert self.size is not None
             after = to_sizes("Upsample", "size", self.size, len(sizes))
             return [(new, Fraction(old, new)) for old, new in zip(before, after, strict=True)]
         factors = self.scale_factor
-        every = (
+        axis_factors = (
             [float(factors)] * len(before)
             if isinstance(factors, (int, float))
             else [float(f) for f in factors]
         )
-        exact = [Fraction(factor).limit_denominator(4096) for factor in every]
+        # Exact fractions: positions computed with them in integers do not depend on rounding.
+        exact = [Fraction(factor).limit_denominator(4096) for factor in axis_factors]
         return [(int(old * factor), 1 / factor) for old, factor in zip(before, exact, strict=True)]
 
     def _resize(self, x: Tensor, axis: int, size: int, step: Fraction) -> Tensor:
         before = x.shape[axis]
         assert isinstance(before, int)
-        place = Tensor.arange(size)
+        index = Tensor.arange(size)
         if self.mode == "nearest":
             if step.numerator == 1 and size == before * step.denominator:
                 return x.repeat_interleave(step.denominator, axis)
-            return x.take((place * step.numerator // step.denominator).minimum(before - 1), axis)
-        # The place in the operand as a fraction: of integers, so that it is exact.
+            return x.take((index * step.numerator // step.denominator).minimum(before - 1), axis)
+        # The position in the input as a fraction of integers, so that it is exact.
         if self.align_corners:
-            top, bottom = place * (before - 1), max(size - 1, 1)
+            numerator, denominator = index * (before - 1), max(size - 1, 1)
         else:
-            top = ((place * 2 + 1) * step.numerator - step.denominator).maximum(0)
-            bottom = 2 * step.denominator
-        first = (top // bottom).minimum(before - 1)
-        share = ((top % bottom).cast(x.dtype) / bottom).reshape(-1, *(1,) * (x.ndim - 1 - axis))
+            numerator = ((index * 2 + 1) * step.numerator - step.denominator).maximum(0)
+            denominator = 2 * step.denominator
+        first = (numerator // denominator).minimum(before - 1)
+        weight = (numerator % denominator).cast(x.dtype) / denominator
+        weight = weight.reshape(-1, *(1,) * (x.ndim - 1 - axis))
         low, high = x.take(first, axis), x.take((first + 1).minimum(before - 1), axis)
-        return low + (high - low) * share
+        return low + (high - low) * weight
 
     def extra_repr(self) -> str:
-        what = f"size={self.size}" if self.size is not None else f"scale_factor={self.scale_factor}"
-        return f"{what}, mode={self.mode!r}"
+        size = f"size={self.size}" if self.size is not None else f"scale_factor={self.scale_factor}"
+        return f"{size}, mode={self.mode!r}"

@@ -1,4 +1,4 @@
-"""Losses, with the names and the meaning that PyTorch gives them."""
+"""Losses, with the names and definitions of `torch.nn.functional`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What the losses share: narrow floats computed in float32, elements reduced to one number, and
-operands that must fit.
-"""
+"""Common parts of the losses: computation in float32, reductions and argument checks."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ __all__ = [
 ]
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
-"""What becomes of the losses of single elements: their mean, their sum, or nothing."""
+"""Reduction of the elementwise losses: their mean, their sum, or no reduction."""
 
 P = ParamSpec("P")
 
@@ -29,24 +27,26 @@ P = ParamSpec("P")
 def rounds_once(
     loss: Callable[Concatenate[Tensor, P], Tensor],
 ) -> Callable[Concatenate[Tensor, P], Tensor]:
-    """Let a loss get floats narrower than float32 as float32; one of such floats alone is rounded
-    to their dtype at its end.
+    """Decorate a loss to compute narrow floats in float32.
+
+    Operands narrower than float32 are widened. If all operands have one narrow dtype, the result is
+    rounded to it once, at the end.
     """
 
     @wraps(loss)
     def compute(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
-        kinds = {
+        dtypes = {
             t.dtype
             for t in (first, *args, *kwargs.values())
             if isinstance(t, Tensor) and t.dtype.is_float
         }
-        if not any(kind.itemsize < 4 for kind in kinds):
+        if not any(dtype.itemsize < 4 for dtype in dtypes):
             return loss(first, *args, **kwargs)
         wide = [_widen(argument) for argument in (first, *args)]
         named = {name: _widen(argument) for name, argument in kwargs.items()}
         result = cast("Callable[..., Tensor]", loss)(*wide, **named)
-        # Two different ones promote to float32 or more.
-        return result if len(kinds) > 1 else result.cast(kinds.pop())
+        # Two different dtypes, as of float16 and bfloat16, promote to float32 or more.
+        return result if len(dtypes) > 1 else result.cast(dtypes.pop())
 
     return compute
 
@@ -57,40 +57,45 @@ def _widen(value: object) -> object:
     return value
 
 
-def check_reduction(loss: str, reduction: str, *others: str) -> None:
-    """Check the name of a reduction, which may also be one of `others`.
+def check_reduction(loss: str, reduction: str, *additional: str) -> None:
+    """Check the name of a reduction; `additional` lists further names that the loss accepts.
 
     Raises:
-        LayerArgumentError: if there is no such reduction.
+        LayerArgumentError: if the reduction is unknown.
     """
-    known = ("mean", "sum", "none", *others)
+    known = ("mean", "sum", "none", *additional)
     if reduction not in known:
         raise LayerArgumentError(
-            name=loss, problem=f"no reduction {reduction!r}", hint=f"there are {', '.join(known)}"
+            name=loss,
+            problem=f"invalid reduction {reduction!r}",
+            hint=f"use one of {', '.join(known)}",
         )
 
 
 def check_same_shape(loss: str, prediction: Tensor, target: Tensor) -> None:
-    """Check that two tensors have one shape: broadcasting (n, 1) with (n,) would compare each with
-    all.
+    """Check that prediction and target have the same shape.
+
+    Broadcasting (n, 1) with (n,) would compare all pairs, which is seldom meant.
 
     Raises:
-        LayerArgumentError: if they have not.
+        LayerArgumentError: if the shapes differ.
     """
     if prediction.shape != target.shape:
         raise LayerArgumentError(
             name=loss,
             problem=f"shapes {prediction.shape} and {target.shape} differ",
-            hint="what is to be repeated says so: target.expand(prediction.shape)",
+            hint="write target.expand(prediction.shape) to broadcast",
         )
 
 
 def check_labels(loss: str, scores: Tensor, labels: Tensor) -> int:
-    """Check that there is a label for each position, and return the axis of the classes.
+    """Check that labels are integers of the shape of the scores without the class axis.
+
+    Returns:
+        the class axis of the scores.
 
     Raises:
-        LayerArgumentError: if the labels are no integers, or their shape is not that of the scores
-            without the classes.
+        LayerArgumentError: if they are not.
     """
     axis = 0 if scores.ndim == 1 else 1
     is_fitting = bool(scores.ndim) and labels.shape == (
@@ -101,7 +106,7 @@ def check_labels(loss: str, scores: Tensor, labels: Tensor) -> int:
         raise LayerArgumentError(
             name=loss,
             problem=(
-                f"the target is {labels.dtype} {labels.shape}, which does not fit scores of shape"
+                f"target {labels.dtype} {labels.shape} does not match scores of shape"
                 f" {scores.shape}"
             ),
             hint=(
@@ -113,7 +118,7 @@ def check_labels(loss: str, scores: Tensor, labels: Tensor) -> int:
 
 
 def reduce_loss(losses: Tensor, reduction: Reduction) -> Tensor:
-    """The mean of the elements, their sum, or themselves."""
+    """Reduce elementwise losses to their mean or sum, or return them unchanged."""
     if reduction == "none":
         return losses
     return losses.sum() if reduction == "sum" else losses.mean()

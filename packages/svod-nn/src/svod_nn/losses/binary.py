@@ -1,6 +1,4 @@
-"""Losses of two classes, or of several that exclude nothing: cross-entropies of a probability, or
-of its logit.
-"""
+"""Binary cross-entropies of probabilities and of logits, for binary and multi-label targets."""
 
 from __future__ import annotations
 
@@ -19,10 +17,10 @@ from svod_tensor import Tensor, custom_gradient
 __all__ = ["binary_cross_entropy", "binary_cross_entropy_with_logits"]
 
 _SMALLEST_LOG: Final = -100.0
-"""Where torch bounds the logarithm of a probability, so that a probability of 0 costs 100."""
+"""Lower bound of logarithms, as in torch: a probability of 0 costs 100, not infinity."""
 
 _SMALLEST_VARIANCE: Final = 1e-12
-"""What it divides by at least in the derivative, which is finite so."""
+"""Lower bound of `p * (1 - p)` in the derivative, as in torch, which keeps it finite."""
 
 
 @rounds_once
@@ -33,20 +31,22 @@ def binary_cross_entropy(
     weight: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`-(target * log(p) + (1 - target) * log(1 - p))`, of logarithms that are at least -100.
+    """Binary cross-entropy, `-(target * log(p) + (1 - target) * log(1 - p))`.
 
-    What comes from a sigmoid is better given as logits: probabilities near 1 have lost what the
-    loss depends on. The derivative is `(p - target) / max(p * (1 - p), 1e-12)`: large where a
-    prediction is certain and wrong, not 0 as that of a bounded logarithm.
+    Logarithms are clamped to at least -100. Prefer `binary_cross_entropy_with_logits` to a sigmoid
+    before this loss: probabilities near 1 are rounded. The derivative is `(p - target) / max(p * (1
+    - p), 1e-12)`, which is large for a confident wrong prediction, and not 0 like the derivative of
+    a clamped logarithm.
 
     Args:
-        probability: in [0, 1], of any shape.
-        target: in [0, 1], of the same shape.
-        weight: of each element; it broadcasts.
-        reduction: "mean" divides by the number of elements, whatever their weights.
+        probability: probabilities in [0, 1], of any shape.
+        target: targets in [0, 1], of the same shape.
+        weight: weight of each element; broadcast to the shape of the loss.
+        reduction: "mean", "sum" or "none". "mean" divides by the number of elements, not by the sum
+            of the weights.
 
     Raises:
-        LayerArgumentError: if the shapes differ, or there is no such reduction.
+        LayerArgumentError: if the shapes differ, or the reduction is unknown.
 
     Source: `torch.nn.functional.binary_cross_entropy`.
 
@@ -71,17 +71,18 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`binary_cross_entropy` of `sigmoid(logits)`, accurate for logits of any size.
+    """Binary cross-entropy of `sigmoid(logits)`, numerically stable for logits of any magnitude.
 
     Args:
-        logits: of any shape.
-        target: in [0, 1], of the same shape.
-        weight: of each element; it broadcasts.
-        pos_weight: how much more a positive target counts than a negative one; it broadcasts.
-        reduction: "mean" divides by the number of elements, whatever their weights.
+        logits: logits of any shape.
+        target: targets in [0, 1], of the same shape.
+        weight: weight of each element; broadcast to the shape of the loss.
+        pos_weight: weight of positive targets relative to negative ones; broadcast likewise.
+        reduction: "mean", "sum" or "none". "mean" divides by the number of elements, not by the sum
+            of the weights.
 
     Raises:
-        LayerArgumentError: if the shapes differ, or there is no such reduction.
+        LayerArgumentError: if the shapes differ, or the reduction is unknown.
 
     Source: `torch.nn.functional.binary_cross_entropy_with_logits`.
 
@@ -94,7 +95,7 @@ def binary_cross_entropy_with_logits(
     """
     check_reduction("binary_cross_entropy_with_logits", reduction)
     check_same_shape("binary_cross_entropy_with_logits", logits, target)
-    # log(1 + exp(-x)): what a positive target costs. A negative one costs that and x.
+    # The loss of a positive target is log(1 + exp(-x)), and the loss of a negative one is x more.
     cost = logits.neg().softplus()
     if pos_weight is not None:
         cost = cost.mul(target.mul(pos_weight.sub(1.0)).add(1.0))

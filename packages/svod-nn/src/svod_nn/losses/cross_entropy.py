@@ -1,4 +1,4 @@
-"""Losses of classes: what the probability of the right one costs."""
+"""Cross-entropy and negative log-likelihood, for classification."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from svod_tensor import Tensor
 __all__ = ["IGNORED", "cross_entropy", "nll_loss"]
 
 IGNORED: Final = -100
-"""The label of positions that count for nothing."""
+"""Default label of positions that are ignored, as in torch."""
 
 
 @rounds_once
@@ -25,25 +25,26 @@ def cross_entropy(
     reduction: Reduction = "mean",
     label_smoothing: float = 0.0,
 ) -> Tensor:
-    """`-log(softmax(logits))` of the right class, computed without the softmax.
+    """Cross-entropy between logits and labels or class probabilities, `-log(softmax(logits))`.
 
     Args:
-        logits: of shape (batch, classes, ...), or (classes,).
-        target: the labels, integers of shape (batch, ...), or the probabilities of the classes, in
-            the shape of `logits`. The loss of a label that is no class is NaN.
-        weight: of each class, of shape (classes,).
-        ignore_index: the label of positions that count for nothing; probabilities have none.
-        reduction: with labels, "mean" divides by the weights of the labels, with probabilities by
-            the number of positions.
-        label_smoothing: the part of the probability that is shared equally among all classes.
+        logits: unnormalized scores, of shape (batch, classes, ...), or (classes,).
+        target: class labels, integers of shape (batch, ...), or class probabilities, floats of the
+            shape of `logits`. The loss of a label that is out of range is NaN.
+        weight: weight of each class, of shape (classes,).
+        ignore_index: label of positions that do not contribute to the loss; only with labels.
+        reduction: "mean", "sum" or "none". "mean" divides by the sum of the weights of the labels,
+            or with probabilities by the number of positions.
+        label_smoothing: fraction of the target probability that is spread uniformly over all
+            classes.
 
     Returns:
-        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels
-        is NaN.
+        a 0-d tensor, or with "none" the loss of each position, of shape (batch, ...). The mean is
+        NaN if all labels are ignored.
 
     Raises:
         LayerArgumentError: if the target is neither integers nor floats of the shape of `logits`,
-            something else does not fit, or there is no such reduction.
+            the shapes do not match, or the reduction is unknown.
 
     Source: `torch.nn.functional.cross_entropy`, whose arguments these are.
 
@@ -55,21 +56,21 @@ def cross_entropy(
     """
     check_reduction("cross_entropy", reduction)
     if target.dtype.is_float and target.shape == logits.shape:
-        return _of_probabilities(logits, target, weight, reduction, label_smoothing)
+        return _cross_entropy_of_probabilities(logits, target, weight, reduction, label_smoothing)
     axis = check_labels("cross_entropy", logits, target)
-    below, total = _normalize(logits, axis)
-    kept, labels = _read_labels(target, ignore_index)
-    right = total.sub(_look_up(below, labels, axis))
-    weights = _weigh(weight, labels, kept)
-    losses = kept.where(right if weight is None else right.mul(weights), 0.0)
+    shifted, log_sum = _shift_logits(logits, axis)
+    kept, labels = _mask_ignored(target, ignore_index)
+    nll = log_sum.sub(_gather_scores(shifted, labels, axis))
+    weights = _gather_weights(weight, labels, kept)
+    losses = kept.where(nll if weight is None else nll.mul(weights), 0.0)
     if label_smoothing:
-        # -log(p) summed over the classes.
+        # The uniform part of the target: the weighted mean of -log(p) over the classes.
         n_classes = logits.shape[axis]
-        scale = _along(weight, below, axis)
-        counts = total.mul(n_classes if scale is None else scale.sum())
-        others = counts.sub((below if scale is None else below.mul(scale)).sum(axis))
-        shared = others.div(n_classes).mul(label_smoothing)
-        losses = losses.mul(1.0 - label_smoothing).add(kept.where(shared, 0.0))
+        class_weight = _broadcast_weight(weight, shifted, axis)
+        log_sums = log_sum.mul(n_classes if class_weight is None else class_weight.sum())
+        weighted = shifted if class_weight is None else shifted.mul(class_weight)
+        smooth = log_sums.sub(weighted.sum(axis)).div(n_classes).mul(label_smoothing)
+        losses = losses.mul(1.0 - label_smoothing).add(kept.where(smooth, 0.0))
     return _reduce(losses, weights, reduction)
 
 
@@ -82,23 +83,23 @@ def nll_loss(
     ignore_index: int = IGNORED,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Minus the log-probability of the right class, for what `log_softmax(1)` gives.
+    """Negative log-likelihood loss, for log-probabilities such as `log_softmax(1)` returns.
 
     Args:
-        log_probabilities: of shape (batch, classes, ...), or (classes,).
-        target: the labels, integers of shape (batch, ...). The loss of a label that is no class is
-            NaN.
-        weight: of each class, of shape (classes,).
-        ignore_index: the label of positions that count for nothing.
-        reduction: "mean" divides by the weights of the labels.
+        log_probabilities: log-probabilities of shape (batch, classes, ...), or (classes,).
+        target: class labels, integers of shape (batch, ...). The loss of a label that is out of
+            range is NaN.
+        weight: weight of each class, of shape (classes,).
+        ignore_index: label of positions that do not contribute to the loss.
+        reduction: "mean", "sum" or "none". "mean" divides by the sum of the weights of the labels.
 
     Returns:
-        one number, or with "none" the loss of each position, (batch, ...). The mean over no labels
-        is NaN.
+        a 0-d tensor, or with "none" the loss of each position, of shape (batch, ...). The mean is
+        NaN if all labels are ignored.
 
     Raises:
-        LayerArgumentError: if the shapes do not fit, the labels are no integers, or there is no
-            such reduction.
+        LayerArgumentError: if the shapes do not match, the labels are not integers, or the
+            reduction is unknown.
 
     Source: `torch.nn.functional.nll_loss`, whose arguments these are.
 
@@ -110,15 +111,14 @@ def nll_loss(
     """
     check_reduction("nll_loss", reduction)
     axis = check_labels("nll_loss", log_probabilities, target)
-    kept, labels = _read_labels(target, ignore_index)
-    right = _look_up(log_probabilities, labels, axis).neg()
-    weights = _weigh(weight, labels, kept)
-    return _reduce(
-        kept.where(right if weight is None else right.mul(weights), 0.0), weights, reduction
-    )
+    kept, labels = _mask_ignored(target, ignore_index)
+    nll = _gather_scores(log_probabilities, labels, axis).neg()
+    weights = _gather_weights(weight, labels, kept)
+    losses = kept.where(nll if weight is None else nll.mul(weights), 0.0)
+    return _reduce(losses, weights, reduction)
 
 
-def _of_probabilities(
+def _cross_entropy_of_probabilities(
     logits: Tensor,
     target: Tensor,
     weight: Tensor | None,
@@ -126,40 +126,40 @@ def _of_probabilities(
     label_smoothing: float,
 ) -> Tensor:
     if not logits.ndim:
-        raise LayerArgumentError(name="cross_entropy", problem="the logits have no axis of classes")
+        raise LayerArgumentError(name="cross_entropy", problem="the logits have no class axis")
     axis = 0 if logits.ndim == 1 else 1
-    below, total = _normalize(logits, axis)
-    costs = total.unsqueeze(axis).sub(below)
-    scale = _along(weight, below, axis)
-    costs = costs if scale is None else costs.mul(scale)
+    shifted, log_sum = _shift_logits(logits, axis)
+    nll = log_sum.unsqueeze(axis).sub(shifted)
+    class_weight = _broadcast_weight(weight, shifted, axis)
+    nll = nll if class_weight is None else nll.mul(class_weight)
     if label_smoothing:
-        even = Tensor(label_smoothing, dtype=logits.dtype).div(logits.shape[axis])
-        target = target.mul(1.0 - label_smoothing).add(even)
-    # A class that is impossible, and has no probability, costs nothing. Others have a derivative by
-    # a probability of 0.
-    losses = target.eq(0).logical_and(costs.isinf()).where(0.0, costs.mul(target)).sum(axis)
+        uniform = Tensor(label_smoothing, dtype=logits.dtype).div(logits.shape[axis])
+        target = target.mul(1.0 - label_smoothing).add(uniform)
+    # 0 * inf is 0 for a class with logit -inf and target 0. Only there: elsewhere a target of 0
+    # needs its derivative.
+    losses = target.eq(0).logical_and(nll.isinf()).where(0.0, nll.mul(target)).sum(axis)
     return losses if reduction == "none" else losses.sum() if reduction == "sum" else losses.mean()
 
 
-def _normalize(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """How far each logit is below the largest, and the log of the sum of the exponentials of that,
-    without the axis.
+def _shift_logits(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Return the logits minus their maximum, and the log-sum-exp of that along the axis.
 
-    The loss is their difference: that of the logits and their `logsumexp` would cancel where they
-    are large. The largest is no part of the derivative, in which it cancels."""
-    below = logits.sub(logits.detach().max(axis, keepdims=True))
-    return below, below.exp().sum(axis).log()
+    The loss is computed from these two: the difference of large logits and their `logsumexp` would
+    cancel. The maximum is detached, because its derivative cancels."""
+    shifted = logits.sub(logits.detach().max(axis, keepdims=True))
+    return shifted, shifted.exp().sum(axis).log()
 
 
-def _read_labels(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Which labels count, and all labels, with 0 for those that do not."""
+def _mask_ignored(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
+    """Return the mask of labels that are not ignored, and the labels with 0 for the ignored."""
     kept = target.ne(ignore_index)
     return kept, kept.where(target, 0)
 
 
-def _look_up(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
-    """The score of each label; NaN for one that is no class, which indexing would count from the
-    end, or read as 0.
+def _gather_scores(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
+    """Gather the score of each label; NaN for a label that is out of range.
+
+    Plain indexing would count negative labels from the end, and read 0 beyond it.
     """
     is_class = labels.ge(0).logical_and(labels.lt(scores.shape[axis]))
     return is_class.where(
@@ -167,12 +167,12 @@ def _look_up(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
     )
 
 
-def _weigh(weight: Tensor | None, labels: Tensor, kept: Tensor) -> Tensor:
-    """The weight of each label: 0 for one that does not count."""
+def _gather_weights(weight: Tensor | None, labels: Tensor, kept: Tensor) -> Tensor:
+    """Gather the class weight of each label; 0 for ignored labels."""
     return kept if weight is None else kept.where(weight.take(labels, 0), 0.0)
 
 
-def _along(weight: Tensor | None, scores: Tensor, axis: int) -> Tensor | None:
+def _broadcast_weight(weight: Tensor | None, scores: Tensor, axis: int) -> Tensor | None:
     return None if weight is None else weight.reshape(-1, *(1,) * (scores.ndim - axis - 1))
 
 

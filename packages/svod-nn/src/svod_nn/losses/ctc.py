@@ -1,4 +1,4 @@
-"""The loss of a sequence of labels whose places in a longer sequence of predictions are unknown."""
+"""Connectionist temporal classification: a loss of label sequences without known alignment."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from svod_tensor import Tensor, scan
 
 __all__ = ["ctc_loss"]
 
-_IMPOSSIBLE: Final = -1e30
-"""The log-probability of what cannot happen: finite, so that differences and derivatives are."""
+_LOG_ZERO: Final = -1e30
+"""Log-probability of impossible states: finite, so that differences and derivatives are finite."""
 
 
 @rounds_once
@@ -26,43 +26,43 @@ def ctc_loss(
     reduction: Reduction = "mean",
     zero_infinity: bool = False,
 ) -> Tensor:
-    """Minus the log-probability of all ways to say the labels, with repetitions and blanks between
-    them.
+    """CTC loss: the negative log-probability of all alignments of the targets to the inputs.
 
-    One loop over the time, in logarithms.
+    An alignment repeats labels and inserts blanks between them. The forward recursion is one loop
+    over time, in log space.
 
     Args:
-        log_probabilities: of shape (time, batch, classes), or (time, classes).
-        targets: the labels, integers of shape (batch, longest), or (longest,); what is behind the
-            length of a row does not count.
-        input_lengths: how many steps of the time count, of shape (batch,), or ().
-        target_lengths: how many labels count, of shape (batch,), or ().
-        blank: the class that is no label.
-        reduction: "mean" divides each loss by the number of its labels (at least 1) first, and is
-            the mean of that.
-        zero_infinity: whether a target that does not fit into its time costs 0, and not infinity.
+        log_probabilities: log-probabilities of shape (time, batch, classes), or (time, classes).
+        targets: labels, integers of shape (batch, longest), or (longest,), padded with any values.
+        input_lengths: number of time steps of each sequence, of shape (batch,), or ().
+        target_lengths: number of labels of each target, of shape (batch,), or ().
+        blank: class index of the blank.
+        reduction: "mean", "sum" or "none". "mean" divides each loss by its target length (at least
+            1), then averages over the batch.
+        zero_infinity: if True, the loss of a target that is too long for its input is 0, not
+            infinity.
 
     Raises:
-        LayerArgumentError: if the shapes do not fit, labels or lengths are no integers, or there is
-            no such reduction.
+        LayerArgumentError: if the shapes do not match, labels or lengths are not integers, or the
+            reduction is unknown.
 
-    Source: Graves et al., Connectionist Temporal Classification (2006), section 4.1;
+    Source: Graves et al., Connectionist Temporal Classification, 2006, section 4.1, as in
     `torch.nn.functional.ctc_loss`.
 
     Example:
         >>> from svod_nn import ctc_loss
         >>> from svod_tensor import Tensor
         >>> even = Tensor.full((2, 1, 2), 0.5).log()
-        >>> ctc_loss(even, Tensor([[1]]), Tensor([2]), Tensor([1])).exp().round(4).numpy()  # three of four ways say it
+        >>> ctc_loss(even, Tensor([[1]]), Tensor([2]), Tensor([1])).exp().round(4).numpy()  # 3 of 4 paths
         array(1.3333, dtype=float32)
     """
     check_reduction("ctc_loss", reduction)
     if log_probabilities.ndim == 2:
         if reduction == "none":
-            one = [t.unsqueeze(0) for t in (targets, input_lengths, target_lengths)]
+            batched = [t.unsqueeze(0) for t in (targets, input_lengths, target_lengths)]
             return ctc_loss(
                 log_probabilities.unsqueeze(1),
-                *one,
+                *batched,
                 blank=blank,
                 reduction=reduction,
                 zero_infinity=zero_infinity,
@@ -70,9 +70,9 @@ def ctc_loss(
         log_probabilities, targets = log_probabilities.unsqueeze(1), targets.unsqueeze(0)
         input_lengths, target_lengths = input_lengths.unsqueeze(0), target_lengths.unsqueeze(0)
     _check(log_probabilities, targets, input_lengths, target_lengths)
-    losses = _get_loss(log_probabilities, targets, input_lengths, target_lengths, blank)
-    # Sums of what cannot happen are far below all that can.
-    losses = losses.lt(-0.5 * _IMPOSSIBLE).where(losses, 0.0 if zero_infinity else math.inf)
+    losses = _run_forward(log_probabilities, targets, input_lengths, target_lengths, blank)
+    # Sums that contain `_LOG_ZERO` are far below the log-probability of any possible alignment.
+    losses = losses.lt(-0.5 * _LOG_ZERO).where(losses, 0.0 if zero_infinity else math.inf)
     if reduction == "mean":
         losses = losses.div(target_lengths.maximum(1).cast(losses.dtype))
     return reduce_loss(losses, reduction)
@@ -86,22 +86,22 @@ def _check(
         raise LayerArgumentError(
             name="ctc_loss",
             problem=(
-                f"log-probabilities of shape {shape} are not (time, batch, classes) or (time,"
-                " classes)"
+                "expected log-probabilities of shape (time, batch, classes) or (time, classes), got"
+                f" {shape}"
             ),
         )
-    given = {
+    expected = {
         "targets": (targets, 2),
         "input_lengths": (input_lengths, 1),
         "target_lengths": (target_lengths, 1),
     }
-    for name, (tensor, ndim) in given.items():
+    for name, (tensor, ndim) in expected.items():
         if not tensor.dtype.is_int or tensor.ndim != ndim or tensor.shape[0] != shape[1]:
             raise LayerArgumentError(
                 name="ctc_loss",
                 problem=(
-                    f"{name} are {tensor.dtype} {tensor.shape}, which does not fit"
-                    f" log-probabilities of shape {shape}"
+                    f"{name} {tensor.dtype} {tensor.shape} do not match log-probabilities of shape"
+                    f" {shape}"
                 ),
                 hint=(
                     "targets are integers of shape (batch, longest), lengths are integers of shape"
@@ -110,58 +110,62 @@ def _check(
             )
 
 
-def _get_loss(
+def _run_forward(
     scores: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, blank: int
 ) -> Tensor:
-    """Equations 6 to 8 of the source; a state is a place in the labels with blanks around each."""
+    """Compute the loss of each sequence by the forward recursion, equations 6 to 8 of the source.
+
+    A state is an index into the target extended by a blank before, between and after its labels.
+    """
     n_steps, n_rows, _ = scores.shape
     n_labels = targets.shape[1]
     n_states = 2 * n_labels + 1
-    place = Tensor.arange(n_states)
-    # Labels behind the length of a row may be anything.
-    is_label = place.remainder(2).eq(1).logical_and(place.lt(target_lengths.unsqueeze(1).mul(2)))
-    spread = (
+    state = Tensor.arange(n_states)
+    # The padding of a target may be anything: it must not be used as a class index.
+    is_label = state.remainder(2).eq(1).logical_and(state.lt(target_lengths.unsqueeze(1).mul(2)))
+    interleaved = (
         targets.repeat_interleave(2, axis=1).pad(((0, 0), (0, 1)))
         if n_labels
         else targets.pad(((0, 0), (0, 1)))
     )
-    states = is_label.where(spread, blank)
-    # From a label to the next one without a blank between them, unless they are equal.
-    is_new = is_label.logical_and(states.ne(_shift(states, 2, blank))).logical_and(place.ge(2))
-    heard = scores.take_along_axis(
-        states.unsqueeze(0).expand(n_steps, n_rows, n_states), 2
-    ).maximum(_IMPOSSIBLE)
+    classes = is_label.where(interleaved, blank)
+    # A transition may skip the blank between two labels unless these are equal: repeated labels
+    # need it, as repetitions of one label are merged.
+    may_skip = is_label.logical_and(classes.ne(_shift(classes, 2, blank))).logical_and(state.ge(2))
+    emissions = scores.take_along_axis(
+        classes.unsqueeze(0).expand(n_steps, n_rows, n_states), 2
+    ).maximum(_LOG_ZERO)
 
-    def step(before: Tensor, now: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
-        emitted, number = now
-        skipped = is_new.where(_shift(before, 2, _IMPOSSIBLE), _IMPOSSIBLE)
-        after = emitted.add(_add_logs(before, _shift(before, 1, _IMPOSSIBLE), skipped))
-        # Before the first step, all is before the first state.
-        first = place.lt(2).where(emitted, _IMPOSSIBLE)
-        goes_on = number.lt(input_lengths).unsqueeze(1)
-        return goes_on.where(number.eq(0).where(first, after), before), None
+    def step(alpha: Tensor, inputs: tuple[Tensor, Tensor]) -> tuple[Tensor, None]:
+        emission, t = inputs
+        skipped = may_skip.where(_shift(alpha, 2, _LOG_ZERO), _LOG_ZERO)
+        advanced = emission.add(_log_add_exp(alpha, _shift(alpha, 1, _LOG_ZERO), skipped))
+        # At t = 0 an alignment begins with the first blank or the first label.
+        initial = state.lt(2).where(emission, _LOG_ZERO)
+        is_active = t.lt(input_lengths).unsqueeze(1)
+        return is_active.where(t.eq(0).where(initial, advanced), alpha), None
 
-    start = place.eq(0).where(0.0, _IMPOSSIBLE).cast(scores.dtype).expand(n_rows, n_states)
-    last, _ = scan(step, start, (heard, Tensor.arange(n_steps)))
+    # Final only for an input of length 0, which aligns only with an empty target.
+    start = state.eq(0).where(0.0, _LOG_ZERO).cast(scores.dtype).expand(n_rows, n_states)
+    alpha, _ = scan(step, start, (emissions, Tensor.arange(n_steps)))
     end = target_lengths.mul(2).unsqueeze(1)
-    at_blank = last.take_along_axis(end, 1)
-    at_label = end.gt(0).where(last.take_along_axis(end.sub(1).maximum(0), 1), _IMPOSSIBLE)
-    # Without any step nothing but no label is said.
-    return _add_logs(at_blank, at_label).squeeze(1).neg()
+    at_blank = alpha.take_along_axis(end, 1)
+    at_label = end.gt(0).where(alpha.take_along_axis(end.sub(1).maximum(0), 1), _LOG_ZERO)
+    return _log_add_exp(at_blank, at_label).squeeze(1).neg()
 
 
-def _shift(values: Tensor, n_places: int, fill: float) -> Tensor:
-    """The values of some places before, and `fill` where there is none."""
+def _shift(values: Tensor, n: int, fill: float) -> Tensor:
+    """Shift the second axis by `n` to higher indices, filling with `fill`."""
     size = values.shape[1]
-    return values.pad(((0, 0), (n_places, 0)), constant_values=fill)[:, :size]
+    return values.pad(((0, 0), (n, 0)), constant_values=fill)[:, :size]
 
 
-def _add_logs(first: Tensor, *others: Tensor) -> Tensor:
-    """The logarithm of the sum of exponentials of finite numbers."""
-    largest = first.detach()
-    for other in others:
-        largest = largest.maximum(other.detach())
-    total = first.sub(largest).exp()
-    for other in others:
-        total = total.add(other.sub(largest).exp())
-    return largest.add(total.log())
+def _log_add_exp(*terms: Tensor) -> Tensor:
+    """Return `log(sum(exp(t)))` over the terms, which must be finite."""
+    maximum = terms[0].detach()
+    for term in terms[1:]:
+        maximum = maximum.maximum(term.detach())
+    total = terms[0].sub(maximum).exp()
+    for term in terms[1:]:
+        total = total.add(term.sub(maximum).exp())
+    return maximum.add(total.log())

@@ -1,4 +1,4 @@
-"""Losses of numbers: how far a prediction is from its target."""
+"""Regression losses: squared, absolute, smooth L1 and Huber."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 @rounds_once
 def mse_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
-    """The square of the difference.
+    """Mean squared error, `(prediction - target) ** 2`.
 
     Args:
-        prediction: of any shape.
-        target: of the same shape: (n, 1) and (n,) are an error, not all pairs.
-        reduction: what becomes of the elements.
+        prediction: predictions of any shape.
+        target: targets of the same shape; unlike in PyTorch, they do not broadcast.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes differ, or there is no such reduction.
+        LayerArgumentError: if the shapes differ, or the reduction is unknown.
+
+    Source: `torch.nn.functional.mse_loss`.
 
     Example:
         >>> from svod_nn import mse_loss
@@ -40,15 +42,17 @@ def mse_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean
 
 @rounds_once
 def l1_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
-    """The size of the difference. Its derivative is 0 where there is none.
+    """Mean absolute error, `|prediction - target|`; its derivative is 0 at 0.
 
     Args:
-        prediction: of any shape.
-        target: of the same shape.
-        reduction: what becomes of the elements.
+        prediction: predictions of any shape.
+        target: targets of the same shape.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes differ, or there is no such reduction.
+        LayerArgumentError: if the shapes differ, or the reduction is unknown.
+
+    Source: `torch.nn.functional.l1_loss`.
 
     Example:
         >>> from svod_nn import l1_loss
@@ -65,19 +69,20 @@ def l1_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean"
 def smooth_l1_loss(
     prediction: Tensor, target: Tensor, *, beta: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor:
-    """Half the square of the difference over `beta` where that is smaller than `beta`, else the
-    difference less `beta / 2`.
+    """Smooth L1 loss: `d**2 / (2 * beta)` if `d < beta`, else `d - beta / 2`.
+
+    `d` is the absolute difference `|prediction - target|`.
 
     Args:
-        prediction: of any shape.
-        target: of the same shape.
-        beta: where the square becomes a line, at least 0; at 0 there is no square.
-        reduction: what becomes of the elements.
+        prediction: predictions of any shape.
+        target: targets of the same shape.
+        beta: threshold between the quadratic and the linear part, at least 0; 0 is `l1_loss`.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes differ, there is no such reduction, or `beta` is negative.
+        LayerArgumentError: if the shapes differ, the reduction is unknown, or `beta` is negative.
 
-    Source: Girshick, Fast R-CNN (2015), equation 3.
+    Source: Girshick, Fast R-CNN, 2015, equation 3, as in `torch.nn.functional.smooth_l1_loss`.
 
     Example:
         >>> from svod_nn import smooth_l1_loss
@@ -86,35 +91,39 @@ def smooth_l1_loss(
         [0.125, 1.5]
     """
     if not beta >= 0:
-        raise LayerArgumentError(name="smooth_l1_loss", problem=f"beta is {beta}, not at least 0")
+        raise LayerArgumentError(
+            name="smooth_l1_loss", problem=f"beta must be at least 0, got {beta}"
+        )
     if beta == 0:
         return l1_loss(prediction, target, reduction=reduction)
     check_reduction("smooth_l1_loss", reduction)
     check_same_shape("smooth_l1_loss", prediction, target)
     difference = prediction.sub(target)
-    size = difference.abs()
-    near = difference.square().mul(0.5 / beta)
-    return reduce_loss(size.lt(beta).where(near, size.sub(0.5 * beta)), reduction)
+    distance = difference.abs()
+    quadratic = difference.square().mul(0.5 / beta)
+    return reduce_loss(distance.lt(beta).where(quadratic, distance.sub(0.5 * beta)), reduction)
 
 
 @rounds_once
 def huber_loss(
     prediction: Tensor, target: Tensor, *, delta: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor:
-    """Half the square of the difference where that is at most `delta`, else `delta` times the
-    difference less `delta / 2`.
+    """Huber loss: `d**2 / 2` if `d <= delta`, else `delta * (d - delta / 2)`.
+
+    `d` is the absolute difference `|prediction - target|`.
 
     Args:
-        prediction: of any shape.
-        target: of the same shape.
-        delta: where the square becomes a line, above 0.
-        reduction: what becomes of the elements.
+        prediction: predictions of any shape.
+        target: targets of the same shape.
+        delta: threshold between the quadratic and the linear part, positive.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes differ, there is no such reduction, or `delta` is not
-            above 0.
+        LayerArgumentError: if the shapes differ, the reduction is unknown, or `delta` is not
+            positive.
 
-    Source: Huber, Robust Estimation of a Location Parameter (1964).
+    Source: Huber, Robust Estimation of a Location Parameter, 1964, as in
+    `torch.nn.functional.huber_loss`.
 
     Example:
         >>> from svod_nn import huber_loss
@@ -123,10 +132,11 @@ def huber_loss(
         [0.125, 4.0]
     """
     if not delta > 0:
-        raise LayerArgumentError(name="huber_loss", problem=f"delta is {delta}, not above 0")
+        raise LayerArgumentError(name="huber_loss", problem=f"delta must be positive, got {delta}")
     check_reduction("huber_loss", reduction)
     check_same_shape("huber_loss", prediction, target)
     difference = prediction.sub(target)
-    size = difference.abs()
-    far = size.sub(0.5 * delta).mul(delta)
-    return reduce_loss(size.le(delta).where(difference.square().mul(0.5), far), reduction)
+    distance = difference.abs()
+    linear = distance.sub(0.5 * delta).mul(delta)
+    quadratic = difference.square().mul(0.5)
+    return reduce_loss(distance.le(delta).where(quadratic, linear), reduction)

@@ -1,4 +1,4 @@
-"""The divergence of two distributions."""
+"""Kullback-Leibler divergence of two distributions."""
 
 from __future__ import annotations
 
@@ -25,21 +25,22 @@ def kl_div(
     reduction: Reduction | Literal["batchmean"] = "mean",
     log_target: bool = False,
 ) -> Tensor:
-    """The divergence of Kullback and Leibler: `target * (log(target) - log_probabilities)`, 0 where
-    the target is.
+    """Kullback-Leibler divergence, `target * (log(target) - log_probabilities)`.
+
+    An element is 0 if its target is 0.
 
     Args:
-        log_probabilities: logarithms of the probabilities, of any shape.
-        target: probabilities of the same shape.
-        reduction: "batchmean", the divergence itself, divides the sum by the size of the first
-            axis; "mean" by the number of elements.
-        log_target: whether the target is logarithms too.
+        log_probabilities: log-probabilities of the prediction, of any shape.
+        target: target probabilities of the same shape.
+        reduction: "batchmean", "mean", "sum" or "none". "batchmean" divides the sum by the size of
+            the first axis, which is the divergence as defined; "mean" by the number of elements.
+        log_target: if True, the target consists of log-probabilities.
 
     Raises:
-        LayerArgumentError: if the shapes differ, there is no first axis to divide by, or no such
-            reduction.
+        LayerArgumentError: if the shapes differ, the reduction is unknown, or it is "batchmean" and
+            the operands are 0-d.
 
-    Source: Kullback and Leibler, On Information and Sufficiency (1951);
+    Source: Kullback and Leibler, On Information and Sufficiency, 1951, as in
     `torch.nn.functional.kl_div`.
 
     Example:
@@ -53,14 +54,14 @@ def kl_div(
     if log_target:
         losses = target.exp().mul(target.sub(log_probabilities))
     else:
-        is_there = target.ne(0)
-        # The logarithm of a number that is not 0: its derivative stays finite too.
-        difference = is_there.where(target, 1.0).log().sub(log_probabilities)
-        losses = is_there.where(target.mul(difference), 0.0)
+        is_nonzero = target.ne(0)
+        # The operand of the logarithm is replaced too: the derivative of log(0) would be NaN * 0.
+        difference = is_nonzero.where(target, 1.0).log().sub(log_probabilities)
+        losses = is_nonzero.where(target.mul(difference), 0.0)
     if reduction != "batchmean":
         return reduce_loss(losses, reduction)
     if not losses.ndim:
         raise LayerArgumentError(
-            name="kl_div", problem="batchmean is over a first axis, and there is none"
+            name="kl_div", problem="reduction='batchmean' needs a batch axis, got 0-d operands"
         )
     return losses.sum().div(losses.shape[0])

@@ -1,4 +1,4 @@
-"""Losses of pairs and triples of vectors."""
+"""Cosine similarity, and losses of pairs and triplets of vectors."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from svod_tensor import Tensor
 __all__ = ["cosine_embedding_loss", "cosine_similarity", "triplet_margin_loss"]
 
 _TINY: Final = 1e-12
-"""What torch adds to the squares of lengths in `cosine_embedding_loss`."""
+"""Term added to squared norms in `cosine_embedding_loss`, as in torch."""
 
 
 @rounds_once
 def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8) -> Tensor:
-    """The cosine of the angle between vectors along `axis`; 0 for a vector of zeros.
+    """Cosine similarity of vectors along an axis; 0 for a zero vector.
 
     Args:
         x: vectors.
-        y: vectors; they broadcast.
-        axis: of the elements of a vector.
-        eps: the smallest length of a vector that is divided by.
+        y: vectors, of a shape that broadcasts with that of `x`.
+        axis: axis of the vectors' elements.
+        eps: lower bound of the norms in the denominator.
 
     Source: `torch.nn.functional.cosine_similarity`.
 
@@ -40,27 +40,27 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8)
     """
     product = x.mul(y).sum(axis)
     if x.ndim != y.ndim or x.shape[axis] != y.shape[axis]:
-        # Elements that repeat along the axis count each time, and `axis` is one of the common
-        # shape.
+        # Norms are taken after broadcasting: repeated elements count in the norm each time, and
+        # `axis` refers to the common shape.
         x, y = Tensor.broadcast_arrays(x, y)
-    return product.div(_get_length(x, axis, eps).mul(_get_length(y, axis, eps)))
+    return product.div(_get_norm(x, axis, eps).mul(_get_norm(y, axis, eps)))
 
 
 @rounds_once
 def cosine_embedding_loss(
     x: Tensor, y: Tensor, target: Tensor, *, margin: float = 0.0, reduction: Reduction = "mean"
 ) -> Tensor:
-    """`1 - cos` of pairs whose target is 1, and `max(0, cos - margin)` of those whose target is -1.
+    """Cosine embedding loss: `1 - cos` for target 1, and `max(0, cos - margin)` for target -1.
 
     Args:
-        x: of shape (batch, features), or (features,).
-        y: of the same shape.
-        target: 1 or -1, of shape (batch,), or ().
-        margin: the cosine from which on a pair that should differ costs something.
-        reduction: what becomes of the pairs.
+        x: vectors of shape (batch, features), or (features,).
+        y: vectors of the same shape.
+        target: 1 for similar and -1 for dissimilar pairs, of shape (batch,), or ().
+        margin: cosine below which a dissimilar pair has no loss.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes do not fit, or there is no such reduction.
+        LayerArgumentError: if the shapes do not match, or the reduction is unknown.
 
     Source: `torch.nn.functional.cosine_embedding_loss`.
 
@@ -76,13 +76,13 @@ def cosine_embedding_loss(
     if not x.ndim or target.shape != x.shape[:-1]:
         raise LayerArgumentError(
             name="cosine_embedding_loss",
-            problem=f"a target of shape {target.shape} does not fit pairs of shape {x.shape}",
-            hint="there is one number for each pair: pairs are of shape (batch, features)",
+            problem=f"target of shape {target.shape} does not match inputs of shape {x.shape}",
+            hint="inputs are of shape (batch, features), and the target is of shape (batch,)",
         )
-    lengths = x.square().sum(-1).add(_TINY).mul(y.square().sum(-1).add(_TINY)).sqrt()
-    cosine = x.mul(y).sum(-1).div(lengths)
-    apart = target.eq(-1).where(cosine.sub(margin).maximum(0.0), 0.0)
-    return reduce_loss(target.eq(1).where(cosine.neg().add(1.0), apart), reduction)
+    norms = x.square().sum(-1).add(_TINY).mul(y.square().sum(-1).add(_TINY)).sqrt()
+    cosine = x.mul(y).sum(-1).div(norms)
+    dissimilar = target.eq(-1).where(cosine.sub(margin).maximum(0.0), 0.0)
+    return reduce_loss(target.eq(1).where(cosine.neg().add(1.0), dissimilar), reduction)
 
 
 @rounds_once
@@ -97,25 +97,25 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """`max(0, distance(anchor, positive) - distance(anchor, negative) + margin)`, along the last
-    axis.
+    """Triplet margin loss, `max(0, d(anchor, positive) - d(anchor, negative) + margin)`.
+
+    `d` is the p-norm of the difference along the last axis.
 
     Args:
-        anchor: of shape (..., features).
-        positive: of the same shape: what is to be near.
-        negative: of the same shape: what is to be far.
-        margin: how much nearer.
-        p: which norm of the difference is the distance.
+        anchor: vectors of shape (..., features).
+        positive: vectors of the same shape that should be near the anchor.
+        negative: vectors of the same shape that should be far from the anchor.
+        margin: required difference of the distances.
+        p: order of the norm.
         eps: added to each difference, so that the distance of equal vectors has a derivative.
-        swap: whether the negative one's distance is that to the anchor or to the positive one,
-            whichever is smaller.
-        reduction: what becomes of the triples.
+        swap: if True, use the smaller of `d(anchor, negative)` and `d(positive, negative)`.
+        reduction: "mean", "sum" or "none".
 
     Raises:
-        LayerArgumentError: if the shapes differ, or there is no such reduction.
+        LayerArgumentError: if the shapes differ, or the reduction is unknown.
 
-    Source: Balntas et al., Learning shallow convolutional feature descriptors with triplet losses
-    (2016); `torch.nn.functional.triplet_margin_loss`.
+    Source: Balntas et al., Learning shallow convolutional feature descriptors with triplet losses,
+    2016, as in `torch.nn.functional.triplet_margin_loss`.
 
     Example:
         >>> from svod_nn import triplet_margin_loss
@@ -133,8 +133,8 @@ def triplet_margin_loss(
     return reduce_loss(near.sub(far).add(margin).maximum(0.0), reduction)
 
 
-def _get_length(x: Tensor, axis: int, eps: float) -> Tensor:
-    # Of the square: the root of 0 has no finite derivative.
+def _get_norm(x: Tensor, axis: int, eps: float) -> Tensor:
+    # The square is bounded, not the root: the derivative of sqrt is infinite at 0.
     return x.square().sum(axis).maximum(eps * eps).sqrt()
 
 

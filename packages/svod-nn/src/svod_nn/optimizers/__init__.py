@@ -1,6 +1,4 @@
-"""What changes parameters: each optimizer is a rule for one parameter, and `Optimizer`, which
-applies it to all of them.
-"""
+"""Optimizers: each is a `Rule`, which updates one parameter; `Optimizer` applies it to all."""
 
 from __future__ import annotations
 

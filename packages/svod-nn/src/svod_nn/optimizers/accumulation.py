@@ -1,4 +1,4 @@
-"""Gradients of several small batches, for one step."""
+"""Gradient accumulation: one step with the mean gradient of several micro-batches."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ __all__ = ["GradientMean"]
 
 
 class GradientMean:
-    """The mean of gradients that are added one after the other, in place: a large batch in the
-    memory of a small one.
+    """Gradient accumulator: the mean of the gradients of several micro-batches.
 
-    `add` and `take` work inside `jit`, each in a function of its own: one for a small batch, one
-    for the step.
+    It trains with a large batch in the memory of a small one. `add` and `take` work inside `jit`;
+    capture them in separate functions, one for a micro-batch and one for the step.
 
     Args:
-        parameters: what the gradients belong to: a module, or nested lists and dicts of tensors.
+        parameters: parameters of the gradients: a module, or nested lists and dicts of tensors.
 
     Example:
         >>> import svod_nn as nn
@@ -37,11 +36,11 @@ class GradientMean:
         Tensor.realize_batch([*self._sums.values(), self._count])
 
     def add(self, gradients: object) -> None:
-        """Add the gradients of a batch, by the names of the parameters or nested as these are.
+        """Add the gradients of a micro-batch, by parameter name or nested like the parameters.
 
         Raises:
-            GradientNameError: if a gradient belongs to no parameter.
-            MissingGradientError: if a parameter has none.
+            GradientNameError: if a gradient has no parameter.
+            MissingGradientError: if a parameter has no gradient.
         """
         named = name_tensors(gradients)
         check_gradient_names("GradientMean", self._sums, named)
@@ -51,7 +50,7 @@ class GradientMean:
         self._count.assign(self._count + 1)
 
     def take(self) -> dict[str, Tensor]:
-        """The means by name, and begin anew."""
+        """Return the mean gradients by name, and reset the accumulator."""
         count = self._count.maximum(1)
         means = {name: total / count.cast(total.dtype) for name, total in self._sums.items()}
         for total in (*self._sums.values(), self._count):

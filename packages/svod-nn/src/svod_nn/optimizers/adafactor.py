@@ -1,4 +1,4 @@
-"""Adafactor: the average squares of a matrix are kept as those of its rows and columns."""
+"""Adafactor: Adam-like steps with factored second moments, kept per row and column."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Adafactor", "AdafactorRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdafactorRule(Rule):
-    """The options of `Adafactor`, and what it does."""
+    """Options and update of `Adafactor`."""
 
     lr: Rate = 1e-2
     beta2_decay: float = -0.8
@@ -51,7 +51,7 @@ class AdafactorRule(Rule):
         }, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        least, least_size = self._get_least(parameter), self.eps[1]
+        eps1, eps2 = self._get_eps1(parameter), self.eps[1]
         share = numbers["share"]
         square = gradient.square()
         if parameter.ndim < 2:
@@ -63,43 +63,43 @@ class AdafactorRule(Rule):
             columns = slots.put(
                 "col_var", slots["col_var"].lerp(square.mean(-2, keepdims=True), share)
             )
-            estimate = rows * columns / rows.mean(-2, keepdims=True).maximum(least)
-        direction = estimate.maximum(least * least).rsqrt() * gradient
-        size = _make_root_mean_square(parameter).maximum(least_size)
-        excess = (_make_root_mean_square(direction) / self.d).maximum(1.0)
+            estimate = rows * columns / rows.mean(-2, keepdims=True).maximum(eps1)
+        direction = estimate.maximum(eps1 * eps1).rsqrt() * gradient
+        scale = _make_rms(parameter).maximum(eps2)
+        clip = (_make_rms(direction) / self.d).maximum(1.0)
         start = make_decayed(parameter, numbers["rate"], self.weight_decay)
-        return start - direction * (numbers["relative_rate"] * size / excess)
+        return start - direction * (numbers["relative_rate"] * scale / clip)
 
-    def _get_least(self, parameter: Tensor) -> float:
-        """What no average of squares is below, before it is squared: by default the distance of 1
-        to the next number.
-        """
-        given = self.eps[0]
-        return given if given is not None else 2.0**-52 if parameter.dtype is float64 else 2.0**-23
+    def _get_eps1(self, parameter: Tensor) -> float:
+        """Return the first of `eps`: by default the machine epsilon of the parameter's dtype."""
+        eps1 = self.eps[0]
+        return eps1 if eps1 is not None else 2.0**-52 if parameter.dtype is float64 else 2.0**-23
 
 
-def _make_root_mean_square(x: Tensor) -> Tensor:
+def _make_rms(x: Tensor) -> Tensor:
     return x.square().mean().sqrt()
 
 
 class Adafactor(Optimizer):
-    """Steps of the gradient over an estimate of its average squares from those of rows and columns:
-    little memory for matrices.
+    """Adafactor: adaptive steps with sublinear memory.
+
+    The second moments of a matrix are estimated from averages over its rows and columns, which take
+    little memory.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule; what a step is as a part of the parameter's size, at
-            most.
-        beta2_decay: the power of the number of the step that is the share of the last gradient in
-            the averages.
-        eps: what averages are not below, and what the parameter's size is not below; None means the
-            dtype's precision.
-        d: the largest root mean square of a direction, before the rate.
-        weight_decay: how much is taken off the parameter, times the rate.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: upper bound of the relative step size: a number, a tensor, or a schedule. A step is at
+            most this multiple of the parameter's root mean square.
+        beta2_decay: exponent of the decay rate of the averages: the weight of the current squared
+            gradient is `step ** beta2_decay`.
+        eps: lower bounds of the second moments and of the parameter's root mean square; None means
+            the machine epsilon of the dtype.
+        d: clipping threshold of the root mean square of an update.
+        weight_decay: decoupled weight decay, multiplied by the learning rate.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
-    Source: N. Shazeer, M. Stern, Adafactor, 2018, as `torch.optim.Adafactor` has it.
+    Source: N. Shazeer, M. Stern, Adafactor, 2018, as in `torch.optim.Adafactor`.
 
     Example:
         >>> import svod_nn as nn

@@ -1,4 +1,4 @@
-"""Adagrad: steps of the gradient over the root of the sum of all its squares."""
+"""Adagrad: steps scaled by the root of the sum of all squared gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Adagrad", "AdagradRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdagradRule(Rule):
-    """The options of `Adagrad`, and what it does."""
+    """Options and update of `Adagrad`."""
 
     lr: Rate = 1e-2
     lr_decay: float = 0.0
@@ -45,20 +45,20 @@ class AdagradRule(Rule):
 
 
 class Adagrad(Optimizer):
-    """Steps of the gradient over the root of the sum of all its squares.
+    """Adagrad: each element's gradient divided by the root of the sum of its squared gradients.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        lr_decay: the rate is divided by 1 and so much for each step before.
-        weight_decay: how much of the parameter is added to its gradient.
-        initial_accumulator_value: what the sum begins with.
-        eps: is added to the root.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        lr_decay: decay of the learning rate, which is divided by `1 + (step - 1) * lr_decay`.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        initial_accumulator_value: initial value of the sums.
+        eps: term added to the denominator for numerical stability.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
-    Source: J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, 2011, as
-    `torch.optim.Adagrad` has it.
+    Source: J. Duchi, E. Hazan, Y. Singer, Adaptive subgradient methods, 2011, as in
+    `torch.optim.Adagrad`.
 
     Example:
         >>> import svod_nn as nn

@@ -1,6 +1,4 @@
-"""Adam and AdamW: each element's step is its average gradient over the root of its average
-square.
-"""
+"""Adam and AdamW: steps from moving averages of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ __all__ = ["Adam", "AdamRule", "AdamW"]
 
 @dataclass(frozen=True, kw_only=True)
 class AdamRule(MomentsRule):
-    """The options of `Adam` and `AdamW`, and what they do."""
+    """Options and update of `Adam` and `AdamW`."""
 
     amsgrad: bool = False
     decoupled_weight_decay: bool = False
@@ -51,22 +49,21 @@ class AdamRule(MomentsRule):
 
 
 class Adam(Optimizer):
-    """Steps of each element's average gradient over the root of its average square.
+    """Adam: the average gradient divided by the root of the average squared gradient.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        betas: how much of both averages is kept in a step.
-        eps: is added to the root.
-        weight_decay: how much of the parameter is added to its gradient.
-        amsgrad: whether the largest average square so far is taken.
-        decoupled_weight_decay: whether the decay is taken off the parameter instead, as `AdamW`
-            does.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        amsgrad: if True, use the AMSGrad variant: divide by the maximum of the averages so far.
+        decoupled_weight_decay: if True, decay the parameter directly, as `AdamW` does.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: D. P. Kingma, J. Ba, Adam, 2015, algorithm 1; S. J. Reddi et al., On the convergence of
-    Adam and beyond, 2018, with the corrected average square, as `torch.optim.Adam` has it.
+    Adam and beyond, 2018, with bias correction of the second moment, as in `torch.optim.Adam`.
 
     Example:
         >>> import svod_nn as nn
@@ -103,7 +100,17 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    """`Adam` with the weight decay taken off the parameter, and not part of its averages.
+    """Adam with decoupled weight decay, which is applied to the parameter, not to its gradient.
+
+    Args:
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: decoupled weight decay, multiplied by the learning rate.
+        amsgrad: if True, use the AMSGrad variant: divide by the maximum of the averages so far.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: I. Loshchilov, F. Hutter, Decoupled weight decay regularization, 2019, algorithm 2.
 

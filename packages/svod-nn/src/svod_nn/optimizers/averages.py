@@ -1,6 +1,4 @@
-"""Averages of weights over the steps of training, which often predict better than the last
-weights.
-"""
+"""Averages of weights over training steps, which often generalize better than the last weights."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ __all__ = ["MovingAverage", "WeightMean"]
 
 
 class _Average:
-    """Averages of some tensors, and how many of each there are."""
+    """Base class: averages of parameters, and the number of updates."""
 
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters if isinstance(parameters, Module) else None
@@ -29,16 +27,17 @@ class _Average:
 
     @property
     def averages(self) -> dict[str, Tensor]:
-        """The averages by the names of the parameters, in float32 where these have 16 bits."""
+        """Averages by parameter name; float32 for parameters of 16 bits."""
         return dict(self._averages)
 
     def update(self) -> None:
-        """Take in the parameters as they are now. Works inside `jit`, behind the optimizer's
-        update.
+        """Update the averages with the current parameters.
+
+        Call it after the optimizer's update; it works inside `jit`.
 
         Raises:
-            ParametersChangedError: if the model has other parameters than when the average was
-                made.
+            ParametersChangedError: if the model's parameters have changed since the average was
+                created.
         """
         self._check()
         share = self._make_share(self._count.cast(float32) + 1).contiguous()
@@ -49,12 +48,11 @@ class _Average:
 
     @contextmanager
     def swapped(self) -> Generator[None]:
-        """Within the block, the parameters have the averages as their values, and afterwards what
-        they had before.
+        """Set the parameters to the averages within the block, and restore them afterwards.
 
         Raises:
-            ParametersChangedError: if the model has other parameters than when the average was
-                made.
+            ParametersChangedError: if the model's parameters have changed since the average was
+                created.
         """
         self._check()
         before = {name: tensor.clone() for name, tensor in self._tensors.items()}
@@ -66,17 +64,17 @@ class _Average:
             self._assign(before)
 
     def state_dict(self) -> dict[str, Tensor]:
-        """The averages and their number, under one name each."""
+        """Return the averages and the number of updates by name, for `load_state_dict`."""
         return {
             "count": self._count,
             **{f"averages.{name}": average for name, average in self._averages.items()},
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave.
+        """Restore a state returned by `state_dict`.
 
         Raises:
-            StateDictError: if names or shapes differ; nothing is assigned then.
+            StateDictError: if names or shapes differ; no tensor is assigned then.
         """
         load_tensors(type(self).__name__, self.state_dict(), state)
 
@@ -93,13 +91,18 @@ class _Average:
 
 
 class MovingAverage(_Average):
-    """The exponential moving average of parameters: each `update` keeps `decay` of it.
+    """Exponential moving average (EMA) of parameters.
+
+    Each `update` computes `average = decay * average + (1 - decay) * parameter`.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors.
-        decay: how much is kept in an update, at most.
-        warm_up: whether less is kept in the first updates: (1 + n) / (10 + n) in the one with
-            number n, as TensorFlow has it, so that the first weights are soon forgotten.
+        parameters: module, or nested lists and dicts of tensors.
+        decay: decay rate of the average.
+        warm_up: if True, the decay of update n is at most `(1 + n) / (10 + n)`, as in TensorFlow,
+            so that the initial weights are soon forgotten.
+
+    Raises:
+        LayerArgumentError: if `decay` is not between 0 and 1.
 
     Example:
         >>> import svod_nn as nn
@@ -120,7 +123,7 @@ class MovingAverage(_Average):
     ) -> None:
         if not 0 <= decay <= 1:
             raise LayerArgumentError(
-                name="MovingAverage", problem=f"decay={decay!r} is not from 0 to 1"
+                name="MovingAverage", problem=f"decay must be between 0 and 1, got {decay!r}"
             )
         self._decay, self._warm_up = decay, warm_up
         super().__init__(parameters)
@@ -132,11 +135,10 @@ class MovingAverage(_Average):
 
 
 class WeightMean(_Average):
-    """The mean of parameters at all updates: stochastic weight averaging, where these are some
-    steps apart.
+    """Mean of parameters over all updates, for stochastic weight averaging (SWA).
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors.
+        parameters: module, or nested lists and dicts of tensors.
 
     Source: P. Izmailov et al., Averaging weights leads to wider optima and better generalization,
     2018.

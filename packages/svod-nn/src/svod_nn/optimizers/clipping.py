@@ -1,11 +1,11 @@
-"""Gradients that are not too large."""
+"""Gradient clipping by norm and by value."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from svod_nn._walk import exchange_leaves
+from svod_nn._walk import map_leaves
 from svod_nn.optimizers.tensors import name_tensors, widen
 from svod_tensor import Tensor
 
@@ -13,13 +13,15 @@ __all__ = ["clip_by_norm", "clip_by_value", "get_norm"]
 
 Tree = TypeVar("Tree")
 
-_LEAST = 1e-6
-"""Is added to the norm that is divided by, as in PyTorch."""
+_EPS = 1e-6
+"""Term added to the norm in the denominator, as in PyTorch."""
 
 
 def get_norm(tree: object) -> Tensor:
-    """The root of the sum of the squares of all elements in nested lists, tuples and dicts of
-    tensors.
+    """Total L2 norm of all elements of nested tensors.
+
+    Args:
+        tree: nested lists, tuples and dicts of tensors.
 
     Example:
         >>> import svod_nn as nn
@@ -32,15 +34,16 @@ def get_norm(tree: object) -> Tensor:
 
 
 def clip_by_norm(gradients: Tree, max_norm: float) -> tuple[Tree, Tensor]:
-    """Gradients whose norm, of all together, is at most `max_norm`: all are scaled alike where it
-    is larger.
+    """Clip gradients by their total norm: scale all by one factor if it is above `max_norm`.
 
     Args:
         gradients: nested lists, tuples and dicts of tensors.
-        max_norm: the largest norm.
+        max_norm: maximum total norm.
 
     Returns:
-        the gradients, and the norm that they had.
+        the clipped gradients, and the total norm before clipping.
+
+    Source: `torch.nn.utils.clip_grad_norm_`.
 
     Example:
         >>> import svod_nn as nn
@@ -50,13 +53,22 @@ def clip_by_norm(gradients: Tree, max_norm: float) -> tuple[Tree, Tensor]:
         (5.0, 0.6)
     """
     norm = get_norm(gradients)
-    # Computed once, and not for each element.
-    factor = (max_norm / (norm + _LEAST)).minimum(1.0).contiguous()
+    # Materialized: fused into the scaling kernels, it would be computed for each element.
+    factor = (max_norm / (norm + _EPS)).minimum(1.0).contiguous()
     return _map(gradients, lambda g: (widen(g) * factor.cast(widen(g).dtype)).cast(g.dtype)), norm
 
 
 def clip_by_value(gradients: Tree, value: float) -> Tree:
-    """Gradients whose elements are from `-value` to `value`.
+    """Clip the elements of gradients to [-value, value].
+
+    Args:
+        gradients: nested lists, tuples and dicts of tensors.
+        value: maximum absolute value.
+
+    Returns:
+        the clipped gradients, nested likewise.
+
+    Source: `torch.nn.utils.clip_grad_value_`.
 
     Example:
         >>> import svod_nn as nn
@@ -68,4 +80,4 @@ def clip_by_value(gradients: Tree, value: float) -> Tree:
 
 
 def _map(tree: Tree, function: Callable[[Tensor], Tensor]) -> Tree:
-    return cast("Tree", exchange_leaves(tree, Tensor, function))
+    return cast("Tree", map_leaves(tree, Tensor, function))

@@ -1,4 +1,4 @@
-"""Groups of parameters with options of their own."""
+"""Parameter groups: groups of parameters with their own options."""
 
 from __future__ import annotations
 
@@ -14,17 +14,15 @@ from svod_tensor import Tensor
 __all__ = ["Group", "Selection", "make_groups"]
 
 Selection: TypeAlias = Module | Tensor | str | Callable[[str, Tensor], bool] | Iterable[Tensor]
-"""Some parameters: a module, tensors, the name of what is above them, or a function that is asked
-for each.
-"""
+"""Selection of parameters: a module, tensors, a name prefix, or a predicate of name and tensor."""
 
 
 class Group(NamedTuple):
-    """Parameters with one rule.
+    """Group of parameters with common options.
 
     Attributes:
-        names: of the parameters.
-        rule: the options.
+        names: names of the parameters.
+        rule: rule with the options.
 
     Example:
         >>> import svod_nn as nn
@@ -41,36 +39,34 @@ class Group(NamedTuple):
 def make_groups(
     tensors: Mapping[str, Tensor], rule: Rule, groups: Sequence[Mapping[str, Any]]
 ) -> list[Group]:
-    """The parameters by their options: each belongs to the first group that chooses it, or else to
-    the last one, which has `rule`.
+    """Assign each parameter to the first group that selects it, or to a last group with `rule`.
 
     Raises:
-        LayerArgumentError: if a group does not say for what it is, or has an option that the
-            optimizer has not.
-        ParameterNameError: if nothing has the name that it chooses.
+        LayerArgumentError: if a group has no "params", or an unknown option.
+        ParameterNameError: if a name matches no parameter.
     """
-    left = dict(tensors)
-    found: list[Group] = []
+    unassigned = dict(tensors)
+    result: list[Group] = []
     for options in groups:
         if "params" not in options:
             raise LayerArgumentError(
                 name=rule.name,
-                problem=f"a group of {', '.join(map(repr, options))} does not say for what",
+                problem=f"a group with the options {', '.join(map(repr, options))} has no 'params'",
                 hint='write {"params": model.head, "lr": 1e-2}',
             )
-        is_chosen = _make_choice(options["params"], tensors)
-        names = tuple(name for name, tensor in left.items() if is_chosen(name, tensor))
+        is_selected = _make_predicate(options["params"], tensors)
+        names = tuple(name for name, tensor in unassigned.items() if is_selected(name, tensor))
         changes = {name: value for name, value in options.items() if name != "params"}
         unknown = [name for name in changes if not hasattr(rule, name)]
         if unknown:
-            raise LayerArgumentError(name=rule.name, problem=f"it has no option {unknown[0]!r}")
-        found.append(Group(names, replace(rule, **changes)))
+            raise LayerArgumentError(name=rule.name, problem=f"unknown option {unknown[0]!r}")
+        result.append(Group(names, replace(rule, **changes)))
         for name in names:
-            del left[name]
-    return [*found, Group(tuple(left), rule)]
+            del unassigned[name]
+    return [*result, Group(tuple(unassigned), rule)]
 
 
-def _make_choice(
+def _make_predicate(
     selection: Selection, tensors: Mapping[str, Tensor]
 ) -> Callable[[str, Tensor], bool]:
     if isinstance(selection, str):
@@ -79,14 +75,14 @@ def _make_choice(
             raise ParameterNameError(name=prefix, known=list(tensors))
         return lambda name, tensor: _is_below(name, prefix)
     if isinstance(selection, Module):
-        chosen = {id(tensor) for tensor in selection.parameters()}
+        selected = {id(tensor) for tensor in selection.parameters()}
     elif isinstance(selection, Tensor):
-        chosen = {id(selection)}
+        selected = {id(selection)}
     elif callable(selection):
         return selection
     else:
-        chosen = {id(tensor) for tensor in selection}
-    return lambda name, tensor: id(tensor) in chosen
+        selected = {id(tensor) for tensor in selection}
+    return lambda name, tensor: id(tensor) in selected
 
 
 def _is_below(name: str, prefix: str) -> bool:

@@ -1,4 +1,4 @@
-"""LAMB: Adam's direction, as long as the parameter is."""
+"""LAMB: Adam's direction, scaled to the norm of each parameter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["LAMB", "LAMBRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class LAMBRule(MomentsRule):
-    """The options of `LAMB`, and what it does."""
+    """Options and update of `LAMB`."""
 
     eps: float = 1e-6
 
@@ -38,22 +38,22 @@ class LAMBRule(MomentsRule):
         direction = average * numbers["grown"] / (square.sqrt() * numbers["scale"] + self.eps)
         if self.weight_decay:
             direction = direction + parameter * self.weight_decay
-        size, length = parameter.square().sum().sqrt(), direction.square().sum().sqrt()
-        ratio = ((size > 0) & (length > 0)).where(size / length, 1.0)
-        return parameter - direction * (numbers["rate"] * ratio)
+        norm, length = parameter.square().sum().sqrt(), direction.square().sum().sqrt()
+        trust_ratio = ((norm > 0) & (length > 0)).where(norm / length, 1.0)
+        return parameter - direction * (numbers["rate"] * trust_ratio)
 
 
 class LAMB(Optimizer):
-    """Adam's direction for each parameter, made as long as the parameter is: for large batches.
+    """LAMB: Adam's direction scaled to the norm of each parameter, for training in large batches.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule; a step as a part of the parameter's norm.
-        betas: how much of both averages is kept in a step.
-        eps: is added to the root.
-        weight_decay: how much of the parameter is added to the direction.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate relative to the parameter's norm: a number, a tensor, or a schedule.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: this multiple of the parameter is added to the direction before scaling.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: Y. You et al., Large batch optimization for deep learning: training BERT in 76 minutes,
     2020, algorithm 2, where phi(z) = z.

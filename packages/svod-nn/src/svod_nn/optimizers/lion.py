@@ -1,4 +1,4 @@
-"""Lion: steps of the sign of an average gradient."""
+"""Lion: steps along the sign of an average gradient."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Lion", "LionRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class LionRule(Rule):
-    """The options of `Lion`, and what it does."""
+    """Options and update of `Lion`."""
 
     lr: Rate = 1e-4
     betas: tuple[float, float] = (0.9, 0.99)
@@ -42,15 +42,16 @@ class LionRule(Rule):
 
 
 class Lion(Optimizer):
-    """Steps of one length for each element, in the direction of an average gradient.
+    """Lion (evolved sign momentum): steps along the sign of an average gradient.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule; a third to a tenth of what is right for `AdamW`.
-        betas: how much of the average is in the direction, and how much of it is kept in a step.
-        weight_decay: how much is taken off the parameter, times the rate.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule; typically 3 to 10 times smaller than
+            for `AdamW`.
+        betas: weight of the average in the step's direction, and decay rate of the average.
+        weight_decay: decoupled weight decay, multiplied by the learning rate.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: X. Chen et al., Symbolic discovery of optimization algorithms, 2023, program 1.
 

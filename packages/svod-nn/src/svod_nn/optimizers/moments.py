@@ -1,6 +1,4 @@
-"""What Adam and those that are derived from it share: averages of the gradients and of their
-squares.
-"""
+"""Base rule of Adam and its variants: moving averages of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -14,12 +12,12 @@ __all__ = ["MomentsRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class MomentsRule(Rule):
-    """The options that they have in common, and what they keep.
+    """Common options and state of Adam and its variants.
 
     Attributes:
-        betas: how much of both averages is kept in a step.
-        eps: is added to the root of the average square.
-        weight_decay: how much of the parameter is taken off.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: coefficient of the weight decay.
     """
 
     lr: Rate = 1e-3
@@ -36,9 +34,7 @@ class MomentsRule(Rule):
         return {"exp_avg": parameter.zeros_like(), "exp_avg_sq": parameter.zeros_like()}
 
     def put_moments(self, slots: Slots, gradient: Tensor) -> tuple[Tensor, Tensor]:
-        """Keep the average of the gradients and that of their squares after this one, and give
-        both.
-        """
+        """Update and return the moving averages of the gradient and of its square."""
         first, second = self.betas
         average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
         square = slots.put(

@@ -1,4 +1,4 @@
-"""Muon: steps of matrices are orthogonal; other parameters get those of AdamW."""
+"""Muon: orthogonalized momentum steps for matrices, AdamW for the other parameters."""
 
 from __future__ import annotations
 
@@ -17,21 +17,19 @@ from svod_tensor import Tensor
 __all__ = ["Muon", "MuonRule", "orthogonalize"]
 
 Adjustment: TypeAlias = Literal["original", "match_rms_adamw", "spectral_unclamped"]
-"""How the rate depends on a matrix's sizes: as K.
+"""Adjustment of the learning rate to the shape of a matrix.
 
-Jordan has it, so that rates of AdamW are right, or by the spectral norm.
-"""
+"original" is Jordan's, "match_rms_adamw" allows learning rates tuned for AdamW, and
+"spectral_unclamped" scales by the spectral norm."""
 
-_AVERAGE_KEPT = 0.2
-"""The root mean square of AdamW's steps, by J.
-
-Liu et al., Muon is scalable for LLM training, 2025, section 2.2.
-"""
+_ADAMW_RMS = 0.2
+"""Typical root mean square of AdamW's steps; J. Liu et al., Muon is scalable for LLM training, 2025,
+section 2.2."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MuonRule(Rule):
-    """The options of `Muon`, and what it does."""
+    """Options and update of `Muon`."""
 
     lr: Rate = 1e-3
     weight_decay: float = 0.1
@@ -42,7 +40,7 @@ class MuonRule(Rule):
     ns_steps: int = 5
     adjust_lr_fn: Adjustment | None = None
     use_muon: bool | None = None
-    others: AdamRule = field(
+    adamw: AdamRule = field(
         default_factory=lambda: AdamRule(weight_decay=1e-2, decoupled_weight_decay=True)
     )
 
@@ -57,24 +55,24 @@ class MuonRule(Rule):
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         if not self._is_matrix(parameter):
-            return self.others.make_slots(parameter)
+            return self.adamw.make_slots(parameter)
         return {"momentum_buffer": parameter.zeros_like()}
 
     def make_numbers(
         self, count: Tensor, rate: float | Tensor, shared: Shared
     ) -> tuple[Numbers, Shared]:
-        others, _ = self.others.make_numbers(count, self.others.get_rate(count - 1), {})
+        numbers, _ = self.adamw.make_numbers(count, self.adamw.get_rate(count - 1), {})
         return {
             "rate": rate,
-            **{f"others.{name}": number for name, number in others.items()},
+            **{f"adamw.{name}": value for name, value in numbers.items()},
         }, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         if not self._is_matrix(parameter):
-            theirs = {
-                n.removeprefix("others."): v for n, v in numbers.items() if n.startswith("others.")
+            adamw = {
+                n.removeprefix("adamw."): v for n, v in numbers.items() if n.startswith("adamw.")
             }
-            return self.others.change(parameter, gradient, slots, theirs)
+            return self.adamw.change(parameter, gradient, slots, adamw)
         buffer = slots.put(
             "momentum_buffer",
             slots["momentum_buffer"] * self.momentum + gradient * (1 - self.momentum),
@@ -92,7 +90,7 @@ class MuonRule(Rule):
         self.check(
             "use_muon",
             not self.use_muon or parameter.ndim == 2,
-            f"possible for a shape of {parameter.shape}",
+            f"possible for a parameter of shape {parameter.shape}, which is not a matrix",
         )
         return self.use_muon
 
@@ -100,7 +98,7 @@ class MuonRule(Rule):
         n_rows, n_columns = _get_sizes(parameter)
         match self.adjust_lr_fn:
             case "match_rms_adamw":
-                return _AVERAGE_KEPT * math.sqrt(max(n_rows, n_columns))
+                return _ADAMW_RMS * math.sqrt(max(n_rows, n_columns))
             case "spectral_unclamped":
                 return math.sqrt(n_rows / n_columns)
             case _:
@@ -110,19 +108,27 @@ class MuonRule(Rule):
 def orthogonalize(
     matrix: Tensor, coefficients: tuple[float, float, float], n_steps: int, eps: float
 ) -> Tensor:
-    """About the orthogonal matrix that is next to `matrix`: its singular values are brought near to
-    1, from below and above.
+    """Approximate the nearest orthogonal matrix by Newton-Schulz iterations.
 
-    Source: K. Jordan et al., Muon, 2024: iterations of a polynomial of degree 5, after Newton and
-    Schulz."""
-    first, second, third = coefficients
+    The singular values are driven close to 1, from below and above.
+
+    Args:
+        matrix: matrix of shape (rows, columns).
+        coefficients: a, b and c of the polynomial `a x + b x³ + c x⁵`.
+        n_steps: number of iterations.
+        eps: lower bound of the norm that the matrix is divided by.
+
+    Source: K. Jordan et al., Muon, 2024: Newton-Schulz iterations with a polynomial of degree 5."""
+    a, b, c = coefficients
     n_rows, n_columns = _get_sizes(matrix)
+    # The Gram matrix of the shorter side is smaller.
     is_tall = n_rows > n_columns
     x = matrix.T if is_tall else matrix
+    # The Frobenius norm bounds the spectral norm: the iteration needs singular values of at most 1.
     x = x / x.square().sum().sqrt().maximum(eps)
     for _ in range(n_steps):
         gram = x @ x.T
-        x = x * first + (gram * second + (gram @ gram) * third) @ x
+        x = x * a + (gram * b + (gram @ gram) * c) @ x
     return x.T if is_tall else x
 
 
@@ -130,36 +136,37 @@ def _get_sizes(matrix: Tensor) -> tuple[int, int]:
     n_rows, n_columns = matrix.shape
     if not isinstance(n_rows, int) or not isinstance(n_columns, int):
         raise LayerArgumentError(
-            name="Muon", problem=f"the sizes of a matrix, {matrix.shape}, depend on variables"
+            name="Muon", problem=f"a parameter has the symbolic shape {matrix.shape}"
         )
     return n_rows, n_columns
 
 
 class Muon(Optimizer):
-    """Orthogonal steps for matrices, and those of `AdamW` for all other parameters.
+    """Muon: orthogonalized momentum for matrices, and `AdamW` for all other parameters.
 
-    Embeddings and the last layer, matrices too, are better left to AdamW: `groups=[{"params":
-    model.head, "use_muon": False}]`.
+    Embeddings and the output layer are matrices too, but train better with AdamW:
+    `groups=[{"params": model.head, "use_muon": False}]`.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: for matrices: a number, a tensor, or a schedule.
-        weight_decay: how much is taken off a matrix, times the rate.
-        momentum: how much of the average gradient is kept in a step.
-        nesterov: whether the gradient is looked at where the momentum leads.
-        ns_coefficients: of x, x³ and x⁵ in the polynomial that brings singular values to 1.
-        eps: the least norm of a matrix.
-        ns_steps: how often the polynomial is applied.
-        adjust_lr_fn: how the rate depends on the sizes of a matrix: by default it grows with the
-            root of rows / columns.
-        use_muon: whether all parameters of a group are taken for matrices, or none; by default
-            those of two axes.
-        others: for all other parameters, the options of `AdamW`.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate of matrices: a number, a tensor, or a schedule.
+        weight_decay: decoupled weight decay of matrices, multiplied by the learning rate.
+        momentum: decay rate of the average gradient.
+        nesterov: if True, use Nesterov momentum.
+        ns_coefficients: coefficients of x, x³ and x⁵ in the Newton-Schulz iteration.
+        eps: lower bound of the norm of a matrix, for numerical stability.
+        ns_steps: number of Newton-Schulz iterations.
+        adjust_lr_fn: adjustment of the learning rate to the shape of a matrix: "original", the
+            default, multiplies it by `sqrt(max(1, rows / columns))`; "match_rms_adamw" by `0.2 *
+            sqrt(max(rows, columns))`; "spectral_unclamped" by `sqrt(rows / columns)`.
+        use_muon: use Muon for all parameters of a group (True), or AdamW (False); by default Muon
+            for parameters with two axes.
+        adamw: options of `AdamW` for the other parameters; its learning rate defaults to `lr`.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
-    Source: K. Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024, as
-    `torch.optim.Muon` has it, but in the parameter's dtype where that is in bfloat16.
+    Source: K. Jordan et al., Muon: an optimizer for hidden layers in neural networks, 2024, as in
+    `torch.optim.Muon`, which however iterates in bfloat16, and not in the parameter's dtype.
 
     Example:
         >>> import svod_nn as nn
@@ -183,12 +190,12 @@ class Muon(Optimizer):
         adjust_lr_fn: Adjustment | None = None,
         *,
         use_muon: bool | None = None,
-        others: Mapping[str, Any] | None = None,
+        adamw: Mapping[str, Any] | None = None,
         maximize: bool = False,
         groups: Sequence[Mapping[str, Any]] = (),
     ) -> None:
-        adam = replace(
-            AdamRule(lr=lr, weight_decay=1e-2), **(others or {}), decoupled_weight_decay=True
+        adamw_rule = replace(
+            AdamRule(lr=lr, weight_decay=1e-2), **(adamw or {}), decoupled_weight_decay=True
         )
         rule = MuonRule(
             lr=lr,
@@ -200,7 +207,7 @@ class Muon(Optimizer):
             ns_steps=ns_steps,
             adjust_lr_fn=adjust_lr_fn,
             use_muon=use_muon,
-            others=adam,
+            adamw=adamw_rule,
             maximize=maximize,
         )
         super().__init__(parameters, rule, groups)

@@ -1,4 +1,4 @@
-"""NAdam: Adam whose average gradient looks one step ahead."""
+"""NAdam: Adam with Nesterov momentum."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from svod_tensor import Tensor
 __all__ = ["NAdam", "NAdamRule"]
 
 _MOMENTUM_BASE = 0.96
-"""Of the schedule of the momentum, in the paper and in PyTorch."""
+"""Base of the momentum schedule, in the paper and in PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NAdamRule(MomentsRule):
-    """The options of `NAdam`, and what it does."""
+    """Options and update of `NAdam`."""
 
     lr: Rate = 2e-3
     momentum_decay: float = 4e-3
@@ -63,21 +63,20 @@ class NAdamRule(MomentsRule):
 
 
 class NAdam(Optimizer):
-    """Adam whose average gradient looks one step ahead, with a momentum that grows.
+    """Adam with Nesterov momentum, which grows over the steps.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        betas: how much of both averages is kept in a step.
-        eps: is added to the root.
-        weight_decay: how much of the parameter is added to its gradient.
-        momentum_decay: how fast the momentum grows to the first beta.
-        decoupled_weight_decay: whether the decay is taken off the parameter instead.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        momentum_decay: rate at which the momentum approaches the first beta.
+        decoupled_weight_decay: if True, decay the parameter directly, as `AdamW` does.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
-    Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016, as `torch.optim.NAdam` has
-    it.
+    Source: T. Dozat, Incorporating Nesterov momentum into Adam, 2016, as in `torch.optim.NAdam`.
 
     Example:
         >>> import svod_nn as nn

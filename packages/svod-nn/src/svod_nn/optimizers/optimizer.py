@@ -1,4 +1,4 @@
-"""`Optimizer`: a rule for each parameter, applied to all of them at once, as values or in place."""
+"""`Optimizer`: applies a `Rule` to all parameters, in place or as a pure function of values."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, cast
 
 from svod_nn._foreign_names import find_optimizer_attribute
 from svod_nn._module import Module
-from svod_nn._state import load_tensors, place_like
-from svod_nn._walk import exchange_leaves
+from svod_nn._state import load_tensors, move_like
+from svod_nn._walk import map_leaves
 from svod_nn.errors import LayerArgumentError
 from svod_nn.optimizers.groups import Group, make_groups
 from svod_nn.optimizers.rule import Numbers, Rule, Shared, Slots, SlotsInPlace
@@ -30,12 +30,12 @@ Tree = TypeVar("Tree")
 
 
 class OptimizerState(TypedDict):
-    """What an optimizer keeps, as nested dicts of tensors.
+    """State of an optimizer, as nested dicts of tensors.
 
     Attributes:
-        step: the number of steps so far, in int32.
-        shared: by the number of the group, what is kept for all its parameters together.
-        slots: by the name of the parameter, what is kept for it, by PyTorch's names.
+        step: number of completed steps, in int32.
+        shared: state that is common to the parameters of a group, by group index.
+        slots: state of each parameter, by parameter name and PyTorch's name of the state.
 
     Example:
         >>> import svod_nn as nn
@@ -51,26 +51,25 @@ class OptimizerState(TypedDict):
 
 
 class Optimizer:
-    """Changes parameters along their gradients: `update` does it in place, `init` and `apply` with
-    values.
+    """Base class of optimizers: updates parameters along their gradients.
 
-    The gradients are named as the parameters are, and each parameter of floats has one, but those
-    of the model that are frozen. Everything is part of the graph, the number of the step and what
-    follows from it too: a captured function that computes gradients and calls `update` is one plan,
-    and each of its kernels goes through a parameter, its gradient and what is kept for it once.
-    Outside of `jit`, nothing is computed before a parameter is read.
+    `update` works in place; `init` and `apply` are pure functions of values. Gradients have the
+    names of their parameters, and each floating-point parameter that is not frozen needs one. All
+    of a step is part of the graph, including the step count and what depends on it: a captured
+    function that computes gradients and calls `update` is one plan, and each kernel reads a
+    parameter, its gradient and its state once. Outside of `jit`, a step is computed when a
+    parameter is read.
 
-    Parameters of 16 bits are changed in float32, which also is the dtype of what is kept for them,
-    and rounded once.
+    Parameters of 16 bits are updated in float32, the dtype of their state, and rounded once.
 
     Args:
-        parameters: what `update` changes: a module, whose frozen parameters stay out, or nested
-            lists and dicts of tensors. None for `init` and `apply` alone. A module whose parameters
-            are replaced, unfrozen or added afterwards needs a new optimizer; freezing them is all
-            right.
-        rule: what is done to each of them.
-        groups: other options for some of them: dicts of options, in which `"params"` says which.
-            The first that fits counts.
+        parameters: parameters for `update`: a module, without its frozen parameters, or nested
+            lists and dicts of tensors; None to use only `init` and `apply`. Create a new optimizer
+            if parameters of the module are replaced, unfrozen or added; they may be frozen.
+        rule: update rule, with its options.
+        groups: options for groups of parameters: dicts of options whose `"params"` selects the
+            parameters by a module, tensors, a name prefix, or a predicate of name and tensor. A
+            parameter belongs to the first group that selects it.
 
     Raises:
         LayerArgumentError: if there are no parameters, or all are frozen.
@@ -99,46 +98,44 @@ class Optimizer:
 
     @property
     def groups(self) -> list[Group]:
-        """The parameters that have other options, and behind them the rest."""
+        """Parameter groups; the last one has the parameters without options of their own."""
         return list(self._groups)
 
     @property
     def state(self) -> OptimizerState:
-        """What is kept for the parameters that `update` changes."""
+        """State of the parameters that `update` changes."""
         return self._state
 
     def update(self, gradients: object, *, when: Tensor | None = None) -> None:
-        """Assign the parameters, and what is kept for them, what they are after a step.
+        """Perform one step: update the parameters and their state in place.
 
         Args:
-            gradients: by the names of the parameters, or nested as these are.
-            when: a bool: where it is False, everything stays as it is, the number of the step too.
+            gradients: gradients by parameter name, or nested like the parameters.
+            when: 0-d bool tensor; if it is False, nothing changes, including the step count.
 
         Raises:
-            GradientNameError: if a gradient belongs to no parameter.
-            MissingGradientError: if a parameter has none.
-            ParametersChangedError: if the model has other parameters than when the optimizer was
-                made.
-            LayerArgumentError: if a gradient has another shape than its parameter.
+            GradientNameError: if a gradient has no parameter.
+            MissingGradientError: if a parameter has no gradient.
+            ParametersChangedError: if the model's parameters have changed since the optimizer was
+                created.
+            LayerArgumentError: if the shapes of a gradient and its parameter differ.
         """
         frozen = check_parameters(type(self).__name__, self._parameters, self._tensors)
         named = _name_gradients(self._rule.name, gradients)
         _check_gradients(self._rule.name, self._tensors, named, frozen)
         slots = {
-            name: SlotsInPlace(
-                kept, None if when is None else place_like(when, self._tensors[name])
-            )
+            name: SlotsInPlace(kept, None if when is None else move_like(when, self._tensors[name]))
             for name, kept in self._state["slots"].items()
         }
         parameters, shared = self._step(self._tensors, self._groups, self._state, named, slots)
         changes = [(self._tensors[name], value) for name, value in parameters.items()]
-        for number, old in self._state["shared"].items():
-            changes += [(tensor, shared[number][name]) for name, tensor in old.items()]
+        for group, old in self._state["shared"].items():
+            changes += [(tensor, shared[group][name]) for name, tensor in old.items()]
         for tensor, value in (*changes, (self._state["step"], self._state["step"] + 1)):
-            tensor.assign(value if when is None else place_like(when, tensor).where(value, tensor))
+            tensor.assign(value if when is None else move_like(when, tensor).where(value, tensor))
 
     def init(self, parameters: Parameters) -> OptimizerState:
-        """What is kept for these parameters before the first step."""
+        """Return the initial state of these parameters."""
         tensors = name_tensors(parameters)
         state = self._make_state(tensors, [Group(tuple(tensors), self._rule)])
         _realize(state)
@@ -147,18 +144,20 @@ class Optimizer:
     def apply(
         self, parameters: Tree, state: OptimizerState, gradients: object
     ) -> tuple[Tree, OptimizerState]:
-        """What parameters and the state are after a step, as new values; groups have no part in
-        this.
+        """Perform one step as a pure function; parameter groups are not applied.
 
         Args:
             parameters: nested lists, tuples and dicts of tensors.
-            state: what `init` or the last step gave.
-            gradients: by the names of the parameters, or nested as these are.
+            state: state returned by `init` or the previous step.
+            gradients: gradients by parameter name, or nested like the parameters.
+
+        Returns:
+            the new parameters, nested likewise, and the new state.
 
         Raises:
-            GradientNameError: if a gradient belongs to no parameter.
-            MissingGradientError: if a parameter has none.
-            LayerArgumentError: if a gradient has another shape than its parameter.
+            GradientNameError: if a gradient has no parameter.
+            MissingGradientError: if a parameter has no gradient.
+            LayerArgumentError: if the shapes of a gradient and its parameter differ.
         """
         tensors = name_tensors(cast("Parameters", parameters))
         groups = [Group(tuple(tensors), self._rule)]
@@ -166,33 +165,33 @@ class Optimizer:
         named = _name_gradients(self._rule.name, gradients)
         _check_gradients(self._rule.name, tensors, named)
         changed, shared = self._step(tensors, groups, state, named, slots)
-        images = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
-        after: OptimizerState = {
+        results = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
+        new_state: OptimizerState = {
             "step": state["step"] + 1,
             "shared": shared,
             "slots": {name: kept.tensors for name, kept in slots.items()},
         }
-        return cast("Tree", exchange_leaves(parameters, Tensor, lambda t: images[id(t)])), after
+        return cast("Tree", map_leaves(parameters, Tensor, lambda t: results[id(t)])), new_state
 
     def state_dict(self) -> dict[str, Tensor]:
-        """All that is kept, under one name each:
+        """Return the state as a flat dict of tensors, without the options.
 
-        `svod_tensor.save_safetensors` writes it. The options are not in it.
+        Write it to a file with `svod_tensor.save_safetensors`.
         """
         return _list_tensors(self._state)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on from what `state_dict` gave, such as `svod_tensor.load_safetensors` reads.
+        """Restore a state returned by `state_dict`, or read by `svod_tensor.load_safetensors`.
 
         Raises:
-            StateDictError: if names or shapes differ; nothing is assigned then.
+            StateDictError: if names or shapes differ; no tensor is assigned then.
         """
         load_tensors(self._rule.name, self.state_dict(), state)
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> object:
-            # Comes here for what is not there.
+            # Called only after the normal lookup has failed.
             if (foreign := find_optimizer_attribute(type(self).__name__, name)) is not None:
                 raise foreign
             return object.__getattribute__(self, name)
@@ -200,12 +199,12 @@ class Optimizer:
     def _make_state(self, tensors: Mapping[str, Tensor], groups: Sequence[Group]) -> OptimizerState:
         device = _find_device(tensors)
         shared = {
-            str(number): {
+            str(index): {
                 name: Tensor.full((), value, dtype=float64, device=device)
-                for name, value in found.items()
+                for name, value in initial.items()
             }
-            for number, group in enumerate(groups)
-            if (found := group.rule.make_shared())
+            for index, group in enumerate(groups)
+            if (initial := group.rule.make_shared())
         }
         slots = {
             name: group.rule.make_slots(widen(tensors[name]))
@@ -215,7 +214,7 @@ class Optimizer:
         return {
             "step": Tensor.full((), 0, dtype=int32, device=device),
             "shared": shared,
-            "slots": {name: found for name, found in slots.items() if found},
+            "slots": {name: tensors for name, tensors in slots.items() if tensors},
         }
 
     def _step(
@@ -226,14 +225,15 @@ class Optimizer:
         gradients: Mapping[str, Tensor],
         slots: Mapping[str, Slots],
     ) -> tuple[dict[str, Tensor], dict[str, Shared]]:
-        """The parameters that have gradients, and what is kept for all of a group, after a step;
-        `slots` have been put.
+        """Compute the parameters with gradients and the shared state after a step.
+
+        The state of each parameter is written to `slots`.
         """
         changed: dict[str, Tensor] = {}
         shared = dict(state["shared"])
         n_before = state["step"].cast(float64)
-        for number, group in enumerate(groups):
-            key, rule = str(number), group.rule
+        for index, group in enumerate(groups):
+            key, rule = str(index), group.rule
             numbers, new = rule.make_numbers(
                 n_before + 1, rule.get_rate(n_before), shared.get(key, {})
             )
@@ -246,7 +246,8 @@ class Optimizer:
                 wide = widen(tensors[name])
                 kind = (wide.dtype, wide.device)
                 if kind not in by_kind:
-                    # Computed once for all parameters, and not in each of their kernels.
+                    # Materialized once for all parameters; fused, they would be recomputed in the
+                    # kernel of each.
                     by_kind[kind] = {n: _to_number(v, wide) for n, v in numbers.items()}
                 gradient = gradients[name].cast(wide.dtype)
                 after = rule.change(
@@ -266,24 +267,24 @@ def _name_parameters(optimizer: str, parameters: Parameters) -> dict[str, Tensor
     if isinstance(parameters, Module) and any(True for _ in parameters.parameters()):
         problem, hint = (
             "all parameters are frozen",
-            "write model.unfreeze(), or unfreeze(name), before",
+            "call model.unfreeze() or model.unfreeze(name) first",
         )
     else:
-        problem = "there are no parameters"
+        problem = "got an empty parameter list"
         hint = (
-            f"give it a model, as in {optimizer}(model), or tensors; an iterator such as"
-            " model.parameters() can be read once"
+            f"pass the model, as in {optimizer}(model), or tensors; an iterator such as"
+            " model.parameters() can be read only once"
         )
     raise LayerArgumentError(name=optimizer, problem=problem, hint=hint)
 
 
 def _name_gradients(optimizer: str, gradients: object) -> dict[str, Tensor]:
     named = name_tensors(gradients)
-    # Nested containers without any tensor are gradients of nothing.
+    # An empty container is valid: it has no gradients.
     if not named and not isinstance(gradients, (Mapping, Sequence)):
         raise LayerArgumentError(
             name=optimizer,
-            problem=f"gradients are of {type(gradients).__name__}, and no tensors",
+            problem=f"gradients must be tensors, got {type(gradients).__name__}",
             hint=(
                 "write loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), then"
                 " optimizer.update(gradients)"
@@ -304,21 +305,20 @@ def _check_gradients(
             raise LayerArgumentError(
                 name=optimizer,
                 problem=(
-                    f"the gradient of {name} has shape {gradient.shape}, not {tensors[name].shape}"
+                    f"gradient of {name}: expected shape {tensors[name].shape}, got"
+                    f" {gradient.shape}"
                 ),
             )
 
 
 def _to_number(value: float | Tensor, like: Tensor) -> float | Tensor:
     return (
-        place_like(value.cast(like.dtype).contiguous(), like)
-        if isinstance(value, Tensor)
-        else value
+        move_like(value.cast(like.dtype).contiguous(), like) if isinstance(value, Tensor) else value
     )
 
 
 def _find_device(tensors: Mapping[str, Tensor]) -> str | None:
-    """Where the first parameter is, or its first shard."""
+    """Return the device of the first parameter, or of its first shard."""
     devices = (t.device for t in tensors.values())
     return next((d if isinstance(d, str) else d[0] for d in devices), None)
 

@@ -1,4 +1,4 @@
-"""RAdam: Adam that waits with dividing until the average square is known well enough."""
+"""RAdam: Adam with a rectified adaptive learning rate in the first steps."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from svod_tensor import Tensor
 
 __all__ = ["RAdam", "RAdamRule"]
 
-_LEAST_LENGTH = 5.0
-"""The square is divided by when it is the average of more than so many gradients."""
+_MIN_LENGTH = 5.0
+"""Length of the average of squares above which its variance is tractable, as in PyTorch."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RAdamRule(MomentsRule):
-    """The options of `RAdam`, and what it does."""
+    """Options and update of `RAdam`."""
 
     decoupled_weight_decay: bool = False
 
@@ -34,11 +34,11 @@ class RAdamRule(MomentsRule):
         power = second**count
         correction = 1 - power
         length = longest - 2 * count * power / correction
-        is_known = length > _LEAST_LENGTH
+        is_known = length > _MIN_LENGTH
         ratio = (length - 4) * (length - 2) * longest / (length * ((longest - 4) * (longest - 2)))
         numbers = {
             "rate": rate / (1 - first**count),
-            # What follows from a length that is too short is not used, and is no number.
+            # For a short length the ratio may be negative; its root would be NaN.
             "scale": is_known.where(ratio, 0.0).sqrt() * correction.sqrt(),
             "known": is_known.where(1.0, 0.0),
             "kept": 1 - rate * self.weight_decay,
@@ -59,20 +59,20 @@ class RAdamRule(MomentsRule):
 
 
 class RAdam(Optimizer):
-    """Adam that divides by the root of the average square once its variance is known to be small.
+    """Rectified Adam: no division by the second moment until its variance is small enough.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        betas: how much of both averages is kept in a step.
-        eps: is added to the root.
-        weight_decay: how much of the parameter is added to its gradient.
-        decoupled_weight_decay: whether the decay is taken off the parameter instead.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        betas: decay rates of the moving averages of the gradient and of its square.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        decoupled_weight_decay: if True, decay the parameter directly, as `AdamW` does.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: L. Liu et al., On the variance of the adaptive learning rate and beyond, 2020, algorithm
-    2, as `torch.optim.RAdam` has it.
+    2, as in `torch.optim.RAdam`.
 
     Example:
         >>> import svod_nn as nn

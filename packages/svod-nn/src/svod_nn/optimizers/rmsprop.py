@@ -1,4 +1,4 @@
-"""RMSprop: steps of the gradient over the root of its average square."""
+"""RMSprop: steps scaled by the root of the average squared gradient."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["RMSprop", "RMSpropRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class RMSpropRule(Rule):
-    """The options of `RMSprop`, and what it does."""
+    """Options and update of `RMSprop`."""
 
     lr: Rate = 1e-2
     alpha: float = 0.99
@@ -32,12 +32,12 @@ class RMSpropRule(Rule):
         self.check_not_negative("alpha", "eps", "weight_decay", "momentum")
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        is_kept = {
+        is_used = {
             "square_avg": True,
             "grad_avg": self.centered,
             "momentum_buffer": self.momentum > 0,
         }
-        return {name: parameter.zeros_like() for name, is_it in is_kept.items() if is_it}
+        return {name: parameter.zeros_like() for name, used in is_used.items() if used}
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         gradient = add_decay(gradient, parameter, self.weight_decay)
@@ -58,21 +58,22 @@ class RMSpropRule(Rule):
 
 
 class RMSprop(Optimizer):
-    """Steps of the gradient over the root of its average square.
+    """RMSprop: the gradient divided by the root of the average squared gradient.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        alpha: how much of the average is kept in a step.
-        eps: is added to the root.
-        weight_decay: how much of the parameter is added to its gradient.
-        momentum: how much of the last direction is kept.
-        centered: whether the square of the average gradient is taken off.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        alpha: decay rate of the average of squared gradients.
+        eps: term added to the denominator for numerical stability.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        momentum: momentum factor.
+        centered: if True, normalize by an estimate of the variance: subtract the squared average
+            gradient from the average squared gradient.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
-    Source: G. Hinton, Neural networks for machine learning, lecture 6e, 2012, as
-    `torch.optim.RMSprop` has it.
+    Source: G. Hinton, Neural networks for machine learning, lecture 6e, 2012, as in
+    `torch.optim.RMSprop`.
 
     Example:
         >>> import svod_nn as nn

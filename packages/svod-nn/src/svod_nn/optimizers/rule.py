@@ -1,6 +1,4 @@
-"""`Rule`: how an optimizer changes one parameter, as a value with options and pure functions of
-tensors.
-"""
+"""`Rule`: the update of one parameter, with its options, as functions of tensors."""
 
 from __future__ import annotations
 
@@ -23,70 +21,68 @@ __all__ = [
 ]
 
 Rate: TypeAlias = float | Tensor | Callable[[Tensor], Tensor]
-"""A learning rate: a number, a tensor that is read at each step, or a schedule: a function of the
-number of steps before.
-"""
+"""Learning rate: a number, a tensor that is read at each step, or a schedule, which is a function of
+the number of completed steps."""
 
 Numbers: TypeAlias = dict[str, float | Tensor]
-"""What is computed once in a step, for all parameters of a group: tensors of one element, or
-numbers that no step changes.
-"""
+"""Scalars computed once per step for all parameters of a group: tensors of one element, or
+constants."""
 
 Shared: TypeAlias = dict[str, Tensor]
-"""What is kept for all parameters of a group together: tensors of one element."""
+"""State that is common to all parameters of a group: tensors of one element."""
 
 
 class Slots:
-    """What is kept for a parameter from step to step, by PyTorch's names, as values.
+    """State of one parameter, by PyTorch's names, as values.
 
     Args:
-        before: the tensors before the step.
+        before: state before the step.
     """
 
     def __init__(self, before: Mapping[str, Tensor]) -> None:
         self.tensors = dict(before)
 
     def __getitem__(self, name: str) -> Tensor:
-        """What is kept under a name now."""
+        """Return the current tensor of a name."""
         return self.tensors[name]
 
     def put(self, name: str, value: Tensor) -> Tensor:
-        """Keep a value from now on.
+        """Set the new value of a name.
 
         Returns:
-            what the rest of the step is to be computed from.
+            the tensor to use in the remainder of the step.
         """
         self.tensors[name] = value
         return value
 
 
 class SlotsInPlace(Slots):
-    """`Slots` whose tensors are assigned, `when` a bool is true.
+    """`Slots` that assign to their tensors, if the bool tensor `when` is true.
 
-    What is computed from them afterwards reads the new elements: if the parameter's change read the
-    old ones, neither could be written before the other one was computed where their values depend
-    on the parameter too."""
+    Later computations of the step read the new values. If the parameter's update read the old ones,
+    and the new state depended on the parameter too, neither could be written before the other was
+    computed."""
 
     def __init__(self, before: Mapping[str, Tensor], when: Tensor | None) -> None:
         super().__init__(before)
         self._when = when
 
     def put(self, name: str, value: Tensor) -> Tensor:
-        """Assign a value, and give the tensor."""
+        """Assign a value to the tensor of a name, and return the tensor."""
         tensor = self.tensors[name]
         return tensor.assign(value if self._when is None else self._when.where(value, tensor))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """The options of an optimizer, and what it does with them.
+    """Options of an optimizer, and its update of one parameter.
 
-    A subclass adds its options as fields, and says what it keeps (`make_slots`), what it computes
-    once in a step (`make_numbers`) and what becomes of a parameter (`change`).
+    A subclass adds its options as fields, and defines the state of a parameter (`make_slots`), the
+    scalars of a step (`make_numbers`) and the update of a parameter (`change`).
 
     Attributes:
-        lr: the learning rate.
-        maximize: whether to go up along the gradients.
+        lr: learning rate.
+        maximize: if True, maximize the objective instead of minimizing it.
 
     Example:
         >>> import svod_nn as nn
@@ -129,36 +125,41 @@ class Rule:
     name: ClassVar[str] = "Rule"
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
-        """What is kept for a parameter, before the first step."""
+        """Return the initial state of a parameter."""
         return {}
 
     def make_shared(self) -> dict[str, float]:
-        """Numbers that are kept for all parameters together, before the first step."""
+        """Return the initial state that is common to all parameters of a group."""
         return {}
 
     def make_numbers(
         self, count: Tensor, rate: float | Tensor, shared: Shared
     ) -> tuple[Numbers, Shared]:
-        """What a step computes once.
+        """Compute the scalars of a step, once for all parameters of a group.
 
         Args:
-            count: the number of this step, from 1, in float64.
-            rate: the learning rate in this step, a number or in float64.
-            shared: the numbers of `make_shared`, in float64.
+            count: index of this step, from 1, in float64.
+            rate: learning rate of this step, a number or a tensor of float64.
+            shared: state of `make_shared`, in float64.
 
         Returns:
-            the numbers for `change`, and those of `make_shared` after this step.
+            the scalars for `change`, and the new state of `make_shared`.
         """
         return {"rate": rate}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
-        """The parameter after a step, of tensors in the dtype that the step is computed in; `slots`
-        are given what is kept.
+        """Return the updated parameter, and write its new state to `slots`.
+
+        Args:
+            parameter: parameter in the dtype of the computation, at least float32.
+            gradient: gradient in the same dtype.
+            slots: state of the parameter.
+            numbers: result of `make_numbers`.
         """
         raise NotImplementedError
 
     def get_rate(self, n_before: Tensor) -> float | Tensor:
-        """The learning rate after so many steps: a number, or in the dtype of `n_before`."""
+        """Return the learning rate after `n_before` steps: a number, or a tensor of its dtype."""
         if isinstance(self.lr, Tensor):
             return self.lr.reshape(()).cast(n_before.dtype)
         return self.lr(n_before).cast(n_before.dtype) if callable(self.lr) else self.lr
@@ -167,38 +168,42 @@ class Rule:
         if isinstance(self.lr, (int, float)):
             self.check("lr", self.lr >= 0, "at least 0")
 
-    def check(self, option: str, is_valid: bool, wanted: str) -> None:
-        """Refuse an option that is not valid.
+    def check(self, option: str, is_valid: bool, expected: str) -> None:
+        """Check that an option is valid.
+
+        Args:
+            option: name of the option.
+            is_valid: condition that must hold.
+            expected: description of valid values, for the error.
 
         Raises:
-            LayerArgumentError: if it is not.
+            LayerArgumentError: if `is_valid` is False.
         """
         if not is_valid:
+            value = getattr(self, option)
             raise LayerArgumentError(
-                name=self.name, problem=f"{option}={getattr(self, option)!r} is not {wanted}"
+                name=self.name, problem=f"{option}={value!r} is not {expected}"
             )
 
     def check_not_negative(self, *options: str) -> None:
-        """Refuse negative values of these options."""
+        """Check that options are not negative."""
         for option in options:
             self.check(option, getattr(self, option) >= 0, "at least 0")
 
     def check_betas(self, betas: tuple[float, float]) -> None:
-        """Refuse decays of averages that are none."""
+        """Check that `betas` are two decay rates."""
         self.check(
             "betas",
             len(betas) == 2 and all(0 <= b < 1 for b in betas),
-            "two numbers from 0 up to but without 1",
+            "two numbers in [0, 1)",
         )
 
 
 def add_decay(gradient: Tensor, parameter: Tensor, weight_decay: float) -> Tensor:
-    """The gradient of what is minimised and half of `weight_decay` times the square of the
-    parameter.
-    """
+    """Add the gradient of the L2 penalty `weight_decay * parameter ** 2 / 2` to a gradient."""
     return gradient + parameter * weight_decay if weight_decay else gradient
 
 
 def make_decayed(parameter: Tensor, rate: float | Tensor, weight_decay: float) -> Tensor:
-    """The parameter, smaller by `rate * weight_decay` of it."""
+    """Apply decoupled weight decay: multiply a parameter by `1 - rate * weight_decay`."""
     return parameter * (1 - rate * weight_decay) if weight_decay else parameter

@@ -1,4 +1,4 @@
-"""SGD: steps against the gradient, with momentum."""
+"""SGD: stochastic gradient descent, with momentum."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["SGD", "SGDRule"]
 
 @dataclass(frozen=True, kw_only=True)
 class SGDRule(Rule):
-    """The options of `SGD`, and what it does."""
+    """Options and update of `SGD`."""
 
     lr: Rate = 1e-3
     momentum: float = 0.0
@@ -32,7 +32,7 @@ class SGDRule(Rule):
         self.check_not_negative("momentum", "weight_decay")
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise LayerArgumentError(
-                name=self.name, problem="nesterov needs a momentum, and no dampening"
+                name=self.name, problem="nesterov requires momentum > 0 and dampening = 0"
             )
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
@@ -43,7 +43,7 @@ class SGDRule(Rule):
     ) -> tuple[Numbers, Shared]:
         if not self.dampening:
             return {"rate": rate}, shared
-        # The first gradient is taken as it is.
+        # As in torch, dampening is not applied to the first gradient.
         share = (count == 1).where(1.0, 1 - self.dampening)
         return {"rate": rate, "share": share}, shared
 
@@ -58,20 +58,20 @@ class SGDRule(Rule):
 
 
 class SGD(Optimizer):
-    """Steps against the gradient, with momentum, as PyTorch takes them.
+    """Stochastic gradient descent, optionally with momentum.
 
     Args:
-        parameters: a module, or nested lists and dicts of tensors; see `Optimizer`.
-        lr: a number, a tensor, or a schedule.
-        momentum: how much of the last direction is kept.
-        dampening: how much of the gradient is left out of the direction.
-        weight_decay: how much of the parameter is added to its gradient.
-        nesterov: whether the gradient is looked at where the momentum leads.
-        maximize: whether to go up.
-        groups: other options for some parameters.
+        parameters: module, or nested lists and dicts of tensors; see `Optimizer`.
+        lr: learning rate: a number, a tensor, or a schedule.
+        momentum: momentum factor.
+        dampening: dampening of the momentum: the gradient is multiplied by `1 - dampening`.
+        weight_decay: L2 penalty: this multiple of the parameter is added to its gradient.
+        nesterov: if True, use Nesterov momentum.
+        maximize: if True, maximize the objective instead of minimizing it.
+        groups: options for groups of parameters; see `Optimizer`.
 
     Source: I. Sutskever et al., On the importance of initialization and momentum in deep learning,
-    2013, as `torch.optim.SGD` has it.
+    2013, as in `torch.optim.SGD`.
 
     Example:
         >>> import svod_nn as nn

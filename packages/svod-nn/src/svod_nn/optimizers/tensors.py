@@ -1,4 +1,4 @@
-"""Tensors by name, as optimizers and averages keep them."""
+"""Named parameters and gradients, as optimizers and averages use them."""
 
 from __future__ import annotations
 
@@ -19,15 +19,11 @@ __all__ = [
 ]
 
 Parameters: TypeAlias = Module | Mapping[str, Any] | Iterable[Any] | Tensor
-"""A module, whose parameters have their names; or tensors in nested lists, tuples and dicts, whose
-paths are their names.
-"""
+"""Parameters: a module, or nested lists, tuples and dicts of tensors, which are named by paths."""
 
 
 def name_tensors(tree: object) -> dict[str, Tensor]:
-    """The parameters of a module that are not frozen, or the tensors in nested lists, tuples and
-    dicts, by name.
-    """
+    """Return the trainable parameters of a module, or the tensors of a tree, by name."""
     if isinstance(tree, Module):
         return tree.trainable_parameters()
     is_iterator = isinstance(tree, Iterator)
@@ -38,31 +34,29 @@ def name_tensors(tree: object) -> dict[str, Tensor]:
 
 
 def check_parameters(owner: str, tree: object, tensors: Mapping[str, Tensor]) -> frozenset[str]:
-    """Check that a model, if `tree` is one, still has the parameters that it had when `owner` was
-    made.
+    """Check that the parameters of a module have not changed since `owner` was created.
 
     Returns:
-        the names of the parameters that were frozen since, which have no gradients.
+        the names of the parameters frozen since, which have no gradients.
 
     Raises:
-        ParametersChangedError: if they were replaced, or others came or went.
+        ParametersChangedError: if parameters were replaced, added or removed.
     """
     if not isinstance(tree, Module):
         return frozenset()
-    now = tree.trainable_parameters()
-    absent = [name for name in tensors if name not in now]
+    trainable = tree.trainable_parameters()
+    absent = [name for name in tensors if name not in trainable]
+    # The usual case, checked at each step without walking the module again.
     if (
-        len(now) == len(tensors)
+        len(trainable) == len(tensors)
         and not absent
-        and all(now[name] is tensor for name, tensor in tensors.items())
+        and all(trainable[name] is tensor for name, tensor in tensors.items())
     ):
         return frozenset()
-    everything = dict(tree.named_parameters()) if absent else now
-    replaced = [
-        n for n, tensor in tensors.items() if n in everything and everything[n] is not tensor
-    ]
-    added = [name for name in now if name not in tensors]
-    removed = [name for name in absent if name not in everything]
+    current = dict(tree.named_parameters()) if absent else trainable
+    replaced = [n for n, tensor in tensors.items() if n in current and current[n] is not tensor]
+    added = [name for name in trainable if name not in tensors]
+    removed = [name for name in absent if name not in current]
     if replaced or added or removed:
         raise ParametersChangedError(owner=owner, replaced=replaced, added=added, removed=removed)
     return frozenset(absent)
@@ -74,11 +68,11 @@ def check_gradient_names(
     gradients: Mapping[str, Tensor],
     frozen: frozenset[str] = frozenset(),
 ) -> None:
-    """Check that there is a gradient for each parameter that is not frozen, and no other one.
+    """Check that there is one gradient for each parameter that is not frozen, and no other.
 
     Raises:
-        GradientNameError: if a gradient belongs to no parameter, or to a frozen one.
-        MissingGradientError: if a parameter has none.
+        GradientNameError: if a gradient has no parameter, or a frozen one.
+        MissingGradientError: if a floating-point parameter has no gradient.
     """
     unknown = [name for name in gradients if name not in tensors or name in frozen]
     missing = [
@@ -92,5 +86,5 @@ def check_gradient_names(
 
 
 def widen(tensor: Tensor) -> Tensor:
-    """A tensor of 16 bits in float32: small changes of it would be lost."""
+    """Cast a tensor of 16 bits to float32, in which small updates are not lost."""
     return tensor.cast(float32) if tensor.dtype in (float16, bfloat16) else tensor

@@ -1,5 +1,5 @@
-"""For each operation of `Tensor` that has a derivative, a call of it and the same call of torch;
-for every other, why it has none.
+"""A call of each differentiable operation of `Tensor` and of its torch counterpart, and the reason why
+the other operations have no derivative.
 """
 
 # torch has no types here: it is not installed where this is checked.
@@ -23,7 +23,7 @@ __all__ = ["CASES", "NO_DERIVATIVE", "Case", "draw"]
 def draw(
     rng: np.random.Generator, case: Case, shapes: tuple[tuple[int, ...], ...] | None = None
 ) -> list[np.ndarray]:
-    """Arguments in float64."""
+    """Return random arguments of float64."""
     return [_DOMAINS[case.domain](rng, shape) for shape in shapes or case.shapes]
 
 
@@ -42,8 +42,8 @@ def _one(
     domain: str = "real",
     call: Callable[..., Any] | None = None,
 ) -> Case:
-    made = call or (lambda x: getattr(x, operation)())
-    return Case(operation, made, peer, ((3, 5),), domain, is_elementwise=True)
+    function = call or (lambda x: getattr(x, operation)())
+    return Case(operation, function, peer, ((3, 5),), domain, is_elementwise=True)
 
 
 def _two(
@@ -52,8 +52,8 @@ def _two(
     domain: str = "real",
     call: Callable[..., Any] | None = None,
 ) -> Case:
-    made = call or (lambda x, y: getattr(x, operation)(y))
-    return Case(operation, made, peer, ((3, 5), (3, 5)), domain, is_elementwise=True)
+    function = call or (lambda x, y: getattr(x, operation)(y))
+    return Case(operation, function, peer, ((3, 5), (3, 5)), domain, is_elementwise=True)
 
 
 def _case(
@@ -71,7 +71,7 @@ def _list(t: Any, *values: Any) -> Any:
 
 
 def _variance(t: Any, x: Any, is_there: Any, correction: int) -> Any:
-    """Along the second axis, of the elements that are there."""
+    """Compute the variance of the present elements along the second axis."""
     count = is_there.sum(1, keepdim=True)
     mean = t.where(is_there, x, 0.0).sum(1, keepdim=True) / count
     return (t.where(is_there, x - mean, 0.0) ** 2).sum(1) / (count[:, 0] - correction)
@@ -319,7 +319,7 @@ _SAMPLES: Final = (
 )
 
 def _bessel(t: Any, x: Any, order: int) -> Any:
-    """By its power series, since torch has no derivative of it."""
+    """Power series of the Bessel function, since torch has no derivative of it."""
     terms = ((-1) ** k * (x / 2) ** (2 * k + order) / (math.factorial(k) * math.factorial(k + order)) for k in range(12))
     return sum(terms, start=t.zeros_like(x))
 
@@ -474,4 +474,4 @@ NO_DERIVATIVE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "bits have no derivative": ("bitcast", "nextafter", "frexp"),
 }
-"""Operations that have none, by the reason."""
+"""Operations without derivatives, by the reason."""

@@ -1,6 +1,4 @@
-"""A call of each operation on windows and images, and of those that put elements back, and the same
-call of torch.
-"""
+"""Calls of operations on windows and images, including scatters, and their torch counterparts."""
 
 # torch has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -56,7 +54,7 @@ def _case(
 
 
 def _list_samples(mode: str, padding: str, align: bool) -> Case:
-    """The places move a little with their own derivatives."""
+    """Case of `grid_sample` whose grid depends on an operand, so that it has a derivative too."""
     return _case(
         "grid_sample",
         lambda x, g: x.grid_sample(

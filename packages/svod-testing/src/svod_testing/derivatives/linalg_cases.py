@@ -1,8 +1,7 @@
-"""Functions of `svod_tensor.linalg` that have derivatives: a call of each on real matrices, and the
-same call of JAX.
+"""Differentiable functions of `svod_tensor.linalg`: a call of each on real matrices, and in JAX.
 
-Factors are differentiated where their signs or phases do not matter, or are those that LAPACK gives
-both."""
+Factors are differentiated if the result does not depend on their signs or phases, or if both
+libraries have the signs of LAPACK."""
 
 # jax has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -24,13 +23,13 @@ __all__ = ["CASES", "MatrixCase", "draw"]
 
 @dataclass(frozen=True)
 class MatrixCase:
-    """A call of a function of matrices.
+    """Call of a function of matrices.
 
     Attributes:
-        name: what is called.
-        call: from tensors to nested tensors.
-        peer: the same, from `jax` and its arrays.
-        shapes: of the arguments.
+        name: name of the function.
+        call: function of tensors that returns nested tensors.
+        peer: counterpart: a function of the module `jax` and its arrays.
+        shapes: shapes of the arguments.
     """
 
     name: str
@@ -43,16 +42,16 @@ class MatrixCase:
 
 
 def draw(rng: np.random.Generator, case: MatrixCase, dtype: str = "float64") -> list[np.ndarray]:
-    """Arguments, whose square matrices are far from singular."""
-    found: list[np.ndarray] = []
+    """Return random arguments; square matrices are well-conditioned."""
+    arguments: list[np.ndarray] = []
     for shape in case.shapes:
         x = rng.normal(size=shape)
         if np.dtype(dtype).kind == "c":
             x = x + 1j * rng.normal(size=shape)
         if len(shape) > 1 and shape[-1] == shape[-2]:
             x = x + 2 * np.diag(np.arange(1, shape[-1] + 1))
-        found.append(x.astype(dtype))
-    return found
+        arguments.append(x.astype(dtype))
+    return arguments
 
 
 def _positive(x: Any) -> Any:
@@ -108,18 +107,18 @@ CASES: Final = (
 # fmt: on
 
 
-def _rebuild(found: Any) -> Any:
-    """A function of eigenvalues and of vectors, which does not see their signs and phases."""
-    values, vectors = found
+def _rebuild(results: Any) -> Any:
+    """Function of eigenvalues and eigenvectors that does not depend on signs and phases."""
+    values, vectors = results
     return (vectors * values[..., None, :] ** 3) @ _turned(vectors), values
 
 
 def _add_powers(values: Any) -> Any:
-    """What does not see the order of values."""
+    """Function of values that does not depend on their order."""
     total = (values**2).sum() + (values * (values + 1) * (values - 2)).sum()
     return total.real
 
 
-def _rejoin(found: Any) -> Any:
-    left, values, right = found
+def _rejoin(results: Any) -> Any:
+    left, values, right = results
     return (left * values[..., None, :] ** 2) @ right, left @ _turned(left), _turned(right) @ right

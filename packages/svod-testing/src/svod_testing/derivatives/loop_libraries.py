@@ -36,19 +36,16 @@ __all__ = ["JaxLoops", "LoopLibrary", "SvodLoops", "run_loop_derivative_program"
 
 
 class LoopLibrary(Protocol):
-    """What a library has of loops and derivatives.
-
-    Structures come and go as its own functions take them.
-    """
+    """Loops and derivatives of a library, with its own types of arrays and structures."""
 
     def apply(self, name: str, operands: Sequence[Any], arguments: Sequence[Any]) -> Any:
         """A function of `programs`."""
 
     def squash(self, x: Any) -> Any:
-        """A value between -1 and 1."""
+        """Map a value to the range from -1 to 1."""
 
     def spread(self, x: Any, shape: tuple[int, int]) -> Any:
-        """The cosine of the mean, of a shape."""
+        """Broadcast the cosine of the mean to a shape."""
 
     def wave(self, x: Any, number: Any) -> Any:
         """`x * cos(number)`."""
@@ -57,16 +54,16 @@ class LoopLibrary(Protocol):
         """`x[number]` as a matrix."""
 
     def put_row(self, x: Any, index: Any, row: Any, *, is_copied: bool) -> Any:
-        """`x` with this row."""
+        """Return `x` with one row replaced."""
 
     def count(self) -> Any:
-        """The integer 0, which a loop carries."""
+        """Return the integer 0, the initial value of a carried counter."""
 
     def decide(self, x: Any) -> Any:
-        """Whether the mean is large, or an integer even."""
+        """Return a bool: whether the mean is large, or an integer is even."""
 
     def choose(self, x: Any) -> Any:
-        """An integer made of the mean, or of an integer."""
+        """Return an integer computed from the mean, or from an integer."""
 
     def scan(
         self, f: Callable[..., Any], init: Any, xs: Any, arguments: Mapping[str, Any]
@@ -75,7 +72,7 @@ class LoopLibrary(Protocol):
     def fori(self, f: Callable[..., Any], init: Any, arguments: Mapping[str, Any]) -> Any: ...
 
     def repeat(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:
-        """A loop as long as a function of what is carried holds."""
+        """Run a while loop: repeat `f` while `goes_on` of the carry is True."""
 
     def cond(
         self, pred: Any, f: Callable[..., Any], g: Callable[..., Any], *operands: Any
@@ -131,30 +128,29 @@ def _run_step(
                 *operands
             )
         case "gradient":
-            found = library.grad(
+            gradient = library.grad(
                 lambda *given: library.sine_mean(_run(step.blocks[0], given, values, library)[0]),
                 len(operands),
             )
-            return [library.apply("tanh", (part,), ()) for part in found(*operands)]
+            return [library.apply("tanh", (value,), ()) for value in gradient(*operands)]
         case "hessian":
             (x,) = operands
-            found = library.hessian(
+            hessian = library.hessian(
                 lambda given: library.sine_mean(_run(step.blocks[0], (given,), values, library)[0]),
                 arguments["order"],
             )
             size = x.shape[0] * x.shape[1]
-            return [library.apply("tanh", (found(x).reshape(size, size),), ())]
+            return [library.apply("tanh", (hessian(x).reshape(size, size),), ())]
         case "wave":
             return [library.wave(*operands)]
         case "row":
-            x, number = operands
-            return [library.row(x, number % arguments["n_rows"])]
+            x, counter = operands
+            return [library.row(x, counter % arguments["n_rows"])]
         case "put_row":
             x, row, *index = operands
-            place = index[0] % arguments["n_rows"] if index else arguments["index"]
-            # In steps, so that each row is that of another matrix.
-            made = library.apply("mean", (row,), (0,))
-            return [library.put_row(x, place, made, is_copied=arguments["copy"])]
+            position = index[0] % arguments["n_rows"] if index else arguments["index"]
+            row_mean = library.apply("mean", (row,), (0,))
+            return [library.put_row(x, position, row_mean, is_copied=arguments["copy"])]
         case "squash":
             return [library.squash(*operands)]
         case "spread":
@@ -170,20 +166,20 @@ def _run_scan(
     structure, counts = arguments["structure"], arguments["counts"]
     operands = [values[k] for k in step.operands]
 
-    def body(carry: Any, parts: Any) -> Any:
+    def body(carry: Any, xs: Any) -> Any:
         carried = _unpack(structure, carry)
-        slices = [] if parts is None else [part.reshape(1, -1) for part in parts]
-        made = _run(block, (*carried, *slices), values, library)
-        following = [*made[:n], carried[n] + 1] if counts else made[:n]
-        return _pack(structure, following), made[n:]
+        slices = [] if xs is None else [x.reshape(1, -1) for x in xs]
+        results = _run(block, (*carried, *slices), values, library)
+        following = [*results[:n], carried[n] + 1] if counts else results[:n]
+        return _pack(structure, following), results[n:]
 
     init = [*operands[:n], library.count()] if counts else operands[:n]
     last, stacks = library.scan(body, _pack(structure, init), operands[n:] or None, arguments)
     if arguments["bound"] == "variable":
-        made = [stack.sum(0) for stack in stacks]
+        results = [stack.sum(0) for stack in stacks]
     else:
-        made = [stack.reshape(-1, stack.shape[-1]) for stack in stacks]
-    return [*_unpack(structure, last)[:n], *made]
+        results = [stack.reshape(-1, stack.shape[-1]) for stack in stacks]
+    return [*_unpack(structure, last)[:n], *results]
 
 
 def _run_counted(
@@ -192,8 +188,8 @@ def _run_counted(
     (block,), arguments = step.blocks, step.arguments
     structure, init = arguments["structure"], [values[n] for n in step.operands]
 
-    def body(number: Any, carry: Any) -> Any:
-        return _pack(structure, _run(block, (number, *_unpack(structure, carry)), values, library))
+    def body(index: Any, carry: Any) -> Any:
+        return _pack(structure, _run(block, (index, *_unpack(structure, carry)), values, library))
 
     if step.name == "fori":
         return _unpack(structure, library.fori(body, _pack(structure, init), arguments))
@@ -208,15 +204,15 @@ def _run_counted(
 def _run_choice(
     step: LoopDerivativeStep, values: Mapping[int, Any], library: LoopLibrary
 ) -> Sequence[Any]:
-    number, *operands = (values[n] for n in step.operands)
+    selector, *operands = (values[n] for n in step.operands)
     structure = step.arguments["structure"]
     branches = [
         lambda *given, block=block: _pack(structure, _run(block, given, values, library))
         for block in step.blocks
     ]
     if step.name == "cond":
-        return _unpack(structure, library.cond(library.decide(number), *branches, *operands))
-    return _unpack(structure, library.switch(library.choose(number), branches, *operands))
+        return _unpack(structure, library.cond(library.decide(selector), *branches, *operands))
+    return _unpack(structure, library.switch(library.choose(selector), branches, *operands))
 
 
 def _pack(structure: str, parts: Sequence[Any]) -> Any:

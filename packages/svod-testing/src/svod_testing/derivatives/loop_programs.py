@@ -1,9 +1,8 @@
-"""Random programs with loops and choices that have derivatives, as data: what `loop_libraries` runs
-in svod and in JAX.
+"""Random differentiable programs with loops and branches, as data; `loop_libraries` runs them.
 
-Values are matrices of float64, and integers that count. Bodies read what they get, what is carried,
-and what stands outside; they contain loops, choices, checkpoints and gradients of their own. What
-is carried is squashed, so that it stays small."""
+Values are matrices of float64, and integer counters. Bodies read their parameters, the carry and
+values of enclosing blocks, and contain nested loops, branches, checkpoints and gradients. Carried
+values are squashed, so that they stay small."""
 
 # The operations of other libraries have no types here.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -45,7 +44,7 @@ LOOP_STEPS: Final = (
     "squash",
     "spread",
 )
-"""What a step may be besides the functions of `programs`."""
+"""Names of steps that are not functions of `programs`."""
 
 ORDERS: Final = (
     ("forward", "reverse"),
@@ -53,10 +52,10 @@ ORDERS: Final = (
     ("forward", "forward"),
     ("reverse", "forward"),
 )
-"""The modes of second derivatives: that of the derivative of the first ones, and theirs."""
+"""Modes of second derivatives: the outer mode, then the inner one."""
 
 _MAX_TWICE: Final = 6
-"""A body is differentiated twice by a matrix of so many elements."""
+"""Maximum number of elements of a matrix for second derivatives of a body."""
 
 _VIEWS: Final = frozenset({"row", "transpose", "flip", "slice", "reshape"})
 
@@ -65,12 +64,12 @@ _STRUCTURES: Final = ("list", "tuple", "dict", "nested")
 
 @dataclass(frozen=True)
 class DerivativeBlock:
-    """The body of a loop, or a branch.
+    """Body of a loop, or a branch.
 
     Attributes:
-        params: the values that it gets.
-        steps: what it computes, of these and of values of the blocks around it.
-        results: what it gives.
+        params: indices of its parameters.
+        steps: steps, which read the parameters and values of enclosing blocks.
+        results: indices of its results.
     """
 
     params: tuple[int, ...]
@@ -90,14 +89,13 @@ class LoopDerivativeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopDerivativeProgram:
-    """Steps from matrices to one number.
+    """Steps from matrices to a scalar.
 
     Attributes:
-        inputs: of float64: the first values.
-        block: the program, whose results are matrices that are squashed and added up.
-        is_forward_only: whether some loop is repeated as often as is computed, so that there is no
-            reverse mode.
-        shapes: of all values, None of integers.
+        inputs: input arrays of float64, which are the values of lowest index.
+        block: program, whose results are matrices that are squashed and summed.
+        is_forward_only: True if a loop has a computed trip count, which excludes reverse mode.
+        shapes: shapes of all values; None for integers.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -106,7 +104,7 @@ class LoopDerivativeProgram:
     shapes: Mapping[int, tuple[int, int] | None] = field(repr=False)
 
     def iter_steps(self) -> Iterator[LoopDerivativeStep]:
-        """All steps, those of bodies too."""
+        """Iterate over all steps, including the steps of bodies."""
         return _iter_steps(self.block)
 
     def __str__(self) -> str:
@@ -138,13 +136,13 @@ def _write(block: DerivativeBlock, shapes: Mapping[int, Any], indent: str) -> It
 def draw_loop_derivative_program(
     seed: int, n_steps: int = 6, *, max_depth: int = 3, max_inner_steps: int = 4
 ) -> LoopDerivativeProgram:
-    """The program of a seed, with a loop or a choice at least.
+    """Generate the program of a seed, with at least one loop or branch.
 
     Args:
-        seed: the same program for the same arguments.
-        n_steps: the number of steps outside of bodies.
-        max_depth: how deep bodies stand in bodies.
-        max_inner_steps: the largest number of steps that are drawn for a body.
+        seed: seed of the program.
+        n_steps: number of steps outside of bodies.
+        max_depth: maximum nesting depth of bodies.
+        max_inner_steps: maximum number of steps generated for a body.
     """
     rng = np.random.default_rng(seed)
     rows, columns = (int(n) for n in rng.integers(1, 5, 2))
@@ -176,9 +174,7 @@ _LOOPS: Final = ("scan", "fori", "while", "cond", "switch")
 
 
 class _Scope(NamedTuple):
-    """What may be read: matrices and integers, later ones likelier; and in how many bodies
-    this is.
-    """
+    """Values that a block may read, and its nesting depth."""
 
     matrices: list[int]
     numbers: list[int]
@@ -194,7 +190,7 @@ class _Scope(NamedTuple):
 
 
 class _Drawing:
-    """A program in the making."""
+    """Program under construction."""
 
     def __init__(
         self,
@@ -217,25 +213,25 @@ class _Drawing:
         return values[int(self.rng.integers(len(values)))]
 
     def new(self, shape: tuple[int, int] | None) -> int:
-        number = len(self.shapes)
-        self.shapes[number] = shape
-        return number
+        value = len(self.shapes)
+        self.shapes[value] = shape
+        return value
 
     def matrix(self, numbers: Sequence[int]) -> int:
-        """One of these, a later one likelier."""
+        """Pick one of these values; later ones are more likely."""
         return numbers[
             max(int(self.rng.integers(len(numbers))), int(self.rng.integers(len(numbers))))
         ]
 
-    def _shape(self, number: int) -> tuple[int, int]:
-        shape = self.shapes[number]
+    def _shape(self, value: int) -> tuple[int, int]:
+        shape = self.shapes[value]
         assert shape is not None
         return shape
 
     # Steps.
 
     def add_step(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        """Add a step to a block, unless what is drawn is too large."""
+        """Add a random step to a block, unless its result is too large."""
         kinds = ["function"] * 8
         if scope.numbers:
             kinds += ["number"] * 4
@@ -302,9 +298,9 @@ class _Drawing:
                 self.matrix([n for n in scope.matrices if fits(self._shape(n), (rows, columns))]),
             )
         zeros = [Tensor.zeros(self._shape(n), dtype="float64") for n in operands]
-        found = FUNCTIONS[name].call(*zeros, *arguments.values()).shape
-        if found[0] * found[1] <= _MAX_SIZE:
-            self._add(steps, scope, name, operands, [found], (), **arguments)
+        shape = FUNCTIONS[name].call(*zeros, *arguments.values()).shape
+        if shape[0] * shape[1] <= _MAX_SIZE:
+            self._add(steps, scope, name, operands, [shape], (), **arguments)
 
     @staticmethod
     def _broadcasts(left: tuple[int, int], right: tuple[int, int]) -> bool:
@@ -315,17 +311,15 @@ class _Drawing:
         return left[1] == right[1]
 
     def _add_number(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        source, number = self.matrix(scope.matrices), self.choose(scope.numbers)
+        source, counter = self.matrix(scope.matrices), self.choose(scope.numbers)
         shape = self._shape(source)
         if self.chance(0.5):
-            self._add(steps, scope, "wave", (source, number), [shape])
+            self._add(steps, scope, "wave", (source, counter), [shape])
         else:
-            self._add(steps, scope, "row", (source, number), [(1, shape[1])], n_rows=shape[0])
+            self._add(steps, scope, "row", (source, counter), [(1, shape[1])], n_rows=shape[0])
 
     def _add_put_row(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        """Write a row of what is carried, whose content before that is lost, or of a copy of
-        anything.
-        """
+        """Write a row of a carried value, whose old version is lost, or of a copy of any value."""
         is_carried = self.chance(0.6)
         target = (
             self.choose([n for n in scope.carried if n in scope.matrices] or scope.matrices)
@@ -351,7 +345,7 @@ class _Drawing:
             copy=not is_carried,
         )
         if is_carried:
-            # A view shows what was written, and in JAX the old value.
+            # A view shows the new elements here, and the old ones in JAX.
             lost = {target}
             for step in steps:
                 if step.name in _VIEWS and not lost.isdisjoint(step.operands):
@@ -365,15 +359,15 @@ class _Drawing:
         shape: tuple[int, int],
         outside: Sequence[int],
     ) -> int:
-        """A value of a shape: squashed, or what was there before."""
+        """Return a value of a shape: a squashed one, or a value of an enclosing block."""
         same = [n for n in scope.matrices if self._shape(n) == shape]
         if same and self.chance(0.7):
-            number = self.matrix(same)
-            if number in outside and self.chance(0.6):
-                return number
-            return self._add(steps, scope, "squash", (number,), [shape])[0]
-        number = self.matrix(scope.matrices)
-        return self._add(steps, scope, "spread", (number,), [shape], shape=shape)[0]
+            value = self.matrix(same)
+            if value in outside and self.chance(0.6):
+                return value
+            return self._add(steps, scope, "squash", (value,), [shape])[0]
+        value = self.matrix(scope.matrices)
+        return self._add(steps, scope, "spread", (value,), [shape], shape=shape)[0]
 
     def _fill_block(self, scope: _Scope) -> list[LoopDerivativeStep]:
         steps: list[LoopDerivativeStep] = []
@@ -398,17 +392,17 @@ class _Drawing:
                     self.matrix([n for n in scope.matrices if self._shape(n)[0] == count])
                 )
         params = [self.new(self._shape(n)) for n in carried]
-        parts = [self.new((1, self._shape(n)[1])) for n in sliced]
+        slices = [self.new((1, self._shape(n)[1])) for n in sliced]
         numbers = [self.new(None)] if self.chance(0.4) else []
-        inside = scope.enter([*params, *parts], numbers, params)
-        made = self._fill_block(inside)
+        inside = scope.enter([*params, *slices], numbers, params)
+        inner = self._fill_block(inside)
         outside = [n for n in inside.matrices if n in scope.matrices or n in params]
-        results = [self._fit(inside, made, self._shape(n), outside) for n in params]
+        results = [self._fit(inside, inner, self._shape(n), outside) for n in params]
         stacked = [self.matrix(inside.matrices) for _ in range(int(self.rng.integers(3)))]
         stacked = [n for n in stacked if count * self._shape(n)[0] * self._shape(n)[1] <= _MAX_SIZE]
-        block = DerivativeBlock((*params, *numbers, *parts), tuple(made), (*results, *stacked))
+        block = DerivativeBlock((*params, *numbers, *slices), tuple(inner), (*results, *stacked))
         bound = "variable" if not sliced and self.chance(0.3) else "number"
-        # What has a symbolic size is added up at once.
+        # A stacked result of symbolic size is summed immediately.
         n_stacked = 1 if bound == "variable" else count
         shapes = [self._shape(n) for n in carried]
         shapes += [(n_stacked * self._shape(n)[0], self._shape(n)[1]) for n in stacked]
@@ -430,12 +424,12 @@ class _Drawing:
 
     def _add_counted(self, kind: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         carried = self._draw_carried(scope)
-        params, number = [self.new(self._shape(n)) for n in carried], self.new(None)
-        inside = scope.enter(params, [number], params)
-        made = self._fill_block(inside)
+        params, counter = [self.new(self._shape(n)) for n in carried], self.new(None)
+        inside = scope.enter(params, [counter], params)
+        inner = self._fill_block(inside)
         outside = [n for n in inside.matrices if n in scope.matrices or n in params]
-        results = [self._fit(inside, made, self._shape(n), outside) for n in params]
-        block = DerivativeBlock((number, *params), tuple(made), tuple(results))
+        results = [self._fit(inside, inner, self._shape(n), outside) for n in params]
+        block = DerivativeBlock((counter, *params), tuple(inner), tuple(results))
         lower = int(self.rng.integers(3))
         bounds = ("number", "number", "variable", *(("tensor",) if self.is_forward_only else ()))
         self._add(
@@ -455,8 +449,8 @@ class _Drawing:
     # Choices and derivatives inside.
 
     def _add_choice(self, kind: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        given = self._draw_carried(scope)
-        number = (
+        operands = self._draw_carried(scope)
+        selector = (
             self.choose(scope.numbers)
             if scope.numbers and self.chance(0.5)
             else self.matrix(scope.matrices)
@@ -466,34 +460,34 @@ class _Drawing:
         ]
         blocks: list[DerivativeBlock] = []
         for _ in range(2 if kind == "cond" else int(self.rng.integers(1, 4))):
-            params = [self.new(self._shape(n)) for n in given]
+            params = [self.new(self._shape(n)) for n in operands]
             inside = scope.enter(params, ())
-            made = self._fill_block(inside)
+            inner = self._fill_block(inside)
             outside = [n for n in inside.matrices if n in scope.matrices or n in params]
-            results = tuple(self._fit(inside, made, shape, outside) for shape in shapes)
-            blocks.append(DerivativeBlock(tuple(params), tuple(made), results))
+            results = tuple(self._fit(inside, inner, shape, outside) for shape in shapes)
+            blocks.append(DerivativeBlock(tuple(params), tuple(inner), results))
         self._add(
             steps,
             scope,
             kind,
-            (number, *given),
+            (selector, *operands),
             shapes,
             blocks,
-            counts=self.shapes[number] is None,
+            counts=self.shapes[selector] is None,
             structure=self.choose(_STRUCTURES),
         )
 
     def _add_checkpoint(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        given = self._draw_carried(scope)
-        params = [self.new(self._shape(n)) for n in given]
+        operands = self._draw_carried(scope)
+        params = [self.new(self._shape(n)) for n in operands]
         inside = scope.enter(params, ())
-        made = self._fill_block(inside)
+        inner = self._fill_block(inside)
         results = tuple(inside.matrices[-int(self.rng.integers(1, 3)) :])
-        block = DerivativeBlock(tuple(params), tuple(made), results)
-        self._add(steps, scope, "checkpoint", given, [self._shape(n) for n in results], [block])
+        block = DerivativeBlock(tuple(params), tuple(inner), results)
+        self._add(steps, scope, "checkpoint", operands, [self._shape(n) for n in results], [block])
 
     def _add_hessian(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        """The matrix of second derivatives by one matrix."""
+        """Add the Hessian with respect to one matrix."""
         small = [n for n in scope.matrices if np.prod(self._shape(n)) <= _MAX_TWICE]
         if not small:
             return
@@ -502,19 +496,19 @@ class _Drawing:
         param = self.new(self._shape(operand))
         inside = scope.enter((param,), ())
         is_forward_only, self.is_forward_only = self.is_forward_only, False
-        made = self._fill_block(inside)
+        inner = self._fill_block(inside)
         self.is_forward_only = is_forward_only
-        block = DerivativeBlock((param,), tuple(made), (inside.matrices[-1],))
+        block = DerivativeBlock((param,), tuple(inner), (inside.matrices[-1],))
         self._add(
             steps, scope, "hessian", (operand,), [(size, size)], [block], order=self.choose(ORDERS)
         )
 
     def _add_gradient(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
-        given = self._draw_carried(scope)
-        params = [self.new(self._shape(n)) for n in given]
+        operands = self._draw_carried(scope)
+        params = [self.new(self._shape(n)) for n in operands]
         inside = scope.enter(params, ())
         is_forward_only, self.is_forward_only = self.is_forward_only, False
-        made = self._fill_block(inside)
+        inner = self._fill_block(inside)
         self.is_forward_only = is_forward_only
-        block = DerivativeBlock(tuple(params), tuple(made), (inside.matrices[-1],))
-        self._add(steps, scope, "gradient", given, [self._shape(n) for n in given], [block])
+        block = DerivativeBlock(tuple(params), tuple(inner), (inside.matrices[-1],))
+        self._add(steps, scope, "gradient", operands, [self._shape(n) for n in operands], [block])

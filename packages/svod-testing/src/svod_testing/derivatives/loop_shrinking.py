@@ -40,29 +40,29 @@ def _iter_shorter(
 ) -> Iterator[DerivativeBlock]:
     if block is program.block:
         yield from (
-            replace(block, results=(number,)) for number in block.results if len(block.results) > 1
+            replace(block, results=(result,)) for result in block.results if len(block.results) > 1
         )
     for position, step in enumerate(block.steps):
-        rest = replace(block, steps=(*block.steps[:position], *block.steps[position + 1 :]))
+        remaining = replace(block, steps=(*block.steps[:position], *block.steps[position + 1 :]))
         same = [n for n in step.operands if program.shapes[n] == program.shapes[step.results[0]]]
         if same and len(step.results) == 1:
-            yield _rename(rest, {step.results[0]: same[0]})
-        for others in _iter_instead(step, program):
+            yield _rename(remaining, {step.results[0]: same[0]})
+        for replacement in _iter_instead(step, program):
             yield replace(
-                block, steps=(*block.steps[:position], *others, *block.steps[position + 1 :])
+                block, steps=(*block.steps[:position], *replacement, *block.steps[position + 1 :])
             )
 
 
 def _iter_instead(
     step: LoopDerivativeStep, program: LoopDerivativeProgram
 ) -> Iterator[Sequence[LoopDerivativeStep]]:
-    """What may stand in the place of a step, the simplest first."""
+    """Yield replacements of a step, the simplest first."""
     matrices = [n for n in step.operands if program.shapes[n] is not None]
     if step.name not in ("squash", "spread"):
-        yield [_stand_in(number, matrices, program) for number in step.results]
+        yield [_stand_in(index, matrices, program) for index in step.results]
     plain = {"every": None, "reverse": False, "bound": "number", "structure": "list"}
     for name, value in plain.items():
-        # What is added up in a symbolic size has another shape.
+        # The sum of stacked results of symbolic size has another shape.
         if step.arguments.get(name, value) != value and not (
             name == "bound" and step.name == "scan"
         ):
@@ -71,11 +71,9 @@ def _iter_instead(
         yield from _inline(step)
     if step.name in ("scan", "fori", "while"):
         yield from _carry_less(step)
-    for number, inner in enumerate(step.blocks):
+    for index, inner in enumerate(step.blocks):
         for shorter in _iter_shorter(inner, program):
-            yield [
-                step._replace(blocks=(*step.blocks[:number], shorter, *step.blocks[number + 1 :]))
-            ]
+            yield [step._replace(blocks=(*step.blocks[:index], shorter, *step.blocks[index + 1 :]))]
 
 
 def _stand_in(
@@ -99,7 +97,7 @@ def _inline(step: LoopDerivativeStep) -> Iterator[Sequence[LoopDerivativeStep]]:
 
 
 def _carry_less(step: LoopDerivativeStep) -> Iterator[Sequence[LoopDerivativeStep]]:
-    """The loop without one of what it carries, which is what it was at first."""
+    """Yield the loop without one of its carried values, which becomes its initial value."""
     (block,), shift = step.blocks, int(step.name != "scan")
     n_carried = step.arguments.get("n_carried", len(step.results))
     if n_carried < 2:
@@ -136,7 +134,7 @@ def _rename(block: DerivativeBlock, names: Mapping[int, int]) -> DerivativeBlock
 
 
 def _drop_unused(block: DerivativeBlock) -> DerivativeBlock:
-    """The block without steps whose results nothing reads."""
+    """Remove steps whose results are not read."""
     read = {*block.results}
     steps: list[LoopDerivativeStep] = []
     for step in reversed(block.steps):

@@ -57,11 +57,11 @@ def make_grid(n_operands: int) -> list[np.ndarray]:
 
 
 def fill(name: str, case: Case) -> list[np.ndarray]:
-    """The operands of a case, of repeated elements; each operand begins with another one."""
+    """Return the operands of a case, filled with repeated elements, each with another offset."""
     elements = np.asarray(FILLS[name])
     return [
-        np.resize(np.roll(elements, number), math.prod(shape)).reshape(shape)
-        for number, shape in enumerate(case.shapes)
+        np.resize(np.roll(elements, index), math.prod(shape)).reshape(shape)
+        for index, shape in enumerate(case.shapes)
     ]
 
 
@@ -73,66 +73,64 @@ def differentiate_elementwise(
     orders: int = 2,
     modes: Sequence[str] = ("reverse", "forward"),
 ) -> dict[str, np.ndarray]:
-    """The derivatives of an elementwise function by each operand, and by each pair of operands, in
-    each combination of modes.
+    """Compute first and second derivatives of an elementwise function in all modes.
 
     Args:
-        call: the function.
-        arrays: of one shape.
-        dtype: of the operands.
-        orders: 1 or 2.
-        modes: the modes that are combined.
+        call: elementwise function.
+        arrays: operands of one shape.
+        dtype: dtype of the operands.
+        orders: highest order of derivatives, 1 or 2.
+        modes: modes to combine.
 
     Returns:
-        arrays in float64, by a name such as "reverse 0", and "reverse 0, forward 1" for the
-        derivative by operand 1 of that.
+        arrays of float64, by names such as "reverse 0" for the derivative with respect to operand
+        0, and "reverse 0, forward 1" for its derivative with respect to operand 1.
     """
     args = [Tensor(x).cast(dtype) for x in arrays]
     ones = Tensor(np.ones_like(arrays[0])).cast(dtype)
-    found: dict[str, Tensor] = {}
+    derivatives: dict[str, Tensor] = {}
 
-    def by(function: Callable[..., Tensor], number: int, mode: str) -> Callable[..., Tensor]:
+    def by(function: Callable[..., Tensor], index: int, mode: str) -> Callable[..., Tensor]:
         def derivative(*operands: Tensor) -> Tensor:
             def alone(x: Tensor) -> Tensor:
                 return function(
-                    *(x if n == number else operand for n, operand in enumerate(operands))
+                    *(x if n == index else operand for n, operand in enumerate(operands))
                 )
 
             if mode == "forward":
-                return jvp(alone, (operands[number],), (ones,))[1]
-            return vjp(alone, operands[number])[1](ones)[0]
+                return jvp(alone, (operands[index],), (ones,))[1]
+            return vjp(alone, operands[index])[1](ones)[0]
 
         return derivative
 
-    for number, mode in itertools.product(range(len(args)), modes):
-        first = by(call, number, mode)
-        found[f"{mode} {number}"] = first(*args)
-        for other, again in itertools.product(range(len(args)), modes if orders > 1 else ()):
-            found[f"{mode} {number}, {again} {other}"] = by(first, other, again)(*args)
-    Tensor.realize_batch(list(found.values()))
-    return {name: tensor.cast("float64").numpy() for name, tensor in found.items()}
+    for index, mode in itertools.product(range(len(args)), modes):
+        first = by(call, index, mode)
+        derivatives[f"{mode} {index}"] = first(*args)
+        for second, again in itertools.product(range(len(args)), modes if orders > 1 else ()):
+            derivatives[f"{mode} {index}, {again} {second}"] = by(first, second, again)(*args)
+    Tensor.realize_batch(list(derivatives.values()))
+    return {name: tensor.cast("float64").numpy() for name, tensor in derivatives.items()}
 
 
 def differentiate(
     call: Callable[..., Tensor], arrays: Sequence[np.ndarray], rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, list[np.ndarray]], list[np.ndarray]]:
-    """The derivatives of any function along random directions, as numbers, in each combination of
-    modes.
+    """Compute directional derivatives of any function in all combinations of modes.
 
     Returns:
-        numbers by names as of `differentiate_elementwise`, which belong to one number; arrays: the
-        "gradient" of the weighted sum of the results, and the "second" one, of that along a
-        direction; and the weights and that direction.
+        scalars by names as in `differentiate_elementwise`; the arrays "gradient", of the weighted
+        sum of the results, and "second", the gradient of its directional derivative; and the
+        weights and the direction.
     """
     args = tuple(map(Tensor, arrays))
     weights = rng.normal(size=call(*args).shape)  # pyright: ignore[reportArgumentType, reportCallIssue, reportUnknownVariableType]
     directions = [rng.normal(size=x.shape) for x in arrays]
-    others = tuple(Tensor(np.asarray(rng.normal(size=x.shape))) for x in arrays)
+    second_directions = tuple(Tensor(np.asarray(rng.normal(size=x.shape))) for x in arrays)
     cotangent, tangents = (
         Tensor(np.asarray(weights, float)),
         tuple(Tensor(np.asarray(d)) for d in directions),
     )
-    one = Tensor(1.0, dtype="float64")
+    unit = Tensor(1.0, dtype="float64")
 
     def reverse(*operands: Tensor) -> Tensor:
         return _add_products(vjp(call, *operands)[1](cotangent), tangents)
@@ -140,18 +138,18 @@ def differentiate(
     def forward(*operands: Tensor) -> Tensor:
         return (jvp(call, operands, tangents)[1] * cotangent).sum()
 
-    gradient, second = vjp(call, *args)[1](cotangent), vjp(reverse, *args)[1](one)
+    gradient, second = vjp(call, *args)[1](cotangent), vjp(reverse, *args)[1](unit)
     numbers = {
         "reverse 0": _add_products(gradient, tangents),
         "forward 0": forward(*args),
-        "reverse 0, reverse 0": _add_products(second, others),
-        "forward 0, reverse 0": _add_products(vjp(forward, *args)[1](one), others),
-        "reverse 0, forward 0": jvp(reverse, args, others)[1],
-        "forward 0, forward 0": jvp(forward, args, others)[1],
+        "reverse 0, reverse 0": _add_products(second, second_directions),
+        "forward 0, reverse 0": _add_products(vjp(forward, *args)[1](unit), second_directions),
+        "reverse 0, forward 0": jvp(reverse, args, second_directions)[1],
+        "forward 0, forward 0": jvp(forward, args, second_directions)[1],
     }
     Tensor.realize_batch([*numbers.values(), *gradient, *second])
-    parts = {"gradient": [x.numpy() for x in gradient], "second": [x.numpy() for x in second]}
-    return {name: x.numpy() for name, x in numbers.items()}, parts, [weights, *directions]
+    vectors = {"gradient": [x.numpy() for x in gradient], "second": [x.numpy() for x in second]}
+    return {name: x.numpy() for name, x in numbers.items()}, vectors, [weights, *directions]
 
 
 def _add_products(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> Tensor:
@@ -161,11 +159,11 @@ def _add_products(xs: Sequence[Tensor], ys: Sequence[Tensor]) -> Tensor:
 
 
 def find_difference(
-    found: Mapping[str, np.ndarray], rtol: float = 1e-8, atol: float = 1e-10
+    derivatives: Mapping[str, np.ndarray], rtol: float = 1e-8, atol: float = 1e-10
 ) -> str | None:
-    """The first derivative that differs between modes, as a text; None if there is none."""
-    for name, values in found.items():
-        like = found[name.replace("forward", "reverse")]
+    """Describe the first derivative that differs between modes; None if all agree."""
+    for name, values in derivatives.items():
+        like = derivatives[name.replace("forward", "reverse")]
         bad = np.flatnonzero(~np.isclose(values, like, rtol, atol, equal_nan=True))
         if bad.size:
             shown = [
@@ -177,27 +175,26 @@ def find_difference(
 
 
 def find_kink(call: Callable[..., Tensor], arrays: Sequence[np.ndarray]) -> str | None:
-    """The first derivative that is another than the quotient of differences although the function
-    is smooth there; else None.
+    """Describe the first derivative that differs from the difference quotient; None if all agree.
+
+    Points where the function does not look smooth are skipped.
     """
     count = len(arrays[0])
     steps = [np.zeros(len(arrays))]
-    # Sums with 0.0, which makes 0.0 of -0.0: no step changes the sign of another operand.
+    # Adding 0.0 turns -0.0 into 0.0, so that no step changes the sign of another operand.
     steps += [sign * _STEP * unit + 0.0 for unit in np.eye(len(arrays)) for sign in (1, -1)]
-    spread = [
-        np.concatenate([x + step[number] for step in steps]) for number, x in enumerate(arrays)
-    ]
+    spread = [np.concatenate([x + step[index] for step in steps]) for index, x in enumerate(arrays)]
     with np.errstate(all="ignore"):
-        derivatives = differentiate_elementwise(call, spread, modes=("reverse",))
-        found = {name: x.reshape(-1, count) for name, x in derivatives.items()}
+        first_orders = differentiate_elementwise(call, spread, modes=("reverse",))
+        derivatives = {name: x.reshape(-1, count) for name, x in first_orders.items()}
         value = call(*map(Tensor, spread)).numpy().reshape(-1, count)
-        for name, difference, derivative in _list_differences(value, found, len(arrays)):
+        for name, difference, derivative in _list_differences(value, derivatives, len(arrays)):
             here, ahead, behind = difference
             slopes = np.array([ahead - here, here - behind]) / _STEP
             mean = slopes.mean(0)
             size = np.abs(here) + np.abs(mean)
             is_smooth = np.abs(slopes[0] - slopes[1]) <= 1e-2 * (1 + np.abs(mean))
-            # Beyond, a step or a pole lies between.
+            # A steeper slope indicates a step or a pole in between.
             is_smooth &= np.abs(mean) <= 1e2 * (1 + np.abs(here))
             bad = np.flatnonzero(is_smooth & ~(np.abs(mean - derivative) <= 1e-3 * (1 + size)))
             if bad.size:
@@ -208,18 +205,16 @@ def find_kink(call: Callable[..., Tensor], arrays: Sequence[np.ndarray]) -> str 
 
 
 def _list_differences(
-    value: np.ndarray, found: Mapping[str, np.ndarray], n_operands: int
+    value: np.ndarray, derivatives: Mapping[str, np.ndarray], n_operands: int
 ) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray, np.ndarray], np.ndarray]]:
-    """Names of derivatives, the rows of differences of what they are derivatives of, and the
-    derivatives.
-    """
-    for number in range(n_operands):
-        first = found[f"reverse {number}"]
-        yield f"reverse {number}", _get_rows(value, number), first[0]
-        for other in range(n_operands):
-            name = f"reverse {number}, reverse {other}"
-            yield name, _get_rows(first, other), found[name][0]
+    """Yield, for each derivative, its name, rows of values for differences, and its value."""
+    for index in range(n_operands):
+        first = derivatives[f"reverse {index}"]
+        yield f"reverse {index}", _get_rows(value, index), first[0]
+        for second in range(n_operands):
+            name = f"reverse {index}, reverse {second}"
+            yield name, _get_rows(first, second), derivatives[name][0]
 
 
-def _get_rows(values: np.ndarray, number: int) -> Any:
-    return values[0], values[2 * number + 1], values[2 * number + 2]
+def _get_rows(values: np.ndarray, index: int) -> Any:
+    return values[0], values[2 * index + 1], values[2 * index + 2]

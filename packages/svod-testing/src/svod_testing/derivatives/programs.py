@@ -1,8 +1,7 @@
-"""Random compositions of operations that have derivatives, for svod and for JAX: a program is drawn
-while svod's shapes are known.
+"""Random compositions of differentiable operations, for svod and for JAX.
 
-Values are matrices of at most a few elements, of which some axes have size 1 and broadcast.
-Operations are bounded, so that their compositions are too."""
+Values are small matrices, some of whose axes have size 1 and broadcast. Operations are bounded, so
+that their compositions are too."""
 
 # jax has no types here: it is not installed where this is checked.
 # pyright: reportUnknownLambdaType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -30,14 +29,14 @@ __all__ = [
 
 
 class _DerivativeCall(NamedTuple):
-    """An operation: of tensors, and of jax and its arrays."""
+    """Operation on tensors, and its counterpart on `jax` and its arrays."""
 
     call: Callable[..., Any]
     peer: Callable[..., Any]
 
 
 def _same(call: Callable[..., Any]) -> _DerivativeCall:
-    """Of what both write alike."""
+    """Call with the same source in both libraries."""
     return _DerivativeCall(call, lambda _, *args: call(*args))
 
 
@@ -139,12 +138,12 @@ class _DerivativeStep(NamedTuple):
 
 @dataclass(frozen=True)
 class DerivativeProgram:
-    """Steps from matrices to one number.
+    """Steps from matrices to a scalar.
 
     Attributes:
-        inputs: of float64.
-        steps: each makes a value of earlier ones; the first values are the inputs.
-        weights: of the last values, whose weighted sum is the result, each squashed by a sine.
+        inputs: input arrays of float64, which are the values of lowest index.
+        steps: steps, each of which computes a value from earlier ones.
+        weights: weights of the last values; the result is the weighted sum of their sines.
     """
 
     inputs: tuple[np.ndarray, ...]
@@ -152,7 +151,7 @@ class DerivativeProgram:
     weights: tuple[float, ...]
 
     def compute(self, *inputs: Tensor) -> Tensor:
-        """The result of svod."""
+        """Compute the result with svod."""
         values: list[Any] = list(inputs)
         for step in self.steps:
             values.append(
@@ -161,7 +160,7 @@ class DerivativeProgram:
         return self._add_up(values, lambda x: x.sin().mean())
 
     def compute_with_jax(self, jax: Any, *inputs: Any) -> Any:
-        """The result of JAX."""
+        """Compute the result with JAX."""
         values = list(inputs)
         for step in self.steps:
             values.append(
@@ -180,7 +179,7 @@ class DerivativeProgram:
 
 
 def draw_derivative_program(seed: int, n_steps: int = 8) -> DerivativeProgram:
-    """The program of a seed."""
+    """Generate the program of a seed."""
     rng = np.random.default_rng(seed)
     rows, columns = (int(n) for n in rng.integers(1, 5, 2))
     shapes = [(rows, columns), (1, columns), (rows, 1)][: int(rng.integers(1, 4))]

@@ -1,5 +1,5 @@
-"""Random programs with loops, with Python's loops over numpy as their meaning: for tests of this
-compiler and of devices.
+"""Random programs with loops, with Python loops over NumPy as reference, for tests of this compiler
+and of devices.
 
     python -m svod_testing.loop_programs --programs 500 --seed 1
 
@@ -7,9 +7,9 @@ runs them in child processes, each in several modes (together, captured, in a pl
 again, donated, sharded, without opts, with threads, ...), and prints the shortest program that it
 finds for each kind of failure.
 
-`generate` gives the program of a seed as data, `evaluate_program` its results, `check_program` what
-is wrong with what it gives in a mode, `shrink` a shorter program that fails in the same way, and
-`run_program` the results by the loops of any library."""
+`generate` returns the program of a seed as data, `evaluate_program` its expected results,
+`check_program` its failure in a mode, `shrink` a shorter program that fails in the same way, and
+`run_program` its results with the loops of any library."""
 
 from __future__ import annotations
 

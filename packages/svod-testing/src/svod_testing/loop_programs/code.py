@@ -1,6 +1,6 @@
-"""A program with loops as the lines of Python that it prints as, and what these build."""
+"""Printing of a program with loops as Python, and building of its tensors by running the lines."""
 
-# Loops come as a namespace.
+# Loops are attributes of an untyped namespace.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ PREAMBLE: Final = (
     f"from svod_tensor import Tensor, Variable, {', '.join(LOOPS)}\nfrom svod_testing.loop_programs"
     " import make_array\n"
 )
-"""What a printed program needs before its first line."""
+"""Imports that a printed program needs."""
 
 
 def write_program(program: LoopProgram, *, with_inputs: bool = True) -> str:
-    """The lines of the program; without its inputs and variables, they are what `build` runs."""
+    """Return the lines of the program; without inputs and variables, the lines that `build` runs."""
     lines: list[str] = []
     if with_inputs:
         for name, (low, high, first, _) in program.variables.items():
@@ -44,23 +44,28 @@ def write_program(program: LoopProgram, *, with_inputs: bool = True) -> str:
 def build(
     program: LoopProgram, inputs: Mapping[int, object], variables: Mapping[str, object], loops: Any
 ) -> list[Any]:
-    """The result tensors of the program on these tensors, with these bound variables, by the loops
-    of a namespace.
+    """Build the result tensors of the program on these tensors and bound variables.
+
+    Args:
+        program: program to build.
+        inputs: input tensors, by index of their value.
+        variables: bound variables, by name.
+        loops: namespace with the loop functions.
     """
     names: dict[str, Any] = {f"x{v}": tensor for v, tensor in inputs.items()}
     names |= {name: getattr(loops, name) for name in LOOPS}
     names |= {"np": np, "Tensor": Tensor, **variables}
-    # In a function, so that what it computes is forgotten when it returns.
+    # In a function, so that intermediate tensors are freed when it returns.
     lines = write_program(program, with_inputs=False).split("\n")
     exec(_compile("def build():\n    " + "\n    ".join([*lines, "return results"])), names)
     return names["build"]()
 
 
 def bind_variables(program: LoopProgram, version: int = 0) -> dict[str, object]:
-    """The variables of a program with the values of a version."""
+    """Return the variables of a program, bound to the values of a version."""
     return {
-        name: Variable(name, given[0], given[1]).bind(given[2 + version])
-        for name, given in program.variables.items()
+        name: Variable(name, bounds[0], bounds[1]).bind(bounds[2 + version])
+        for name, bounds in program.variables.items()
     }
 
 
@@ -151,29 +156,29 @@ def _write_fori(step: LoopStep) -> Iterator[str]:
 
 
 def _write_while(step: LoopStep) -> Iterator[str]:
-    tree, (condition, block), number = step.args["carried"], step.blocks, step.results[0]
+    tree, (condition, block), suffix = step.args["carried"], step.blocks, step.results[0]
     taken = _take(tree, "carry", condition.params)
     yield from _write_block(
-        f"goes_on{number}", "carry", taken, condition, f"x{condition.results[0]}"
+        f"goes_on{suffix}", "carry", taken, condition, f"x{condition.results[0]}"
     )
     taken = _take(tree, "carry", block.params)
-    yield from _write_block(f"body{number}", "carry", taken, block, _pack(tree, block.results))
-    yield f"last = while_loop(goes_on{number}, body{number}, {_pack(tree, step.operands)})"
+    yield from _write_block(f"body{suffix}", "carry", taken, block, _pack(tree, block.results))
+    yield f"last = while_loop(goes_on{suffix}, body{suffix}, {_pack(tree, step.operands)})"
     yield from _write_taken(_take(tree, "last", step.results))
 
 
 def _write_branch(step: LoopStep) -> Iterator[str]:
-    given, made, number = step.args["given"], step.args["made"], step.results[0]
-    names = [f"branch{number}_{n}" for n in range(len(step.blocks))]
+    operand_trees, result_tree, suffix = step.args["given"], step.args["made"], step.results[0]
+    names = [f"branch{suffix}_{n}" for n in range(len(step.blocks))]
     for name, block in zip(names, step.blocks, strict=True):
-        taken = _take(given, "given", block.params)
-        yield from _write_block(name, "*given", taken, block, _pack(made, block.results))
-    index, *rest = step.operands
-    arguments = ", ".join(_pack(part, rest) for part in given)
+        taken = _take(operand_trees, "given", block.params)
+        yield from _write_block(name, "*given", taken, block, _pack(result_tree, block.results))
+    index, *leaves = step.operands
+    arguments = ", ".join(_pack(tree, leaves) for tree in operand_trees)
     functions = ", ".join(names)
     functions = functions if step.operation == "cond" else f"[{functions}]"
     yield f"last = {step.operation}(x{index}, {functions}, {arguments})"
-    yield from _write_taken(_take(made, "last", step.results))
+    yield from _write_taken(_take(result_tree, "last", step.results))
 
 
 def _write_taken(taken: Mapping[int, str]) -> Iterator[str]:
@@ -181,17 +186,17 @@ def _write_taken(taken: Mapping[int, str]) -> Iterator[str]:
 
 
 def _take(tree: Tree, path: str, numbers: Sequence[int]) -> dict[int, str]:
-    """Where in a structure each of its leaves is."""
+    """Return the access path of each leaf of a structure, by value index."""
     match tree:
         case None:
             return {}
         case int():
             return {numbers[tree]: path}
         case dict():
-            parts = [_take(part, f'{path}["{key}"]', numbers) for key, part in tree.items()]
+            children = [_take(child, f'{path}["{key}"]', numbers) for key, child in tree.items()]
         case tuple() | list():
-            parts = [_take(part, f"{path}[{n}]", numbers) for n, part in enumerate(tree)]
-    return {v: text for part in parts for v, text in part.items()}
+            children = [_take(child, f"{path}[{n}]", numbers) for n, child in enumerate(tree)]
+    return {v: text for child in children for v, text in child.items()}
 
 
 def _pack(tree: Tree, numbers: Sequence[int]) -> str:
@@ -203,13 +208,13 @@ def _pack(tree: Tree, numbers: Sequence[int]) -> str:
         case dict():
             return (
                 "{"
-                + ", ".join(f'"{key}": {_pack(part, numbers)}' for key, part in tree.items())
+                + ", ".join(f'"{key}": {_pack(child, numbers)}' for key, child in tree.items())
                 + "}"
             )
         case list():
-            return f"[{', '.join(_pack(part, numbers) for part in tree)}]"
+            return f"[{', '.join(_pack(child, numbers) for child in tree)}]"
         case tuple():
-            return f"({''.join(_pack(part, numbers) + ', ' for part in tree)})"
+            return f"({''.join(_pack(child, numbers) + ', ' for child in tree)})"
 
 
 def _names(numbers: Sequence[int]) -> str:

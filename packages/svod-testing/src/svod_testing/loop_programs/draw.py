@@ -1,6 +1,4 @@
-"""A random program with loops in the making: choices, and values of the kinds that are
-asked for.
-"""
+"""Random program with loops under construction: choices, and values of requested kinds."""
 
 from __future__ import annotations
 
@@ -21,7 +19,7 @@ _MAX_SIZE: Final = 300
 
 
 class ValueDraw(Choices):
-    """A program in the making: the steps of the innermost block, and what may be read there."""
+    """Program under construction: the steps of the innermost block, and the values in its scope."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -38,7 +36,7 @@ class ValueDraw(Choices):
         return kind if kind.size <= _MAX_SIZE else self.kind()
 
     def value(self, fits: Callable[[Kind], bool] = lambda kind: True) -> int:
-        """A value that fits, often a recent one."""
+        """Pick a value that satisfies `fits`, often a recent one."""
         fitting = [v for v in self.scope if fits(self.kinds[v])]
         return self.choose(fitting[-4:] if self.chance(0.6) else fitting)
 
@@ -47,9 +45,9 @@ class ValueDraw(Choices):
     def new(self, kind: Kind) -> int:
         if kind.size > _MAX_SIZE:
             raise RejectedError
-        number = len(self.kinds)
-        self.kinds[number] = kind
-        return number
+        value = len(self.kinds)
+        self.kinds[value] = kind
+        return value
 
     def add(self, operation: str, operands: Sequence[int], kind: Kind, **args: Any) -> int:
         result = self.new(kind)
@@ -67,7 +65,7 @@ class ValueDraw(Choices):
         return self.add("full", (), kind, shape=kind.shape, k=fill, dtype=kind.dtype)
 
     def part(self, kind: Kind) -> tuple[tuple[Any, ...], tuple[int, ...]]:
-        """Slices and numbers, and the shape of what they take."""
+        """Pick an index of slices and integers; return it with the shape of the selection."""
         index: list[Any] = []
         shape: list[int] = []
         for size in kind.shape[: self.number(1, kind.ndim)]:
@@ -85,48 +83,50 @@ class ValueDraw(Choices):
         return tuple(index), (*shape, *kind.shape[len(index) :])
 
     def fit(self, value: int, kind: Kind) -> int:
-        """A value made of this one, of that kind."""
+        """Convert a value to another kind: dtype and shape."""
         value = self.convert(value, kind.dtype)
-        found = self.kinds[value]
-        if found.shape == kind.shape:
+        current = self.kinds[value]
+        if current.shape == kind.shape:
             return value
-        if not _broadcasts(found.shape, kind.shape):
-            if found.size == 0:
+        if not _broadcasts(current.shape, kind.shape):
+            if current.size == 0:
                 return self.constant(kind)
-            if found.size == kind.size:
+            if current.size == kind.size:
                 return self.add("reshape", (value,), kind, shape=kind.shape)
             name = (
                 self.choose(("amax", "amin")) if kind.dtype != BOOL else self.choose(("any", "all"))
             )
-            value = self.add(name, (value,), replace(found, shape=()), axis=None, keepdims=False)
+            value = self.add(name, (value,), replace(current, shape=()), axis=None, keepdims=False)
         return self.add("expand", (value,), kind, shape=kind.shape) if kind.shape else value
 
     def convert(self, value: int, dtype: str) -> int:
-        found = self.kinds[value]
-        if found.dtype == dtype:
+        current = self.kinds[value]
+        if current.dtype == dtype:
             return value
-        kind = replace(found, dtype=dtype)
-        if found.is_float:
+        kind = replace(current, dtype=dtype)
+        if current.is_float:
             if dtype == BOOL:
                 bound = self.add(
-                    "full", (), replace(found, shape=()), shape=(), k=0.3, dtype=found.dtype
+                    "full", (), replace(current, shape=()), shape=(), k=0.3, dtype=current.dtype
                 )
                 return self.add("lt", (value, bound), kind)
             if kind.is_float:
                 return self.add("cast", (value,), kind, dtype=dtype)
-            whole = self.add("to_int", (value,), replace(found, dtype="int32"), dtype="int32")
-            return self.convert(whole, dtype)
-        if kind.is_float and found.is_int:
+            integer = self.add("to_int", (value,), replace(current, dtype="int32"), dtype="int32")
+            return self.convert(integer, dtype)
+        if kind.is_float and current.is_int:
             small = self.add("to_float", (value,), kind, dtype=dtype)
             return self.add("scale", (small,), kind, k=0.0625)
         if dtype == BOOL:
-            bound = self.add("full", (), replace(found, shape=()), shape=(), k=1, dtype=found.dtype)
+            bound = self.add(
+                "full", (), replace(current, shape=()), shape=(), k=1, dtype=current.dtype
+            )
             return self.add("ge", (value, bound), kind)
         return self.add("cast", (value,), kind, dtype=dtype)
 
 
 def get_row(kind: Kind) -> Kind:
-    """The kind of what one index along the first axis takes."""
+    """Return the kind of a row, the element of one index along the first axis."""
     return replace(kind, shape=kind.shape[1:])
 
 
@@ -137,7 +137,7 @@ def _broadcasts(shape: tuple[int, ...], other: tuple[int, ...]) -> bool:
 
 
 def find_broadcast(shape: tuple[int, ...], other: tuple[int, ...]) -> tuple[int, ...] | None:
-    """What both broadcast to, if they do."""
+    """Return the broadcast shape of two shapes; None if they do not broadcast."""
     n = max(len(shape), len(other))
     wide = [(1,) * (n - len(s)) + s for s in (shape, other)]
     if any(a != b and 1 not in (a, b) for a, b in zip(*wide, strict=True)):

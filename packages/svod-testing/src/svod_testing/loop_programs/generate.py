@@ -1,6 +1,4 @@
-"""Random programs with loops: bodies, structures of what is carried, numbers of iterations, loops
-in loops.
-"""
+"""Generator of random programs with loops: bodies, carries, trip counts and nested loops."""
 
 from __future__ import annotations
 
@@ -21,11 +19,11 @@ _COUNTS: Final = (0, 1, 2, 2, 3, 3, 5, 7, 11, 13, 31)
 _LARGE: Final = (257, 1009, 2000)
 _MAX_DEPTH: Final = 3
 _VIEWS: Final = ("reshape", "permute", "expand", "flip", "slice")
-"""What may show the memory of its operand."""
+"""Operations whose results may alias their operands."""
 
 
 def generate(seed: int) -> LoopProgram:
-    """The program of a seed."""
+    """Generate the program of a seed."""
     for attempt in range(300):
         try:
             program = _ProgramDraw(seed + (attempt << 40)).draw_program()
@@ -34,11 +32,11 @@ def generate(seed: int) -> LoopProgram:
         except (RejectedError, UnstableError):
             continue
         return program
-    raise AssertionError(f"seed {seed} gives no program")
+    raise AssertionError(f"seed {seed} generates no program")
 
 
 class _ProgramDraw(ValueDraw):
-    """Blocks, and the loops and branches that have them."""
+    """Program under construction, with blocks, loops and branches."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
@@ -59,8 +57,12 @@ class _ProgramDraw(ValueDraw):
             self.draw_loop()
             for _ in range(self.number(0, 2)):
                 draw_step(self)
-        made = [v for step in self.steps[first:] for v in step.results if v in self.scope]
-        roots = made if self.chance(0.6) else [v for v in made if self.chance(0.6)] or made[-1:]
+        computed = [v for step in self.steps[first:] for v in step.results if v in self.scope]
+        roots = (
+            computed
+            if self.chance(0.6)
+            else [v for v in computed if self.chance(0.6)] or computed[-1:]
+        )
         for memory in self.memory:
             self.add("read_memory", (memory,), self.kinds[memory])
             roots.append(self.scope[-1])
@@ -69,10 +71,10 @@ class _ProgramDraw(ValueDraw):
         return program.without_dead_steps()
 
     def draw_memory(self) -> None:
-        """Memory that blocks write to."""
+        """Add memory that blocks write to."""
         source = self.value(lambda k: k.ndim > 0 and k.size > 0)
         kind = self.kinds[source]
-        # A copy of an input would be made once, before what is repeated.
+        # Computed from the input: a plain copy would be made once, before the plan is repeated.
         changed = {"k": 0.25 if kind.is_float else 1} if kind.dtype != BOOL else {}
         source = self.add("shift" if changed else "not", (source,), kind, **changed)
         memory = self.add("make_memory", (source,), self.kinds[source])
@@ -84,8 +86,9 @@ class _ProgramDraw(ValueDraw):
     def block(
         self, params: Sequence[Kind], finish: Callable[[list[int]], list[int]], n_steps: int
     ) -> Block:
-        """A block with steps that are drawn, and those of `finish`, which gets the parameters and
-        gives the results.
+        """Build a block of random steps, followed by the steps of `finish`.
+
+        `finish` is a function from the parameters to the results.
         """
         steps, scope, memory = self.steps, self.scope, self.memory
         numbers = [self.new(kind) for kind in params]
@@ -104,7 +107,7 @@ class _ProgramDraw(ValueDraw):
             self.depth -= 1
 
     def tree(self, n_leaves: int, *, is_required: bool = True) -> Tree:
-        """A structure of so many leaves."""
+        """Return a random structure with `n_leaves` leaves."""
         if n_leaves == 0:
             return None if not is_required or self.chance(0.5) else ()
         if n_leaves == 1 and self.chance(0.5):
@@ -127,7 +130,7 @@ class _ProgramDraw(ValueDraw):
                 return dict(zip(names, parts, strict=True))
 
     def count(self) -> int:
-        """A number of iterations."""
+        """Return a random trip count."""
         if self.iterations == 1 and self.chance(0.08):
             return self.choose(_LARGE)
         return self.choose(_COUNTS if self.iterations < 20 else (0, 1, 2, 3))
@@ -150,7 +153,7 @@ class _ProgramDraw(ValueDraw):
         return self.choose((1, 2, 3, 4, 6)) if self.depth < 2 else self.choose((1, 2))
 
     def inits(self) -> list[int]:
-        """What a loop carries first: values that are there, and new ones."""
+        """Pick the initial values of a loop: existing values and new constants."""
         count = self.choose((1, 1, 2, 2, 3, 4))
         return [
             self.value() if self.chance(0.75) else self.constant(self.kind()) for _ in range(count)
@@ -181,9 +184,9 @@ class _ProgramDraw(ValueDraw):
         stacked: list[int] = []
 
         def finish(params: list[int]) -> list[int]:
-            made = [self.value() for _ in range(n_stacked)]
-            stacked[:] = made
-            return [*self.next_carried(params[:n_carried], made), *made]
+            values = [self.value() for _ in range(n_stacked)]
+            stacked[:] = values
+            return [*self.next_carried(params[:n_carried], values), *values]
 
         block = self.block(kinds, finish, self.body_size())
         results = [self.new(self.kinds[v]) for v in inits]
@@ -231,7 +234,7 @@ class _ProgramDraw(ValueDraw):
         self.take_results(LoopStep("fori", tuple(operands), results, args, (block,)))
 
     def count_of_values(self, count: int) -> int:
-        """A computed number of iterations."""
+        """Add a computed trip count of at most `count`."""
         source = self.value(lambda k: k.is_int and k.size > 0)
         total = self.add("sum", (source,), SCALAR, axis=None, keepdims=False, dtype="int32")
         return self.add("mod", (total,), SCALAR, k=count + 1)
@@ -251,8 +254,8 @@ class _ProgramDraw(ValueDraw):
         def goes_on(params: list[int]) -> list[int]:
             more = self.add("lt", (params[0], limit), Kind((), BOOL))
             if self.chance(0.4):
-                other = self.fit(self.value(lambda k: k.dtype == BOOL), Kind((), BOOL))
-                more = self.add("and", (more, other), Kind((), BOOL))
+                extra = self.fit(self.value(lambda k: k.dtype == BOOL), Kind((), BOOL))
+                more = self.add("and", (more, extra), Kind((), BOOL))
             elif self.chance(0.4):
                 source = self.value(lambda k: k.dtype == "float32" and k.size > 0)
                 largest = self.add(
@@ -284,8 +287,8 @@ class _ProgramDraw(ValueDraw):
         self.take_results(LoopStep("while", tuple(inits), results, args, (condition, body)))
 
     def draw_branch(self) -> None:
-        given = [self.value() for _ in range(self.number(1, 3))]
-        made = [self.kinds[self.value()] for _ in range(self.number(1, 2))]
+        operands = [self.value() for _ in range(self.number(1, 3))]
+        result_kinds = [self.kinds[self.value()] for _ in range(self.number(1, 2))]
         is_cond = self.chance(0.6)
         if is_cond:
             index = self.fit(self.value(), Kind((), BOOL))
@@ -293,49 +296,50 @@ class _ProgramDraw(ValueDraw):
             index = self.count_of_values(self.number(1, 4))
             if self.chance(0.3):
                 index = self.add("shift", (index,), SCALAR, k=-1)
-        kinds = [self.kinds[v] for v in given]
+        kinds = [self.kinds[v] for v in operands]
         kept, self.memory = self.memory, []  # JAX has no branches that write
 
         def finish(_: list[int]) -> list[int]:
-            return [self.fit(self.value(), kind) for kind in made]
+            return [self.fit(self.value(), kind) for kind in result_kinds]
 
         blocks = tuple(
             self.block(kinds, finish, self.number(0, 3))
             for _ in range(2 if is_cond else self.number(1, 4))
         )
         self.memory = kept
-        arguments = self.tree(len(given))
+        arguments = self.tree(len(operands))
         if not isinstance(arguments, (list, tuple)):
             arguments = (arguments,)
-        args: dict[str, Any] = {"given": list(arguments), "made": self.tree(len(made))}
-        results = tuple(self.new(kind) for kind in made)
+        args: dict[str, Any] = {"given": list(arguments), "made": self.tree(len(result_kinds))}
+        results = tuple(self.new(kind) for kind in result_kinds)
         self.take_results(
-            LoopStep("cond" if is_cond else "switch", (index, *given), results, args, blocks)
+            LoopStep("cond" if is_cond else "switch", (index, *operands), results, args, blocks)
         )
 
-    # What is carried.
+    # Carried values.
 
     def next_carried(self, params: Sequence[int], kept: Sequence[int] = ()) -> list[int]:
-        """The next values of what is carried, some of them swapped, kept, or written where they
-        are; `kept` are other results.
+        """Return the next carried values: computed, swapped, kept, or updated in place.
+
+        `kept` are the other results of the block.
         """
-        found: list[int] = []
+        following: list[int] = []
         for param in params:
             kind = self.kinds[param]
             alike = [p for p in params if self.kinds[p] == kind and p in self.scope]
             chosen = self.rng.random()
             if chosen < 0.07:
-                found.append(param)
+                following.append(param)
             elif chosen < 0.17 and len(alike) > 1:
-                found.append(self.choose(alike))
+                following.append(self.choose(alike))
             elif chosen < 0.37 and kind.ndim and kind.size and param in self.scope:
-                found.append(self.update(param, [*found, *kept]))
+                following.append(self.update(param, [*following, *kept]))
             else:
-                found.append(self.bounded(param, self.fit(self.value(), kind)))
-        return found
+                following.append(self.bounded(param, self.fit(self.value(), kind)))
+        return following
 
     def bounded(self, old: int, new: int) -> int:
-        """A value of this kind that does not grow from one iteration to the next."""
+        """Combine two values so that the result does not grow from iteration to iteration."""
         kind = self.kinds[old]
         if kind.is_float:
             if self.chance(0.5):
@@ -350,8 +354,9 @@ class _ProgramDraw(ValueDraw):
         return self.add(self.choose(("add", "sub", "xor", "max")), (old, new), kind)
 
     def update(self, target: int, results: Sequence[int]) -> int:
-        """A carried value with some elements replaced, in its memory or not: not where a result, or
-        a view, shows it.
+        """Replace some elements of a carried value, in place or in a copy.
+
+        It is not updated in place if a result or a view aliases it.
         """
         kind = self.kinds[target]
         shown = {
@@ -362,9 +367,9 @@ class _ProgramDraw(ValueDraw):
         if self.chance(0.6):
             row = self.fit(self.value(), get_row(kind))
             row = self.add("sin", (row,), get_row(kind)) if kind.is_float else row
-            place = self.fit(self.value(lambda k: k.dtype == "int32" and k.size > 0), SCALAR)
+            index = self.fit(self.value(lambda k: k.dtype == "int32" and k.size > 0), SCALAR)
             name = "set_row" if is_in_place else "with_row"
-            result = self.add(name, (target, place, row), kind, n=kind.shape[0])
+            result = self.add(name, (target, index, row), kind, n=kind.shape[0])
         else:
             bounds, shape = self.part(kind)
             value = self.fit(self.value(), replace(kind, shape=shape))
@@ -372,6 +377,6 @@ class _ProgramDraw(ValueDraw):
             name = "set_part" if is_in_place else "with_part"
             result = self.add(name, (target, value), kind, index=bounds)
         if is_in_place:
-            # Whoever reads it from now on reads the new elements.
+            # Later readers of the target would read the new version.
             self.scope.remove(target)
         return result

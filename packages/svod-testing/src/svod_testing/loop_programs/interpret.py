@@ -1,6 +1,4 @@
-"""Running a program with the loops and the operations of a library: the one walk that all libraries
-share.
-"""
+"""Interpreter of programs with the loops and operations of any library."""
 
 # Libraries bring their own arrays.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownMemberType=false
@@ -18,7 +16,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class Library(Protocol):
-    """Operations on arrays, and loops with the meaning that they have in `jax.lax`."""
+    """Operations on arrays, and loops with the semantics of `jax.lax`."""
 
     def apply(
         self,
@@ -27,21 +25,21 @@ class Library(Protocol):
         args: Mapping[str, Any],
         kinds: Sequence[Kind],
     ) -> Any:
-        """The result of an operation; `kinds` are of the result, and of the operands."""
+        """Apply an operation; `kinds` are the kinds of the result and of the operands."""
         ...
 
     def bind(self, name: str) -> Any:
-        """What a loop takes as the number of its iterations, for a variable."""
+        """Return the value of a variable that is a trip count, as the library expects it."""
         ...
 
     def to_counter(self, number: Any) -> Any:
-        """An int32 scalar, of the number of an iteration as a body gets it."""
+        """Convert the index of an iteration, as passed to a body, to an int32 scalar."""
         ...
 
     def scan(
         self, f: Function, init: Any, xs: Any, *, length: Any, reverse: bool, made: Any
     ) -> tuple[Any, Any]:
-        """`made` has the kind of each stacked result, in the structure of them all."""
+        """Run a scan; `made` has the kind of each stacked result, in their structure."""
         ...
 
     def fori_loop(self, lower: Any, upper: Any, f: Function, init: Any) -> Any: ...
@@ -51,7 +49,7 @@ class Library(Protocol):
 
 
 def run_program(program: LoopProgram, library: Library, inputs: Mapping[int, Any]) -> list[Any]:
-    """The results of a program on these inputs."""
+    """Return the results of a program on these inputs."""
     return _Run(program.kinds, library).run_steps(program.steps, dict(inputs), program.roots)
 
 
@@ -69,17 +67,17 @@ class _Run:
             operands = [values[v] for v in step.operands]
             match step.operation:
                 case "scan":
-                    made = self._scan(step, operands, values)
+                    computed = self._scan(step, operands, values)
                 case "fori":
-                    made = self._fori(step, operands, values)
+                    computed = self._fori(step, operands, values)
                 case "while":
-                    made = self._while(step, operands, values)
+                    computed = self._while(step, operands, values)
                 case "cond" | "switch":
-                    made = self._branch(step, operands, values)
+                    computed = self._branch(step, operands, values)
                 case _:
                     kinds = [self._kinds[v] for v in (*step.results, *step.operands)]
-                    made = [self._library.apply(step.operation, operands, step.args, kinds)]
-            values.update(zip(step.results, made, strict=True))
+                    computed = [self._library.apply(step.operation, operands, step.args, kinds)]
+            values.update(zip(step.results, computed, strict=True))
         return [values[v] for v in results]
 
     def _call(self, block: Block, leaves: Sequence[Any], values: dict[int, Any]) -> list[Any]:
@@ -102,9 +100,9 @@ class _Run:
             if isinstance(args["length"], str)
             else args["length"]
         )
-        made = pack(stacked, [self._kinds[v] for v in step.results[n_carried:]])
+        stacked_kinds = pack(stacked, [self._kinds[v] for v in step.results[n_carried:]])
         last, ys = self._library.scan(
-            body, init, xs, length=length, reverse=args["reverse"], made=made
+            body, init, xs, length=length, reverse=args["reverse"], made=stacked_kinds
         )
         return [*unpack(carried, last), *unpack(stacked, ys)]
 
@@ -135,16 +133,18 @@ class _Run:
         return unpack(carried, self._library.while_loop(goes_on, body, pack(carried, operands)))
 
     def _branch(self, step: LoopStep, operands: list[Any], values: dict[int, Any]) -> list[Any]:
-        given, made = step.args["given"], step.args["made"]
+        operand_trees, result_tree = step.args["given"], step.args["made"]
 
         def make(block: Block) -> Function:
             return lambda *leaves: pack(
-                made, self._call(block, unpack(given, list(leaves)), values)
+                result_tree, self._call(block, unpack(operand_trees, list(leaves)), values)
             )
 
-        index, *rest = operands
+        index, *leaves = operands
         functions = [make(block) for block in step.blocks]
-        arguments = pack(given, rest)
+        arguments = pack(operand_trees, leaves)
         if step.operation == "cond":
-            return unpack(made, self._library.cond(index, functions[0], functions[1], *arguments))
-        return unpack(made, self._library.switch(index, functions, *arguments))
+            return unpack(
+                result_tree, self._library.cond(index, functions[0], functions[1], *arguments)
+            )
+        return unpack(result_tree, self._library.switch(index, functions, *arguments))

@@ -1,10 +1,10 @@
-"""What a program means: Python's loops over numpy, in float64, three times.
+"""Reference evaluation of a program: Python loops over NumPy, in float64, three times.
 
-The first run is the expected result. In the two others every number that is rounded is moved by
-some units of the last place of its dtype: where integers or numbers of iterations change, the
-program is ill-conditioned, and how far floats go tells how exact a result can be."""
+The first run is the expected result. In the two others, every rounded number is perturbed by a few
+ULPs of its dtype. If integers or trip counts change, the program is ill-conditioned; the deviation
+of floats gives the tolerance of a result."""
 
-# Arrays of any dtype come and go.
+# Arrays have any dtype.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 MAX_STEPS: Final = 60_000
-"""So many operations are run at most, those of all iterations counted."""
+"""Maximum number of executed operations, over all iterations."""
 
 _LARGEST: Final = 1e4
 _EPSILON: Final = {"float64": 2.0**-52, "float32": 2.0**-23}
@@ -42,14 +42,14 @@ _MARGIN: Final = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A result in each of the runs, the first of them the exact one, and its dtype."""
+    """Expected result: its value in each run, the exact one first, and its dtype."""
 
     runs: tuple[Any, ...]
     dtype: str
 
 
 class PythonLoops:
-    """The loops of `jax.lax`, one iteration after the other."""
+    """Loops with the semantics of `jax.lax`, as Python loops."""
 
     def scan(
         self, f: Function, init: Any, xs: Any, *, length: int | None, reverse: bool, made: Any
@@ -57,13 +57,13 @@ class PythonLoops:
         count = len(next(_iter_leaves(xs))) if length is None else length
         rows: list[Any] = [None] * count
         order = range(count)
-        for number in reversed(order) if reverse else order:
-            init, rows[number] = f(init, _map_leaves(itemgetter(number), xs))
+        for index in reversed(order) if reverse else order:
+            init, rows[index] = f(init, _map_leaves(itemgetter(index), xs))
         return init, _map_leaves(_stack, made, *rows)
 
     def fori_loop(self, lower: Any, upper: Any, f: Function, init: Any) -> Any:
-        for number in range(int(lower), int(upper)):
-            init = f(number, init)
+        for index in range(int(lower), int(upper)):
+            init = f(index, init)
         return init
 
     def while_loop(self, cond: Function, f: Function, init: Any) -> Any:
@@ -79,7 +79,7 @@ class PythonLoops:
 
 
 class NumpyLibrary(PythonLoops):
-    """numpy, floats in float64; with a seed, what is rounded is moved."""
+    """NumPy with floats in float64; with a seed, rounded results are perturbed."""
 
     def __init__(self, variables: Mapping[str, int], seed: int | None = None) -> None:
         self._variables = variables
@@ -107,55 +107,55 @@ class NumpyLibrary(PythonLoops):
             _check_decision(operation, operands)
         names = ("a", "b", "c")[: len(operands)] + tuple(args)
         with np.errstate(all="ignore"):
-            found = np.asarray(compile_line(row.numpy, names, _namespace)(*operands, **args))
+            result = np.asarray(compile_line(row.numpy, names, _namespace)(*operands, **args))
             if operation.startswith("write"):
-                return found
-            if found.shape != kind.shape:
+                return result
+            if result.shape != kind.shape:
                 raise AssertionError(
-                    f"{operation} has shape {found.shape}, not {kind.shape}: {args}"
+                    f"{operation} has shape {result.shape}, not {kind.shape}: {args}"
                 )
             if not kind.is_float:
-                if found.dtype.name != kind.dtype:
-                    raise AssertionError(f"{operation} has dtype {found.dtype}, not {kind.dtype}")
-                return found
-            found = found.astype(np.float64)
+                if result.dtype.name != kind.dtype:
+                    raise AssertionError(f"{operation} has dtype {result.dtype}, not {kind.dtype}")
+                return result
+            result = result.astype(np.float64)
             if self._rng is not None and row.is_rounded:
-                found = found + self._draw(found, operands, _EPSILON[kind.dtype])
-        if not (np.abs(found) <= _LARGEST).all():
+                result = result + self._draw(result, operands, _EPSILON[kind.dtype])
+        if not (np.abs(result) <= _LARGEST).all():
             raise UnstableError("too large")
-        return found
+        return result
 
-    def _draw(self, found: Any, operands: Sequence[Any], epsilon: float) -> Any:
+    def _draw(self, result: Any, operands: Sequence[Any], epsilon: float) -> Any:
         assert self._rng is not None
         largest = max(
             (float(np.abs(o).max(initial=0.0)) for o in operands if o.dtype.kind == "f"),
             default=0.0,
         )
-        away = self._rng.uniform(-1, 1, found.shape)
-        return away * epsilon * (2 * np.abs(found) + 2 * largest)
+        away = self._rng.uniform(-1, 1, result.shape)
+        return away * epsilon * (2 * np.abs(result) + 2 * largest)
 
 
 def _iter_leaves(structure: Any) -> Iterator[Any]:
     if isinstance(structure, dict):
-        for part in structure.values():
-            yield from _iter_leaves(part)
+        for item in structure.values():
+            yield from _iter_leaves(item)
     elif isinstance(structure, (tuple, list)):
-        for part in structure:
-            yield from _iter_leaves(part)
+        for item in structure:
+            yield from _iter_leaves(item)
     elif structure is not None:
         yield structure
 
 
 def _map_leaves(function: Callable[..., Any], first: Any, *others: Any) -> Any:
-    """The function of the leaves of structures that are alike, in such a structure."""
+    """Map a function over the leaves of structures of the same nesting."""
     if isinstance(first, dict):
         return {
-            key: _map_leaves(function, part, *(o[key] for o in others))
-            for key, part in first.items()
+            key: _map_leaves(function, item, *(o[key] for o in others))
+            for key, item in first.items()
         }
     if isinstance(first, (tuple, list)):
         return type(first)(
-            _map_leaves(function, part, *(o[n] for o in others)) for n, part in enumerate(first)
+            _map_leaves(function, item, *(o[n] for o in others)) for n, item in enumerate(first)
         )
     return None if first is None else function(first, *others)
 
@@ -167,7 +167,7 @@ def _stack(kind: Kind, *rows: Any) -> Any:
 
 
 def _check_decision(operation: str, operands: Sequence[Any]) -> None:
-    """Refuse numbers that rounding may order in another way, or take to another integer."""
+    """Reject numbers whose order or integer part may change by rounding."""
     first = operands[0]
     away = np.abs(first - operands[1]) if len(operands) > 1 else np.abs(first - np.round(first))
     if (away <= _MARGIN).any():
@@ -190,7 +190,7 @@ def _write(array: Any, index: Any, value: Any) -> Any:
 
 
 def make_arrays(program: LoopProgram, version: int = 0) -> dict[int, Any]:
-    """The data of the inputs, in their dtypes; another version has other numbers."""
+    """Return the data of the inputs, in their dtypes, for a version."""
     kinds = {s.results[0]: program.kinds[s.results[0]] for s in program.inputs}
     seeds = [s.args["seed"] + 1000 * version for s in program.inputs]
     return {
@@ -200,7 +200,7 @@ def make_arrays(program: LoopProgram, version: int = 0) -> dict[int, Any]:
 
 
 def make_array(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
-    """Random numbers; floats are between -2.1 and 2.1, no two are equal, and none is an integer."""
+    """Return random data; floats are distinct, between -2.1 and 2.1, and never integers."""
     rng, kind = np.random.default_rng(seed), Kind(shape, dtype)
     if kind.dtype == "bool":
         return rng.integers(0, 2, kind.shape).astype(bool)
@@ -213,16 +213,16 @@ def make_array(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
 
 
 def evaluate_program(program: LoopProgram, version: int = 0) -> list[Expected]:
-    """The results of a program.
+    """Return the expected results of a program.
 
     Args:
-        program: what to run.
-        version: 0 or 1: which data the inputs have, and which values the variables.
+        program: program to run.
+        version: 0 or 1, selects the data of the inputs and the values of the variables.
 
     Raises:
-        UnstableError: if it is ill-conditioned with this data.
+        UnstableError: if the program is ill-conditioned with this data.
     """
-    variables = {name: given[2 + version] for name, given in program.variables.items()}
+    variables = {name: bounds[2 + version] for name, bounds in program.variables.items()}
     runs: list[list[Any]] = []
     for seed in (None, 1, 2):
         arrays = {v: _widen(a) for v, a in make_arrays(program, version).items()}
@@ -241,40 +241,40 @@ def _widen(array: Any) -> Any:
 
 
 def _check(result: Expected) -> None:
-    exact, *others = result.runs
-    if any(o.shape != exact.shape for o in others):
+    exact, *moved = result.runs
+    if any(o.shape != exact.shape for o in moved):
         raise UnstableError("sizes jump")
     if not result.dtype.startswith("float"):
-        if not all(np.array_equal(exact, o) for o in others):
+        if not all(np.array_equal(exact, o) for o in moved):
             raise UnstableError("integers jump")
     elif exact.size and _get_tolerance(result) > (1e-3 if result.dtype == "float32" else 1e-9):
         raise UnstableError("too inexact")
 
 
 def _get_tolerance(result: Expected) -> float:
-    exact, *others = result.runs
+    exact, *moved = result.runs
     largest = float(np.abs(exact).max(initial=0.0))
-    away = max(float(np.abs(exact - o).max(initial=0.0)) for o in others)
+    away = max(float(np.abs(exact - o).max(initial=0.0)) for o in moved)
     return _SLACK * max(away, _EPSILON[result.dtype] * largest) + 1e-30
 
 
-def find_difference(found: Any, result: Expected) -> str | None:
-    """What is wrong with a result, None where it agrees."""
+def find_difference(array: Any, result: Expected) -> str | None:
+    """Describe the difference of a result from the expected value; None if they agree."""
     exact = result.runs[0]
-    if found.shape != exact.shape:
-        return f"shape {found.shape} instead of {exact.shape}"
-    if found.dtype.name != result.dtype:
-        return f"dtype {found.dtype.name} instead of {result.dtype}"
+    if array.shape != exact.shape:
+        return f"shape {array.shape} instead of {exact.shape}"
+    if array.dtype.name != result.dtype:
+        return f"dtype {array.dtype.name} instead of {result.dtype}"
     if not exact.size:
         return None
     if result.dtype.startswith("float"):
-        wrong = ~(np.abs(found.astype(np.float64) - exact) <= _get_tolerance(result))
+        wrong = ~(np.abs(array.astype(np.float64) - exact) <= _get_tolerance(result))
     else:
-        wrong = found != exact
+        wrong = array != exact
     if not wrong.any():
         return None
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return (
-        f"wrong: {int(wrong.sum())} of {wrong.size} elements, {found[place]} instead of"
-        f" {exact[place]} at {place}"
+        f"wrong: {int(wrong.sum())} of {wrong.size} elements, {array[index]} instead of"
+        f" {exact[index]} at {index}"
     )

@@ -1,6 +1,6 @@
-"""The ways in which a program with loops is computed, and what is wrong with the results."""
+"""Modes of computing a program with loops, and checks of its results."""
 
-# Arrays of any dtype come and go.
+# Arrays have any dtype.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = ["MODES", "LoopMode", "check_program", "using_settings"]
 _USUAL: Final = PrepareConfig()
 _DEVICES: Final = ("CPU", "CPU:1")
 _REFUSALS: Final = (ShardError, DeviceMismatchError, BranchError, CarriedValueError)
-"""What is drawn at random, or gathered, is on one device, which others do not mix with."""
+"""Errors of sharded programs: random and gathered values are on one device, and do not mix."""
 
 Setting = tuple[str, str, object]
 _IN_KERNELS: Final[Setting] = ("svod_schedule.rangeify.fuse_loops", "MAX_INSTRUCTIONS", -1)
@@ -44,25 +44,23 @@ _UNROLLED: Final[Setting] = (
     0,
 )
 _IN_LAUNCHER: Final[Setting] = ("svod_codegen.launcher.batch", "CpuBatchLauncher.runs_loops", False)
-"""What keeps a loop from being part of a kernel, a flat list of kernels, or a loop of the
-launcher.
-"""
+"""Settings that disable fusing loops into kernels, unrolling them, and running them in the launcher."""
 
 Runs = Iterator[tuple[int, Sequence[Any]]]
-"""Results as arrays, each time with the version of the inputs and variables that they are of."""
+"""Results of each run as arrays, with the version of the inputs and variables."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopMode:
-    """A way to compute the results of a program, perhaps several times.
+    """Mode of computing the results of a program, possibly several times.
 
     Attributes:
-        run: gives the results of each time.
-        config: how kernels are prepared.
-        least_work: from how much work on a kernel is split over threads; None leaves that as it is.
-        settings: limits of the compiler that are other ones meanwhile: module, name and value.
-        weight: how often it is drawn.
-        refuses: errors that say that a program is not for this mode.
+        run: function that yields the results of each run.
+        config: configuration that prepares the kernels.
+        least_work: minimum work of a kernel that is split over threads; None for the default.
+        settings: compiler limits to override: module, name and value.
+        weight: sampling weight.
+        refuses: errors by which a program is unsupported in this mode.
     """
 
     run: Callable[[LoopProgram, PrepareConfig], Runs]
@@ -80,13 +78,13 @@ def check_program(
     device: str | None = None,
     values: list[Expected] | None = None,
 ) -> Failure | None:
-    """What is wrong with the results that a program has in a mode, None where they are right.
+    """Compute a program in a mode, and return the failure; None if the results are correct.
 
     Args:
-        program: what to compute.
-        mode: a name in `MODES`.
-        device: where its inputs are; by default where they are made.
-        values: what `evaluate_program` gave for it.
+        program: program to compute.
+        mode: name in `MODES`.
+        device: device of the inputs, by default the default device.
+        values: results of `evaluate_program`, if known.
     """
     chosen = MODES[mode]
     try:
@@ -99,20 +97,22 @@ def check_program(
     bits: dict[int, list[bytes]] = {}
     try:
         with using_threads(chosen.least_work), using_settings(*chosen.settings):
-            for number, (version, found) in enumerate(chosen.run(program, chosen.config)):
-                for place, (array, result) in enumerate(zip(found, expected[version], strict=True)):
+            for run, (version, results) in enumerate(chosen.run(program, chosen.config)):
+                for index, (array, result) in enumerate(
+                    zip(results, expected[version], strict=True)
+                ):
                     difference = find_difference(array, result)
                     if difference is not None:
                         kind = difference.split(":")[0].split(" ")[0]
                         message = (
-                            f"run {number}, result {place} (x{program.roots[place]}): {difference}"
+                            f"run {run}, result {index} (x{program.roots[index]}): {difference}"
                         )
-                        return Failure(mode, f"{kind} in run {number}" if number else kind, message)
-                made = [array.tobytes() for array in found]
-                if bits.setdefault(version, made) != made:
+                        return Failure(mode, f"{kind} in run {run}" if run else kind, message)
+                contents = [array.tobytes() for array in results]
+                if bits.setdefault(version, contents) != contents:
                     return Failure(
                         mode,
-                        f"other bits in run {number}",
+                        f"other bits in run {run}",
                         "the same inputs gave other bits before",
                     )
     except chosen.refuses:
@@ -124,7 +124,7 @@ def check_program(
 
 @contextmanager
 def using_settings(*settings: Setting) -> Generator[None]:
-    """Let limits of the compiler be other ones, with caches that hold nothing else."""
+    """Override compiler limits within the block, and clear the caches before and after."""
     if not settings:
         yield
         return
@@ -144,7 +144,7 @@ def using_settings(*settings: Setting) -> Generator[None]:
 
 
 def _loops() -> Any:
-    # By name, so that those of this session's distribution are meant, whatever they are.
+    # By name, so that the loops are those of the installed distribution.
     return importlib.import_module("svod_tensor")
 
 
@@ -177,7 +177,7 @@ def _realize_each(program: LoopProgram, config: PrepareConfig) -> Runs:
 
 
 def _plan_memory(program: LoopProgram, config: PrepareConfig) -> Runs:
-    """The same kernels on memory that is planned in each way: they give the same bits."""
+    """Run the same kernels with each memory planner; the bits must be equal."""
     for planner in ("arena", "remap", "disabled"):
         results = _build(program, _tensors(program))
         Tensor.realize_batch_with(results, PrepareConfig(memory_planner=planner, opts=config.opts))
@@ -185,7 +185,7 @@ def _plan_memory(program: LoopProgram, config: PrepareConfig) -> Runs:
 
 
 def _launch_either_way(program: LoopProgram, config: PrepareConfig) -> Runs:
-    """The same kernels in a loop of the launcher and in one of Python: they give the same bits."""
+    """Run the same kernels in a loop of the launcher and of Python; the bits must be equal."""
     for settings in ((), (_IN_LAUNCHER,)):
         with using_settings(*settings):
             results = _build(program, _tensors(program))
@@ -202,12 +202,13 @@ def _prepare(program: LoopProgram, config: PrepareConfig) -> Runs:
         return
     plan = Tensor.prepare_batch_with(pending, config)
     for version in (0, 0, 1, 0):
-        for number, array in make_arrays(program, version).items():
+        for value, array in make_arrays(program, version).items():
             if array.size:
-                # An assignment would keep the old elements for what was built on them.
-                tensors[number].buffer().copyin(np.ascontiguousarray(array).data)
+                # Written to the buffer directly: an assignment would make a new version, and the
+                # plan would keep reading the old one.
+                tensors[value].buffer().copyin(np.ascontiguousarray(array).data)
         plan.execute_with_vars(
-            {name: given[2 + version] for name, given in program.variables.items()}
+            {name: bounds[2 + version] for name, bounds in program.variables.items()}
         )
         yield version, _read(results)
 
@@ -228,7 +229,7 @@ def _jit(program: LoopProgram, config: PrepareConfig) -> Runs:
 
 
 def _jit_on_results(program: LoopProgram, config: PrepareConfig) -> Runs:
-    """Results of the first call stay what they are while the same function is called again."""
+    """Call a function twice; results of the first call must not change with the second."""
     run = _capture(program, config)
     first = run(_tensors(program), bind_variables(program))
     again = run(_tensors(program, 1), bind_variables(program, 1))
@@ -247,9 +248,9 @@ def _donate(program: LoopProgram, config: PrepareConfig) -> Runs:
 def _shard(program: LoopProgram, config: PrepareConfig, *, splits: bool) -> Runs:
     for version in (0, 1):
         sharded: dict[int, Tensor] = {}
-        for number, tensor in _tensors(program, version).items():
+        for value, tensor in _tensors(program, version).items():
             axis = 0 if splits and tensor.ndim and tensor.shape[0] != 1 else None
-            sharded[number] = tensor.shard(_DEVICES, axis)
+            sharded[value] = tensor.shard(_DEVICES, axis)
         results = _build(program, sharded, version)
         Tensor.realize_batch_with(results, config)
         yield version, _read(results)

@@ -1,4 +1,4 @@
-"""The single operations of random programs with loops."""
+"""Generators of the single operations of random programs with loops."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ __all__ = ["draw_step"]
 
 
 def draw_step(draw: ValueDraw) -> int:
-    """Add a step with an operation that is drawn; its result.
+    """Add a step with a random operation, and return its result.
 
     Raises:
-        RejectedError: if nothing fits after several tries.
+        RejectedError: if no operation fits after several tries.
     """
     for _ in range(20):
         n_steps, n_scope = len(draw.steps), len(draw.scope)
@@ -161,9 +161,9 @@ def _draw_product(draw: ValueDraw) -> int:
     ]
     if not fitting:
         fitting = [draw.add("permute", (value,), Kind(kind.shape[::-1], kind.dtype), axes=(1, 0))]
-    other = draw.choose(fitting)
-    shape = (kind.shape[0], *draw.kinds[other].shape[1:])
-    return draw.add("matmul", (value, other), Kind(shape, kind.dtype), k=0.25)
+    right = draw.choose(fitting)
+    shape = (kind.shape[0], *draw.kinds[right].shape[1:])
+    return draw.add("matmul", (value, right), Kind(shape, kind.dtype), k=0.25)
 
 
 def _draw_movement(draw: ValueDraw) -> int:
@@ -199,20 +199,20 @@ def _draw_movement(draw: ValueDraw) -> int:
             shape = tuple(a + n + b for n, (a, b) in zip(kind.shape, padding, strict=True))
             return draw.add("pad", (value,), replace(kind, shape=shape), padding=padding)
         case _:
-            other = draw.value(lambda k: k == kind)
+            second = draw.value(lambda k: k == kind)
             if draw.chance(0.5):
                 shape = (*kind.shape[:axis], 2 * kind.shape[axis], *kind.shape[axis + 1 :])
-                return draw.add("concat", (value, other), replace(kind, shape=shape), axis=axis)
+                return draw.add("concat", (value, second), replace(kind, shape=shape), axis=axis)
             shape = (*kind.shape[:axis], 2, *kind.shape[axis:])
-            return draw.add("stack", (value, other), replace(kind, shape=shape), axis=axis)
+            return draw.add("stack", (value, second), replace(kind, shape=shape), axis=axis)
 
 
 def _draw_gather(draw: ValueDraw) -> int:
     value = draw.value(lambda k: k.ndim > 0 and k.size > 0)
     kind = draw.kinds[value]
-    places = draw.value(lambda k: k.dtype == "int32" and k.ndim < 2 and 0 < k.size < 20)
-    shape = (*draw.kinds[places].shape, *kind.shape[1:])
-    return draw.add("gather", (value, places), replace(kind, shape=shape), n=kind.shape[0])
+    indices = draw.value(lambda k: k.dtype == "int32" and k.ndim < 2 and 0 < k.size < 20)
+    shape = (*draw.kinds[indices].shape, *kind.shape[1:])
+    return draw.add("gather", (value, indices), replace(kind, shape=shape), n=kind.shape[0])
 
 
 def _draw_source(draw: ValueDraw) -> int:
@@ -228,15 +228,15 @@ def _draw_source(draw: ValueDraw) -> int:
 
 
 def _draw_access(draw: ValueDraw) -> int:
-    """A read of memory that blocks write to, after a write in most cases."""
+    """Add a read of memory that blocks write to, usually after a write."""
     memory = draw.choose(draw.memory)
     kind = draw.kinds[memory]
     if draw.chance(0.7):
         if draw.chance(0.6):
             row = draw.fit(draw.value(), get_row(kind))
             row = draw.add("sin", (row,), get_row(kind)) if kind.is_float else row
-            place = draw.fit(draw.value(lambda k: k.dtype == "int32" and k.size > 0), SCALAR)
-            name, operands, args = "write_row", (memory, place, row), {"n": kind.shape[0]}
+            index_value = draw.fit(draw.value(lambda k: k.dtype == "int32" and k.size > 0), SCALAR)
+            name, operands, args = "write_row", (memory, index_value, row), {"n": kind.shape[0]}
         else:
             index, shape = draw.part(kind)
             value = draw.fit(draw.value(), replace(kind, shape=shape))

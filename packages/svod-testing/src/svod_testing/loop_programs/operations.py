@@ -1,6 +1,4 @@
-"""The operations of bodies: each is a line of numpy, which is one of `jax.numpy` too, and a line of
-svod.
-"""
+"""Operations of bodies: each is a line of NumPy, which is also valid in `jax.numpy`, and of svod."""
 
 from __future__ import annotations
 
@@ -13,13 +11,14 @@ __all__ = ["OPERATIONS", "LoopOperation", "compile_line"]
 
 
 class LoopOperation(NamedTuple):
-    """What an operation does.
+    """Operation of a body.
 
     Attributes:
-        numpy: an expression of its operands `a`, `b`, `c` and of its arguments by name.
-        svod: the same on tensors, or a statement that writes to `a`; by default the same text.
-        is_rounded: whether floats are rounded.
-        is_decision: whether what is rounded may decide: a float compared or made an integer.
+        numpy: expression of the operands `a`, `b`, `c` and of the arguments by name.
+        svod: expression of tensors, or a statement that writes to `a`; by default the same text.
+        is_rounded: True if floats are rounded.
+        is_decision: True if rounding may change the result discretely: comparisons of floats, and
+            casts to integers.
     """
 
     numpy: str
@@ -125,7 +124,7 @@ _UPDATES: Final = {
     "set_row": LoopOperation("set_items(a, b % n, c)", "a[b % n] = c"),
     "set_part": LoopOperation("set_items(a, index, b)", "a[index] = b"),
     "assign": LoopOperation("set_items(a, ..., b)", "a.assign(b)"),
-    # Of memory that blocks write to where it is.
+    # Operations on memory that blocks write to in place.
     "make_memory": LoopOperation("a.copy()", "a.contiguous()"),
     "write_row": LoopOperation("write(a, b % n, c)", "a[b % n] = c"),
     "write_part": LoopOperation("write(a, index, b)", "a[index] = b"),
@@ -146,8 +145,9 @@ OPERATIONS: Final[Mapping[str, LoopOperation]] = {
 def compile_line(
     line: str, names: tuple[str, ...], namespace: Callable[[], dict[str, Any]]
 ) -> Callable[..., Any]:
-    """A function of operands and arguments with these names, in this order; a statement gives its
-    first operand.
+    """Compile a line to a function of the named operands and arguments, in this order.
+
+    A statement returns its first operand.
     """
     scope = namespace()
     parameters = ", ".join(names)

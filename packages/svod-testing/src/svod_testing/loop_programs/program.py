@@ -1,6 +1,6 @@
-"""A program with loops as plain data: steps, some of which have blocks of steps as their bodies."""
+"""Program with loops as plain data: steps, some of which have blocks of steps as bodies."""
 
-# Trees are nested lists, tuples and dicts of positions.
+# Trees are nested lists, tuples and dicts of leaf indices.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, TypeAlias
 __all__ = ["Block", "Kind", "LoopProgram", "LoopStep", "Tree", "pack", "unpack"]
 
 Tree: TypeAlias = "int | list[Tree] | tuple[Tree, ...] | dict[str, Tree] | None"
-"""How the leaves of a structure are nested: each leaf is its position in a list."""
+"""Nesting of the leaves of a structure; each leaf is an index into a list."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a body that is traced knows of a value."""
+    """Shape and dtype of a value."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -44,7 +44,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A function of `params`; its steps also read the values of the blocks around it."""
+    """Function of `params` whose steps also read values of enclosing blocks."""
 
     params: tuple[int, ...]
     steps: tuple[LoopStep, ...]
@@ -56,13 +56,13 @@ class LoopStep:
     """One operation, or one loop.
 
     Attributes:
-        operation: a name in the table of operations, or `input`, `scan`, `fori`, `while`, `cond`,
+        operation: name in the table of operations, or `input`, `scan`, `fori`, `while`, `cond`,
             `switch`.
-        operands: the numbers of the values that it takes.
-        results: the numbers of the values that it makes.
-        args: its other arguments.
-        blocks: the bodies of a loop, the branches of a `cond` or `switch`; of a `while` its
-            condition and its body.
+        operands: indices of its operands.
+        results: indices of its results.
+        args: other arguments.
+        blocks: body of a loop, branches of a `cond` or `switch`, or condition and body of a
+            `while`.
     """
 
     operation: str
@@ -74,11 +74,11 @@ class LoopStep:
 
 @dataclass(frozen=True, slots=True)
 class LoopProgram:
-    """Steps in order, which of their values are its results, and what is known of every value.
+    """Steps in order, the indices of the results, and the kind of every value.
 
     Attributes:
-        variables: bounds and two values for each variable, by name: of the first executions, and of
-            later ones.
+        variables: lower bound, upper bound and the values in versions 0 and 1 of each variable, by
+            name.
     """
 
     steps: tuple[LoopStep, ...]
@@ -93,15 +93,15 @@ class LoopProgram:
         return tuple(s for s in self.steps if s.operation == "input")
 
     def iter_steps(self) -> Iterator[LoopStep]:
-        """All steps, those of bodies after their loop."""
+        """Iterate over all steps; the steps of a body follow their loop."""
         yield from _iter_steps(self.steps)
 
     def renumbered(self) -> LoopProgram:
-        """The same: values keep their numbers, by which the blocks name what is around them."""
+        """Return the program itself: blocks refer to enclosing values by index."""
         return self
 
     def without_dead_steps(self) -> LoopProgram:
-        """The steps that results need, and those that write."""
+        """Return the program without steps that neither a result nor a write depends on."""
         steps, _ = _drop_dead(self.steps, set(self.roots))
         return LoopProgram(steps, self.roots, self.kinds, self.variables)
 
@@ -122,9 +122,9 @@ def _drop_dead(
             continue
         blocks: list[Block] = []
         for block in step.blocks:
-            inner, wanted = _drop_dead(block.steps, set(block.results))
+            inner, inner_needed = _drop_dead(block.steps, set(block.results))
             blocks.append(Block(block.params, inner, block.results))
-            needed |= wanted
+            needed |= inner_needed
         needed.update(step.operands)
         kept.append(LoopStep(step.operation, step.operands, step.results, step.args, tuple(blocks)))
     return tuple(reversed(kept)), needed
@@ -135,44 +135,44 @@ def _writes(step: LoopStep) -> bool:
 
 
 def pack(tree: Tree, leaves: Sequence[Any]) -> Any:
-    """The structure with these leaves."""
+    """Build a structure from its leaves."""
     match tree:
         case None:
             return None
         case int():
             return leaves[tree]
         case dict():
-            return {key: pack(part, leaves) for key, part in tree.items()}
+            return {key: pack(child, leaves) for key, child in tree.items()}
         case tuple():
-            return tuple(pack(part, leaves) for part in tree)
+            return tuple(pack(child, leaves) for child in tree)
         case list():
-            return [pack(part, leaves) for part in tree]
+            return [pack(child, leaves) for child in tree]
 
 
 def unpack(tree: Tree, structure: Any) -> list[Any]:
-    """The leaves of such a structure.
+    """Return the leaves of a structure.
 
     Raises:
-        ValueError: if it is another one.
+        ValueError: if its nesting differs from that of `tree`.
     """
-    found: dict[int, Any] = {}
-    _unpack(tree, structure, found)
-    return [found[position] for position in sorted(found)]
+    leaves: dict[int, Any] = {}
+    _unpack(tree, structure, leaves)
+    return [leaves[position] for position in sorted(leaves)]
 
 
-def _unpack(tree: Tree, structure: Any, found: dict[int, Any]) -> None:
+def _unpack(tree: Tree, structure: Any, leaves: dict[int, Any]) -> None:
     kind: type = type(structure)
     if isinstance(tree, int):
-        found[tree] = structure
+        leaves[tree] = structure
     elif kind is not type(tree):
         raise ValueError(f"a {kind.__name__} instead of {tree}")
     elif isinstance(tree, dict):
         if set(structure) != set(tree):
             raise ValueError(f"keys {sorted(structure)} instead of {sorted(tree)}")
-        for key, part in tree.items():
-            _unpack(part, structure[key], found)
+        for key, child in tree.items():
+            _unpack(child, structure[key], leaves)
     elif tree is not None:
         if len(structure) != len(tree):
             raise ValueError(f"{len(structure)} items instead of {len(tree)}")
-        for part, value in zip(tree, structure, strict=True):
-            _unpack(part, value, found)
+        for child, value in zip(tree, structure, strict=True):
+            _unpack(child, value, leaves)

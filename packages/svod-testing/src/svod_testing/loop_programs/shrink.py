@@ -1,4 +1,4 @@
-"""Making a failing program with loops as short as possible."""
+"""Shrinking of failing programs with loops."""
 
 # Trees are nested lists, tuples and dicts of positions.
 # pyright: reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -29,7 +29,7 @@ _INVALID: Final = (
 def shrink(
     program: LoopProgram, fails: Callable[[LoopProgram], bool], *, max_tries: int = 400
 ) -> LoopProgram:
-    """The shortest program that is found for which `fails` holds; it holds for the one given."""
+    """Return a shorter program for which `fails` still holds, as it does for `program`."""
     tries, is_shorter = 0, True
     while is_shorter:
         is_shorter = False
@@ -44,10 +44,10 @@ def shrink(
         ):
             skipped = 0
             while True:
-                for number, candidate in enumerate(find(program)):
-                    if number < skipped:
+                for index, candidate in enumerate(find(program)):
+                    if index < skipped:
                         continue
-                    skipped = number
+                    skipped = index
                     if tries >= max_tries:
                         return program
                     if not _is_valid(candidate):
@@ -83,7 +83,7 @@ def _fewer_roots(program: LoopProgram) -> Iterator[LoopProgram]:
 
 
 Change = Callable[[LoopStep], "Sequence[LoopStep] | None"]
-"""What stands in the place of a step; None leaves it as it is."""
+"""Function that returns the replacement of a step, or None to keep it."""
 
 
 def _with_steps(program: LoopProgram, change: Change) -> LoopProgram:
@@ -91,15 +91,15 @@ def _with_steps(program: LoopProgram, change: Change) -> LoopProgram:
 
 
 def _change_steps(steps: Sequence[LoopStep], change: Change) -> tuple[LoopStep, ...]:
-    made: list[LoopStep] = []
+    changed_steps: list[LoopStep] = []
     for step in steps:
         changed = change(step)
         if changed is not None:
-            made += changed
+            changed_steps += changed
             continue
         blocks = tuple(replace(b, steps=_change_steps(b.steps, change)) for b in step.blocks)
-        made.append(replace(step, blocks=blocks))
-    return tuple(made)
+        changed_steps.append(replace(step, blocks=blocks))
+    return tuple(changed_steps)
 
 
 def _in_place_of(old: LoopStep, new: Sequence[LoopStep]) -> Change:
@@ -113,7 +113,7 @@ def _constant(program: LoopProgram, result: int) -> LoopStep:
 
 
 def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
-    """Constants, or inputs, in the place of what a step makes."""
+    """Replace a step by constants, or inputs, of the same kinds."""
     outer = [id(step) for step in program.steps]
     for step in reversed(list(program.iter_steps())):
         if step.operation in ("input", "full"):
@@ -130,7 +130,7 @@ def _without_steps(program: LoopProgram) -> Iterator[LoopProgram]:
 
 
 def _bypassed(program: LoopProgram) -> Iterator[LoopProgram]:
-    """An operand of the same kind in the place of what a step makes."""
+    """Replace the result of a step by an operand of the same kind."""
     for step in reversed(list(program.iter_steps())):
         for operand in step.operands:
             if len(step.results) == 1 and program.kinds[operand] == program.kinds[step.results[0]]:
@@ -161,40 +161,40 @@ def _renamed(program: LoopProgram, old: int, new: int) -> LoopProgram:
 
 
 def _fewer_leaves(program: LoopProgram) -> Iterator[LoopProgram]:
-    """A carried, sliced or stacked value less; constants stand for it."""
+    """Remove a carried, sliced or stacked value, and replace its uses by constants."""
     for step in program.iter_steps():
         if step.operation not in _LOOPS:
             continue
         n_carried = step.args.get("n_carried", len(step.operands))
         first = 1 if step.operation == "while" else 0
-        for place in range(first, n_carried):
+        for index in range(first, n_carried):
             if n_carried > 1 or step.operation == "scan":
                 yield _with_steps(
-                    program, _in_place_of(step, _drop_carried(program, step, place, n_carried))
+                    program, _in_place_of(step, _drop_carried(program, step, index, n_carried))
                 )
         if step.operation == "scan":
-            for place in range(n_carried, len(step.operands)):
+            for index in range(n_carried, len(step.operands)):
                 yield _with_steps(
-                    program, _in_place_of(step, _drop_sliced(program, step, place, n_carried))
+                    program, _in_place_of(step, _drop_sliced(program, step, index, n_carried))
                 )
-            for place in range(n_carried, len(step.results)):
+            for index in range(n_carried, len(step.results)):
                 yield _with_steps(
-                    program, _in_place_of(step, _drop_stacked(program, step, place, n_carried))
+                    program, _in_place_of(step, _drop_stacked(program, step, index, n_carried))
                 )
 
 
-def _without(values: Sequence[Any], place: int) -> tuple[Any, ...]:
-    return (*values[:place], *values[place + 1 :])
+def _without(values: Sequence[Any], index: int) -> tuple[Any, ...]:
+    return (*values[:index], *values[index + 1 :])
 
 
 def _drop_carried(
-    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+    program: LoopProgram, step: LoopStep, index: int, n_carried: int
 ) -> list[LoopStep]:
     blocks: list[Block] = []
-    for number, block in enumerate(step.blocks):
-        param = place + 1 if step.operation == "fori" else place
-        is_condition = step.operation == "while" and number == 0
-        results = block.results if is_condition else _without(block.results, place)
+    for block_index, block in enumerate(step.blocks):
+        param = index + 1 if step.operation == "fori" else index
+        is_condition = step.operation == "while" and block_index == 0
+        results = block.results if is_condition else _without(block.results, index)
         steps = (_constant(program, block.params[param]), *block.steps)
         blocks.append(Block(_without(block.params, param), steps, results))
     args = {**step.args, "carried": _flat(n_carried - 1)}
@@ -204,35 +204,35 @@ def _drop_carried(
         return [step]
     changed = LoopStep(
         step.operation,
-        _without(step.operands, place),
-        _without(step.results, place),
+        _without(step.operands, index),
+        _without(step.results, index),
         args,
         tuple(blocks),
     )
-    return [changed, _constant(program, step.results[place])]
+    return [changed, _constant(program, step.results[index])]
 
 
 def _drop_sliced(
-    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+    program: LoopProgram, step: LoopStep, index: int, n_carried: int
 ) -> list[LoopStep]:
     (block,) = step.blocks
-    steps = (_constant(program, block.params[place]), *block.steps)
+    steps = (_constant(program, block.params[index]), *block.steps)
     n_sliced = len(step.operands) - n_carried - 1
     args = {**step.args, "sliced": _flat(n_sliced) if n_sliced else None}
-    args["length"] = program.kinds[step.operands[place]].shape[0]
-    inner = Block(_without(block.params, place), steps, block.results)
-    return [LoopStep("scan", _without(step.operands, place), step.results, args, (inner,))]
+    args["length"] = program.kinds[step.operands[index]].shape[0]
+    inner = Block(_without(block.params, index), steps, block.results)
+    return [LoopStep("scan", _without(step.operands, index), step.results, args, (inner,))]
 
 
 def _drop_stacked(
-    program: LoopProgram, step: LoopStep, place: int, n_carried: int
+    program: LoopProgram, step: LoopStep, index: int, n_carried: int
 ) -> list[LoopStep]:
     (block,) = step.blocks
     n_stacked = len(step.results) - n_carried - 1
     args = {**step.args, "stacked": _flat(n_stacked) if n_stacked else None}
-    inner = replace(block, results=_without(block.results, place))
-    changed = LoopStep("scan", step.operands, _without(step.results, place), args, (inner,))
-    return [changed, _constant(program, step.results[place])]
+    inner = replace(block, results=_without(block.results, index))
+    changed = LoopStep("scan", step.operands, _without(step.results, index), args, (inner,))
+    return [changed, _constant(program, step.results[index])]
 
 
 def _flat(n_leaves: int) -> Any:
@@ -240,7 +240,7 @@ def _flat(n_leaves: int) -> Any:
 
 
 def _taken_branches(program: LoopProgram) -> Iterator[LoopProgram]:
-    """The steps of a branch, or of one iteration, in the place of it."""
+    """Replace a branch by the steps of one of its blocks."""
     for step in program.iter_steps():
         if step.operation in ("input", *_LOOPS) or not step.blocks:
             continue
@@ -248,9 +248,9 @@ def _taken_branches(program: LoopProgram) -> Iterator[LoopProgram]:
             kept = _with_steps(program, _in_place_of(step, block.steps))
             for param, operand in zip(block.params, step.operands[1:], strict=True):
                 kept = _renamed(kept, param, operand)
-            for result, made in zip(step.results, block.results, strict=True):
+            for result, value in zip(step.results, block.results, strict=True):
                 operands = dict(zip(block.params, step.operands[1:], strict=True))
-                kept = _renamed(kept, result, operands.get(made, made))
+                kept = _renamed(kept, result, operands.get(value, value))
             yield kept
 
 
@@ -304,7 +304,7 @@ def _shorter_scans(program: LoopProgram, step: LoopStep) -> Iterator[LoopProgram
 
 
 def _plain(program: LoopProgram) -> Iterator[LoopProgram]:
-    """Structures that are lists, and inputs that are smaller."""
+    """Replace structures by lists, and use one seed for all inputs."""
     for step in program.iter_steps():
         for name in ("carried", "sliced", "stacked", "made"):
             tree = step.args.get(name)

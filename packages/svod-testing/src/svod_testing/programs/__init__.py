@@ -1,13 +1,13 @@
-"""Random programs over all operations, with numpy as their meaning: for tests of this compiler and
-of devices.
+"""Random programs over all operations, with NumPy as reference, for tests of this compiler and of
+devices.
 
     python -m svod_testing.programs --programs 500 --seed 1
 
 runs them in child processes, each in several modes (one by one, together, captured, without opts,
 with threads, ...), and prints the shortest program that it finds for each kind of failure.
 
-`generate` gives the program of a seed as data, `evaluate_program` its values, `check_program` what
-is wrong with its results in a mode, and `shrink` a shorter program that fails in the same way.
+`generate` returns the program of a seed as data, `evaluate_program` its expected values,
+`check_program` its failure in a mode, and `shrink` a shorter program that fails in the same way.
 
 Example:
     >>> from svod_testing.programs import Program, Step, check_program, evaluate_program, generate, write_program

@@ -34,38 +34,40 @@ def main(language: str = PROGRAMS) -> int:
         "--out", default=None, help="a file for one line of JSON for each kind of failure"
     )
     parser.add_argument("--no-shrink", action="store_true")
-    given = parser.parse_args()
-    seed = fresh_seed() if given.seed is None else given.seed
-    _say(f"{given.programs} programs from seed {seed}")
-    modes = [m for m in given.modes.split(",") if m]
+    options = parser.parse_args()
+    seed = fresh_seed() if options.seed is None else options.seed
+    _say(f"{options.programs} programs from seed {seed}")
+    modes = [m for m in options.modes.split(",") if m]
 
-    def progress(report: Report, found: Found | None) -> None:
-        if given.out:
-            write_report(report, given.out)
-        if found is None:
+    def progress(report: Report, failure: Found | None) -> None:
+        if options.out:
+            write_report(report, options.out)
+        if failure is None:
             n = sum(f.count for f in report.found.values())
             _say(
                 f"{report.n_programs} programs, {n} failures,"
                 f" {report.n_programs / report.seconds:.1f}/s"
             )
             return
-        message = "\n".join(found.message.strip().split("\n")[-3:])
-        _say(f"--- {found.kind}\nseed {found.seed}, mode {found.mode}\n{found.program}\n{message}")
+        message = "\n".join(failure.message.strip().split("\n")[-3:])
+        _say(
+            f"--- {failure.kind}\nseed {failure.seed}, mode {failure.mode}\n{failure.program}\n{message}"
+        )
 
     report = run_programs(
-        range(seed, seed + given.programs),
-        jobs=given.jobs,
+        range(seed, seed + options.programs),
+        jobs=options.jobs,
         modes=modes,
-        n_drawn=given.drawn,
-        device=given.device,
+        n_drawn=options.drawn,
+        device=options.device,
         progress=progress,
-        shrinks=not given.no_shrink,
+        shrinks=not options.no_shrink,
         language=language,
     )
-    if given.out:
-        write_report(report, given.out)
-    for found in sorted(report.found.values(), key=lambda f: -f.count):
-        _say(f"{found.count:5} {found.kind}  seed {found.seed}, mode {found.mode}")
+    if options.out:
+        write_report(report, options.out)
+    for failure in sorted(report.found.values(), key=lambda f: -f.count):
+        _say(f"{failure.count:5} {failure.kind}  seed {failure.seed}, mode {failure.mode}")
     _say(
         f"{report.n_programs} programs in {report.seconds:.0f} s, {len(report.found)} kinds of"
         " failures"

@@ -41,13 +41,13 @@ def _draw_unflatten(draw: Draw) -> Drawn:
     value = draw.with_axes(lambda v: v.size > 0)
     axis = draw.axis(draw.values[value].ndim)
     size = draw.values[value].shape[axis]
-    part = draw.choose(draw.factors(size))
-    return (value,), {"axis": axis, "sizes": draw.choose(((part, size // part), (-1, part)))}
+    factor = draw.choose(draw.factors(size))
+    return (value,), {"axis": axis, "sizes": draw.choose(((factor, size // factor), (-1, factor)))}
 
 
 def _unflatten(a: Any, axis: int, sizes: tuple[int, ...]) -> Any:
-    place = axis % a.ndim
-    return a.reshape(*a.shape[:place], *sizes, *a.shape[place + 1 :])
+    position = axis % a.ndim
+    return a.reshape(*a.shape[:position], *sizes, *a.shape[position + 1 :])
 
 
 def _draw_grid(draw: Draw) -> Drawn:

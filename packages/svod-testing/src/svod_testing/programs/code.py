@@ -1,4 +1,4 @@
-"""A tensor program as the lines of Python that it prints as, and what these build."""
+"""Printing of a program as lines of Python, and building of its tensors by running them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from svod_testing.programs.program import Argument, Program, Step
 __all__ = ["PREAMBLE", "build", "write_program"]
 
 PREAMBLE = "import numpy as np\nfrom svod_tensor import Tensor\n"
-"""What a printed program needs before its first line."""
+"""Imports that a printed program needs."""
 
 _WORDS: Final = ("index", "view", "source")
-"""Arguments that are parts of the line."""
+"""Arguments that are inserted into the line as source text."""
 
 
 def write_program(program: Program, *, with_inputs: bool = True) -> str:
-    """The lines of the program; without its inputs, they are what `build` runs."""
+    """Return the lines of the program; without inputs, the lines that `build` runs."""
     lines = [
         _write_step(step) for step in program.steps if with_inputs or step.operation != "input"
     ]
@@ -71,7 +71,7 @@ def _compile(text: str) -> CodeType:
 
 
 def build(program: Program, inputs: Mapping[int, object]) -> Sequence[Any]:
-    """The result tensors of the program, run on these tensors in place of its own inputs."""
+    """Build the result tensors of the program on these tensors, instead of its own inputs."""
     names: dict[str, Any] = {f"x{v}": tensor for v, tensor in inputs.items()}
     names |= {"np": np, "Tensor": Tensor}
     exec(_compile(write_program(program, with_inputs=False)), names)

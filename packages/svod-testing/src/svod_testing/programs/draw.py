@@ -1,4 +1,4 @@
-"""Drawing the parts of a program: values to read, axes, shapes, numbers."""
+"""Random choices of a program generator: values to read, axes, shapes and numbers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ _DTYPES: Final = (
 
 
 class RejectedError(Exception):
-    """Nothing that fits is there to be drawn."""
+    """No value satisfies the constraints of a step."""
 
 
 class Choices:
-    """Random choices, the same for a seed."""
+    """Random choices that are reproducible by seed."""
 
     def __init__(self, seed: int) -> None:
         self.rng: Final = random.Random(seed)
 
     def choose(self, choices: Sequence[T]) -> T:
-        """One of the choices; raises RejectedError if there is none."""
+        """Return a random choice; raise RejectedError if `choices` is empty."""
         if not choices:
             raise RejectedError
         return choices[int(self.rng.random() * len(choices))]
@@ -42,12 +42,12 @@ class Choices:
         return self.rng.random() < probability
 
     def number(self, low: int, high: int) -> int:
-        """From `low` to `high`, both included."""
+        """Return an integer from `low` to `high`, inclusive."""
         return self.rng.randint(low, high)
 
 
 class Draw(Choices):
-    """The program so far, and choices for its next step."""
+    """Program under construction, and random choices for its next step."""
 
     def __init__(self, seed: int, operations: dict[str, Drawable]) -> None:
         super().__init__(seed)
@@ -57,28 +57,29 @@ class Draw(Choices):
         self._operations = operations
 
     def add(self, name: str, operands: Sequence[int] = (), **args: Argument) -> tuple[int, ...]:
-        """Take this step into the program, and give the numbers of its results.
+        """Append a step to the program, and return the indices of its results.
 
         Raises:
-            UnstableError: if it is not for a random program.
+            UnstableError: if the step is invalid or ill-conditioned.
         """
         operation = self._operations[name]
         first = len(self.values)
         probe = Step(name, tuple(operands), (first,), tuple(args.items()))
         try:
-            made = evaluate_step(operation, probe, [self.values[v] for v in operands])
+            values = evaluate_step(operation, probe, [self.values[v] for v in operands])
         except (ValueError, IndexError, TypeError, OverflowError, ZeroDivisionError) as error:
             raise UnstableError(str(error)) from error
-        numbers = tuple(range(first, first + len(made)))
+        numbers = tuple(range(first, first + len(values)))
         self.steps.append(Step(name, probe.operands, numbers, probe.args))
-        self.values.update(zip(numbers, made, strict=True))
+        self.values.update(zip(numbers, values, strict=True))
         for v in operands:
             self.readers.setdefault(v, []).extend(numbers)
         return numbers
 
     def value(self, fits: Callable[[Value], bool] | None = None) -> int:
-        """A value that fits, often a recent one, or one that nothing reads yet, or a sibling of the
-        last.
+        """Pick a value that satisfies `fits`.
+
+        Recent values, values without readers and siblings of the last value are preferred.
         """
         fitting = [v for v, value in self.values.items() if fits is None or fits(value)]
         if not fitting:
@@ -115,7 +116,7 @@ class Draw(Choices):
         low: int | None = None,
         high: int | None = None,
     ) -> int:
-        """A new input."""
+        """Add an input."""
         first = self.number(0, 2) if low is None else low
         last = high if high is not None else 2 if dtype == "bool" else 5
         (value,) = self.add(
@@ -130,8 +131,9 @@ class Draw(Choices):
         dtype: str = "float32",
         low: int | None = None,
     ) -> int:
-        """A value that fits, or an input of this shape and dtype where there is none, and sometimes
-        where there is.
+        """Pick a value that satisfies `fits`, or add an input of this shape and dtype.
+
+        An input is added if there is no such value, and in a fifth of the other cases.
         """
         if self.chance(0.8):
             try:
@@ -141,25 +143,25 @@ class Draw(Choices):
         return self.input(shape, dtype, low)
 
     def partner(self, first: int, fits: Callable[[Value], bool] | None = None) -> int:
-        """A value that broadcasts with another, not always itself."""
+        """Pick a value that broadcasts with another one, and is preferably not the same."""
         shape = self.values[first].shape
 
         def agrees(value: Value) -> bool:
             pairs = zip(reversed(shape), reversed(value.shape), strict=False)
             return all(a == b or 1 in (a, b) for a, b in pairs) and (fits is None or fits(value))
 
-        found = self.value(agrees)
-        return self.value(agrees) if found == first else found
+        partner = self.value(agrees)
+        return self.value(agrees) if partner == first else partner
 
     def axis(self, ndim: int) -> int:
-        """An axis, sometimes counted from the end."""
+        """Pick an axis, sometimes a negative one."""
         if not ndim:
             raise RejectedError
         axis = self.number(0, ndim - 1)
         return axis - ndim if self.chance(0.3) else axis
 
     def axes(self, ndim: int) -> int | tuple[int, ...] | None:
-        """What a reduction goes over: one axis, several, or all."""
+        """Pick the axes of a reduction: one, several, or None for all."""
         if not ndim or self.chance(0.12):
             return None
         if ndim == 1 or self.chance(0.55):
@@ -170,7 +172,7 @@ class Draw(Choices):
         )
 
     def sizes(self, ndim: int | None = None) -> tuple[int, ...]:
-        """A shape with not too many elements; sometimes one that an earlier value has."""
+        """Pick a shape of at most 600 elements, sometimes the shape of an earlier value."""
         if ndim is None and self.values and self.chance(0.4):
             return self.choose([v.shape for v in self.values.values()])
         count = self.choose((0, 1, 1, 2, 2, 2, 3, 3, 3, 4)) if ndim is None else ndim

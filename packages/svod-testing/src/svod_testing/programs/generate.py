@@ -22,26 +22,25 @@ _REDUCTIONS: Final = ("sum", "mean", "max", "min", "var", "prod", "norm", "logsu
 
 
 def generate(seed: int) -> Program:
-    """The program of a seed."""
+    """Generate the program of a seed."""
     for attempt in range(100):
         program = _draw_program(seed + (attempt << 40))
         try:
-            # The numbers of the values have changed, and with them how the oracle moves what is
-            # rounded.
+            # Renumbering has changed the seeds of the oracle's perturbations: check again.
             evaluate_program(program)
         except UnstableError:
             continue
         return program
-    raise AssertionError(f"seed {seed} gives no program")
+    raise AssertionError(f"seed {seed} generates no program")
 
 
 def _draw_program(seed: int) -> Program:
     draw = Draw(seed, OPERATIONS)
     for _ in range(draw.number(1, 3)):
         draw_input(draw)
-    wanted = draw.number(6, 25)
-    for _ in range(4 * wanted):
-        if len(draw.steps) >= wanted:
+    n_steps = draw.number(6, 25)
+    for _ in range(4 * n_steps):
+        if len(draw.steps) >= n_steps:
             break
         try:
             if draw.chance(0.25):
@@ -61,12 +60,12 @@ def draw_input(draw: Draw) -> None:
 
 
 def _draw_roots(draw: Draw) -> list[int]:
-    made = [v for step in draw.steps if step.operation != "input" for v in step.results]
-    if not made:
+    computed = [v for step in draw.steps if step.operation != "input" for v in step.results]
+    if not computed:
         return [0]
-    unread = [v for v in made if v not in draw.readers]
+    unread = [v for v in computed if v not in draw.readers]
     roots = unread if draw.chance(0.6) else unread[-1:]
-    roots += [draw.choose(made) for _ in range(draw.choose((0, 0, 1, 1, 2, 4)))]
+    roots += [draw.choose(computed) for _ in range(draw.choose((0, 0, 1, 1, 2, 4)))]
     makers = {v: step for step in draw.steps for v in step.results}
     operands = [
         v for root in roots for v in makers[root].operands if makers[v].operation != "input"
@@ -89,7 +88,7 @@ def _centre(draw: Draw) -> None:
 
 
 def _normalise(draw: Draw) -> None:
-    """A result centred over some axes, then divided by something over others."""
+    """Center a value over some axes, then divide it by a reduction over others."""
     value = draw.floating(lambda v: v.size > 0 and v.ndim > 0)
     for name in ("sub", "div"):
         axes = draw.axes(draw.values[value].ndim)
@@ -98,7 +97,7 @@ def _normalise(draw: Draw) -> None:
 
 
 def _stack_siblings(draw: Draw) -> None:
-    """A reduction beside other values of its shape, and a reduction of them all."""
+    """Stack a reduction with other values of its shape, and reduce the stack."""
     value = draw.value(lambda v: v.size > 0 and v.ndim > 0)
     axis = draw.axis(draw.values[value].ndim)
     names = (
@@ -108,8 +107,8 @@ def _stack_siblings(draw: Draw) -> None:
     )
     (reduced,) = draw.add(draw.choose(names), (value,), axis=axis, keepdims=False)
     shape = draw.values[reduced].shape
-    others = [draw.value(lambda v: v.shape == shape) for _ in range(draw.number(1, 2))]
-    (stacked,) = draw.add("stack", (reduced, *others), axis=draw.number(0, len(shape)))
+    siblings = [draw.value(lambda v: v.shape == shape) for _ in range(draw.number(1, 2))]
+    (stacked,) = draw.add("stack", (reduced, *siblings), axis=draw.number(0, len(shape)))
     if draw.values[stacked].dtype == "bool":
         draw.add("argmax", (stacked,), axis=-1, keepdims=draw.chance(0.5))
         return
@@ -126,10 +125,12 @@ def _gate(draw: Draw) -> None:
     n = draw.values[value].shape[1]
     if draw.chance(0.5):
         (value,) = draw.add("softmax", (value,), axis=-1)
-    weights, places = draw.add("topk", (value,), k=draw.number(1, min(n, 3)), axis=-1, largest=True)
+    weights, indices = draw.add(
+        "topk", (value,), k=draw.number(1, min(n, 3)), axis=-1, largest=True
+    )
     (total,) = draw.add("sum", (weights,), axis=1, keepdims=True)
     (weights,) = draw.add("div", (weights, total))
-    (hit,) = draw.add("is_place", (places,), n=n)
+    (hit,) = draw.add("is_place", (indices,), n=n)
     (wide,) = draw.add("unsqueeze", (weights,), axis=2)
     (zero,) = draw.add("full", (), shape=(), c=0.0)
     (spread,) = draw.add("where", (hit, wide, zero))
@@ -179,9 +180,9 @@ def _expand_and_unbind(draw: Draw) -> None:
 
 
 def _update_constant(draw: Draw) -> None:
-    """Values added or put at computed places of a constant."""
+    """Scatter values into a constant, or add them, at computed indices."""
     source = draw.with_axes(lambda v: v.dtype == "float32" and 0 < v.size <= 200)
-    count, *rest = draw.values[source].shape
+    count, *row_shape = draw.values[source].shape
     indices = [
         v
         for v, value in draw.values.items()
@@ -189,7 +190,7 @@ def _update_constant(draw: Draw) -> None:
     ]
     (index,) = (draw.choose(indices),) if indices else draw.add("iota", (), n=count, shape=(count,))
     n = draw.choose((1, count, draw.number(1, 6)))
-    (constant,) = draw.add("full", (), shape=(n, *rest), c=draw.choose((0.0, 1.0)))
+    (constant,) = draw.add("full", (), shape=(n, *row_shape), c=draw.choose((0.0, 1.0)))
     draw.add(draw.choose(("index_add", "add_at", "with_items")), (constant, index, source), n=n)
 
 

@@ -61,9 +61,9 @@ def _convolve_transposed(a: Any, w: Any, stride: int, padding: int) -> Any:
     height, width = ((s - 1) * stride + k for s, k in zip(sizes, kernel, strict=True))
     result = np.zeros((batch, outputs, height, width))
     for i, j in np.ndindex(*sizes):
-        part = np.einsum("nc,cohw->nohw", a[:, :, i, j], w)
+        update = np.einsum("nc,cohw->nohw", a[:, :, i, j], w)
         result[:, :, i * stride : i * stride + kernel[0], j * stride : j * stride + kernel[1]] += (
-            part
+            update
         )
     cut = result[:, :, padding : height - padding, padding : width - padding]
     if 0 in cut.shape:
@@ -95,11 +95,11 @@ def _draw_scanned(draw: Draw) -> Drawn:
 
 def _scan(function: Any, start: int, a: Any, axis: int, initial: bool) -> Any:
     a = _wide(a)
-    found = function(a, axis)
+    result = function(a, axis)
     if not initial:
-        return found
+        return result
     first = np.full_like(np.take(a, [0], axis), start)
-    return np.concatenate([first.astype(found.dtype), found], axis)
+    return np.concatenate([first.astype(result.dtype), result], axis)
 
 
 def _check_factors(a: Any, axis: int) -> Any:

@@ -1,4 +1,4 @@
-"""What a program means: the values of all of its steps."""
+"""Reference values of all steps of a program."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ __all__ = ["evaluate_program", "make_arrays"]
 
 
 def evaluate_program(program: Program, seed: int = 0) -> dict[int, Value]:
-    """Every value of a program, with the data that its inputs have for this seed.
+    """Return every value of a program, with the input data of this seed.
 
     Raises:
-        UnstableError: if the program is ill-conditioned with this data, or means nothing.
+        UnstableError: if the program is ill-conditioned with this data, or undefined.
     """
     values: dict[int, Value] = {}
     for step in program.steps:
         operands = [values[v] for v in step.operands]
-        made = evaluate_step(OPERATIONS[step.operation], step, operands, seed)
-        values.update(zip(step.results, made, strict=True))
+        results = evaluate_step(OPERATIONS[step.operation], step, operands, seed)
+        values.update(zip(step.results, results, strict=True))
     return values
 
 
 def make_arrays(program: Program, seed: int = 0) -> Mapping[int, Any]:
-    """The data of the inputs, in their dtypes."""
+    """Return the data of the inputs, in their dtypes."""
     return {s.results[0]: make_data(**s.named, shift=seed) for s in program.inputs}

@@ -1,7 +1,7 @@
-"""The ways to compute a program, and what is wrong with what they give.
+"""Modes of computing a program, and checks of their results.
 
 Example:
-    A wrong result is found, and described. Here the expected value is what is wrong:
+    A wrong result is described by a failure. Here the expected value is wrong:
 
     >>> import numpy as np
     >>> from svod_testing.programs import Program, Step, Value
@@ -44,12 +44,12 @@ Arrays = Mapping[int, Any]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What was wrong.
+    """Failure of a program in a mode.
 
     Attributes:
-        mode: in which a program was computed.
-        kind: the same for failures that seem to have one cause.
-        message: what was raised, or how a result differs.
+        mode: mode in which the program was computed.
+        kind: key of the failure, equal for failures that seem to have one cause.
+        message: traceback of the error, or the difference of a result.
     """
 
     mode: str
@@ -62,11 +62,12 @@ class Mode:
     """A way to compute the results of a program.
 
     Attributes:
-        compute: gives the results; it is given arrays, and the configuration.
-        config: how kernels are prepared.
-        captures: whether the program is captured.
-        least_work: from how much work on a kernel is split over threads; None leaves that as it is.
-        weight: how often it is drawn: less where kernels are compiled that other modes do not need.
+        compute: function of the program, the input arrays and the configuration, which returns the
+            results.
+        config: configuration that prepares the kernels.
+        captures: True if the program is captured.
+        least_work: minimum work of a kernel that is split over threads; None for the default.
+        weight: sampling weight; lower for modes with kernels that no other mode compiles.
     """
 
     compute: Callable[[Program, Arrays, PrepareConfig], Results]
@@ -83,7 +84,7 @@ def check_program(
     device: str | None = None,
     values: Mapping[int, Value] | None = None,
 ) -> Failure | None:
-    """What is wrong with the results that a program has in a mode, None where they are right."""
+    """Compute a program in a mode, and return the failure; None if the results are correct."""
     chosen = MODES[mode]
     if chosen.captures and _realizes(program):
         return None
@@ -101,22 +102,23 @@ def check_program(
     try:
         with using_threads(chosen.least_work):
             results = chosen.compute(program, arrays, chosen.config)
-            found = [r.numpy(copy=True) for r in results]
+            computed = [r.numpy(copy=True) for r in results]
     except Exception as error:
         return Failure(mode, describe_error(error), "".join(traceback.format_exception(error)))
-    for number, (root, array) in enumerate(zip(program.roots, found, strict=True)):
+    for index, (root, array) in enumerate(zip(program.roots, computed, strict=True)):
         difference = find_difference(array, expected[seeds[-1]][root])
         if difference is not None:
             return Failure(
-                mode, _kind_of(mode, difference), f"result {number} (x{root}): {difference}"
+                mode, _kind_of(mode, difference), f"result {index} (x{root}): {difference}"
             )
     return None
 
 
 @contextmanager
 def using_threads(least_work: int | None) -> Generator[None]:
-    """Let kernels of so much work be split over threads, with caches that hold no others; None
-    leaves all as it is.
+    """Split kernels of at least this work over threads within the block; None changes nothing.
+
+    The caches are cleared before and after, since they hold kernels with other limits.
     """
     if least_work is None:
         yield
@@ -208,13 +210,13 @@ MODES: Final[dict[str, Mode]] = {
 
 
 def describe_error(error: BaseException) -> str:
-    """The type, the shape of the message, and where it was raised."""
+    """Return a key of an error: its type, its message without numbers, and where it was raised."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = next(
+    frame = next(
         (f for f in reversed(frames) if "svod" in f.filename and "/testing/" not in f.filename),
         None,
     )
-    where = f"{place.filename.rpartition('/')[2]}:{place.name}" if place else "?"
+    where = f"{frame.filename.rpartition('/')[2]}:{frame.name}" if frame else "?"
     return f"{type(error).__name__}: {_shape_of(str(error))} ({where})"
 
 

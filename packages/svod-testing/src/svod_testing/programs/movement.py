@@ -144,13 +144,13 @@ def _move(
 
 def _draw_reshape(draw: Draw) -> Drawn:
     value = draw.value(lambda v: v.size > 0)
-    rest, shape = draw.values[value].size, list[int]()
+    remaining, shape = draw.values[value].size, list[int]()
     for _ in range(draw.number(0, 3)):
-        size = draw.choose(draw.factors(rest))
+        size = draw.choose(draw.factors(remaining))
         shape.append(size)
-        rest //= size
-    if rest > 1 or not shape:
-        shape.insert(draw.number(0, len(shape)), rest)
+        remaining //= size
+    if remaining > 1 or not shape:
+        shape.insert(draw.number(0, len(shape)), remaining)
     return (value,), {"shape": tuple(shape)}
 
 
@@ -263,21 +263,21 @@ def _draw_alike(draw: Draw) -> tuple[list[int], tuple[int, ...]]:
 
 
 def _draw_stack(draw: Draw) -> Drawn:
-    parts, shape = _draw_alike(draw)
+    operands, shape = _draw_alike(draw)
     if len(shape) > 4:
-        return parts, {"axis": 0}
-    return parts, {"axis": draw.number(-len(shape) - 1, len(shape))}
+        return operands, {"axis": 0}
+    return operands, {"axis": draw.number(-len(shape) - 1, len(shape))}
 
 
 def _draw_concat(draw: Draw) -> Drawn:
     first = draw.with_axes(lambda v: v.size <= _LARGEST // 4)
     shape = draw.values[first].shape
     axis = draw.axis(len(shape))
-    place = axis % len(shape)
+    position = axis % len(shape)
 
     def fits(value: Value) -> bool:
         return value.ndim == len(shape) and all(
-            a == b for i, (a, b) in enumerate(zip(shape, value.shape, strict=True)) if i != place
+            a == b for i, (a, b) in enumerate(zip(shape, value.shape, strict=True)) if i != position
         )
 
     return [first, *(draw.value(fits) for _ in range(draw.number(1, 2)))], {"axis": axis}

@@ -1,6 +1,4 @@
-"""Operations of random programs on numbers of which some are NaN or infinite, where that has a
-defined meaning.
-"""
+"""Operations of random programs on NaN and infinite numbers, where their results are defined."""
 
 # Meanings take arrays of any dtype.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -67,8 +65,8 @@ def _mean(a: Any, hole: Any, axis: Any, keepdims: bool) -> Any:
 
 def _largest(a: Any, hole: Any, axis: Any, keepdims: bool) -> Any:
     missing = np.broadcast_to(hole, a.shape) | np.isnan(a)
-    found = np.where(missing, -np.inf, a).max(axis, keepdims=keepdims)
-    return np.where(missing.all(axis, keepdims=keepdims), np.nan, found)
+    maximum = np.where(missing, -np.inf, a).max(axis, keepdims=keepdims)
+    return np.where(missing.all(axis, keepdims=keepdims), np.nan, maximum)
 
 
 def _smallest(a: Any, hole: Any, axis: Any, keepdims: bool) -> Any:

@@ -1,6 +1,4 @@
-"""What an operation of random programs is: its line of Python, its meaning in numpy, and how it is
-drawn.
-"""
+"""Operation of random programs: its line of Python, its NumPy reference and its generator."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from svod_testing.programs.program import Argument
 __all__ = ["Drawable", "Drawn", "Rounding", "common", "float_of", "is_float", "sum_of"]
 
 Drawn: TypeAlias = "tuple[Sequence[int], dict[str, Argument]]"
-"""Operands and the other arguments."""
+"""Operands, and the arguments by name."""
 
 Rounding: TypeAlias = Literal["never", "rarely", "always", "absolutely"]
 
@@ -24,24 +22,23 @@ class Drawable:
     """An operation of the grammar.
 
     Attributes:
-        name: in the table.
-        code: an expression, or lines that assign `{result}`: `{0}`, `{1}` are the operands, `{all}`
-            all of them, other names arguments.
-        meaning: takes arrays and the arguments, gives an array or a tuple of them. Floats come and
-            go as float64.
-        dtype: the name of the result's dtype from those of the operands, and the arguments; of each
-            result in a tuple.
-        draw: picks operands and arguments.
-        rounding: whether floats are rounded: `never` (they only move), `rarely` (where the exact
-            result has too many bits), `always`, or `absolutely`: those of numbers near 1 that
-            cancel.
-        compares: whether it asks which operand is larger, or whether they are equal.
-        orders: whether it asks which elements are larger, or which are zero.
-        converts: whether the operands are converted to the dtype that they promote to before.
-        gives_tuple: whether the result is a tuple.
-        realizes: whether it computes at once, which a captured function does not, and writes to
-            memory, which a plan does again when it is executed again.
-        weight: how often it is drawn.
+        name: key in the table.
+        code: expression, or lines that assign `{result}`; `{0}`, `{1}` are the operands, `{all}`
+            all of them, and other names are arguments.
+        meaning: NumPy reference: a function of arrays and the arguments that returns an array or a
+            tuple of arrays. Floats are float64.
+        dtype: function of the operands' dtypes and the arguments that returns the name of the
+            result's dtype, or a tuple of names.
+        draw: function that picks operands and arguments.
+        rounding: rounding of floats: "never" (elements only move), "rarely" (if the exact result
+            has too many bits), "always", or "absolutely" (relative to numbers near 1 that cancel).
+        compares: True if the result depends on comparisons of operands.
+        orders: True if the result depends on the order of elements, or on which are zero.
+        converts: True if the operands are first promoted to a common dtype.
+        gives_tuple: True if the result is a tuple.
+        realizes: True if it computes immediately, which a captured function must not, and writes
+            to memory, which a plan repeats at each execution.
+        weight: sampling weight.
     """
 
     name: str
@@ -63,20 +60,20 @@ def is_float(dtype: str) -> bool:
 
 
 def common(*dtypes: str) -> str:
-    """What dtypes promote to."""
+    """Return the dtype to which dtypes promote."""
     result = to_dtype(dtypes[0])
-    for other in dtypes[1:]:
-        result = promote_types(result, to_dtype(other))
+    for dtype in dtypes[1:]:
+        result = promote_types(result, to_dtype(dtype))
     return result.name
 
 
 def float_of(dtype: str) -> str:
-    """The dtype of functions of real numbers."""
+    """Return the result dtype of functions of real numbers."""
     return dtype if is_float(dtype) else "float32"
 
 
 def sum_of(dtype: str) -> str:
-    """The dtype of sums."""
+    """Return the result dtype of sums."""
     if is_float(dtype):
         return dtype
     if dtype in ("int64", "uint64"):

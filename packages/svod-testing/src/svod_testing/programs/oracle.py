@@ -1,11 +1,11 @@
-"""What a program means: each step in numpy, in float64, three times.
+"""Reference evaluation of a program: each step in NumPy, in float64, three times.
 
-The first run is the expected result. In the two others every rounded number is moved by a few units
-of the last place of its dtype: where integers, comparisons or infinities change, the program is
-ill-conditioned, and how far floats go tells how exact a result can be.
+The first run is the expected result. In the two others, every rounded number is perturbed by a few
+ULPs of its dtype. If integers, comparisons or infinities change, the program is ill-conditioned;
+the deviation of floats gives the tolerance of a result.
 
 Example:
-    Of numbers as large as `1e30` nobody can say what sums and products in float32 should be:
+    Numbers as large as `1e30` are rejected, since sums and products in float32 are not predictable:
 
     >>> from svod_testing.programs import Program, Step, evaluate_program
     >>> full = Step("full", (), (0,), (("shape", (2,)), ("c", 1e30)))
@@ -20,7 +20,7 @@ Example:
     (True, 'float32', (2,))
 """
 
-# Arrays of any dtype come and go.
+# Arrays have any dtype.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ __all__ = [
 
 N_RUNS: Final = 3
 LARGEST: Final = 1e4
-"""Larger numbers end a program: what follows would be dominated by them."""
+"""Largest magnitude in a program: larger numbers would dominate all later results."""
 
 MAX_ELEMENTS: Final = 4096
 
@@ -55,12 +55,10 @@ _STEPS: Final[Mapping[str, Callable[[Sequence[Any], Sequence[Any]], Sequence[Any
     ),
     "remainder": lambda operands, _results: [np.floor(operands[0] / operands[1])],
 }
-"""The whole numbers, of operands and results, on which operations on floats depend: rounding an
-operand may change one by one.
-"""
+"""Integers that operations on floats depend on: rounding of an operand may change one by 1."""
 _LARGEST_EXACT: Final = 2.0**24
 _N_DECISIONS: Final = 8
-"""So many times rounding gets the chance to decide an integer."""
+"""Number of random perturbations that must leave an integer or bool result unchanged."""
 
 _EPSILON: Final = {
     "float64": 2.0**-52,
@@ -123,29 +121,28 @@ def evaluate_step(
     runs: list[list[Any]] = []
     names: tuple[str, ...] = ()
     with np.errstate(all="ignore"):
-        wanted = common(*dtypes) if operation.converts else ""
-        # Until something is rounded, the runs are one.
+        promoted = common(*dtypes) if operation.converts else ""
+        # Until a number is rounded, the three runs are equal and computed once.
         is_composed = operation.rounding in ("always", "absolutely")
         n_runs = N_RUNS if is_composed or any(v.runs[1] is not v.runs[0] for v in operands) else 1
         for run in range(n_runs):
             arrays = [v.runs[run] for v in operands]
             if operation.converts:
-                arrays = [_convert(a, wanted) for a in arrays]
+                arrays = [_convert(a, promoted) for a in arrays]
             if run and is_composed:
-                # What is rounded inside a function changes the result as much as other operands
-                # would.
+                # Rounding inside a function has the effect of a perturbation of its operands.
                 arrays = [
                     _move(a, d, step.results[0] + run) for a, d in zip(arrays, dtypes, strict=True)
                 ]
             if run == 0:
                 _check_operands(operation, arrays, dtypes, named)
-            found = operation.meaning(*arrays, **named)
-            parts = found if isinstance(found, (tuple, list)) else (found,)
-            names = (kinds,) * len(parts) if isinstance(kinds, str) else kinds
-            runs.append([_convert(np.asarray(p), k) for p, k in zip(parts, names, strict=True)])
+            result = operation.meaning(*arrays, **named)
+            outputs = result if isinstance(result, (tuple, list)) else (result,)
+            names = (kinds,) * len(outputs) if isinstance(kinds, str) else kinds
+            runs.append([_convert(np.asarray(p), k) for p, k in zip(outputs, names, strict=True)])
         _check_integers(operands, names)
         if operation.name in _STEPS or not all(map(is_float, names)):
-            _check_decisions(operation, operands, wanted, named, step.results[0])
+            _check_decisions(operation, operands, promoted, named, step.results[0])
         runs += runs[:1] * (N_RUNS - n_runs)
         if operation.name in ("add", "sub") and n_runs > 1:
             _contract(runs, [v.array for v in operands], common(*dtypes), step.results[0])
@@ -159,8 +156,9 @@ def evaluate_step(
 
 
 def _contract(runs: list[list[Any]], operands: Sequence[Any], dtype: str, seed: int) -> None:
-    """Move the runs of a sum by what is rounded in a product: fused with the sum, it is not, so
-    that equal products differ.
+    """Perturb the runs of a sum by the rounding error of a product.
+
+    A fused multiply-add does not round the product, so that equal products may differ.
     """
     if is_float(dtype):
         size = np.maximum(*(np.abs(a.astype(np.float64)) for a in operands)) * _EPSILON[dtype]
@@ -172,7 +170,7 @@ def _contract(runs: list[list[Any]], operands: Sequence[Any], dtype: str, seed: 
 
 
 def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
-    """Refuse floats that are made from integers which float32 cannot tell apart."""
+    """Reject floats computed from integers that float32 does not represent exactly."""
     if any(is_float(d) for d in dtypes) and any(
         not v.is_float
         and v.dtype != "bool"
@@ -183,10 +181,15 @@ def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
 
 
 def _check_decisions(
-    operation: Drawable, operands: Sequence[Value], wanted: str, named: Mapping[str, Any], seed: int
+    operation: Drawable,
+    operands: Sequence[Value],
+    promoted: str,
+    named: Mapping[str, Any],
+    seed: int,
 ) -> None:
-    """Refuse integers and bools that are made from floats, where rounding these may decide: ties,
-    and what may be zero.
+    """Reject integers and bools computed from floats if rounding may change them.
+
+    These are ties, and numbers that may be zero.
     """
     away = {
         i: _get_distance(v)
@@ -201,13 +204,17 @@ def _check_decisions(
         arrays = [v.array for v in operands]
         for i, far in away.items():
             arrays[i] = arrays[i] + rng.uniform(-1, 1, far.shape) * far
-        if wanted:
-            arrays = [_convert(a, wanted) for a in arrays]
-        found = operation.meaning(*arrays, **named)
-        parts = [np.asarray(p) for p in (found if isinstance(found, (tuple, list)) else (found,))]
+        if promoted:
+            arrays = [_convert(a, promoted) for a in arrays]
+        result = operation.meaning(*arrays, **named)
+        outputs = [
+            np.asarray(p) for p in (result if isinstance(result, (tuple, list)) else (result,))
+        ]
         step = _STEPS.get(operation.name)
         choices = (
-            [p for p in parts if p.dtype.kind != "f"] if step is None else list(step(arrays, parts))
+            [p for p in outputs if p.dtype.kind != "f"]
+            if step is None
+            else list(step(arrays, outputs))
         )
         if decided is not None and not all(map(np.array_equal, decided, choices)):
             raise UnstableError("rounding decides")
@@ -238,7 +245,7 @@ def _convert(array: Any, dtype: str) -> Any:
 
 
 def _round(array: Any, dtype: str) -> Any:
-    """As numbers of the dtype are."""
+    """Round to a dtype, and return float64."""
     if dtype == "float64":
         return array
     if dtype == "bfloat16":
@@ -253,7 +260,7 @@ def _round(array: Any, dtype: str) -> Any:
 
 
 def _move(array: Any, dtype: str, seed: int) -> Any:
-    """The floats of an operand moved by about a unit of the last place."""
+    """Perturb the floats of an operand by about one ULP."""
     if not is_float(dtype) or array.dtype.kind != "f":
         return array
     return array * (1 + np.random.default_rng(seed).uniform(-1, 1, array.shape) * _EPSILON[dtype])
@@ -292,16 +299,16 @@ def _check(value: Value) -> None:
     if exact.size > MAX_ELEMENTS:
         raise UnstableError("too many elements")
     if not value.is_float:
-        if not all((exact == other).all() for other in value.runs[1:]):
+        if not all((exact == moved).all() for moved in value.runs[1:]):
             raise UnstableError("integers jump")
         return
     finite = np.isfinite(exact)
     if finite.all():
         largest = float(np.abs(exact).max(initial=0.0))
     else:
-        for other in value.runs[1:]:
+        for moved in value.runs[1:]:
             if not np.array_equal(
-                np.where(finite, 0, exact), np.where(np.isfinite(other), 0, other), equal_nan=True
+                np.where(finite, 0, exact), np.where(np.isfinite(moved), 0, moved), equal_nan=True
             ):
                 raise UnstableError("infinities jump")
         largest = float(np.abs(exact[finite]).max(initial=0.0))
@@ -314,36 +321,36 @@ def _check(value: Value) -> None:
 
 
 def _get_distance(value: Value) -> Any:
-    """How far each element of a result may be from the exact one."""
-    exact, *others = value.runs
-    distance = 4 * np.max([np.abs(exact - other) for other in others], axis=0)
+    """Return the maximum deviation of each element from the exact result."""
+    exact, *moved = value.runs
+    distance = 4 * np.max([np.abs(exact - run) for run in moved], axis=0)
     return np.where(np.isfinite(distance), distance, 0.0)
 
 
 def _tolerance(value: Value) -> float:
-    """How far a result may be from the exact one, absolutely."""
-    exact, *others = value.runs
-    if not exact.size or all(other is exact for other in others):
+    """Return the absolute tolerance of a result."""
+    exact, *moved = value.runs
+    if not exact.size or all(run is exact for run in moved):
         return 0.0
     finite = np.isfinite(exact)
     if not finite.all():
-        exact, others = exact[finite], [other[finite] for other in others]
-    return _SLACK * max(float(np.abs(exact - other).max(initial=0.0)) for other in others)
+        exact, moved = exact[finite], [run[finite] for run in moved]
+    return _SLACK * max(float(np.abs(exact - run).max(initial=0.0)) for run in moved)
 
 
-def find_difference(found: Any, value: Value) -> str | None:
-    """What is wrong with a result, None where it agrees."""
+def find_difference(array: Any, value: Value) -> str | None:
+    """Describe the difference of a result from the expected value; None if they agree."""
     exact = value.array
-    if found.shape != exact.shape:
-        return f"shape {found.shape} instead of {exact.shape}"
-    if found.dtype.name != value.dtype:
-        return f"dtype {found.dtype.name} instead of {value.dtype}"
+    if array.shape != exact.shape:
+        return f"shape {array.shape} instead of {exact.shape}"
+    if array.dtype.name != value.dtype:
+        return f"dtype {array.dtype.name} instead of {value.dtype}"
     if not exact.size:
         return None
     if not value.is_float:
-        wrong = found != exact
-        return f"wrong: {_count(wrong)}, {_example(found, exact, wrong)}" if wrong.any() else None
-    wide = found.astype(np.float64)
+        wrong = array != exact
+        return f"wrong: {_count(wrong)}, {_example(array, exact, wrong)}" if wrong.any() else None
+    wide = array.astype(np.float64)
     finite = np.isfinite(exact)
     with np.errstate(all="ignore"):
         far = ~(
@@ -361,6 +368,6 @@ def _count(wrong: Any) -> str:
     return f"{int(wrong.sum())} of {wrong.size} elements"
 
 
-def _example(found: Any, exact: Any, wrong: Any) -> str:
-    place = tuple(int(i) for i in np.argwhere(wrong)[0])
-    return f"{found[place]} instead of {exact[place]} at {place}"
+def _example(array: Any, exact: Any, wrong: Any) -> str:
+    index = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"{array[index]} instead of {exact[index]} at {index}"

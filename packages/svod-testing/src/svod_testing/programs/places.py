@@ -150,9 +150,9 @@ def _reduce_along(a: Any, i: Any, axis: int, value: Any, reduction: str) -> Any:
 
 def _each_place(a: Any, i: Any, axis: int, take: Any) -> None:
     for at in np.ndindex(*i.shape):
-        place = list(at)
-        place[axis] = int(i[at])
-        take(tuple(place), at)
+        target = list(at)
+        target[axis] = int(i[at])
+        take(tuple(target), at)
 
 
 def _iter_lookups() -> Iterator[Drawable]:

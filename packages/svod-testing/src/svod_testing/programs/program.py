@@ -1,4 +1,4 @@
-"""A tensor program as plain data."""
+"""Tensor program as plain data."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Steps in order, and which of their values are computed together as its results."""
+    """Steps in order, and the indices of the results, which are computed together."""
 
     steps: tuple[Step, ...]
     roots: tuple[int, ...]
@@ -44,7 +44,7 @@ class Program:
         return tuple(s for s in self.steps if s.operation == "input")
 
     def without_dead_steps(self) -> Program:
-        """The steps that the results need."""
+        """Return the program without steps that no result depends on."""
         needed, kept = set(self.roots), list[Step]()
         for step in reversed(self.steps):
             if needed.intersection(step.results):
@@ -53,7 +53,7 @@ class Program:
         return Program(tuple(reversed(kept)), self.roots)
 
     def renumbered(self) -> Program:
-        """Values numbered from 0 in order."""
+        """Return the program with values renumbered from 0 in order."""
         numbers: dict[int, int] = {}
         steps: list[Step] = []
         for step in self.steps:

@@ -111,7 +111,7 @@ def _group_norm(a: Any, n: int) -> Any:
 
 
 def _make_running(find: Callable[..., Any], a: Any, axis: int) -> Any:
-    """Where each beginning along an axis has its extremum."""
+    """Return the index of the extremum of each prefix along an axis."""
     if a.size == 0:
         return np.zeros(a.shape, np.int64)
     ends = range(1, a.shape[axis] + 1)

@@ -1,8 +1,7 @@
-"""Running many random programs in child processes that may crash or hang, and telling what failed,
-shortest first.
+"""Runner of random programs in child processes, which may crash or hang; failures are shrunk.
 
 A language of programs is a module with `generate`, `evaluate_program`, `check_program`, `shrink`,
-`write_program` and `MODES`, and is given by name, for processes that import it anew.
+`write_program` and `MODES`. It is passed by name, because child processes import it again.
 
 Example:
     >>> from svod_testing.programs import Found, Report, run_programs
@@ -10,7 +9,7 @@ Example:
     >>> isinstance(report, Report), report.n_programs, report.found
     (True, 1, {})
 
-    Had one failed, `found` would hold what is known of it:
+    A failure is recorded in `found`:
 
     >>> Found("wrong", seed=1, mode="batch", message="result 0 (x4): ...", program="x4 = ...")
     Found(kind='wrong', seed=1, mode='batch', message='result 0 (x4): ...', count=1, seeds=[], program='x4 = ...')
@@ -96,7 +95,7 @@ class Shrunk:
 
 @dataclass(slots=True)
 class Report:
-    """What came of a run."""
+    """Result of a run: counts, and the failures by kind."""
 
     n_programs: int = 0
     seconds: float = 0.0
@@ -106,13 +105,13 @@ class Report:
 def choose_modes(
     seed: int, names: Sequence[str], n_drawn: int, language: str = PROGRAMS
 ) -> list[str]:
-    """`batch`, and some others that are drawn for each program."""
+    """Choose the modes of a program: `batch`, and `n_drawn` random others."""
     modes = importlib.import_module(language).MODES
-    others = [n for n in names if n != "batch"]
+    remaining = [n for n in names if n != "batch"]
     rng, chosen = random.Random(seed), ["batch"] if "batch" in names else []
-    while others and n_drawn > 0:
-        chosen.append(rng.choices(others, [modes[n].weight for n in others])[0])
-        others.remove(chosen[-1])
+    while remaining and n_drawn > 0:
+        chosen.append(rng.choices(remaining, [modes[n].weight for n in remaining])[0])
+        remaining.remove(chosen[-1])
         n_drawn -= 1
     return chosen
 
@@ -137,33 +136,33 @@ def run_programs(  # noqa: PLR0913 - the options of the command
         report.n_programs += 1
         for mode, kind, message in outcome.failures:
             n_known = sum(f.kind.startswith(kind) for f in report.found.values())
-            # Wrong results look alike until they are shrunk: they are told apart by the operations
-            # that are left.
+            # Wrong results have one kind until they are shrunk; the remaining operations tell them
+            # apart.
             if (
                 kind in report.found
                 or n_known >= _MAX_WRONG
                 or not (shrinks and kind.startswith("wrong"))
             ):
                 known = report.found.get(kind)
-                found = known or Found(kind, seed, mode, message, count=0)
+                failure = known or Found(kind, seed, mode, message, count=0)
             else:
-                found = Found(kind, seed, mode, message, count=0)
-            is_new = not found.count
+                failure = Found(kind, seed, mode, message, count=0)
+            is_new = not failure.count
             if is_new and shrinks:
                 shrunk = shrink_in_child(
                     seed, names, n_drawn, mode, kind, device, limit_seconds, language
                 )
                 if shrunk is not None:
-                    found.program, found.message = shrunk.program, shrunk.message or message
+                    failure.program, failure.message = shrunk.program, shrunk.message or message
                     if kind.startswith("wrong"):
-                        found.kind = f"{kind}: {shrunk.operations}"
-                        is_new = found.kind not in report.found
-                        found = report.found.get(found.kind, found)
-            report.found.setdefault(found.kind, found)
-            found.count += 1
-            found.seeds.append(seed)
+                        failure.kind = f"{kind}: {shrunk.operations}"
+                        is_new = failure.kind not in report.found
+                        failure = report.found.get(failure.kind, failure)
+            report.found.setdefault(failure.kind, failure)
+            failure.count += 1
+            failure.seeds.append(seed)
             if progress is not None and is_new:
-                progress(report, found)
+                progress(report, failure)
         if progress is not None and report.n_programs % 200 == 0:
             report.seconds = time.monotonic() - start
             progress(report, None)
@@ -180,7 +179,7 @@ def _iter_outcomes(
     limit: float,
     language: str,
 ) -> Iterator[Outcome]:
-    """Each seed with its failures, as they come."""
+    """Yield the outcome of each seed, in order of completion."""
     context = multiprocessing.get_context("spawn")
     pending = list(reversed(seeds))
     workers: dict[Any, tuple[Any, tuple[int, str] | None, float]] = {}
@@ -203,14 +202,14 @@ def _iter_outcomes(
             except EOFError:
                 process.join()
                 del workers[connection]
-                rest = batches.pop(connection)
+                batch = batches.pop(connection)
                 if running is not None:
                     kind = f"crash: exit code {process.exitcode}"
                     yield Outcome(
                         running[0],
                         [(running[1], kind, f"the process ended with {process.exitcode}")],
                     )
-                    pending.extend(reversed(rest[rest.index(running[0]) + 1 :]))
+                    pending.extend(reversed(batch[batch.index(running[0]) + 1 :]))
                 elif process.exitcode:
                     raise RuntimeError(f"a worker failed to start: {process.exitcode}") from None
                 continue
@@ -224,8 +223,8 @@ def _iter_outcomes(
                 process.kill()
                 process.join()
                 del workers[connection]
-                rest = batches.pop(connection)
-                pending.extend(reversed(rest[rest.index(running[0]) + 1 :]))
+                batch = batches.pop(connection)
+                pending.extend(reversed(batch[batch.index(running[0]) + 1 :]))
                 yield Outcome(running[0], [(running[1], "hang", f"no result in {limit} seconds")])
 
 
@@ -371,21 +370,22 @@ def check_in_fork(
 
 
 def write_report(report: Report, path: str) -> None:
-    """One line of JSON for each kind of failure."""
+    """Write one line of JSON for each kind of failure."""
     with open(path, "w", encoding="utf-8") as file:
-        for found in sorted(report.found.values(), key=lambda f: -f.count):
-            file.write(json.dumps(asdict(found)) + "\n")
+        for failure in sorted(report.found.values(), key=lambda f: -f.count):
+            file.write(json.dumps(asdict(failure)) + "\n")
 
 
-def choose_seed(place: int) -> int:
-    """A seed for the test number `place`: the same in each run where hypothesis's profile draws the
-    same examples, else fresh.
+def choose_seed(index: int) -> int:
+    """Return the seed of the test with this index.
+
+    It is the same in each run if the Hypothesis profile is derandomized, else random.
     """
     from hypothesis import settings
 
-    return place * 1_000_003 if settings().derandomize else fresh_seed()
+    return index * 1_000_003 if settings().derandomize else fresh_seed()
 
 
 def fresh_seed() -> int:
-    """A seed that nobody has seen."""
+    """Return a random seed."""
     return int.from_bytes(os.urandom(4), "little")

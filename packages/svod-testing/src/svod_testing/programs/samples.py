@@ -105,12 +105,12 @@ def _draw_polynomial(draw: Draw) -> Drawn:
 
 
 def _with_nan(a: Any) -> Any:
-    """As the line of the program does: no number where it is its own negative, or less."""
+    """Replace elements that are not positive by NaN, as the line of the program does."""
     return np.where(a <= 0, np.nan, a)
 
 
-def _say_nothing(function: Callable[..., Any], a: Any, **args: Any) -> Any:
-    """The value of a function of numpy that warns where there is nothing but NaN."""
+def _call_silently(function: Callable[..., Any], a: Any, **args: Any) -> Any:
+    """Call a function of NumPy that warns about slices of NaN only."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return function(_with_nan(a.astype(np.float64)), **args)
@@ -164,7 +164,7 @@ def _iter_samples() -> Iterator[Drawable]:
         yield Drawable(
             name,
             code,
-            partial(_say_nothing, function),
+            partial(_call_silently, function),
             lambda d, **n: float_of(d),
             draw,
             "always",

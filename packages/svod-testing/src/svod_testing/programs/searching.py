@@ -56,9 +56,9 @@ def _draw_member(draw: Draw) -> Drawn:
 
 def _isin(a: Any, values: Any, invert: bool) -> Any:
     _check_apart(a, values)
-    # numpy sorts, and so says of a NaN what it says of no other number.
-    found = (a[..., None] == values.reshape(-1)).any(-1)
-    return ~found if invert else found
+    # Compared elementwise: numpy.isin sorts, and treats NaN differently.
+    is_equal = (a[..., None] == values.reshape(-1)).any(-1)
+    return ~is_equal if invert else is_equal
 
 
 def _draw_counted(draw: Draw) -> Drawn:
@@ -95,22 +95,23 @@ def _draw_table(draw: Draw) -> Drawn:
 
 
 def _draw_along(draw: Draw) -> Drawn:
-    """A tensor, and positions in it: as many as there are elements on every other axis."""
+    """Pick a tensor and indices along an axis, whose shapes agree on the other axes."""
     value = draw.with_axes(lambda v: 0 < v.size <= 300)
     shape = draw.values[value].shape
     axis = draw.number(0, len(shape) - 1)
-    wanted = (*shape[:axis], draw.number(1, 4), *shape[axis + 1 :])
+    index_shape = (*shape[:axis], draw.number(1, 4), *shape[axis + 1 :])
 
-    def fits(other: Value) -> bool:
+    def fits(candidate: Value) -> bool:
         return (
-            _is_index(other)
-            and other.ndim == len(shape)
+            _is_index(candidate)
+            and candidate.ndim == len(shape)
             and (
-                other.shape[:axis] == shape[:axis] and other.shape[axis + 1 :] == shape[axis + 1 :]
+                candidate.shape[:axis] == shape[:axis]
+                and candidate.shape[axis + 1 :] == shape[axis + 1 :]
             )
         )
 
-    index = draw.value_or_input(fits, wanted, draw.choose(("int32", "int64")), -4)
+    index = draw.value_or_input(fits, index_shape, draw.choose(("int32", "int64")), -4)
     return (value, index), {"n": shape[axis], "axis": axis}
 
 
@@ -129,8 +130,8 @@ def _draw_put(draw: Draw) -> Drawn:
 def _put(a: Any, i: Any, value: Any, n: int, axis: int) -> Any:
     result = a.copy()
     for at in np.ndindex(*i.shape):
-        place = (*at[:axis], int(i[at] % n), *at[axis + 1 :])
-        result[place] = value[at]
+        target = (*at[:axis], int(i[at] % n), *at[axis + 1 :])
+        result[target] = value[at]
     return result
 
 

@@ -1,7 +1,7 @@
-"""Making a failing program as short as possible.
+"""Shrinking of failing programs.
 
 Example:
-    If all programs with a logarithm failed, this is what would be reported of one:
+    If all programs with a logarithm failed, one would be shrunk to:
 
     >>> from svod_testing.programs import write_program
     >>> full = Step("full", (), (0,), (("shape", (16,)), ("c", 3.0)))
@@ -39,7 +39,7 @@ _INVALID: Final = (
 
 
 def shrink(program: Program, fails: Callable[[Program], bool], *, max_tries: int = 300) -> Program:
-    """The shortest program that is found for which `fails` holds; it holds for the one given."""
+    """Return a shorter program for which `fails` still holds, as it does for `program`."""
     tries = 0
     for _ in range(_ROUNDS):
         before = program
@@ -90,26 +90,26 @@ def _fewer_roots(program: Program) -> Iterator[Program]:
                 yield _clean(program.steps, (root,))
         count = len(roots) // 2
         while count:
-            for place in range(0, len(roots), count):
-                yield _clean(program.steps, roots[:place] + roots[place + count :])
+            for index in range(0, len(roots), count):
+                yield _clean(program.steps, roots[:index] + roots[index + count :])
             count //= 2
 
 
 def _moved_roots(program: Program) -> Iterator[Program]:
-    """An operand of the result in its place."""
+    """Replace a result by an operand of its step."""
     makers = {v: s for s in program.steps for v in s.results}
-    for place, root in enumerate(program.roots):
+    for index, root in enumerate(program.roots):
         for operand in makers[root].operands:
-            roots = (*program.roots[:place], operand, *program.roots[place + 1 :])
+            roots = (*program.roots[:index], operand, *program.roots[index + 1 :])
             if makers[operand].operation != "input":
                 yield _clean(program.steps, roots)
 
 
 def _replaced_steps(program: Program) -> Iterator[Program]:
-    """An input in the place of what a step makes."""
+    """Replace a step by inputs of the same shapes and dtypes."""
     values = evaluate_program(program)
-    for place in reversed(range(len(program.steps))):
-        step = program.steps[place]
+    for index in reversed(range(len(program.steps))):
+        step = program.steps[index]
         if step.operation == "input" or (
             len(program.roots) == 1 and program.roots[0] in step.results
         ):
@@ -117,7 +117,7 @@ def _replaced_steps(program: Program) -> Iterator[Program]:
         for low, high in _ranges(values[step.results[0]]):
             inputs = tuple(_input_like(v, values[v], low, high) for v in step.results)
             yield _clean(
-                (*program.steps[:place], *inputs, *program.steps[place + 1 :]), program.roots
+                (*program.steps[:index], *inputs, *program.steps[index + 1 :]), program.roots
             )
 
 
@@ -127,24 +127,24 @@ def _ranges(value: Value) -> tuple[tuple[int, int], ...]:
     return ((0, 2),) if value.dtype == "bool" else ((0, 5), (0, 2))
 
 
-def _input_like(number: int, value: Value, low: int, high: int) -> Step:
+def _input_like(value_id: int, value: Value, low: int, high: int) -> Step:
     named: dict[str, Argument] = {
         "shape": value.shape,
         "dtype": value.dtype,
         "low": low,
         "high": high,
-        "seed": number,
+        "seed": value_id,
     }
     if value.dtype == "bfloat16":
         named["dtype"] = "float32"
-    return Step("input", (), (number,), tuple(named.items()))
+    return Step("input", (), (value_id,), tuple(named.items()))
 
 
 def _bypassed_steps(program: Program) -> Iterator[Program]:
-    """An operand of the same shape and dtype in the place of what a step makes."""
+    """Replace the result of a step by an operand of the same shape and dtype."""
     values = evaluate_program(program)
-    for place in reversed(range(len(program.steps))):
-        step = program.steps[place]
+    for index in reversed(range(len(program.steps))):
+        step = program.steps[index]
         for operand in step.operands:
             for result in step.results:
                 alike = (
@@ -153,9 +153,11 @@ def _bypassed_steps(program: Program) -> Iterator[Program]:
                 )
                 if not alike or len(step.results) > 1:
                     continue
-                rest = tuple(_with_operand(s, result, operand) for s in program.steps[place + 1 :])
+                following = tuple(
+                    _with_operand(s, result, operand) for s in program.steps[index + 1 :]
+                )
                 roots = tuple(operand if r == result else r for r in program.roots)
-                yield _clean((*program.steps[:place], *rest), roots)
+                yield _clean((*program.steps[:index], *following), roots)
 
 
 def _with_operand(step: Step, old: int, new: int) -> Step:
@@ -168,7 +170,7 @@ def _with_operand(step: Step, old: int, new: int) -> Step:
 
 
 def _smaller_sizes(program: Program) -> Iterator[Program]:
-    """A number that is a size made smaller everywhere, or in one axis of the inputs."""
+    """Reduce a size everywhere, or in one axis of the inputs."""
     sizes = sorted({n for s in program.steps for n in _numbers(s.args) if n > 1}, reverse=True)
     for size in sizes:
         for smaller in dict.fromkeys((1, 2, size // 2, size - 1)):
@@ -184,8 +186,8 @@ def _smaller_sizes(program: Program) -> Iterator[Program]:
 
 def _numbers(value: object) -> Iterator[int]:
     if isinstance(value, tuple):
-        for part in value:  # pyright: ignore[reportUnknownVariableType]
-            yield from _numbers(part)  # pyright: ignore[reportUnknownArgumentType]
+        for item in value:  # pyright: ignore[reportUnknownVariableType]
+            yield from _numbers(item)  # pyright: ignore[reportUnknownArgumentType]
     elif isinstance(value, int) and not isinstance(value, bool):
         yield value
 
@@ -201,18 +203,18 @@ def _replace(
 
 def _replace_number(value: Argument, old: int, new: int) -> Argument:
     if isinstance(value, tuple):
-        return tuple(_replace_number(part, old, new) for part in value)
+        return tuple(_replace_number(item, old, new) for item in value)
     return new if value == old and not isinstance(value, bool) else value
 
 
 def _simpler_arguments(program: Program) -> Iterator[Program]:
-    for place, step in enumerate(program.steps):
+    for index, step in enumerate(program.steps):
         for position, (name, value) in enumerate(step.args):
             for simpler in _simplify(step.operation, name, value):
                 args = (*step.args[:position], (name, simpler), *step.args[position + 1 :])
                 changed = Step(step.operation, step.operands, step.results, args)
                 yield Program(
-                    (*program.steps[:place], changed, *program.steps[place + 1 :]), program.roots
+                    (*program.steps[:index], changed, *program.steps[index + 1 :]), program.roots
                 )
 
 

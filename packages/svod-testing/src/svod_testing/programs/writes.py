@@ -1,8 +1,8 @@
-"""Writes to tensors: what the tensor, a view of it, and what was built before have after a write.
+"""Writes to tensors: the values of a tensor, a view of it and an earlier result after a write.
 
-A step makes a copy, a view of it and a tensor that is computed from it, and then writes to the copy
-or through the view. The results are these three, whether the copy is computed, pends, is memory of
-another tensor, or a value that was not looked at."""
+A step makes a copy, a view of the copy and a tensor computed from it, then writes to the copy or
+through the view. The results are these three. The copy may be realized, pending, an alias of
+another tensor, or a value that was never read."""
 
 # Meanings take arrays of any dtype.
 # pyright: reportUnknownLambdaType=false, reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -54,7 +54,7 @@ def _can_be_written(value: Value) -> bool:
 
 
 def _draw_target(draw: Draw) -> tuple[int, dict[str, Argument]]:
-    # What is made of constants alone is on no device in particular, but memory is on one.
+    # A result of constants only has no device, but memory needs one.
     placed = set[int]()
     for step in draw.steps:
         if step.operation == "input" or placed.intersection(step.operands):
@@ -66,7 +66,7 @@ def _draw_target(draw: Draw) -> tuple[int, dict[str, Argument]]:
 
 
 def _draw_source(draw: Draw, shape: tuple[int, ...], dtype: str) -> int:
-    """What broadcasts to the elements that are written."""
+    """Pick a value that broadcasts to the written elements."""
 
     def fits(value: Value) -> bool:
         pairs = zip(reversed(shape), reversed(value.shape), strict=False)
@@ -74,26 +74,26 @@ def _draw_source(draw: Draw, shape: tuple[int, ...], dtype: str) -> int:
             value.dtype == dtype and value.ndim <= len(shape) and all(b in (a, 1) for a, b in pairs)
         )
 
-    wanted = shape if draw.chance(0.7) else shape[draw.number(0, len(shape)) :]
-    return draw.value_or_input(fits, wanted, dtype, 0 if dtype == "bool" else None)
+    source_shape = shape if draw.chance(0.7) else shape[draw.number(0, len(shape)) :]
+    return draw.value_or_input(fits, source_shape, dtype, 0 if dtype == "bool" else None)
 
 
 def _draw_slice(draw: Draw) -> Drawn:
     value, args = _draw_target(draw)
-    found = draw.values[value]
-    index = _draw_index(draw, found.shape)
-    source = _draw_source(draw, found.array[eval(index)].shape, found.dtype)
+    target = draw.values[value]
+    index = _draw_index(draw, target.shape)
+    source = _draw_source(draw, target.array[eval(index)].shape, target.dtype)
     return (value, source), {**args, "index": index}
 
 
 def _draw_through_view(draw: Draw) -> Drawn:
     value, args = _draw_target(draw)
-    found = draw.values[value]
-    view, shape = args["view"], _view(found.array, args["view"]).shape
+    target = draw.values[value]
+    view, shape = args["view"], _view(target.array, args["view"]).shape
     if not shape or 0 in shape:
-        view, shape = "own", found.shape
+        view, shape = "own", target.shape
     index = _draw_index(draw, shape)
-    source = _draw_source(draw, np.empty(shape)[eval(index)].shape, found.dtype)
+    source = _draw_source(draw, np.empty(shape)[eval(index)].shape, target.dtype)
     return (value, source), {"view": view, "index": index}
 
 
@@ -118,9 +118,9 @@ def _draw_mask(draw: Draw) -> Drawn:
 
 
 def _draw_places(draw: Draw) -> Drawn:
-    """Numbers of slices, each of them perhaps several times."""
+    """Pick indices of rows, possibly with duplicates."""
     value, args = _draw_target(draw)
-    found = draw.values[value]
+    target = draw.values[value]
     count = draw.number(1, 5)
     index = draw.value_or_input(
         lambda v: v.dtype in ("int32", "int64") and v.ndim == 1 and 0 < v.size <= 20,
@@ -128,8 +128,8 @@ def _draw_places(draw: Draw) -> Drawn:
         "int64",
         -4,
     )
-    source = _draw_source(draw, (*draw.values[index].shape, *found.shape[1:]), found.dtype)
-    return (value, index, source), {**args, "n": found.shape[0]}
+    source = _draw_source(draw, (*draw.values[index].shape, *target.shape[1:]), target.dtype)
+    return (value, index, source), {**args, "n": target.shape[0]}
 
 
 def _draw_assign(draw: Draw) -> Drawn:
