@@ -57,7 +57,15 @@ class ArraySpec(NamedTuple):
 
 
 class CustomSignature(NamedTuple):
-    """The operands of a custom function, decoded. `arrays` is empty inside a CALL."""
+    """The operands of a custom function, decoded from its node.
+
+    Attributes:
+        memory: memory that holds all outputs.
+        outputs: dtype and shape of each output, at `offsets` in the memory.
+        inputs: dtype and shape of each input.
+        arrays: node of each input; empty inside a CALL, whose arguments are the inputs.
+        scalars: nodes of the scalar arguments.
+    """
 
     memory: ArraySpec
     outputs: tuple[ArraySpec, ...]

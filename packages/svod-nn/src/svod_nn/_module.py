@@ -303,7 +303,14 @@ class Module:
         return self
 
     def unfreeze(self, *names: str) -> Self:
-        """Undo `freeze` for the named parameters, or for all."""
+        """Undo `freeze` for the named parameters, or for all.
+
+        Args:
+            names: names of parameters, or of modules for all parameters below them.
+
+        Raises:
+            ParameterNameError: if no parameter has such a name.
+        """
         for entry in self._select(names):
             entry.owner._frozen -= {entry.local}
         return self
@@ -352,10 +359,14 @@ class Module:
     def to(self, device: str) -> Self:
         """Move all parameters and buffers to a device.
 
-        They are replaced by new tensors: create optimizers afterwards.
+        They are replaced by copies: create optimizers afterwards.
+
+        Args:
+            device: name of the device, such as "CUDA:1".
 
         Raises:
             LayerArgumentError: if `device` is not a string.
+            UnknownDeviceError: if no plugin provides the device.
         """
         if not isinstance(device, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             problem = f"to() expects the name of a device, got {device!r}"

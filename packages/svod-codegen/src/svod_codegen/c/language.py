@@ -90,8 +90,14 @@ class CLanguage:
         return None
 
     def vector_selection(self, node: UOp, value: Callable[[UOp], str]) -> str | None:
-        """Format a WHERE on whole vectors from the operands of its comparison, whose text `value`
-        returns; None to use the condition's value.
+        """Format a WHERE on whole vectors by the operands of its comparison.
+
+        Args:
+            node: the WHERE.
+            value: returns the text of a node.
+
+        Returns:
+            None to select by the value of the condition.
         """
         del node, value
         return None

@@ -111,4 +111,8 @@ class DeviceConformance(
     LoopConformance,
     LossConformance,
 ):
-    """All conformance tests."""
+    """All conformance tests of a device.
+
+    Derive a test class and name the device: `class TestMine(DeviceConformance): device = "MINE"`.
+    `expected_failures` maps tests that the device cannot pass to reasons; these tests must fail.
+    """

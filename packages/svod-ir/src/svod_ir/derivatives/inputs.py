@@ -20,12 +20,12 @@ def get_dependence(
     is_forward: bool = False,
     constants: Collection[UOp] = (),
 ) -> Dependence:
-    """The dependence of `outputs` on `sources`.
+    """Find the nodes through which derivatives of `outputs` flow to `sources`.
 
     Args:
         outputs: nodes of floats.
         sources: nodes below the outputs.
-        is_forward: whether for forward mode.
+        is_forward: whether to list the inputs of a node for forward mode, instead of reverse mode.
         constants: nodes that depend on no source; the graph below them is not walked.
     """
     inputs: dict[UOp, Sequence[UOp]] = dict.fromkeys(constants, ())

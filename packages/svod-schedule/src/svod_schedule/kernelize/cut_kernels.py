@@ -36,12 +36,16 @@ _INNER_LOOPS = frozenset({Op.REDUCE, Op.BUFFERIZE})
 
 
 def cut_kernels(sink: UOp, make_body: MakeBody, max_buffers: int | None = None) -> UOp:
-    """Cut a ranged graph into kernels: `SINK(AFTER(BUFFER, CALL), ...)`, with buffers numbered -1,
-    -2, ...
+    """Cut a ranged graph into kernels, one per stored value: `SINK(AFTER(BUFFER, CALL), ...)`.
+
+    A kernel that overwrites memory runs after the kernels that read the old elements. New buffers
+    have the ids -1, -2, ..., which no buffer of a tensor has.
 
     Args:
+        sink: the ranged graph.
         make_body: makes the kernel graph of a loop body, for the device of its results.
-        max_buffers: the maximum number of arguments of a kernel.
+        max_buffers: the maximum number of arguments of a fused loop; a loop that needs more runs
+            kernel by kernel. The pass `limit-buffers` has limited all other kernels.
     """
     filled: dict[UOp, UOp] = {}
     stored = [n for n in sink.toposort() if _is_stored(n)]

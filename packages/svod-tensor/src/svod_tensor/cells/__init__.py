@@ -52,11 +52,14 @@ The life of one write, `x[1:3] = v`:
 A later read, `y.numpy()`, where the graph of `y` reads the new version:
 
 4. `_realize.realize_tensors` calls `work.start_work`. Under the lock, `work._try_start` builds the
-graph of `y`, adds the readers of the overwritten version
-(`overwriting.list_readers_of_overwritten`), and registers the computation, or waits for a
-conflicting one (`registry.start_computation`). 5. Without the lock, `engine.compute.make_plan` and
-`execute` compile and run the program. In it, readers come before the write that overwrites the
-memory they read. 6. Under the lock again, `work.adopt_outputs` binds the results to the cells, and
-`overwriting.commit_writes` marks the version as committed, gives its owner the new BUFFER, and
-rebinds pending graphs that were built meanwhile. `registry.end_computation` wakes the waiting
-threads."""
+   graph of `y`, adds the readers of the overwritten version
+   (`overwriting.list_readers_of_overwritten`), and registers the computation, or waits for a
+   conflicting one (`registry.start_computation`).
+5. Without the lock, `engine.compute.make_plan` and `execute` compile and run the program. In it,
+   readers run before the write that overwrites the memory they read (`_order_writes` of the pass
+   `cut-kernels`; the pass `protect-assigned` copies where no order works).
+6. Under the lock again, `work.adopt_outputs` binds the results to the cells, and
+   `overwriting.commit_writes` marks the version as committed, gives its owner the new BUFFER, and
+   rebinds pending graphs that were built meanwhile. `registry.end_computation` wakes the waiting
+   threads.
+"""

@@ -131,7 +131,7 @@ class Capture:
             self.reads[id(cell)] = weakref.ref(cell), cell.node
 
     def record_write(self, cell: Cell) -> None:
-        """Record that `cell` is written."""
+        """Record that the traced function writes `cell`, in the order of the writes."""
         self._written.append(weakref.ref(cell))
 
     def record_sampling(self, state: Cell) -> None:

@@ -59,7 +59,7 @@ def _find_whole_memory(node: UOp) -> UOp | None:
 
 
 def iter_memories(node: UOp) -> Iterable[UOp]:
-    """The BUFFERs that `node` is a view of."""
+    """BUFFERs that `node` is a view of: one, or one per shard; none if its value is computed."""
     return [memory_of(version) for version in list_versions(node)]
 
 

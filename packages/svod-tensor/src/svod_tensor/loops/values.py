@@ -61,7 +61,12 @@ def is_number(value: object) -> bool:
 
 
 def read_tree(operation: str, name: str, tree: object) -> FlatTree:
-    """Flatten the argument or result `name`.
+    """Flatten an argument or result of a loop, and convert its leaves to nodes or numbers.
+
+    Args:
+        operation: name of the loop function, for errors.
+        name: name of the argument or result, for errors.
+        tree: nested containers of tensors, arrays and numbers.
 
     Raises:
         LoopArgumentError: if a leaf is not a tensor, array or number.
