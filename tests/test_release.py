@@ -54,7 +54,7 @@ def test_what_tests_require_may_be_uploaded_later(policy: ModuleType) -> None:
     (problem,) = policy.find_problems(
         [replace(checks, version=(0, 2, 0), changelog="\n## 0.2.0\n"), till]
     )
-    assert "svod-till requires svod-checks~=0.1.0, which leaves out 0.2.0" in problem
+    assert "svod-till requires svod-checks~=0.1.0, which excludes 0.2.0" in problem
 
 
 def test_the_distributions_of_this_clone_have_an_order(policy: ModuleType) -> None:
