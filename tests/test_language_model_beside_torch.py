@@ -86,7 +86,7 @@ def test_the_bits_for_a_byte_are_those_of_torch(monkeypatch: pytest.MonkeyPatch)
         )
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, get_factor)
-    windows = example.draw_windows(corpus, steps * batch, context, seed)
+    windows = example.sample_windows(corpus, steps * batch, context, seed)
     expected: list[float] = []
     for number in range(steps):
         given = torch.tensor(windows[number * batch : (number + 1) * batch].astype(np.int64))
