@@ -132,10 +132,10 @@ def test_drawn_weights_have_the_shapes_of_the_sizes_and_keep_the_size_of_activat
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     decoder = importlib.import_module("decoder")
     sizes = decoder.QUICK._replace(width=256, inner=500)
-    weights = decoder.draw_weights(sizes)
-    assert [part.shape for part in weights.parts] == sizes.list_shapes()
-    assert all(part.ctypes.data % 16 == 0 for part in weights.parts)
-    for part in weights.parts[1:]:
+    weights = decoder.sample_weights(sizes)
+    assert [part.shape for part in weights.arrays] == sizes.list_shapes()
+    assert all(part.ctypes.data % 16 == 0 for part in weights.arrays)
+    for part in weights.arrays[1:]:
         values = (part.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
         gain = np.sqrt((values**2).mean() * (part.shape[-1] if part.ndim > 1 else 1))
         assert 0.7 < gain < 1.45
