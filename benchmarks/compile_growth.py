@@ -3,7 +3,7 @@
     python benchmarks/compile_growth.py                     # every shape with the default operations
     python benchmarks/compile_growth.py chain grid          # some shapes
     python benchmarks/compile_growth.py --ops sin,gelu      # other operations
-    python benchmarks/compile_growth.py --all               # every unary operation in turn, only chains
+    python benchmarks/compile_growth.py --all               # every unary operation, only chains
     python benchmarks/compile_growth.py --nodes 10000       # the largest graph, 2,000 by default
 
 Shapes of graphs of n operations: `chain` applies them sequentially, `fan` applies each to the same

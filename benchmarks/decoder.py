@@ -348,10 +348,10 @@ def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> 
     """Decode with svod and, unless `is_alone`, with torch if it is installed.
 
     Returns:
-        `parameters`; `read_bytes` per token; `distance` of each library's first logits from float32,
-        relative to their root mean square; `seconds` per token; `bandwidth`, bytes per second of sums
-        over the weights; and `share`, the time to read the weights at that bandwidth over the time per
-        token.
+        `parameters`; `read_bytes` per token; `distance` of each library's first logits from
+        float32, relative to their root mean square; `seconds` per token; `bandwidth`, bytes per
+        second of sums over the weights; and `share`, the time to read the weights at that bandwidth
+        over the time per token.
     """
     weights = sample_weights(sizes)
     decoders = {"svod": _make_svod(sizes, weights)}
@@ -454,8 +454,8 @@ def _format(measured: dict[str, Any]) -> str:
     ratio = measured["seconds"].get("torch", math.nan) / measured["seconds"]["svod"]
     return (
         f"{measured['parameters'] / 1e9:.3g} billion parameters, of which a token reads"
-        f" {measured['read_bytes'] / 1e9:.3g} GB; the machine reads {measured['bandwidth'] / 1e9:.1f}"
-        f" GB/s: {measured['bandwidth'] / measured['read_bytes']:.1f} tokens a second\n"
+        f" {measured['read_bytes'] / 1e9:.3g} GB; the machine reads"
+        f" {measured['bandwidth'] / 1e9:.1f} GB/s: {measured['bandwidth'] / measured['read_bytes']:.1f} tokens a second\n"
         + format_table(
             ["", "a token", "tokens a second", "share of reading", "away from float32"], lines
         )

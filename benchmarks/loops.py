@@ -145,7 +145,7 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def measure_compiling(is_quick: bool) -> list[dict[str, Any]]:
-    """Seconds of the first call, number of graph nodes and plan ops, for few and many iterations."""
+    """Seconds of the first call, graph nodes and plan ops, for few and many iterations."""
     from svod_tensor import Tensor, jit
     from svod_tensor.engine.caches import KERNELS, SCHEDULES
 

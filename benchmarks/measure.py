@@ -79,7 +79,7 @@ def lead_in(call: Callable[[], object]) -> None:
 
 
 def _count_calls(call: Callable[[], object]) -> int:
-    """Number of calls that are timed together; a short call takes less than the clock's resolution."""
+    """Number of calls timed together; a short call takes less than the clock's resolution."""
     call()
     once = min(_time_calls(call, 1) for _ in range(REPEATS))
     return max(1, int(LEAST_SECONDS / max(once, 1e-7)))

@@ -37,7 +37,7 @@ class RealModel:
         member: path in the wheel.
         kind: task of the model.
         inputs: makers of the inputs by name.
-        tolerance: largest error of float outputs relative to onnxruntime's, over the largest element.
+        tolerance: largest error of float outputs against onnxruntime, over the largest element.
         why: reason for a tolerance that is not the default.
     """
 

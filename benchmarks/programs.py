@@ -1,4 +1,4 @@
-"""Programs whose compilation is measured: small programs, whole models, and chains of any length."""
+"""Programs whose compilation is measured: small ones, whole models, and chains of any length."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def make_decoder_inputs(
 
 
 def decode_token(ops: Operations, x: Any, *weights: Any) -> Any:
-    """Token's vector after all layers, each with attention to earlier tokens and a gated network."""
+    """Token's vector after all layers, each with causal attention and a gated network."""
     for layer in _iter_layers(weights):
         norm, query, key, value, attended, inner_norm, gate, up, down, keys, values = layer
         h = ops.normalize(x, norm)

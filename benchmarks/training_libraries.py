@@ -29,7 +29,7 @@ class Library(ABC):
 
     @abstractmethod
     def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
-        """Checkpoint `function` of `x`: the backward pass saves only `x` and recomputes the rest."""
+        """Checkpoint `function`: the backward pass saves only `x` and recomputes the rest."""
 
     @abstractmethod
     def relu(self, x: Any) -> Any: ...
@@ -50,7 +50,7 @@ class Library(ABC):
 
     @abstractmethod
     def conv2d(self, x: Any, weight: Any, stride: int) -> Any:
-        """Convolution, padded so that the result has the size of the images divided by the stride."""
+        """Convolution, padded so that the stride divides the size of the images."""
 
     @abstractmethod
     def batch_norm(self, x: Any, weight: Any, bias: Any) -> Any:

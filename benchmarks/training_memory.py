@@ -68,7 +68,7 @@ def measure(library_name: str, network_name: str) -> Result:
 
 
 def measure_apart(library: str, network: str, cache: str) -> Result | None:
-    """Run `measure` in a new process; None if it fails, as it does if the library is not installed."""
+    """Run `measure` in a new process; None if it fails, as without the library."""
     command = [sys.executable, __file__, "--child", library, network]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)

@@ -29,7 +29,7 @@ N_DIGITS = 10
 
 
 def make_levels(count: int) -> Tensor:
-    """Return the signal fraction (alpha bar) of the variance at each noise level, of shape (count,).
+    """Return the signal fraction (alpha bar) of the variance by noise level, of shape (count,).
 
     It falls from nearly 1 to nearly 0.
     """
@@ -38,7 +38,7 @@ def make_levels(count: int) -> Tensor:
 
 
 class Denoiser(nn.Module):
-    """Network that predicts the noise in images (n, 64) of `digits` (n,) at `levels` (n,) in [0, 1]."""
+    """Network that predicts the noise in images (n, 64) of digits (n,) at levels (n,) in [0, 1]."""
 
     def __init__(self, width: int, n_blocks: int) -> None:
         self.width = width

@@ -62,7 +62,7 @@ class VoiceDetector:
         return speech
 
     def encode(self, sound: Tensor) -> Tensor:
-        """Return features of each chunk, of shape (n, WIDTH): a spectrogram and four convolutions."""
+        """Return features of each chunk, of shape (n, WIDTH): spectrogram and convolutions."""
         mirrored = sound.cat(sound[:, -2 : -2 - CONTEXT : -1], axis=1)
         real, imaginary = (
             mirrored.unsqueeze(1)

@@ -1,5 +1,5 @@
-"""The tools that write down what is public, and check what crosses the borders, on a distribution
-of three modules.
+"""Tools for the public API and for imports between distributions, on a distribution of three
+modules.
 """
 
 from __future__ import annotations
@@ -172,9 +172,7 @@ def test_operands_are_taken_by_index_in_svod_ir_only(
         check, "iter_files", lambda _: [(path, package) for path in shop.modules.values()]
     )
     assert check.main([]) == (0 if is_allowed else 1)
-    assert (
-        "_till.py:10: operand accessed by index" in capsys.readouterr().out
-    ) is not is_allowed
+    assert ("_till.py:10: operand accessed by index" in capsys.readouterr().out) is not is_allowed
 
 
 def test_a_module_is_declared_or_private_by_its_name(tools, tmp_path: Path) -> None:

@@ -78,7 +78,8 @@ def iter_declared(distribution: Distribution) -> Iterator[str]:
             and module not in listed
         ):
             yield (
-                f"{distribution.name}: {module} is not declared public, so its name must begin with _"
+                f"{distribution.name}: {module} is not declared public, so its name must"
+                " begin with _"
             )
 
 

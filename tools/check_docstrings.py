@@ -1,6 +1,6 @@
 """Count the public functions, classes and methods without a docstring or without an example.
 
-python tools/check_docstrings.py            # counts by distribution and the names; status 1 if any is missing
+python tools/check_docstrings.py            # counts and names; status 1 if any is missing
 
 A name counts as shown if it occurs in an example of its own docstring, of its class, of its module,
 or of a public module that exports it. Error classes need no example: docs/errors.md has the message
@@ -74,7 +74,7 @@ def find_missing(distribution: Distribution) -> Iterator[Missing]:
 
 
 def _get_last(distribution: Distribution, module: str, name: str) -> ast.AST | None:
-    """Return the last definition of a name in its module, which is the function after its overloads."""
+    """Return the last definition of a name in a module: the function after its overloads."""
     nodes = iter_statements(read_tree(distribution.modules[module]).body)
     return next((node for node in reversed(nodes) if name in get_bound_names(node)), None)
 

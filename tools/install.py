@@ -8,7 +8,7 @@ compiles the imported ones.
 
     python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e ./packages/svod-ir[test]
 
-With `--oldest`, third-party packages are installed in the oldest versions that the distributions allow.
+`--oldest` installs the oldest versions of third-party packages that the distributions allow.
 """
 
 from __future__ import annotations

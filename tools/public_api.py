@@ -66,7 +66,7 @@ def describe(distribution: Distribution) -> str:
 def _describe_name(
     distribution: Distribution, module: str, name: str, known: dict[tuple[str, str], str]
 ) -> list[str]:
-    """Describe a definition in the first module that exports it; other modules refer to that one."""
+    """Describe a definition in the first module that exports it; other modules refer to it."""
     definition = distribution.find_definition(module, name)
     if definition is None:
         raise SystemExit(f"{module}.__all__ has {name!r}, which the module does not define")

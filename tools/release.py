@@ -1,6 +1,6 @@
 """Build and check the files of a release in dist/, without uploading them.
 
-python tools/release.py                     # build and check distributions changed since their last tags
+python tools/release.py                     # build and check changed distributions
 python tools/release.py --check             # only check versions against docs/versions.md
 python tools/release.py --tests svod-ir     # run the tests of these sdists too; `--tests all` runs all of them
 
@@ -217,7 +217,7 @@ def describe_upload(released: Sequence[Candidate], problems: Sequence[str]) -> s
     lines += [
         "```",
         "",
-        "Then tag the uploaded versions. The next release finds changes by comparing with these tags:",
+        "Then tag the uploaded versions, with which the next release is compared:",
         "",
         "```console",
     ]

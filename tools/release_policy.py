@@ -93,8 +93,8 @@ def find_problems(candidates: Iterable[Candidate]) -> list[str]:
     for candidate in named.values():
         if candidate.version < (needed := find_needed(candidate)):
             problems.append(
-                f"{candidate.name} {to_text(candidate.version)}: changes since the last tag require at least"
-                f" {to_text(needed)}"
+                f"{candidate.name} {to_text(candidate.version)}: changes since the last tag"
+                f" require at least {to_text(needed)}"
             )
         if f"\n## {to_text(candidate.version)}\n" not in candidate.changelog:
             problems.append(
@@ -102,7 +102,7 @@ def find_problems(candidates: Iterable[Candidate]) -> list[str]:
             )
         if candidate.is_changed and _get_section(candidate.changelog, "Unreleased"):
             problems.append(
-                f"{candidate.name}: CHANGELOG.md has lines under Unreleased that belong to a version"
+                f"{candidate.name}: CHANGELOG.md has lines under Unreleased; move them to a version"
             )
         for name, minimum in [*candidate.requires.items(), *candidate.required_by_tests.items()]:
             if name in named and not is_compatible(named[name].version, minimum):

@@ -232,7 +232,7 @@ def _clean(annotation: object, *, is_static: bool) -> str:
 
 @cache
 def _list_imports(module: str) -> dict[str, str]:
-    """Map the names that a module imports or defines, also under TYPE_CHECKING, to their modules."""
+    """Map names that a module imports (also under TYPE_CHECKING) or defines to their modules."""
     path = inspect.getsourcefile(importlib.import_module(module))
     assert path is not None
     tree = ast.parse(Path(path).read_text())

@@ -1,4 +1,4 @@
-"""Programs on the device: plans shared with the CPU, several threads, profiles, a second process."""
+"""Programs on the device: plans with the CPU, threads, profiles, a second process."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 OFFSET_BITS = 40
-"""Number of low bits of an address that hold the offset into a block; the block's index is above."""
+"""Number of low bits of an address for the offset into a block; the block's index is above."""
 
 _blocks: dict[int, bytearray] = {}
 _indices = itertools.count(1)

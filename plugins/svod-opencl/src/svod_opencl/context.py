@@ -96,7 +96,7 @@ class DeviceContext:
 
 
 def list_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
-    """Return all devices, working or not, ordered by platform name, then as the platform lists them.
+    """Return all devices, working or not, by platform name, then in the platform's order.
 
     Raises:
         NoPlatformError: if there is no platform, or none matches the name in `options`.

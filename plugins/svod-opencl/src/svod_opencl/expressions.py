@@ -135,7 +135,7 @@ class Expressions:
         return {1: "char", 2: "short", 4: "int", 8: "long"}[dtype.itemsize] + str(self.lanes)
 
     def _mask(self, comparison: str, source: DType) -> str:
-        """Convert a comparison to a bool: vector comparisons return lanes as wide as the operands."""
+        """Convert a comparison to a bool: vector comparisons have the lane width of operands."""
         if self.lanes == 1 or source.itemsize == 1:
             return comparison
         return f"convert_char{self.lanes}({comparison})"
@@ -234,12 +234,13 @@ class Expressions:
             if dtype.is_unsigned:
                 return expression
             unsigned = f"u{self._name(dtype)}"
-            return f"as_{self._name(dtype)}({template.format(*(f'as_{unsigned}({x})' for x in operands))})"
+            unsigned_operands = (f"as_{unsigned}({x})" for x in operands)
+            return f"as_{self._name(dtype)}({template.format(*unsigned_operands)})"
         wide = "ulong" if dtype.itemsize == 8 else "uint"
         return f"({self._name(dtype)})({template.format(*(f'({wide}){x}' for x in operands))})"
 
     def _shift(self, node: UOp, dtype: DType, x: str, amount: str) -> str:
-        """Write a shift whose oversized amounts shift every bit out; OpenCL C uses amount % bits."""
+        """Write a shift that shifts all bits out if oversized; OpenCL C uses amount % bits."""
         name, amount_node, bits = self._name(dtype), node.right, 8 * dtype.itemsize
         sign = "<<" if node.op is Op.SHL else ">>"
         values = (
