@@ -119,7 +119,7 @@ def check_files(folder: Path) -> None:
 
 
 def fetch_third_party(folder: Path, candidates: Sequence[Candidate], third_party: Path) -> None:
-    """Download the wheels of third-party requirements, including those of the tests."""
+    """Download the wheels of third-party requirements, also for the tests."""
     names = [
         f"{candidate.name}[test]" if _has_test_extra(candidate) else candidate.name
         for candidate in candidates

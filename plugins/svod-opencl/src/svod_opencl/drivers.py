@@ -94,7 +94,7 @@ def find_fault(device: cl.Device) -> str | None:
             return "it links kernels with `ld`, which is not installed: install binutils"
         result = _run_probe(device)
     except BuildFailure as failure:
-        return _find_error_line(str(failure))
+        return _get_error_line(str(failure))
     except cl.Error as error:
         return str(error)
     return None if result == [1, 4, 7, 10] else f"a kernel returned {result}, not [1, 4, 7, 10]"
@@ -118,7 +118,7 @@ def _run_probe(device: cl.Device) -> Sequence[int]:
     return result.cast("i").tolist()
 
 
-def _find_error_line(text: str) -> str:
+def _get_error_line(text: str) -> str:
     """Return the line of a compiler's output that states the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next(
