@@ -1,10 +1,9 @@
-"""Rounding errors of elementwise functions and of sums, in each dtype, beside NumPy and PyTorch:
-docs/accuracy.md.
+"""Rounding errors of elementwise functions and sums by dtype, compared with NumPy and PyTorch.
 
     python benchmarks/accuracy.py            # print the table
-    python benchmarks/accuracy.py --write    # write the page
+    python benchmarks/accuracy.py --write    # write docs/accuracy.md
 
-The true values are those of mpmath in 40 digits. mpmath and PyTorch must be installed.
+Exact values come from mpmath with 40 digits. mpmath and PyTorch must be installed.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from svod_tensor import Tensor
 PAGE = Path(__file__).resolve().parent.parent / "docs/accuracy.md"
 N_POINTS = 600
 SEED = 3
-# Mantissa bits without the leading one, and the exponents of the smallest normal and the largest
+# Mantissa bits without the implicit bit, and the exponents of the smallest normal and the largest
 # number.
 DTYPES = {
     "float64": (52, -1022, 1023),
@@ -88,16 +87,16 @@ COLUMNS = (
 
 
 class Row(NamedTuple):
-    """A function.
+    """Elementwise function and the range of its arguments.
 
     Attributes:
-        name: the method of tensors.
-        true: of mpmath.
-        low: from where.
-        high: to where; the dtype may end before.
-        numpy: its name there, if it has one.
-        torch: its name there.
-        is_absolute: whether errors are relative to 1 where the result is smaller.
+        name: name of the tensor method.
+        true: exact function of mpmath.
+        low: smallest argument.
+        high: largest argument, unless the dtype's range ends before.
+        numpy: name in NumPy, if it has one.
+        torch: name in PyTorch.
+        is_absolute: True if errors are relative to 1 where the result is smaller than 1.
     """
 
     name: str
@@ -118,7 +117,7 @@ def log_ndtr(x: Any) -> Any:
 
 
 def ndtri(p: Any) -> Any:
-    """From the nearer end, so that no digits are lost."""
+    """Evaluate from the nearer end of the range, so that no digits cancel."""
     guess = mpf(float(Tensor(float(p), dtype="float64").ndtri().item()))
     if p > 0.1:
         return mp.sqrt(2) * mp.erfinv(2 * p - 1)
@@ -175,7 +174,7 @@ ROWS = (
 
 
 def draw(row: Row, dtype: str) -> Any:
-    """Numbers of the dtype, as float64, of all exponents."""
+    """Sample numbers of the dtype with all exponents, as float64."""
     rng = np.random.default_rng(SEED)
     _, low, high = DTYPES[dtype]
     sizes = 2.0 ** rng.uniform(low, high + 1, 2 * N_POINTS) * rng.choice([-1, 1], 2 * N_POINTS)
@@ -186,12 +185,12 @@ def draw(row: Row, dtype: str) -> Any:
     return rng.permutation(x)[:N_POINTS]
 
 
-def measure(found: Any, true: list[Any], dtype: str, *, is_absolute: bool) -> float:
-    """The largest error in ulp."""
+def measure(errors: Any, true: list[Any], dtype: str, *, is_absolute: bool) -> float:
+    """Largest error in ulp."""
     mantissa, low, high = DTYPES[dtype]
     limit = mpf(2) ** (high + 1) * (1 - mpf(2) ** (-mantissa - 2))
     worst = 0.0
-    for value, exact in zip(found, true, strict=True):
+    for value, exact in zip(errors, true, strict=True):
         if abs(exact) >= limit or not math.isfinite(value):
             is_right = abs(exact) >= limit and value == math.copysign(math.inf, exact)
             worst = worst if is_right else math.inf
@@ -203,21 +202,21 @@ def measure(found: Any, true: list[Any], dtype: str, *, is_absolute: bool) -> fl
 
 
 def find(module: Any, name: str | None, default: str) -> Any:
-    """A function of a library by its name with dots, or None."""
+    """Return a library's function by its dotted name, or None."""
     if name is None:
         return None
-    for part in (name or default).split("."):
-        module = getattr(module, part, None)
+    for attribute in (name or default).split("."):
+        module = getattr(module, attribute, None)
     return module
 
 
 def iter_figures(row: Row, torch: Any) -> Iterator[str]:
-    """The cells of a row, from that of svod in float64 on."""
+    """Format the errors of a row, with float64 of svod first."""
     points = {dtype: draw(row, dtype) for dtype in DTYPES}
     true = {dtype: [row.true(mpf(float(v))) for v in x] for dtype, x in points.items()}
 
-    def tell(found: Any, dtype: str) -> str:
-        error = measure(found, true[dtype], dtype, is_absolute=row.is_absolute)
+    def tell(errors: Any, dtype: str) -> str:
+        error = measure(errors, true[dtype], dtype, is_absolute=row.is_absolute)
         text = f"{error:.2f}" if error < 100 else f"{error:.2g}"
         return f"({text})" if row.is_absolute else text
 
@@ -234,14 +233,14 @@ def iter_figures(row: Row, torch: Any) -> Iterator[str]:
     theirs = find(torch, row.torch, row.name)
     for dtype, x in points.items():
         try:
-            made = (
+            function = (
                 None
                 if theirs is None
                 else theirs(torch.tensor(x).to(getattr(torch, dtype))).double().numpy()
             )
         except (RuntimeError, NotImplementedError):
-            made = None
-        yield "–" if made is None else tell(made, dtype)
+            function = None
+        yield "–" if function is None else tell(function, dtype)
 
 
 def describe(torch: Any) -> str:
@@ -274,8 +273,8 @@ def iter_sums(torch: Any) -> Iterator[str]:
             worst = [0.0, 0.0, 0.0]
             for seed in range(5):
                 x = make(np.random.default_rng(seed)).astype("f4")
-                for i, found in enumerate(error(x, torch)):
-                    worst[i] = max(worst[i], found)
+                for i, errors in enumerate(error(x, torch)):
+                    worst[i] = max(worst[i], errors)
             yield f"| {name} | {kind} | {' | '.join(f'{e:.2g}' for e in worst)} |\n"
 
 
@@ -314,10 +313,10 @@ ERRORS: dict[str, Callable[[Any, Any], Iterator[float]]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--write", action="store_true", help="write docs/accuracy.md")
-    given = parser.parse_args()
+    options = parser.parse_args()
     mp.dps = 40
     page = describe(importlib.import_module("torch"))
-    if given.write:
+    if options.write:
         PAGE.write_text(page, encoding="utf-8")
     else:
         print(page)

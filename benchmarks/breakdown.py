@@ -1,6 +1,4 @@
-"""Where the time of compiling a tensor goes: by step and by pass, with no cache and one kernel
-after the other.
-"""
+"""Compile times of a tensor by step and by pass, without caches and with one kernel at a time."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ STEPS = (
 
 @dataclass
 class Breakdown:
-    """Seconds by step and by `pipeline:pass`, and how much there was to compile."""
+    """Seconds by step and by `pipeline:pass`, and the number of kernels."""
 
     steps: Counter[str] = field(default_factory=Counter)
     passes: Counter[str] = field(default_factory=Counter)
@@ -43,7 +41,7 @@ class Breakdown:
         self.steps[step] += perf_counter() - start
 
     def observe(self, pipeline: str, name: str, graph: object, seconds: float) -> None:
-        """What `Context.observe` calls after each pass."""
+        """Record the time of a pass; called by `Context.observe` after each pass."""
         self.passes[f"{pipeline}:{name}"] += seconds
 
     def to_json(self) -> dict[str, Any]:
@@ -56,7 +54,7 @@ class Breakdown:
 
 
 def break_down(tensor: Any) -> Breakdown:
-    """Compile what `tensor` needs as `prepare` would, and drop it."""
+    """Compile the kernels of `tensor` as `prepare` does, and discard them."""
     from svod_device import get_device
     from svod_ir import Op, UOp
     from svod_schedule.pipeline import Context
@@ -64,39 +62,39 @@ def break_down(tensor: Any) -> Breakdown:
     from svod_tensor.engine.build import normalize_graph
     from svod_tensor.engine.preschedule import preschedule
 
-    found = Breakdown()
+    breakdown = Breakdown()
     device = get_device("CPU")
     sink = UOp.sink(UOp(Op.CONTIGUOUS, tensor.dtype, (tensor.uop,)))
-    with found.measure("normalize"):
+    with breakdown.measure("normalize"):
         sink = normalize_graph(sink).sink
-    context = Context(device=device.name, observe=found.observe)
-    with found.measure("rangeify"):
+    context = Context(device=device.name, observe=breakdown.observe)
+    with breakdown.measure("rangeify"):
         ranged = rangeify(sink, context)
-    with found.measure("kernelize"):
+    with breakdown.measure("kernelize"):
         kernels = kernelize(ranged, context)
-    with found.measure("preschedule"):
+    with breakdown.measure("preschedule"):
         schedule = preschedule(kernels, sink)
-    compiling = Context(target=device.target, device=device.name, observe=found.observe)
+    compiling = Context(target=device.target, device=device.name, observe=breakdown.observe)
     for body in dict.fromkeys(item.ast for item in schedule.items):
-        _compile_kernel(body, device, compiling, found)
-    return found
+        _compile_kernel(body, device, compiling, breakdown)
+    return breakdown
 
 
-def _compile_kernel(body: Any, device: Any, context: Any, found: Breakdown) -> None:
+def _compile_kernel(body: Any, device: Any, context: Any, breakdown: Breakdown) -> None:
     from svod_codegen.steps import linearize, render
     from svod_schedule.steps import lower, optimize
 
-    with found.measure("optimize"):
+    with breakdown.measure("optimize"):
         optimized = optimize(body, context)
-    with found.measure("lower"):
+    with breakdown.measure("lower"):
         lowered = lower(optimized, context)
-    with found.measure("linearize"):
+    with breakdown.measure("linearize"):
         linear = linearize(lowered, device.name)
-    with found.measure("render"):
+    with breakdown.measure("render"):
         source = render(linear, device.renderer)
-    with found.measure("compile"):
+    with breakdown.measure("compile"):
         compiled = device.compiler.compile(source)
-    with found.measure("load"):
+    with breakdown.measure("load"):
         device.loader(compiled)
-    found.n_kernels += 1
-    found.source_bytes += len(source.source)
+    breakdown.n_kernels += 1
+    breakdown.source_bytes += len(source.source)

@@ -1,15 +1,15 @@
-"""Show what a step of a chain costs, in which each call gets the results of the last one: svod
-beside numpy and jax.
+"""Measure a step whose calls take the results of the previous call, in svod, numpy and jax.
 
     python benchmarks/chains.py
-    python benchmarks/chains.py --seconds 1     # per table; the least time of many counts
+    python benchmarks/chains.py --seconds 1     # per table; the minimum counts
 
-A step runs 13 kernels over tensors of 16 elements, spread over 1 or 8 tensors, on one thread, all
-in turns in one run. `same` calls the captured function with the same tensors each time, `chain`
-with the results of the last call; `donated` gives these away, and `in place` assigns to the
-arguments. `plan` runs the kernels alone, on buffers that stay. numpy makes two calls for each; an
-optimization barrier keeps jax's operations apart (XLA may drop it on the CPU). jax is left out
-where it is not installed."""
+A step runs 13 kernels over tensors of 16 elements, spread over 1 or 8 tensors, on one thread.
+Measurements are interleaved in one process. `same` calls the captured function with the same
+tensors each time, `chain` with the results of the last call; `donated` donates these, and `in
+place` assigns to the arguments. `plan` runs only the kernels, on fixed buffers. numpy makes two
+calls for each kernel. An optimization barrier keeps jax's operations separate (XLA may drop it on
+the CPU). jax is skipped if it is not installed.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Calls = dict[str, Callable[[], object]]
 def main() -> int:
     arguments = _parse_arguments()
     if any(os.environ.get(name) != value for name, value in ALONE.items()):
-        # Libraries read how many threads they may have when they are loaded.
+        # Libraries read the number of threads when they are loaded.
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ALONE})
     machine = describe_machine()
     print(format_machine(machine), flush=True)
@@ -55,13 +55,13 @@ def main() -> int:
     return 0
 
 
-def take_step(state: State, other: Any, apply: Callable[[Any, Any], Any]) -> State:
-    """The state after 13 operations, each on one of its parts in turn."""
-    parts = list(state)
-    for number in range(N_KERNELS):
-        position = number % len(parts)
-        parts[position] = apply(parts[position], other)
-    return tuple(parts)
+def take_step(state: State, operand: Any, apply: Callable[[Any, Any], Any]) -> State:
+    """State after 13 operations, applied to its tensors in turn."""
+    tensors = list(state)
+    for index in range(N_KERNELS):
+        position = index % len(tensors)
+        tensors[position] = apply(tensors[position], operand)
+    return tuple(tensors)
 
 
 def _make_inputs(n: int) -> tuple[list[Any], Any]:
@@ -71,13 +71,13 @@ def _make_inputs(n: int) -> tuple[list[Any], Any]:
 
 
 class Chain:
-    """Calls a step with what the last call returned."""
+    """Call a step with the results of its previous call."""
 
-    def __init__(self, step: Callable[..., State], state: State, other: Any) -> None:
-        self.step, self.state, self.other = step, state, other
+    def __init__(self, step: Callable[..., State], state: State, operand: Any) -> None:
+        self.step, self.state, self.operand = step, state, operand
 
     def __call__(self) -> None:
-        self.state = self.step(self.state, self.other)
+        self.state = self.step(self.state, self.operand)
 
 
 def _make_svod_calls(n: int) -> Calls:
@@ -98,16 +98,16 @@ def _make_svod_calls(n: int) -> Calls:
         for x, new in zip(state, take_step(state, y, apply), strict=True):
             x.assign(new)
 
-    other = Tensor(array).clone().realize()
+    operand = Tensor(array).clone().realize()
     same, in_place, plain = make(), make(), jit(step)
-    chain, donated = Chain(plain, make(), other), Chain(jit(step, donate=0), make(), other)
+    chain, donated = Chain(plain, make(), operand), Chain(jit(step, donate=0), make(), operand)
     write = jit(assign)
     calls: Calls = {
-        "svod plan": Tensor.prepare_batch(step(make(), other)).execute,
-        "svod jit, same": lambda: plain(same, other),
+        "svod plan": Tensor.prepare_batch(step(make(), operand)).execute,
+        "svod jit, same": lambda: plain(same, operand),
         "svod jit, chain": chain,
         "svod jit, donated": donated,
-        "svod jit, in place": lambda: write(in_place, other),
+        "svod jit, in place": lambda: write(in_place, operand),
     }
     expected: State = tuple(arrays)
     for _ in range(3):
@@ -115,8 +115,8 @@ def _make_svod_calls(n: int) -> Calls:
         for name in ("svod jit, chain", "svod jit, donated", "svod jit, in place"):
             calls[name]()
     for state in (chain.state, donated.state, in_place):
-        for found, right in zip(state, expected, strict=True):
-            np.testing.assert_allclose(found.numpy(), right, rtol=1e-6)
+        for actual, right in zip(state, expected, strict=True):
+            np.testing.assert_allclose(actual.numpy(), right, rtol=1e-6)
     return calls
 
 
@@ -137,7 +137,7 @@ def _make_jax_calls(n: int) -> Calls:
         print("without jax: it is not installed")
         return {}
     arrays, array = _make_inputs(n)
-    state, other = tuple(map(jax.numpy.asarray, arrays)), jax.numpy.asarray(array)
+    state, operand = tuple(map(jax.numpy.asarray, arrays)), jax.numpy.asarray(array)
 
     def step(state: State, y: Any) -> State:
         return take_step(state, y, lambda a, b: jax.lax.optimization_barrier(a * 0.5 + b))
@@ -153,9 +153,9 @@ def _make_jax_calls(n: int) -> Calls:
         return call
 
     return {
-        "jax.jit, same": lambda: jax.block_until_ready(plain(state, other)),
-        "jax.jit, chain": finish(Chain(plain, state, other)),
-        "jax.jit, donated": finish(Chain(donating, copies, other)),
+        "jax.jit, same": lambda: jax.block_until_ready(plain(state, operand)),
+        "jax.jit, chain": finish(Chain(plain, state, operand)),
+        "jax.jit, donated": finish(Chain(donating, copies, operand)),
     }
 
 

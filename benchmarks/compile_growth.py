@@ -3,7 +3,7 @@
     python benchmarks/compile_growth.py                     # every shape with the default operations
     python benchmarks/compile_growth.py chain grid          # some shapes
     python benchmarks/compile_growth.py --ops sin,gelu      # other operations
-    python benchmarks/compile_growth.py --all               # every unary operation in turn, chains alone
+    python benchmarks/compile_growth.py --all               # every unary operation, only chains
     python benchmarks/compile_growth.py --nodes 10000       # the largest graph, 2,000 by default
 
 Shapes of graphs of n operations: `chain` applies them sequentially, `fan` applies each to the same
@@ -63,11 +63,11 @@ UNARY = (
 )
 N_ELEMENTS = 120
 LIMIT_SECONDS = 120.0
-"""A series ends after a graph that took this long."""
+"""Compile time in seconds after which a series stops."""
 
 
 class Series(NamedTuple):
-    """Compile times of one shape of graph, by the number of its operations."""
+    """Compile times of one graph shape by number of operations."""
 
     shape: str
     op: str
@@ -184,7 +184,7 @@ def _fan(op: str, n: int) -> Graph:
 
 
 def _grid(op: str, n: int) -> Graph:
-    """Rows of eight, each element of which is an operation on two neighbours of the row before."""
+    """Rows of eight elements; each element combines two neighbours of the previous row."""
     width = 8
 
     def run(x: Any) -> Any:
@@ -242,7 +242,7 @@ SHAPES: dict[str, Callable[[str, int], Graph]] = {
 
 
 def _warm_up() -> None:
-    """Compile once, so that modules are imported before the first measurement."""
+    """Compile once, so that imports do not count in the first measurement."""
     from svod_tensor import Tensor, grad
 
     Tensor([1.0, 2.0]).exp().sum().item()
@@ -264,7 +264,7 @@ def _parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "shapes", nargs="*", metavar="SHAPE", help=f"of {', '.join(SHAPES)}; all by default"
+        "shapes", nargs="*", metavar="SHAPE", help=f"shapes (default: all of {', '.join(SHAPES)})"
     )
     parser.add_argument("--ops", default=",".join(OPS), help="operations of chains, fans and grids")
     parser.add_argument("--all", action="store_true", help="every unary operation, in chains")

@@ -1,16 +1,17 @@
-"""Measure how much processor time programs take to compile in svod and in jax, each in a process of
-its own without any cache.
+"""Measure the processor time to compile programs in svod and jax, each in a new process without
+caches.
 
     python benchmarks/compile_peers.py                 # every case
     python benchmarks/compile_peers.py sin concat      # cases whose names begin so
     python benchmarks/compile_peers.py --without jax   # svod only
 
-`sin 100` is the gradient of the sum of 100 chained sines; `gelu` and `tanh` are such chains as
-well. `sums 100` feeds the sum of all elements back 100 times, and `concat 1000` joins 1,000 pieces
-of a vector. `transformer` and `resnet18` are steps of training, those of `training.py`. The time is
-that of all threads: libraries compile kernels on several cores, and other programs take some. It is
-the first call, less a later one, which runs the same work without compiling. Imports and the first
-compilation of a process, of another small program, do not count."""
+`sin 100` is the gradient of the sum of 100 chained sines; `gelu` and `tanh` are chains too. `sums
+100` feeds the sum of all elements back 100 times, and `concat 1000` joins 1,000 pieces of a vector.
+`transformer` and `resnet18` are the training steps of `training.py`. The time is the processor time
+of all threads, since libraries compile kernels on several cores and share them with other programs.
+It is the time of the first call minus the time of a later call, which does the same work without
+compiling. Imports and the first compilation of a process, of another small program, are excluded.
+"""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ N_LATER_CALLS = 2
 NETWORKS = ("transformer", "resnet18")
 
 Graph = Callable[[Any, Any], Any]
-"""From a side and a vector to the result."""
+"""Function of a library and a vector."""
 
 
 class Case:
-    """A vector's function, compiled itself or for its gradient."""
+    """Function of a vector, which is compiled directly or through its gradient."""
 
     def __init__(self, graph: Graph, *, is_gradient: bool) -> None:
         self.graph, self.is_gradient = graph, is_gradient
@@ -105,7 +106,7 @@ class _Jax:
             jnp.concatenate,
             jax.block_until_ready,
         )
-        # Its default is the approximation by tanh too.
+        # The default of jax.nn.gelu is the tanh approximation, too.
         self.sin, self.tanh, self.gelu, self.make_vector = (
             jnp.sin,
             jnp.tanh,
@@ -133,7 +134,7 @@ def main() -> int:
         for _ in range(arguments.repeats):
             for side in sides:
                 seconds[side].append(_measure_apart(side, name))
-        rows.append({"case": name, **{side: min(found) for side, found in seconds.items()}})
+        rows.append({"case": name, **{side: min(values) for side, values in seconds.items()}})
         print(_format_rows(rows[-1:], sides), flush=True)
     print(f"\n{_format_rows(rows, sides)}\n")
     print(write_json("compile-peers", {"machine": machine, "rows": rows}))
@@ -151,7 +152,7 @@ def _measure_apart(side: str, name: str) -> float:
 
 
 def _measure(side_name: str, name: str) -> float:
-    """The processor seconds of the first call, without those of a later one."""
+    """Processor seconds of the first call minus those of a later call."""
     import numpy as np
 
     side: Any = _Svod() if side_name == "svod" else _Jax()
@@ -206,12 +207,10 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="how the names of cases begin; all by default")
+    parser.add_argument("names", nargs="*", help="prefixes of case names (default: all)")
+    parser.add_argument("--without", nargs="*", choices=SIDES, default=(), help="libraries to skip")
     parser.add_argument(
-        "--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out"
-    )
-    parser.add_argument(
-        "--repeats", type=int, default=1, help="processes for each, of which the least time counts"
+        "--repeats", type=int, default=1, help="processes for each case; the minimum counts"
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()

@@ -1,15 +1,16 @@
-"""Measure how long a new process takes to its first results, and where that time goes.
+"""Measure the time from the start of a process to its first results, by phase.
 
     python benchmarks/compile_time.py              # every program
     python benchmarks/compile_time.py add16 demo   # some
     python benchmarks/compile_time.py --passes 12  # show more passes
 
-Every measurement is a new process. `import` is `import svod_tensor`. `total` is that, `build`ing
-the graph, `prepare` and the first `execute`, without making the inputs; add16, whose input is a
-list, imports numpy while it builds. Cold is with an empty cache directory, warm with what the cold
-process left. Python's compiled modules are there, as in an installed package: they are written to a
-temporary directory by runs that are not measured. The breakdown compiles without any cache, one
-kernel after the other, while `prepare` compiles several at once."""
+Every measurement is a new process. `import` is `import svod_tensor`. `total` adds `build` (of the
+graph), `prepare` and the first `execute`, without creating the inputs. The input of add16 is a
+list, so that it imports numpy while it builds. Cold runs have an empty cache directory, warm runs
+the directory of the cold run. Python's compiled modules exist, as in an installed package: runs
+that are not measured write them to a temporary directory. The breakdown by step compiles without
+caches, one kernel at a time, while `prepare` compiles several kernels in parallel.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def main() -> int:
     print(format_machine(machine), flush=True)
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(Path(folder), arguments.repeats)
-        programs = {name: found for name in names if (found := runner.measure(name)) is not None}
+        programs = {name: times for name in names if (times := runner.measure(name)) is not None}
         breakdowns = {name: runner.break_down(name) for name in programs}
         imported = runner.measure_import()
     print(f"import svod_tensor: {format_time(imported)}\n")
@@ -63,7 +64,7 @@ def main() -> int:
 
 
 class Runner:
-    """Runs children with a cache directory of their own and Python's compiled modules in
+    """Runner of child processes with a separate cache directory and compiled Python modules in
     `folder`.
     """
 
@@ -71,19 +72,19 @@ class Runner:
         self.folder, self.n_repeats, self.n_caches = folder, n_repeats, 0
 
     def measure(self, name: str) -> dict[str, dict[str, float]] | None:
-        """The seconds of each phase, cold and warm, each the least of several; None where the
-        program cannot be made.
+        """Minimum seconds of each phase, cold and warm; None if the program's dependencies are
+        missing.
         """
-        found: dict[str, dict[str, float]] = {}
+        phases: dict[str, dict[str, float]] = {}
         if not self._run("program", name, self._make_cache()):
             return None
         for _ in range(self.n_repeats):
             cache = self._make_cache()
             for state in ("cold", "warm"):
                 phases = self._run("program", name, cache)
-                kept = found.setdefault(state, phases)
-                found[state] = phases if phases["total"] < kept["total"] else kept
-        return found
+                kept = phases.setdefault(state, phases)
+                phases[state] = phases if phases["total"] < kept["total"] else kept
+        return phases
 
     def break_down(self, name: str) -> dict[str, Any]:
         return self._run("breakdown", name, self._make_cache())
@@ -122,9 +123,7 @@ def _run_child(task: str, name: str) -> dict[str, Any]:
     from breakdown import break_down
     from programs import PROGRAMS, make_chain
 
-    break_down(
-        make_chain("sum of tensors", 3)
-    )  # What is imported and made at first use counts for nothing.
+    break_down(make_chain("sum of tensors", 3))  # Exclude imports and one-time initialization.
     build = PROGRAMS[name]()
     return {} if build is None else break_down(build()).to_json()
 
@@ -169,26 +168,21 @@ def _format_programs(programs: Mapping[str, Mapping[str, Mapping[str, float]]]) 
 
 
 def _format_steps(breakdowns: Mapping[str, Mapping[str, Any]]) -> str:
-    steps = list(dict.fromkeys(step for found in breakdowns.values() for step in found["steps"]))
-    rows = [
-        [step, *(format_time(found["steps"][step]) for found in breakdowns.values())]
-        for step in steps
-    ]
-    rows.append(
-        ["sum", *(format_time(sum(found["steps"].values())) for found in breakdowns.values())]
-    )
-    rows.append(["kernels", *(str(found["kernels"]) for found in breakdowns.values())])
+    steps = list(dict.fromkeys(step for b in breakdowns.values() for step in b["steps"]))
+    rows = [[step, *(format_time(b["steps"][step]) for b in breakdowns.values())] for step in steps]
+    rows.append(["sum", *(format_time(sum(b["steps"].values())) for b in breakdowns.values())])
+    rows.append(["kernels", *(str(b["kernels"]) for b in breakdowns.values())])
     return format_table(["step", *breakdowns], rows)
 
 
 def _format_passes(breakdowns: Mapping[str, Mapping[str, Any]], n: int) -> str:
-    """The `n` passes that take longest in the last program, which is the largest."""
+    """Names of the `n` slowest passes of the last program, which is the largest."""
     if not breakdowns:
         return ""
     last = list(breakdowns.values())[-1]["passes"]
     slowest = sorted(last, key=last.__getitem__, reverse=True)[:n]
     rows = [
-        [name, *(format_time(found["passes"].get(name)) for found in breakdowns.values())]
+        [name, *(format_time(b["passes"].get(name)) for b in breakdowns.values())]
         for name in slowest
     ]
     return format_table([f"slowest {len(rows)} passes", *breakdowns], rows)
@@ -198,10 +192,10 @@ def _parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespa
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="programs to compile; all by default")
+    parser.add_argument("names", nargs="*", help="programs to compile (default: all)")
     parser.add_argument("--repeats", type=int, default=3, help="processes for each measurement")
     parser.add_argument(
-        "--passes", type=int, default=10, help="how many passes to show; the file has all"
+        "--passes", type=int, default=10, help="number of passes to show; the JSON file has all"
     )
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args(arguments)

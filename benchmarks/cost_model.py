@@ -1,14 +1,15 @@
-"""Compare what the cost model predicts with what is measured, on random opts for the kernels of the
-workloads.
+"""Compare the cost model's predictions with measured times, for random opts of the workloads'
+kernels.
 
     python benchmarks/cost_model.py                   # all workloads at an eighth of their size, some minutes
     python benchmarks/cost_model.py softmax linear    # some
     python benchmarks/cost_model.py --candidates 60 --seed 3
 
 Candidates are random walks through the legal opts, from no opts and from the heuristics' choice.
-`rank` is Spearman's correlation of predicted and measured times: 1 where the model orders all
-candidates right, 0 where it says nothing. `pick` is the measured time of the candidate that the
-model likes best, over the best measured time; `ratio` the median of predicted over measured times.
+`rank` is Spearman's correlation of predicted and measured times: 1 if the model orders all
+candidates correctly, 0 if there is no correlation. `pick` is the measured time of the candidate
+with the best prediction over the best measured time; `ratio` is the median of predicted over
+measured times.
 """
 
 from __future__ import annotations
@@ -27,16 +28,16 @@ from report import describe_machine, format_machine, format_table, format_time, 
 from workloads import Workload, iter_workloads
 
 SKIPPED = ("dispatch", "dispatch100", "demo")
-"""Calls of next to nothing, and a model whose weights are not always there."""
+"""Skipped workloads: calls with little work, and a model whose weights may not be installed."""
 
 LONGEST_PREDICTED = 0.5
-"""Candidates that should take longer are not measured, in seconds."""
+"""Predicted seconds above which a candidate is not measured."""
 HEAD = ("kernel", "candidates", "best", "worst", "rank", "pick", "ratio")
 
 
 @dataclass(frozen=True)
 class Sample:
-    """One candidate: its opts as text, and its times in seconds."""
+    """Candidate: its opts as text, and its times in seconds."""
 
     opts: str
     predicted: float
@@ -54,9 +55,11 @@ def main() -> int:
             print(f"{workload.name} ...", end=" ", flush=True, file=sys.stderr)
             samples |= measure_workload(workload, arguments.candidates, Random(arguments.seed))
     print(file=sys.stderr)
-    print(format_table(HEAD, [_format_row(name, found) for name, found in samples.items()]))
-    ranks = [_rank(found) for found in samples.values()]
-    every = [sample for found in samples.values() for sample in found]
+    print(
+        format_table(HEAD, [_format_row(name, candidates) for name, candidates in samples.items()])
+    )
+    ranks = [_rank(candidates) for candidates in samples.values()]
+    every = [sample for candidates in samples.values() for sample in candidates]
     print(
         f"mean of {len(ranks)} kernels {sum(ranks) / len(ranks):.2f}, all {len(every)} candidates"
         f" {_rank(every):.2f}"
@@ -66,7 +69,9 @@ def main() -> int:
             "cost_model",
             {
                 "machine": machine,
-                "samples": {name: [vars(s) for s in found] for name, found in samples.items()},
+                "samples": {
+                    name: [vars(s) for s in candidates] for name, candidates in samples.items()
+                },
             },
         )
     )
@@ -85,7 +90,7 @@ def measure_workload(
     result = workload.svod(*map(Tensor, workload.inputs))
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
     schedule = make_schedule(sink, PrepareConfig())
-    found: dict[str, list[Sample]] = {}
+    candidates: dict[str, list[Sample]] = {}
     seen: set[str] = set()
     for item in schedule.items:
         if is_kernel(item.ast) and item.ast.content_hash not in seen:
@@ -93,8 +98,8 @@ def measure_workload(
             alone = replace(item, dependencies=())
             single = replace(schedule, items=[alone], output_ids=item.buffer_ids[:1])
             name = f"{workload.name} {len(seen)}" if len(schedule.items) > 1 else workload.name
-            found[name] = list(_iter_samples(single, n_candidates, random))
-    return {name: samples for name, samples in found.items() if len(samples) >= 3}
+            candidates[name] = list(_iter_samples(single, n_candidates, random))
+    return {name: samples for name, samples in candidates.items() if len(samples) >= 3}
 
 
 def _iter_samples(schedule: Any, n_candidates: int, random: Random) -> Iterator[Sample]:
@@ -138,7 +143,7 @@ def _count_uops(candidate: Any, context: Any) -> int:
 
 
 def _walk(start: Any, random: Random) -> Any:
-    """`start` after some random opts, each kind of them as likely."""
+    """Apply random opts to `start`, each kind with equal probability."""
     from svod_schedule.optimize.opts.actions import iter_actions
 
     scheduler = start.copy()
@@ -152,7 +157,7 @@ def _walk(start: Any, random: Random) -> Any:
 
 
 def _measure(schedule: Any, opts: Any, seconds: float = 0.03) -> float:
-    """The least time of a kernel with these opts, over some batches of at least 0.2 ms."""
+    """Minimum time of a kernel with these opts, over batches of at least 0.2 ms."""
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.caches import KERNELS
     from svod_tensor.engine.uncached import plan_schedule
@@ -186,7 +191,7 @@ def _rank(samples: Sequence[Sample]) -> float:
 
 
 def _order(values: Sequence[float]) -> list[float]:
-    """The rank of each value; equal ones share the middle of theirs."""
+    """Rank of each value; equal values share their mean rank."""
     return [sum(v < x for v in values) + (sum(v == x for v in values) - 1) / 2 for x in values]
 
 
@@ -208,10 +213,12 @@ def _format_row(name: str, samples: Sequence[Sample]) -> tuple[str, ...]:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", help="workloads (nearly all)")
-    parser.add_argument("--candidates", type=int, default=30, help="for each kernel")
-    parser.add_argument("--seed", type=int, default=0, help="of the random opts")
-    parser.add_argument("--full", action="store_true", help="at their full sizes")
+    parser.add_argument("names", nargs="*", help="workloads (default: nearly all)")
+    parser.add_argument(
+        "--candidates", type=int, default=30, help="number of candidates for each kernel"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random opts")
+    parser.add_argument("--full", action="store_true", help="run workloads at their full sizes")
     return parser.parse_args()
 
 

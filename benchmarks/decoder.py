@@ -1,15 +1,16 @@
-"""Measure a decoder that computes one token at a time: how near does it come to reading its weights
-once for each?
+"""Measure a decoder that computes one token at a time, and compare with the time to read its
+weights.
 
     python benchmarks/decoder.py                          # 1.1 billion parameters in bfloat16: 2.2 GB
     python benchmarks/decoder.py --layers 4 --prompt 500  # other sizes
-    python benchmarks/decoder.py --quick                  # tiny: does it still run and agree?
+    python benchmarks/decoder.py --quick                  # tiny sizes, to check that results agree
 
-The decoder is one like Llama: rotated queries and keys, several heads of queries for one of keys, a
-gated network, and a cache for keys and values whose length is a `Variable`. Its weights are drawn;
-svod and torch (eager, bfloat16) read them where they are. The first logits of both are compared
-with those of numpy in float32, and the script fails where they are far away. What the machine can
-read is measured in the same turns: sums over all weights. The least time counts."""
+The decoder is like Llama: rotary embeddings, grouped-query attention, a gated feed-forward network,
+and a cache for keys and values whose length is a `Variable`. Its weights are random; svod and torch
+(eager, bfloat16) read them without a copy. The first logits of both are compared with numpy's in
+float32, and the script fails if they differ too much. The machine's read bandwidth is measured
+alongside, as sums over all weights. The minimum time counts.
+"""
 
 from __future__ import annotations
 
@@ -27,10 +28,10 @@ from measure import measure_long, restart_with_threads
 from peers import Calls, inference_mode
 from report import describe_machine, format_machine, format_table, write_json
 
-__all__ = ["Sizes", "Weights", "draw_weights", "measure_decoder"]
+__all__ = ["Sizes", "Weights", "measure_decoder", "sample_weights"]
 
 ALIGNMENT = 64
-"""Bytes that weights begin at multiples of, as those of files do."""
+"""Alignment of weights in bytes, as in files."""
 
 EPSILON, BASE = 1e-5, 10000.0
 TOLERANCE = 0.1
@@ -38,7 +39,7 @@ N_TOKENS = 4
 
 
 class Sizes(NamedTuple):
-    """How large a decoder is."""
+    """Sizes of a decoder."""
 
     layers: int = 22
     width: int = 2048
@@ -54,9 +55,7 @@ class Sizes(NamedTuple):
         return self.width // self.heads
 
     def list_shapes(self) -> list[tuple[int, ...]]:
-        """Of all weights, in order: the embedding, those of each layer, the last norm, and the
-        head.
-        """
+        """Shapes of all weights in order: embedding, layers, final norm, head."""
         width, keys = self.width, self.key_heads * self.head_size
         layer = [
             (width,),
@@ -77,29 +76,32 @@ QUICK = Sizes(layers=2, width=64, heads=4, key_heads=2, inner=96, words=100, roo
 
 
 class Weights(NamedTuple):
-    """The bits of bfloat16 numbers, as uint16.
+    """Bits of bfloat16 numbers, as uint16.
 
     Attributes:
         bits: all weights in one array.
-        parts: each of them, a part of it.
-        keys: of the prompt, for each layer: shape (1, heads of keys, prompt, head size).
-        values: likewise.
+        arrays: views of `bits`, one for each weight.
+        keys: keys of the prompt for each layer, of shape (1, key heads, prompt, head size).
+        values: values of the prompt, of the same shape.
     """
 
     bits: Array
-    parts: list[Array]
+    arrays: list[Array]
     keys: list[Array]
     values: list[Array]
 
     @property
     def read_bytes(self) -> int:
-        """What a token reads at least: all but the embedding, of which it reads a row."""
-        return sum(part.nbytes for part in self.parts[1:])
+        """Minimum number of bytes read per token: all weights except the embedding, which reads one
+        row.
+        """
+        return sum(array.nbytes for array in self.arrays[1:])
 
 
-def draw_weights(sizes: Sizes, seed: int = 0) -> Weights:
-    """Weights for which activations keep their size: signs and mantissas are drawn, and the
-    exponent is that of the size.
+def sample_weights(sizes: Sizes, seed: int = 0) -> Weights:
+    """Sample weights that preserve the scale of activations.
+
+    Signs and mantissas are random; the exponent follows from the size.
     """
     rng = np.random.Generator(np.random.SFC64(seed))
     shapes = sizes.list_shapes()
@@ -109,23 +111,23 @@ def draw_weights(sizes: Sizes, seed: int = 0) -> Weights:
     chunk = 1 << 24
     for start in range(0, bits.size, chunk):
         bits[start : start + chunk] = _draw_bits(rng, min(chunk, bits.size - start))
-    parts = [
+    arrays = [
         bits[start:][: math.prod(shape)].reshape(shape)
         for start, shape in zip(starts, shapes, strict=False)
     ]
-    for part in parts:
+    for array in arrays:
         _set_sizes(
-            part,
-            is_signed=part.ndim > 1,
-            scale=1 / math.sqrt(part.shape[-1]) if part.ndim > 1 else 1.0,
+            array,
+            is_signed=array.ndim > 1,
+            scale=1 / math.sqrt(array.shape[-1]) if array.ndim > 1 else 1.0,
         )
-    # A row of the embedding is an activation.
-    _set_sizes(parts[0], is_signed=True, scale=1.0)
+    # The norm of an embedding row is the scale of an activation, not of a weight.
+    _set_sizes(arrays[0], is_signed=True, scale=1.0)
     shape = (1, sizes.key_heads, sizes.prompt, sizes.head_size)
     cached = [_draw_bits(rng, math.prod(shape)).reshape(shape) for _ in range(2 * sizes.layers)]
     for array in cached:
         _set_sizes(array, is_signed=True, scale=1.0)
-    return Weights(bits, parts, cached[::2], cached[1::2])
+    return Weights(bits, arrays, cached[::2], cached[1::2])
 
 
 def _draw_bits(rng: np.random.Generator, n: int) -> Array:
@@ -133,8 +135,9 @@ def _draw_bits(rng: np.random.Generator, n: int) -> Array:
 
 
 def _set_sizes(bits: Array, *, is_signed: bool, scale: float) -> None:
-    """Let numbers be from `scale` to twice that, nearly: the power of two for which their root mean
-    square fits.
+    """Set the exponents so that magnitudes lie between `scale` and about twice `scale`.
+
+    The power of two is chosen for the root mean square.
     """
     exponent = round(math.log2(scale / math.sqrt(7 / 3))) + 127
     bits &= np.uint16(0x807F if is_signed else 0x007F)
@@ -142,21 +145,21 @@ def _set_sizes(bits: Array, *, is_signed: bool, scale: float) -> None:
 
 
 def _widen(bits: Array) -> Array:
-    """bfloat16 numbers as float32."""
+    """Convert bfloat16 bits to float32."""
     return (bits.astype(np.uint32) << np.uint32(16)).view(np.float32)
 
 
 class Words(NamedTuple):
-    """What the decoder is written in.
+    """Operations of the decoder in one library.
 
     Attributes:
-        linear: of rows and a weight, whose rows are those of the result.
-        normalize: by the root mean square of rows, times a weight.
+        linear: product of rows and a weight with shape (outputs, inputs).
+        normalize: RMS norm of rows, times a weight.
         silu: `x * sigmoid(x)`.
-        attend: of queries to keys and values.
-        concat: two arrays along their last axis.
-        narrow: float32 to the dtype of activations.
-        extend: writes keys and values of a layer at a position, and gives all up to there.
+        attend: attention of queries to keys and values.
+        concat: concatenation of two arrays along the last axis.
+        narrow: cast of float32 to the dtype of activations.
+        extend: write keys and values of a layer at a position, and return the cache up to there.
     """
 
     linear: Callable[[Any, Any], Any]
@@ -176,13 +179,14 @@ def decode(
     token: Any,
     position: Any,
 ) -> Any:
-    """The logits of the token after `token`, which stands at `position`; `turns` are cosines and
-    sines of all positions.
+    """Return the logits of the token after `token`, which is at `position`.
+
+    `turns` are the rotary cosines and sines of all positions.
     """
     embedding, *layers, last_norm, head = weights
     cos, sin = (table[position] for table in turns)
     x = embedding[token].reshape(1, sizes.width)
-    for number, layer in enumerate(_iter_layers(layers)):
+    for layer_index, layer in enumerate(_iter_layers(layers)):
         norm, query, key, value, out, inner_norm, gate, up, down = layer
         h = words.normalize(x, norm)
         q, k, v = (
@@ -190,8 +194,8 @@ def decode(
             for weight in (query, key, value)
         )
         q, k = (_rotate(words, rows, cos, sin) for rows in (q, k))
-        keys, values = words.extend(number, k, v, position)
-        # All heads of queries for one of keys are rows of one product.
+        keys, values = words.extend(layer_index, k, v, position)
+        # The query heads that share a key head are rows of one product.
         mixed = words.attend(q.reshape(1, sizes.key_heads, -1, sizes.head_size), keys, values)
         x = x + words.linear(mixed.reshape(1, sizes.width), out)
         h = words.normalize(x, inner_norm)
@@ -220,9 +224,9 @@ class Decoder(NamedTuple):
     """A library's decoder.
 
     Attributes:
-        step: from a token and its position to logits and the next token, as the library has them.
-        first: a token to begin with.
-        read: logits as float32 of numpy.
+        step: function from a token and its position to logits and the next token.
+        first: first token, as an array of the library.
+        read: conversion of logits to a float32 array of numpy.
     """
 
     step: Callable[[Any, int], tuple[Any, Any]]
@@ -242,8 +246,8 @@ def _make_svod(sizes: Sizes, weights: Weights) -> Decoder:
         caches.append(nn.KeyValueCache(1, sizes.key_heads, sizes.room, sizes.head_size, "bfloat16"))
         caches[-1].extend(share(keys), share(values), 0)
         Tensor.realize_batch([caches[-1].keys, caches[-1].values])
-    parts, turns = (
-        [share(part) for part in weights.parts],
+    arrays, turns = (
+        [share(array) for array in weights.arrays],
         tuple(Tensor(table).realize() for table in _make_turns(sizes)),
     )
     words = Words(
@@ -253,17 +257,17 @@ def _make_svod(sizes: Sizes, weights: Weights) -> Decoder:
         attend=lambda q, k, v: q.scaled_dot_product_attention(k, v),
         concat=lambda x, y: x.concat(y, axis=-1),
         narrow=lambda x: x.cast("bfloat16"),
-        extend=lambda number, k, v, position: caches[number].extend(k, v, position),
+        extend=lambda layer_index, k, v, position: caches[layer_index].extend(k, v, position),
     )
 
     @jit
     def step(token: Tensor, position: Any) -> tuple[Tensor, Tensor]:
-        logits = decode(words, sizes, parts, turns, token, position)
+        logits = decode(words, sizes, arrays, turns, token, position)
         return logits, logits.argmax(-1)
 
-    place = Variable("position", 0, sizes.room - 1)
+    position_variable = Variable("position", 0, sizes.room - 1)
     return Decoder(
-        step=lambda token, position: step(token, place.bind(position)),
+        step=lambda token, position: step(token, position_variable.bind(position)),
         first=Tensor([1]).realize(),
         read=lambda logits: logits.cast("float32").numpy(),
     )
@@ -284,13 +288,13 @@ def _make_torch(sizes: Sizes, weights: Weights) -> Decoder:
         for cache, bits in zip(pair, prompt, strict=True):
             cache[:, :, : sizes.prompt] = share(bits)
 
-    def extend(number: int, key: Any, value: Any, position: int) -> Any:
-        for cache, rows in zip(caches[number], (key, value), strict=True):
+    def extend(layer_index: int, key: Any, value: Any, position: int) -> Any:
+        for cache, rows in zip(caches[layer_index], (key, value), strict=True):
             cache[:, :, position : position + 1] = rows
-        return [cache[:, :, : position + 1] for cache in caches[number]]
+        return [cache[:, :, : position + 1] for cache in caches[layer_index]]
 
-    parts, turns = (
-        [share(part) for part in weights.parts],
+    arrays, turns = (
+        [share(array) for array in weights.arrays],
         tuple(torch.from_numpy(table) for table in _make_turns(sizes)),
     )
     words = Words(
@@ -304,14 +308,14 @@ def _make_torch(sizes: Sizes, weights: Weights) -> Decoder:
     )
 
     def step(token: Any, position: int) -> tuple[Any, Any]:
-        logits = decode(words, sizes, parts, turns, token, position)
+        logits = decode(words, sizes, arrays, turns, token, position)
         return logits, logits.argmax(-1)
 
     return Decoder(step=step, first=torch.tensor([1]), read=lambda logits: logits.float().numpy())
 
 
 def _compute_expected(sizes: Sizes, weights: Weights) -> Array:
-    """The first logits in float32; each weight is widened when its turn comes."""
+    """First logits in float32; each weight is widened only when it is used."""
 
     def normalize(x: Array, w: Array) -> Array:
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(EPSILON)) * _widen(w)
@@ -321,8 +325,8 @@ def _compute_expected(sizes: Sizes, weights: Weights) -> Array:
         power = np.exp(scores - scores.max(-1, keepdims=True))
         return power / power.sum(-1, keepdims=True) @ v
 
-    def extend(number: int, *rows: Any) -> Any:
-        before = (weights.keys[number], weights.values[number])
+    def extend(layer_index: int, *rows: Any) -> Any:
+        before = (weights.keys[layer_index], weights.values[layer_index])
         return [
             np.concatenate((_widen(bits), new), 2) for bits, new in zip(before, rows, strict=False)
         ]
@@ -336,20 +340,20 @@ def _compute_expected(sizes: Sizes, weights: Weights) -> Array:
         narrow=lambda x: x,
         extend=extend,
     )
-    parts = [_widen(weights.parts[0][1:2]), *weights.parts[1:]]
-    return decode(words, sizes, parts, _make_turns(sizes), 0, sizes.prompt)
+    arrays = [_widen(weights.arrays[0][1:2]), *weights.arrays[1:]]
+    return decode(words, sizes, arrays, _make_turns(sizes), 0, sizes.prompt)
 
 
 def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> dict[str, Any]:
-    """Decode with svod and, unless it shall be alone, with torch where it is installed.
+    """Decode with svod and, unless `is_alone`, with torch if it is installed.
 
     Returns:
-        `parameters`; `read_bytes` of a token; `distance` of each library's first logits from those
-        in float32, relative to their root mean square; `seconds` of a token; `bandwidth`, the bytes
-        of a second in which weights are summed; and `share`, what reading them so takes over what a
-        token takes.
+        `parameters`; `read_bytes` per token; `distance` of each library's first logits from
+        float32, relative to their root mean square; `seconds` per token; `bandwidth`, bytes per
+        second of sums over the weights; and `share`, the time to read the weights at that bandwidth
+        over the time per token.
     """
-    weights = draw_weights(sizes)
+    weights = sample_weights(sizes)
     decoders = {"svod": _make_svod(sizes, weights)}
     calls = _make_readers(weights, is_alone=is_alone)
     if not is_alone:
@@ -362,8 +366,8 @@ def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> 
     distance: dict[str, float] = {}
     with nullcontext() if is_alone else inference_mode():
         for name, decoder in decoders.items():
-            found = decoder.read(decoder.step(decoder.first, sizes.prompt)[0])
-            distance[name] = float(np.sqrt(((found - expected) ** 2).mean())) / size
+            actual = decoder.read(decoder.step(decoder.first, sizes.prompt)[0])
+            distance[name] = float(np.sqrt(((actual - expected) ** 2).mean())) / size
             calls[name] = _make_run(decoder, sizes)
         times = measure_long(calls, seconds)
     n_tokens = _count_tokens(sizes)
@@ -373,12 +377,14 @@ def measure_decoder(sizes: Sizes, seconds: float, *, is_alone: bool = False) -> 
     )
     return {
         "sizes": sizes._asdict(),
-        "parameters": sum(part.size for part in weights.parts),
+        "parameters": sum(array.size for array in weights.arrays),
         "read_bytes": weights.read_bytes,
         "distance": distance,
         "seconds": spent,
         "bandwidth": bandwidth,
-        "share": {name: weights.read_bytes / bandwidth / one for name, one in spent.items()},
+        "share": {
+            name: weights.read_bytes / bandwidth / seconds for name, seconds in spent.items()
+        },
     }
 
 
@@ -387,7 +393,7 @@ def _count_tokens(sizes: Sizes) -> int:
 
 
 def _make_run(decoder: Decoder, sizes: Sizes) -> Callable[[], object]:
-    """Some tokens from the end of the prompt on, each the most likely after the one before."""
+    """Decode tokens greedily from the end of the prompt."""
 
     def run() -> object:
         token = decoder.first
@@ -399,7 +405,7 @@ def _make_run(decoder: Decoder, sizes: Sizes) -> Callable[[], object]:
 
 
 def _make_readers(weights: Weights, *, is_alone: bool) -> Calls:
-    """Sums of all weights' bits, by whom there is: the fastest says what the machine can read."""
+    """Sums of all weights' bits by library; the fastest sum defines the read bandwidth."""
     from svod_tensor import Tensor
 
     numbers = weights.bits.view(np.int64)
@@ -422,34 +428,34 @@ def main() -> int:
         name: value for name in Sizes._fields if (value := getattr(arguments, name)) is not None
     }
     sizes = (QUICK if arguments.quick else Sizes())._replace(**chosen)
-    found = measure_decoder(sizes, arguments.seconds, is_alone=arguments.alone)
-    print(_format(found))
-    print(write_json("decoder", {"machine": machine, "threads": arguments.threads, **found}))
-    wrong = [name for name, away in found["distance"].items() if not away <= TOLERANCE]
+    measured = measure_decoder(sizes, arguments.seconds, is_alone=arguments.alone)
+    print(_format(measured))
+    print(write_json("decoder", {"machine": machine, "threads": arguments.threads, **measured}))
+    wrong = [name for name, away in measured["distance"].items() if not away <= TOLERANCE]
     for name in wrong:
         print(
-            f"WRONG: the logits of {name} are {found['distance'][name]:.2g} away from those in"
+            f"WRONG: the logits of {name} are {measured['distance'][name]:.2g} away from those in"
             " float32"
         )
     return 1 if wrong else 0
 
 
-def _format(found: dict[str, Any]) -> str:
+def _format(measured: dict[str, Any]) -> str:
     lines = [
         [
             name,
             f"{spent * 1e3:.4g} ms",
             f"{1 / spent:.1f}",
-            f"{found['share'][name]:.2f}",
-            f"{found['distance'][name]:.3f}",
+            f"{measured['share'][name]:.2f}",
+            f"{measured['distance'][name]:.3f}",
         ]
-        for name, spent in found["seconds"].items()
+        for name, spent in measured["seconds"].items()
     ]
-    ratio = found["seconds"].get("torch", math.nan) / found["seconds"]["svod"]
+    ratio = measured["seconds"].get("torch", math.nan) / measured["seconds"]["svod"]
     return (
-        f"{found['parameters'] / 1e9:.3g} billion parameters, of which a token reads"
-        f" {found['read_bytes'] / 1e9:.3g} GB; the machine reads {found['bandwidth'] / 1e9:.1f}"
-        f" GB/s: {found['bandwidth'] / found['read_bytes']:.1f} tokens a second\n"
+        f"{measured['parameters'] / 1e9:.3g} billion parameters, of which a token reads"
+        f" {measured['read_bytes'] / 1e9:.3g} GB; the machine reads"
+        f" {measured['bandwidth'] / 1e9:.1f} GB/s: {measured['bandwidth'] / measured['read_bytes']:.1f} tokens a second\n"
         + format_table(
             ["", "a token", "tokens a second", "share of reading", "away from float32"], lines
         )
@@ -463,17 +469,17 @@ def _parse_arguments() -> argparse.Namespace:
     )
     for name, value in Sizes()._asdict().items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"(default: {value})")
-    parser.add_argument(
-        "--quick", action="store_true", help="a tiny decoder, and a short measurement"
-    )
-    parser.add_argument("--alone", action="store_true", help="svod without torch")
+    parser.add_argument("--quick", action="store_true", help="tiny sizes and a short measurement")
+    parser.add_argument("--alone", action="store_true", help="measure svod without torch")
     parser.add_argument(
         "--threads",
         type=int,
         default=len(os.sched_getaffinity(0)),
-        help="of every library; all cores by default",
+        help="threads of every library (default: all cores)",
     )
-    parser.add_argument("--seconds", type=float, default=10.0, help="of measuring (default: 10)")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="seconds of measuring (default: 10)"
+    )
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seconds = 0.1

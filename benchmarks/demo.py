@@ -1,4 +1,4 @@
-"""The forward pass of the demo model, examples/sentence_embedding.py, in numpy, svod and torch."""
+"""Forward pass of the demo model, examples/sentence_embedding.py, in numpy, svod and torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ROLES = (
 
 
 def find_demo_encoder() -> Any | None:
-    """The example's SentenceEncoder, or None where the package with its weights is not
+    """Return the example's SentenceEncoder, or None if the package with its weights is not
     installed.
     """
     sys.path.insert(0, str(EXAMPLES))
@@ -42,7 +42,7 @@ def find_demo_encoder() -> Any | None:
 
 
 def make_demo_inputs(batch: int = 6, length: int = 16) -> tuple[Array, Array]:
-    """Token numbers, and which of them are no padding: sentences of different lengths."""
+    """Return token ids and the padding mask of sentences of different lengths."""
     generator = np.random.default_rng(3)
     ids = generator.integers(1000, 20000, (batch, length)).astype(np.int32)
     lengths = generator.integers(length // 2, length + 1, (batch, 1))
@@ -60,10 +60,10 @@ def make_numpy_forward(encoder: Any) -> Callable[[Array, Array], Array]:
             (centred * centred).mean(-1, keepdims=True) + np.float32(encoder.config.eps)
         )
         x = x * weights["embeddings.LayerNorm.weight"] + weights["embeddings.LayerNorm.bias"]
-        for number in range(encoder.config.n_layers):
+        for layer in range(encoder.config.n_layers):
             x = numpy_layer(
                 x,
-                _layer(weights, number),
+                _layer(weights, layer),
                 encoder.config.n_heads,
                 mask[:, None, None],
                 encoder.config.eps,
@@ -74,9 +74,7 @@ def make_numpy_forward(encoder: Any) -> Callable[[Array, Array], Array]:
 
 
 def make_torch_forward(encoder: Any) -> Callable[[Any, Any], Any]:
-    """The same on torch's tensors; torch is imported, and gets its copy of the weights, at the
-    first call.
-    """
+    """The same on torch tensors. The first call imports torch and copies the weights."""
     weights: dict[str, Any] = {}
 
     def forward(ids: Any, mask: Any) -> Any:
@@ -90,10 +88,10 @@ def make_torch_forward(encoder: Any) -> Callable[[Any, Any], Any]:
         x = _embed(ids, weights)
         norm, bias = weights["embeddings.LayerNorm.weight"], weights["embeddings.LayerNorm.bias"]
         x = functional.layer_norm(x, x.shape[-1:], norm, bias, encoder.config.eps)
-        for number in range(encoder.config.n_layers):
+        for layer in range(encoder.config.n_layers):
             x = torch_layer(
                 x,
-                _layer(weights, number),
+                _layer(weights, layer),
                 encoder.config.n_heads,
                 mask[:, None, None],
                 encoder.config.eps,
@@ -109,14 +107,14 @@ def _embed(ids: Any, weights: Mapping[str, Any]) -> Any:
     return words + positions + weights["embeddings.token_type_embeddings.weight"][0]
 
 
-def _layer(weights: Mapping[str, Any], number: int) -> Layer:
+def _layer(weights: Mapping[str, Any], layer: int) -> Layer:
     names = (
-        f"encoder.layer.{number}.{role}.{part}" for role in ROLES for part in ("weight", "bias")
+        f"encoder.layer.{layer}.{role}.{kind}" for role in ROLES for kind in ("weight", "bias")
     )
     return Layer(*(weights[name] for name in names))
 
 
 def _pool(x: Any, weight: Any) -> Any:
-    """The mean over the tokens that are no padding, scaled to length 1."""
+    """Mean over the tokens without padding, scaled to norm 1."""
     mean = (x * weight).sum(1) / weight.sum(1)
     return mean / (mean * mean).sum(-1)[:, None] ** 0.5

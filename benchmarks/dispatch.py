@@ -1,23 +1,22 @@
-"""Show what a call costs when there is next to nothing to compute: svod beside numpy, torch and
-jax, on one thread.
+"""Measure the overhead of a call with little work, in svod, numpy, torch and jax, on one thread.
 
     python benchmarks/dispatch.py
-    python benchmarks/dispatch.py --seconds 1     # per table; the least time of many counts
+    python benchmarks/dispatch.py --seconds 1     # per table; the minimum counts
 
-Every call adds tensors of 16 elements; all are measured in turns, in one run. A peer that is not
-installed is left out. `one add` is a call. `100 adds` are 100 additions, each on the result of the
-one before: svod's plan and jit run 100 kernels, numpy and eager torch make 100 calls; torch.compile
-and jax.jit fuse them into one kernel. `100 adds, unfused` keeps them apart: an optimization barrier
-after each in jax, a custom operator that torch.compile cannot look into, eager jax.
+Every call adds tensors of 16 elements. Measurements are interleaved in one process. A library that
+is not installed is skipped. `one add` is a single addition. `100 adds` are 100 dependent additions:
+svod's plan and jit run 100 kernels, numpy and eager torch make 100 calls; torch.compile and jax.jit
+fuse them into one kernel. `100 adds, unfused` prevents fusion: with an optimization barrier after
+each addition in jax, with a custom operator that is opaque to torch.compile, and with eager jax.
 
-`a new length` is one computation on tensors of a length that did not come before, of 3,000 lengths
-between 300 and 10,000 in random order: `x + y * 2`, and `(x - mean) / (max - min)`. The medians are
-of as many lengths as fit the time; svod computes all of them, and says how many kernels it
-compiled. `known sizes` is what it does with SVOD_VARY_SIZES=0. Kernels and objects on disk are not
-used.
+`a new length` computes on tensors of 3,000 distinct lengths between 300 and 10,000 in random order:
+`x + y * 2`, and `(x - mean) / (max - min)`. The medians are over as many lengths as fit the time;
+svod computes all of them and prints the number of kernels that it compiled. `known sizes` is svod
+with SVOD_VARY_SIZES=0. Kernels and objects on disk are not used.
 
-Then what it costs to wake the threads for a kernel with parts, after nothing ran for a while, and
-how much processor time an idle process takes when a kernel ran on several threads before."""
+The last tables have the cost of waking the threads for a kernel with parts after an idle gap, and
+the processor time of an idle process after a kernel on several threads.
+"""
 
 from __future__ import annotations
 
@@ -62,8 +61,8 @@ def main() -> int:
         report[workload] = measure_in_turns(calls, arguments.seconds)
         print(f"\n{_format_calls(workload, report[workload])}", flush=True)
     for name, compute in NEW_LENGTHS.items():
-        report[f"new length: {name}"] = found = measure_new_lengths(compute, arguments.seconds)
-        print(f"\n{_format_new_lengths(name, found)}", flush=True)
+        report[f"new length: {name}"] = medians = measure_new_lengths(compute, arguments.seconds)
+        print(f"\n{_format_new_lengths(name, medians)}", flush=True)
     report["wake"] = measure_waking()
     print(f"\n{_format_waking(report['wake'])}")
     report["idle"] = {"processor seconds in a second": measure_idle()}
@@ -76,17 +75,18 @@ def main() -> int:
 
 
 def _restart_on_one_thread() -> None:
-    """Libraries read how many threads they may have when they are loaded; svod's second thread is
-    for `wake` alone.
+    """Limit every library to one thread, before libraries read the variables.
+
+    svod's second thread is only for `wake`.
     """
-    wanted = {
+    limits = {
         **dict.fromkeys(THREADS, "1"),
         "SVOD_THREADS": "2",
         "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
     }
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        wanted["SVOD_CACHE_DIR"] = tempfile.mkdtemp(prefix="svod-dispatch-")
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+    if any(os.environ.get(name) != value for name, value in limits.items()):
+        limits["SVOD_CACHE_DIR"] = tempfile.mkdtemp(prefix="svod-dispatch-")
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **limits})
 
 
 def _make_inputs() -> tuple[Any, Any]:
@@ -104,7 +104,7 @@ def _make_svod_calls() -> dict[str, Calls]:
         return x
 
     captured, captured_chain = jit(lambda x, y: x + y), jit(chain)
-    one = {
+    one_add = {
         "svod plan": (a + b).prepare().execute,
         "svod jit": partial(captured, a, b),
         "svod realize": lambda: (a + b).realize(),
@@ -114,7 +114,7 @@ def _make_svod_calls() -> dict[str, Calls]:
         "svod jit": partial(captured_chain, a, b),
         "svod realize": lambda: chain(a, b).realize(),
     }
-    return {"one add": one, "100 adds": many, "100 adds, unfused": many}
+    return {"one add": one_add, "100 adds": many, "100 adds, unfused": many}
 
 
 def _make_numpy_calls() -> dict[str, Calls]:
@@ -212,33 +212,33 @@ NEW_LENGTHS: Mapping[str, Callable[[Any, Any], Any]] = {
 
 
 def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> dict[str, float]:
-    """The median seconds of a computation on a length that is new, by library; and how many kernels
-    svod compiled for them.
+    """Median seconds of a computation on a new length by library, and the number of kernels that
+    svod compiled.
     """
     from svod_tensor import PrepareConfig, caches, clear_caches, jit
 
     lengths = random.Random(1).sample(LENGTHS, N_LENGTHS)
-    found: dict[str, float] = {}
+    medians: dict[str, float] = {}
     clear_caches(disk=True)
     config = PrepareConfig(vary_sizes=True)
-    found["svod realize"] = _time_lengths(
+    medians["svod realize"] = _time_lengths(
         lambda x, y: compute(x, y).realize_with(config), _make_svod_pair, lengths
     )
-    found["kernels"] = caches()["kernel"].entries
+    medians["kernels"] = caches()["kernel"].entries
     clear_caches(disk=True)
     known = PrepareConfig(vary_sizes=False)
-    found["svod realize, known sizes"] = _time_lengths(
+    medians["svod realize, known sizes"] = _time_lengths(
         lambda x, y: compute(x, y).realize_with(known), _make_svod_pair, lengths, seconds
     )
     clear_caches(disk=True)
-    # Of more captures a warning would say that variables take one.
-    found["svod jit"] = _time_lengths(jit(compute), _make_svod_pair, lengths[:30], seconds)
+    # After several captures, a warning would suggest variables.
+    medians["svod jit"] = _time_lengths(jit(compute), _make_svod_pair, lengths[:30], seconds)
     clear_caches(disk=True)
-    found["numpy"] = _time_lengths(compute, _make_arrays, lengths, seconds)
+    medians["numpy"] = _time_lengths(compute, _make_arrays, lengths, seconds)
     try:
         import torch
 
-        found["torch"] = _time_lengths(
+        medians["torch"] = _time_lengths(
             compute, lambda n: tuple(map(torch.from_numpy, _make_arrays(n))), lengths, seconds
         )
     except ImportError:
@@ -247,16 +247,16 @@ def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> d
         import jax
 
         pair = lambda n: tuple(map(jax.numpy.asarray, _make_arrays(n)))  # noqa: E731
-        found["jax"] = _time_lengths(
+        medians["jax"] = _time_lengths(
             lambda x, y: compute(x, y).block_until_ready(), pair, lengths, seconds
         )
         traced = jax.jit(compute)
-        found["jax.jit"] = _time_lengths(
+        medians["jax.jit"] = _time_lengths(
             lambda x, y: traced(x, y).block_until_ready(), pair, lengths, seconds
         )
     except ImportError:
         pass
-    return found
+    return medians
 
 
 def _time_lengths(
@@ -288,16 +288,15 @@ def _make_svod_pair(n: int) -> tuple[Any, ...]:
 
 
 def measure_waking(n: int = 15) -> dict[str, float]:
-    """The median seconds of a kernel with one part and with two, after gaps in which nothing runs,
-    and their difference.
+    """Median seconds of a kernel with one part and with two after idle gaps, and their difference.
 
-    The parts do next to nothing, so that the difference is what the second thread costs.
+    The parts do little work, so that the difference is the cost of the second thread.
     """
     from svod_tensor import Tensor
 
     a, b = (Tensor(array).realize() for array in _make_inputs())
     launch = _find_launch((a + b).prepare())
-    found: dict[str, float] = {}
+    medians: dict[str, float] = {}
     for gap in (0.0, *GAPS):
         times: dict[int, list[float]] = {1: [], 2: []}
         for _ in range(n if gap else 20 * n):
@@ -306,14 +305,18 @@ def measure_waking(n: int = 15) -> dict[str, float]:
                 start = time.perf_counter()
                 launch(n_parts)
                 taken.append(time.perf_counter() - start)
-        one, two = (sorted(taken)[len(taken) // 2] for taken in times.values())
+        one_part, two_parts = (sorted(taken)[len(taken) // 2] for taken in times.values())
         name = f"{gap * 1e3:g} ms"
-        found |= {f"{name}: one part": one, f"{name}: two parts": two, f"{name}: waking": two - one}
-    return found
+        medians |= {
+            f"{name}: one part": one_part,
+            f"{name}: two parts": two_parts,
+            f"{name}: waking": two_parts - one_part,
+        }
+    return medians
 
 
 def _find_launch(plan: Any) -> Callable[[int], None]:
-    """Runs the plan's only kernel in a number of parts; each part computes everything, with equal
+    """Run the plan's only kernel in several parts; each part computes everything, with equal
     results.
     """
     from array import array
@@ -326,7 +329,7 @@ def _find_launch(plan: Any) -> Callable[[int], None]:
 
 
 def measure_idle() -> float:
-    """Processor seconds in a second in which nothing runs, after a kernel on two threads."""
+    """Processor seconds per idle second, after a kernel on two threads."""
     from svod_tensor import Tensor
 
     a, b = (Tensor(array).realize() for array in _make_inputs())
@@ -347,14 +350,14 @@ def _format_calls(workload: str, times: Mapping[str, float]) -> str:
     return format_table([workload, "time", "/ svod plan"], rows)
 
 
-def _format_new_lengths(name: str, found: Mapping[str, float]) -> str:
-    times = {who: seconds for who, seconds in found.items() if who != "kernels"}
+def _format_new_lengths(name: str, medians: Mapping[str, float]) -> str:
+    times = {who: seconds for who, seconds in medians.items() if who != "kernels"}
     rows = [
         [who, format_time(seconds), f"{seconds / times['svod realize']:.2f}"]
         for who, seconds in times.items()
     ]
     table = format_table([f"a new length: {name}", "time", "/ svod realize"], rows)
-    return f"{table}\n{found['kernels']:.0f} kernels for {N_LENGTHS} lengths"
+    return f"{table}\n{medians['kernels']:.0f} kernels for {N_LENGTHS} lengths"
 
 
 def _format_waking(times: Mapping[str, float]) -> str:

@@ -1,4 +1,4 @@
-"""A BERT-like encoder with the same weights in numpy, svod and torch."""
+"""BERT-like encoder with the same weights in numpy, svod and torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Layer(NamedTuple):
-    """The weights of one layer; each matrix has the shape (outputs, inputs)."""
+    """Weights of one layer; each matrix has the shape (outputs, inputs)."""
 
     query: Any
     query_bias: Any
@@ -43,7 +43,7 @@ class Layer(NamedTuple):
 
 
 def make_weights(n_layers: int, width: int, inner: int) -> list[Array]:
-    """The weights of all layers in the order of `Layer`'s fields, from a seeded generator."""
+    """Weights of all layers in the order of `Layer`'s fields, from a seeded generator."""
     generator = np.random.default_rng(7)
 
     def make(*shape: int) -> Array:
@@ -98,8 +98,8 @@ def numpy_layer(
     x: Array, w: Layer, n_heads: int, mask: Array | None = None, eps: float = 1e-5
 ) -> Array:
     query, key, value = (
-        part.swapaxes(1, 2)
-        for part in _project(x, w, n_heads, lambda x, weight, bias: x @ weight.T + bias)
+        heads.swapaxes(1, 2)
+        for heads in _project(x, w, n_heads, lambda x, weight, bias: x @ weight.T + bias)
     )
     scores = query @ key.swapaxes(-1, -2) * np.float32(query.shape[-1] ** -0.5)
     if mask is not None:
@@ -136,7 +136,7 @@ def _project(
 def _split_heads(
     x: Any, w: Layer, n_heads: int, linear: Callable[[Any, Any, Any], Any]
 ) -> Iterator[Any]:
-    return (part.transpose(1, 2) for part in _project(x, w, n_heads, linear))
+    return (heads.transpose(1, 2) for heads in _project(x, w, n_heads, linear))
 
 
 def _normalize(x: Array, weight: Array, bias: Array, eps: float) -> Array:

@@ -1,18 +1,17 @@
-"""Measure families of workloads whose sizes are drawn: what does a shape take that nobody tuned
-for?
+"""Measure families of workloads with random sizes, to find slow shapes that were never tuned.
 
-    python benchmarks/families.py                            # fresh sizes, six of each family
-    python benchmarks/families.py --seed 7                   # the sizes of a run before
+    python benchmarks/families.py                            # new sizes, six workloads per family
+    python benchmarks/families.py --seed 7                   # the sizes of an earlier run
     python benchmarks/families.py --seed 7 products einsum   # some families: their sizes are the same
-    python benchmarks/families.py --rows 20 movement         # more of a family
-    python benchmarks/families.py --quick                    # small sizes: do all of them still run and agree?
+    python benchmarks/families.py --rows 20 movement         # more workloads of a family
+    python benchmarks/families.py --quick                    # small sizes, to check that results agree
 
-`plan` is one execution of a prepared plan, which has its memory, and `jit` a call of what `jit`
-makes of the same function; torch runs eagerly, jax what `jax.jit` makes, and onnxruntime a model of
-one node where there is one; each makes its result. Each time is the least of several, measured in
-turns; rows below 0.9 are measured once more. Each result is compared with that of numpy in float64,
-and the script fails where one is wrong. A ratio is the time of the best peer over that of ours:
-above 1, svod is faster."""
+`plan` is one execution of a prepared plan with allocated memory, and `jit` a call of the same
+function under `jit`. torch runs eagerly, jax under `jax.jit`, and onnxruntime a model of one node
+if there is one; each allocates its result. Measurements are interleaved, and the minimum counts;
+rows below 0.9 are measured again. Each result is compared with numpy's in float64, and the script
+fails if one is wrong. A ratio is the time of the fastest peer over svod's: above 1, svod is faster.
+"""
 
 from __future__ import annotations
 
@@ -89,36 +88,37 @@ def main() -> int:
 
 
 def iter_family(family: str, seed: int, n_rows: int, scale: int = 1) -> Iterator[DrawnWorkload]:
-    """Workloads of a family, made when their turn comes. A row depends on the seed, the family and
-    its number alone.
+    """Yield workloads of a family, created lazily.
+
+    A row depends only on the seed, the family and its index.
 
     Args:
-        family: a name of `FAMILIES`, whose makers take turns in a drawn order.
-        seed: what everything is drawn from.
-        n_rows: how many workloads.
-        scale: what the bounds of sizes are divided by.
+        family: a name of `FAMILIES`, whose makers take turns in random order.
+        seed: seed of all random choices.
+        n_rows: number of workloads.
+        scale: divisor of the bounds of sizes.
     """
     makers = FAMILIES[family]
     key = (seed, crc32(family.encode()))
     order = np.random.default_rng(key).permutation(len(makers))
-    for number in range(n_rows):
-        rng = np.random.default_rng((*key, number))
-        yield makers[order[number % len(makers)]](Draw(rng, scale))
+    for index in range(n_rows):
+        rng = np.random.default_rng((*key, index))
+        yield makers[order[index % len(makers)]](Draw(rng, scale))
 
 
 def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[str] = ()) -> Row:
-    """Run one workload everywhere; the row of the report.
+    """Run one workload in every library, and return the row of the report.
 
-    Keys: `name`, the seconds of each side that there is, `peer`, which is the fastest of the
-    others, `ratio_plan` and `ratio_jit`, and `wrong`, which says of each side whose result does not
-    agree with numpy's how far it is away."""
+    Keys: `name`, the seconds of each available library, `peer` (the fastest peer), `ratio_plan` and
+    `ratio_jit`, and `wrong`, a message for each result that does not agree with numpy's.
+    """
     expected = _as_tuple(workload.numpy(*(_widen(array) for array in workload.inputs)))
     wrong: list[str] = []
-    calls, found = _start_svod(workload)
+    calls, results = _start_svod(workload)
     with inference_mode() if "torch" not in without else nullcontext():
         for side, call in _make_peers(workload, expected[0], without).items():
             try:
-                found[side] = call()
+                results[side] = call()
             except Exception as error:  # a peer may lack a dtype or a size
                 print(
                     f"without {side}: {type(error).__name__}: {str(error).splitlines()[0]}",
@@ -126,8 +126,8 @@ def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[
                 )
                 continue
             calls[side] = call
-        for side, results in found.items():
-            away = _measure_distance(results, expected)
+        for side, result in results.items():
+            away = _measure_distance(result, expected)
             if not away <= TOLERANCES[workload.dtype]:
                 wrong.append(f"{side} is {away:.2g} away from float64")
         times = measure_in_turns(calls, seconds)
@@ -141,8 +141,9 @@ def measure_workload(workload: DrawnWorkload, seconds: float, without: Sequence[
 
 
 def _start_svod(workload: DrawnWorkload) -> tuple[Calls, dict[str, Any]]:
-    """A plan and a captured function, and what they give at first; each has inputs of its own,
-    which it may write to.
+    """Return calls of a plan and of a captured function, and their first results.
+
+    Each has separate inputs, which it may overwrite.
     """
     from svod_tensor import Tensor, jit
 
@@ -155,11 +156,11 @@ def _start_svod(workload: DrawnWorkload) -> tuple[Calls, dict[str, Any]]:
     plan = Tensor.prepare_batch(planned)
     plan.execute()
     captured, inputs = jit(workload.svod), make_inputs()
-    found = {
+    results = {
         "plan": [_read(x) for x in planned],
         "jit": [_read(x) for x in _as_tuple(captured(*inputs))],
     }
-    return {"plan": plan.execute, "jit": lambda: captured(*inputs)}, found
+    return {"plan": plan.execute, "jit": lambda: captured(*inputs)}, results
 
 
 def _make_peers(workload: DrawnWorkload, expected: Array, without: Sequence[str]) -> Calls:
@@ -183,7 +184,7 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def _read(value: Any) -> Array:
-    """The elements in float64, which holds those of every dtype here."""
+    """Convert elements to float64, which represents every dtype here exactly."""
     if hasattr(value, "is_floating_point"):
         import torch
 
@@ -194,21 +195,24 @@ def _read(value: Any) -> Array:
 
 
 def _measure_distance(results: Any, expected: Sequence[Any]) -> float:
-    """How far results are from those in float64: the largest difference relative to the largest
-    number, of integers any difference.
+    """Largest error of results relative to float64, over the largest element.
+
+    For integers, any difference counts.
     """
     worst = 0.0
-    for found, exact in zip(map(_read, _as_tuple(results)), map(np.asarray, expected), strict=True):
-        if found.shape != exact.shape:
+    for result, exact in zip(
+        map(_read, _as_tuple(results)), map(np.asarray, expected), strict=True
+    ):
+        if result.shape != exact.shape:
             return float("inf")
         largest = float(np.abs(exact.astype(np.float64)).max(initial=0.0)) or 1.0
-        away = float(np.abs(found - exact.astype(np.float64)).max(initial=0.0))
+        away = float(np.abs(result - exact.astype(np.float64)).max(initial=0.0))
         worst = max(worst, away / largest if exact.dtype.kind == "f" or not away else float("inf"))
     return worst
 
 
 def _compare(times: Mapping[str, float]) -> Row:
-    """The fastest peer, and its time over each of ours; nothing without peers."""
+    """Return the fastest peer, and the ratios of its time to svod's; empty without peers."""
     peers = {side: times[side] for side in PEERS if side in times}
     if not peers:
         return {}
@@ -217,11 +221,13 @@ def _compare(times: Mapping[str, float]) -> Row:
 
 
 def summarize(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """A line for each family and one for all: how many rows, and of both ratios the geometric mean
-    and the shares of slow rows.
+    """Summarize each family and all families together.
+
+    A summary has the number of rows, and for both ratios the geometric mean and the fraction of
+    slow rows.
     """
     families = list(dict.fromkeys(row["family"] for row in rows))
-    found: list[Row] = []
+    summaries: list[Row] = []
     for family in [*families, "all"]:
         line: Row = {"family": family}
         for side in OURS:
@@ -237,8 +243,8 @@ def summarize(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
                     f"slow_{side}": sum(ratio < SLOW for ratio in ratios) / len(ratios),
                     f"cliffs_{side}": sum(ratio < CLIFF for ratio in ratios) / len(ratios),
                 }
-        found.append(line)
-    return found
+        summaries.append(line)
+    return summaries
 
 
 def _format_rows(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -284,37 +290,35 @@ def _format_worst(rows: Sequence[Mapping[str, Any]]) -> str:
     return format_table(["the worst", "best peer", "/ plan", "/ jit"], lines)
 
 
-def _format_number(number: float | None) -> str:
-    return "-" if number is None else f"{number:.2f}"
+def _format_number(index: float | None) -> str:
+    return "-" if index is None else f"{index:.2f}"
 
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help=f"families; all by default: {', '.join(FAMILIES)}")
     parser.add_argument(
-        "--seed", type=int, help="what sizes are drawn from; another one each time by default"
+        "names", nargs="*", help=f"families (default: all of {', '.join(FAMILIES)})"
     )
+    parser.add_argument("--seed", type=int, help="seed of the sizes (default: random)")
     parser.add_argument(
-        "--rows", type=int, help="of each family; 6 by default, 0 for one of each of its kinds"
+        "--rows", type=int, help="workloads per family (default: 6; 0 for one of each kind)"
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="small sizes and short measurements, two rows of each family",
+        help="small sizes and short measurements, two rows per family",
     )
-    parser.add_argument(
-        "--without", nargs="*", choices=PEERS, default=[], help="peers to leave out"
-    )
+    parser.add_argument("--without", nargs="*", choices=PEERS, default=[], help="peers to skip")
     parser.add_argument(
         "--threads",
         type=int,
         default=len(os.sched_getaffinity(0)),
-        help="of every library; all cores by default",
+        help="threads of every library (default: all cores)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=0.8, help="for each row, for all sides together"
+        "--seconds", type=float, default=0.8, help="seconds per row, for all libraries together"
     )
     arguments = parser.parse_args()
     unknown = [name for name in arguments.names if name not in FAMILIES]
@@ -326,7 +330,7 @@ def _parse_arguments() -> argparse.Namespace:
         arguments.seconds = QUICK_SECONDS
     if arguments.seed is None:
         arguments.seed = int(np.random.SeedSequence().generate_state(1)[0])
-        # The run that starts again with other threads has this seed too.
+        # A run that starts again with other threads keeps this seed.
         sys.argv += ["--seed", str(arguments.seed)]
     return arguments
 

@@ -1,6 +1,4 @@
-"""What the families of workloads are made of: sizes and numbers that are drawn, and a computation
-with its counterparts.
-"""
+"""Sampling of sizes and elements for families of workloads, and the definition of a workload."""
 
 from __future__ import annotations
 
@@ -17,19 +15,19 @@ from workloads import Workload
 __all__ = ["Draw", "DrawnWorkload", "Maker", "OnnxNode", "alike", "format_sizes"]
 
 OnnxNode: TypeAlias = tuple[str, str, Mapping[str, Any]]
-"""An operator, the names of its inputs, `x0`, `x1`, ... or `y` for the node before, and its
+"""ONNX operator, names of its inputs (`x0`, `x1`, … or `y` for the previous node) and its
 attributes.
 """
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnWorkload(Workload):
-    """A workload whose sizes were drawn; `numpy` gets float64 in place of other floats.
+    """Workload with random sizes; `numpy` gets float64 instead of other floats.
 
     Attributes:
-        dtype: what floats among the inputs are cast to, which holds them exactly.
-        jax: the same on arrays of jax, where it has the operation.
-        onnx: the same as a chain of nodes, where that is easy to write.
+        dtype: dtype that float inputs are cast to, without rounding.
+        jax: the same computation on arrays of jax, if it has the operation.
+        onnx: the same computation as a chain of nodes, if that is easy to write.
         constants: further inputs of the nodes, by name.
     """
 
@@ -43,23 +41,23 @@ Maker: TypeAlias = "Callable[[Draw], DrawnWorkload]"
 
 
 class Draw:
-    """Sizes and numbers from one generator.
+    """Sampler of sizes and elements from one generator.
 
     Args:
         rng: the generator.
-        scale: what all bounds of sizes are divided by.
+        scale: divisor of all bounds of sizes.
     """
 
     def __init__(self, rng: np.random.Generator, scale: int = 1) -> None:
         self.rng, self.scale = rng, scale
 
     def size(self, low: int, high: int) -> int:
-        """A size between two others, each power of two as likely."""
+        """Sample a size between two bounds, with equal probability for each power of two."""
         low, high = (max(2, bound // self.scale) for bound in (low, high))
         return int(2 ** self.rng.uniform(math.log2(low), math.log2(high + 1)))
 
     def above(self, low: int, high: int) -> int:
-        """A size that is a multiple of 8, 16, 32 or 64, or by 1 to 3 above it."""
+        """Sample a size that is a multiple of 8, 16, 32 or 64, or up to 3 above it."""
         multiple = self.pick(8, 16, 32, 64)
         return max(1, self.size(low, high) // multiple) * multiple + self.pick(0, 1, 2, 3)
 
@@ -67,7 +65,7 @@ class Draw:
         return choices[int(self.rng.integers(len(choices)))]
 
     def normal(self, *shape: int, dtype: str = "float32") -> Array:
-        """Numbers that `dtype` holds exactly, as float32."""
+        """Sample numbers that `dtype` represents exactly, as float32."""
         drawn = self.rng.standard_normal(shape, dtype=np.float32)
         if dtype == "float16":
             return drawn.astype(np.float16).astype(np.float32)
@@ -76,20 +74,22 @@ class Draw:
         )
 
     def distinct(self, n_rows: int, n: int) -> Array:
-        """Rows of n numbers, no two of which are equal, so that their order has one answer."""
+        """Sample rows of n distinct numbers, so that their order is unique."""
         rows = np.tile(np.arange(n, dtype=np.float32) - n // 2, (n_rows, 1))
         return self.rng.permuted(rows, axis=1)
 
     def integers(self, n: int, *shape: int, dtype: Any = np.int64) -> Array:
-        """Numbers from 0 up to but without `n`."""
+        """Sample indices from 0 up to but excluding `n`."""
         return self.rng.integers(0, n, shape, dtype=dtype)
 
 
 def alike(
-    name: str, inputs: tuple[Array, ...], run: Callable[..., Any], **rest: Any
+    name: str, inputs: tuple[Array, ...], run: Callable[..., Any], **fields: Any
 ) -> DrawnWorkload:
-    """A workload whose `run`, of a library and its inputs, is the same in all; `rest` says what is
-    not.
+    """Create a workload whose `run`, a function of a library and its inputs, is the same in all
+    libraries.
+
+    `rest` has the fields that differ.
     """
 
     def run_svod(*values: Any) -> Any:
@@ -116,7 +116,7 @@ def alike(
         "torch": run_torch,
         "jax": run_jax,
     }
-    return DrawnWorkload(name=name, inputs=inputs, **(calls | rest))
+    return DrawnWorkload(name=name, inputs=inputs, **(calls | fields))
 
 
 def format_sizes(*shapes: Sequence[int]) -> str:

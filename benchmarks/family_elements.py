@@ -1,6 +1,4 @@
-"""Families that memory limits rather than arithmetic: reductions, elementwise chains, and
-movement.
-"""
+"""Families that are bound by memory: reductions, elementwise chains, and movement."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ __all__ = ["ELEMENT_FAMILIES"]
 
 
 def _shape(draw: Draw) -> tuple[int, ...]:
-    """Short rows, long rows, or three axes."""
+    """Shape with short rows, long rows, or three axes."""
     return draw.pick(
         (draw.size(1000, 20000), draw.size(5, 120)),
         (draw.size(2, 64), draw.size(4000, 50000)),
@@ -107,7 +105,7 @@ def _argmax(draw: Draw) -> DrawnWorkload:
 
 
 def _all_or_any(draw: Draw) -> DrawnWorkload:
-    """Of bools that hold nearly all, or nearly none."""
+    """`all` and `any` of bools that are nearly all true, or nearly all false."""
     word = draw.pick("all", "any")
     x = draw.rng.random(_shape(draw)) < (0.999 if word == "all" else 0.001)
     axis = int(draw.rng.integers(x.ndim))
@@ -117,7 +115,7 @@ def _all_or_any(draw: Draw) -> DrawnWorkload:
 
 
 def _reduction(draw: Draw) -> DrawnWorkload:
-    """Over one axis of four, or two."""
+    """Reduction over one axis of four, or two."""
     word = draw.pick("sum", "mean", "max", "min")
     x = draw.normal(draw.size(2, 12), draw.size(4, 64), draw.size(5, 60), draw.size(5, 60))
     axes = draw.pick((0,), (1,), (2,), (3,), (2, 3), (0, 2), (1, 3), (0, 1))
@@ -141,7 +139,7 @@ def _reduction(draw: Draw) -> DrawnWorkload:
 
 
 def _outer_chain(draw: Draw) -> DrawnWorkload:
-    """A column and a row, broadcast."""
+    """Broadcast of a column and a row."""
     m, n = draw.size(50, 3000), draw.size(50, 3000)
     x, y = draw.normal(m, 1), draw.normal(1, n)
     return alike(
@@ -153,7 +151,7 @@ def _outer_chain(draw: Draw) -> DrawnWorkload:
 
 
 def _channel_chain(draw: Draw) -> DrawnWorkload:
-    """A scale and a shift for each channel, and the larger of that and zero."""
+    """Scale and shift for each channel, then the maximum with zero."""
     shape = (draw.size(1, 8), draw.size(3, 130), draw.size(10, 90), draw.size(10, 90))
     inputs = (draw.normal(*shape), draw.normal(shape[1], 1, 1), draw.normal(shape[1], 1, 1))
 
@@ -292,7 +290,7 @@ def _transpose(draw: Draw) -> DrawnWorkload:
 
 
 def _reorder(draw: Draw) -> DrawnWorkload:
-    """Axes of heads and positions swapped, channels moved last, or all reversed."""
+    """Transposes: heads and positions swapped, channels moved last, or all axes reversed."""
     shape = (draw.size(1, 6), draw.size(5, 80), draw.size(4, 60), draw.size(8, 90))
     return _permute(
         draw, shape, draw.pick((0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 1, 2), (3, 2, 1, 0)), np.float32
@@ -300,7 +298,7 @@ def _reorder(draw: Draw) -> DrawnWorkload:
 
 
 def _columns_of_windows(draw: Draw) -> DrawnWorkload:
-    """Windows of 3x3 as columns."""
+    """Windows of 3x3 as columns (im2col)."""
     n, channels, size = draw.pick(1, 2), draw.size(3, 64), 2 + draw.size(8, 70)
     x = draw.normal(n, channels, size, size)
 
@@ -366,7 +364,7 @@ def _upsample(draw: Draw) -> DrawnWorkload:
 
 
 def _image(draw: Draw) -> DrawnWorkload:
-    """Pixels of bytes as channels of floats."""
+    """Image bytes converted to float channels."""
     x = draw.integers(
         256, draw.size(1, 6), draw.size(60, 300), draw.size(60, 300), 3, dtype=np.uint8
     )
@@ -417,4 +415,4 @@ ELEMENT_FAMILIES: Mapping[str, list[Maker]] = {
         _image,
     ],
 }
-"""Makers of the workloads of each family."""
+"""Makers of the workloads by family."""

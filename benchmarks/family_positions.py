@@ -1,6 +1,4 @@
-"""Families of what goes by positions: reads and sums at them, orders, messages in graphs; and steps
-of an optimizer.
-"""
+"""Families with indices: gathers, scatters, sorting, messages in graphs; and optimizer steps."""
 
 from __future__ import annotations
 
@@ -106,7 +104,7 @@ def _bincount(draw: Draw) -> DrawnWorkload:
 
 
 def _histogram(draw: Draw) -> DrawnWorkload:
-    """Of numbers in the middle of their bins, so that rounding moves none."""
+    """Histogram of numbers in the middle of their bins, so that rounding does not move any."""
     n_bins = draw.size(5, 300)
     x = (draw.integers(n_bins, draw.size(10_000, 500_000)) + 0.5).astype(np.float32)
     return alike(
@@ -119,7 +117,7 @@ def _histogram(draw: Draw) -> DrawnWorkload:
 
 
 def _write_rows(draw: Draw) -> DrawnWorkload:
-    """Rows written in place, each to its position."""
+    """Rows written in place at indices."""
     n_rows, width, n = draw.size(500, 5000), draw.size(16, 500), draw.size(10, 500)
     ids = draw.rng.permutation(n_rows)[:n]
 
@@ -127,7 +125,7 @@ def _write_rows(draw: Draw) -> DrawnWorkload:
         x[ids] = values
         return x
 
-    # What is not written in place copies all rows, which says nothing about the writing.
+    # Libraries that write out of place copy all rows, whose time says nothing about the writes.
     return alike(
         f"write rows {format_sizes((n_rows, width), (len(ids), width))}",
         (draw.normal(n_rows, width), ids, draw.normal(len(ids), width)),
@@ -137,7 +135,7 @@ def _write_rows(draw: Draw) -> DrawnWorkload:
 
 
 def _topk(draw: Draw) -> DrawnWorkload:
-    """The largest of few long rows, or of many short ones."""
+    """`topk` of few long rows, or of many short rows."""
     n_rows, n = draw.pick(
         (draw.size(1, 32), draw.size(3000, 60000)), (draw.size(100, 2000), draw.size(20, 500))
     )
@@ -186,7 +184,7 @@ def _sort(draw: Draw) -> DrawnWorkload:
 
 
 def _message_passing(draw: Draw) -> DrawnWorkload:
-    """Each node gets the sum over its edges of what their sources send, through a layer."""
+    """Graph layer: each node sums transformed features of its neighbours over edges."""
     n_nodes, n_edges, width = draw.size(100, 3000), draw.size(500, 10000), draw.size(8, 130)
     inputs = (
         draw.normal(n_nodes, width),
@@ -228,7 +226,7 @@ _RATE, _FIRST, _SECOND, _EPSILON = 1e-3, 0.9, 0.999, 1e-8
 
 
 def _adam(draw: Draw) -> DrawnWorkload:
-    """The first step for a matrix and a vector, in place where a library writes in place."""
+    """First optimizer step for a matrix and a vector, in place if the library writes in place."""
     rows, columns = draw.size(50, 1200), draw.size(50, 1200)
     shapes = [(rows, columns), (columns,)]
     inputs: list[Array] = []
@@ -249,13 +247,13 @@ def _adam(draw: Draw) -> DrawnWorkload:
         return tuple(x for i in range(0, len(values), 4) for x in advance(*values[i : i + 4]))
 
     def run_svod(*values: Any) -> Any:
-        found: list[Any] = []
+        results: list[Any] = []
         for i in range(0, len(values), 4):
             p, g, m, v = values[i : i + 4]
-            found += [
+            results += [
                 old.assign(new) for old, new in zip((p, m, v), advance(p, g, m, v), strict=True)
             ]
-        return tuple(found)
+        return tuple(results)
 
     def run_torch(*values: Any) -> Any:
         import torch
@@ -302,4 +300,4 @@ POSITION_FAMILIES: Mapping[str, list[Maker]] = {
     "graphs": [_message_passing],
     "optimizers": [_adam],
 }
-"""Makers of the workloads of each family."""
+"""Makers of the workloads by family."""

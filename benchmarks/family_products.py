@@ -1,6 +1,4 @@
-"""Families of products: of two matrices, of batches, of three operands, convolutions, and
-attention.
-"""
+"""Families of products: matrices, batches, three operands, convolutions, and attention."""
 
 from __future__ import annotations
 
@@ -17,13 +15,13 @@ __all__ = ["PRODUCT_FAMILIES"]
 
 
 def _product(draw: Draw, dtype: str = "float32") -> DrawnWorkload:
-    """Each operand as it is stored, or transposed."""
+    """Product of two matrices, each as stored or transposed."""
     m, k, n = (draw.above(16, 700) for _ in range(3))
     return _make_product(draw, dtype, (m, k), (k, n))
 
 
 def _thin_product(draw: Draw) -> DrawnWorkload:
-    """A vector or few of them by a large matrix."""
+    """Product of one or a few vectors and a large matrix."""
     m, k, n = draw.size(1, 40), draw.above(500, 3000), draw.above(500, 3000)
     return _make_product(draw, draw.pick("float32", "bfloat16", "float16"), (m, k), (k, n))
 
@@ -37,7 +35,7 @@ def _make_product(
         for shape, flip in zip((left, right), flips, strict=True)
     ]
     nodes: list[OnnxNode] = []
-    # onnxruntime has no product of transposed batches that it would not copy first.
+    # onnxruntime can only multiply transposed batches after copying them.
     if dtype == "float32" and not any(flips):
         nodes = [("MatMul", "x0 x1", {})]
     elif dtype == "float32" and len(left) == len(right) == 2:
@@ -57,7 +55,7 @@ def _make_product(
 
 
 def _bytes_product(draw: Draw) -> DrawnWorkload:
-    """int8 by int8, summed in int32; torch wants some sizes to be multiples of 8."""
+    """int8 by int8 product with int32 sums; torch requires some sizes to be multiples of 8."""
     m, k, n = 17 + draw.size(1, 500), 8 * draw.size(4, 90), 8 * draw.size(4, 90)
     x, y = (draw.rng.integers(-128, 128, shape, dtype=np.int8) for shape in ((m, k), (k, n)))
 
@@ -88,7 +86,7 @@ def _batched(draw: Draw, dtype: str = "float32") -> DrawnWorkload:
 
 
 def _shared_batched(draw: Draw) -> DrawnWorkload:
-    """One matrix for all, or axes of the batch that broadcast."""
+    """Batched product with one shared matrix, or with batch axes that broadcast."""
     a, b = draw.size(3, 20), draw.size(2, 8)
     m, k, n = draw.size(5, 100), draw.above(16, 200), draw.above(16, 200)
     left, right = draw.pick(((a, m, k), (k, n)), ((a, 1, m, k), (b, k, n)))
@@ -186,7 +184,7 @@ def _call_functional(name: str, *values: Any, **options: Any) -> Any:
 def _conv_numpy(
     x: Array, w: Array, *, stride: int, padding: int, dilation: int, groups: int
 ) -> Array:
-    """The sum over the positions of the kernel."""
+    """Convolution as a sum over the positions of the kernel."""
     padded = np.pad(x, ((0, 0), (0, 0), (padding, padding), (padding, padding)))
     extent = dilation * (w.shape[-1] - 1)
     rows, columns = ((length - extent - 1) // stride + 1 for length in padded.shape[2:])
@@ -200,8 +198,8 @@ def _conv_numpy(
             top : top + stride * (rows - 1) + 1 : stride,
             left : left + stride * (columns - 1) + 1 : stride,
         ]
-        parts = window.reshape(x.shape[0], groups, -1, rows * columns)
-        total = total + np.matmul(grouped[None, ..., i, j], parts)
+        patches = window.reshape(x.shape[0], groups, -1, rows * columns)
+        total = total + np.matmul(grouped[None, ..., i, j], patches)
     return total.reshape(x.shape[0], w.shape[0], rows, columns)
 
 
@@ -260,7 +258,7 @@ def _transposed_conv(draw: Draw) -> DrawnWorkload:
 
 
 def _pooling(draw: Draw) -> DrawnWorkload:
-    """The largest or the mean of windows; zeros around them count in means."""
+    """Max or average pooling; the average counts zero padding."""
     kind = draw.pick("max", "avg")
     kernel, stride, padding = draw.pick((2, 2, 0), (3, 2, 1), (3, 1, 1), (5, 2, 2))
     x = draw.normal(draw.pick(1, 2, 4), draw.size(8, 130), draw.size(12, 110), draw.size(12, 110))
@@ -281,10 +279,10 @@ def _pooling(draw: Draw) -> DrawnWorkload:
 
         reduction = jax.lax.max if kind == "max" else jax.lax.add
         pads = ((0, 0), (0, 0), (padding, padding), (padding, padding))
-        found = jax.lax.reduce_window(
+        pooled = jax.lax.reduce_window(
             x, fill, reduction, (1, 1, kernel, kernel), (1, 1, stride, stride), pads
         )
-        return found if kind == "max" else found / (kernel * kernel)
+        return pooled if kind == "max" else pooled / (kernel * kernel)
 
     attributes: dict[str, Any] = {
         "kernel_shape": [kernel] * 2,
@@ -308,7 +306,9 @@ def _pooling(draw: Draw) -> DrawnWorkload:
 
 
 def _attention(draw: Draw, kind: str = "plain") -> DrawnWorkload:
-    """Of odd lengths; `causal` sees what came before, `cached` is one query beside many keys."""
+    """Attention with odd lengths; `causal` masks later positions, `cached` has one query and many
+    keys.
+    """
     batch, heads, width = draw.size(1, 6), draw.size(1, 12), draw.pick(32, 64, 80)
     length = 2 * draw.size(8, 150) + 1
     n_queries = 1 if kind == "cached" else length
@@ -370,4 +370,4 @@ PRODUCT_FAMILIES: Mapping[str, list[Maker]] = {
     ],
     "attention": _vary(_attention, "plain", "causal", "cached"),
 }
-"""Makers of the workloads of each family."""
+"""Makers of the workloads by family."""

@@ -1,12 +1,13 @@
-"""Measure single kernels on a device with its own memory, beside torch with CUDA where that is
+"""Measure single kernels on a device with separate memory, compared with torch on CUDA if
 installed.
 
     python benchmarks/gpu.py                             on OPENCL
-    python benchmarks/gpu.py --search 20                 kernels are searched, for so many seconds each
+    python benchmarks/gpu.py --search 20                 search for opts, 20 seconds per kernel
 
-Times are the device's own, the least of several runs; every result is compared with numpy in
-float64. `of peer` is torch's time over svod's. The rates are those of the operations and of the
-bytes that must be moved."""
+Times are measured by the device, the minimum of several runs. Every result is compared with numpy
+in float64. `of peer` is torch's time over svod's. The rates count the operations and the minimum
+number of bytes moved.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class Case(NamedTuple):
     name: str
     shapes: tuple[tuple[int, ...], ...]
     compute: Callable[..., Any]
-    """In what numpy, torch and svod all understand."""
+    """Computation on operations that numpy, torch and svod share."""
     n_operations: int = 0
     n_bytes: int = 0
     dtype: str = "float32"
@@ -82,31 +83,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--device", default="OPENCL", help="svod's name of it (default: OPENCL)")
+    parser.add_argument("--device", default="OPENCL", help="device name in svod (default: OPENCL)")
     parser.add_argument(
         "--search",
         type=float,
         default=0.0,
-        help="seconds for the search of each kernel (default: none)",
+        help="seconds of search per kernel (default: no search)",
     )
-    parser.add_argument("--only", default="", help="cases with this in their name")
+    parser.add_argument("--only", default="", help="substring of the names of cases to run")
     arguments = parser.parse_args()
     machine = describe_machine() | {"device": get_device(arguments.device).backend.target.name}
     print(format_machine(machine))
     optimizer = OptimizerConfig()
     if arguments.search:
         optimizer = OptimizerConfig(strategy="beam", kernel_seconds=arguments.search)
-    found = [
+    rows = [
         _measure(case, arguments.device, optimizer) for case in CASES if arguments.only in case.name
     ]
-    print(format_table(HEAD, [_format(one) for one in found]))
+    print(format_table(HEAD, [_format(row) for row in rows]))
     print(
         write_json(
             "gpu",
             {
                 "machine": machine,
                 "arguments": vars(arguments),
-                "rows": [f._asdict() for f in found],
+                "rows": [f._asdict() for f in rows],
             },
         )
     )
@@ -123,8 +124,8 @@ def _measure(case: Case, device: str, optimizer: OptimizerConfig) -> Found:
     runs = [plan.execute_profiled() for _ in range(N_RUNS)]
     seconds = min(sum(kernel.elapsed_ns for kernel in run) for run in runs) / 1e9
     right = np.asarray(case.compute(*(a.astype(np.float64) for a in arrays)))
-    found = case.compute(*(Tensor(a, device=device) for a in arrays)).numpy().astype(np.float64)
-    error = float(np.abs(found - right).max() / np.abs(right).max())
+    actual = case.compute(*(Tensor(a, device=device) for a in arrays)).numpy().astype(np.float64)
+    error = float(np.abs(actual - right).max() / np.abs(right).max())
     torch_seconds = _measure_torch(case, arrays)
     rates = case.n_operations / seconds / 1e9, case.n_bytes / seconds / 1e9
     return Found(
@@ -133,7 +134,7 @@ def _measure(case: Case, device: str, optimizer: OptimizerConfig) -> Found:
 
 
 def _measure_torch(case: Case, arrays: list[np.ndarray]) -> float | None:
-    """The least time of torch's kernels, by the clock of the device; None without CUDA."""
+    """Minimum time of torch's kernels, measured by the device; None without CUDA."""
     try:
         import torch
     except ImportError:
@@ -152,17 +153,17 @@ def _measure_torch(case: Case, arrays: list[np.ndarray]) -> float | None:
     return min(times[3:])
 
 
-def _format(found: Found) -> tuple[str, ...]:
-    peer = "" if found.torch is None else f"{found.torch / found.svod:.2f}"
-    rates = f"{found.gflops:.0f}", f"{found.gigabytes:.0f}"
+def _format(rows: Found) -> tuple[str, ...]:
+    peer = "" if rows.torch is None else f"{rows.torch / rows.svod:.2f}"
+    rates = f"{rows.gflops:.0f}", f"{rows.gigabytes:.0f}"
     return (
-        found.name,
-        format_time(found.svod),
-        format_time(found.torch),
+        rows.name,
+        format_time(rows.svod),
+        format_time(rows.torch),
         peer,
         *rates,
-        f"{found.error:.0e}",
-        " ".join(found.kernels),
+        f"{rows.error:.0e}",
+        " ".join(rows.kernels),
     )
 
 

@@ -1,14 +1,15 @@
-"""Compare loops in Python that seldom read values with the same loops with a read in each step.
+"""Compare Python loops that read values rarely with the same loops reading in each step.
 
     python benchmarks/growing.py
     python benchmarks/growing.py --quick          # a tenth of the steps
-    python benchmarks/growing.py --without        # also with the rules of `svod_tensor.cells.growth` switched off
+    python benchmarks/growing.py --without        # also with the rules of `svod_tensor.cells.growth` disabled
     python benchmarks/growing.py relaxation adam  # loops whose names begin so
 
-Each loop runs once in each way, in a new process without kernels on disk, so that its compilations
-count. The figures are seconds of the processor in that process and its children, as other programs
-disturb them least. The ratio says what svod's choice of the moment to compute costs, where 1 is the
-loop that a user would write who knows of graphs."""
+Each loop runs once in each mode, in a new process without kernels on disk, so that compilation
+counts. The figures are processor seconds of the process and its children, which other programs
+disturb least. The ratio compares svod's automatic choice of when to compute with a loop that reads
+in each step, as a user would write who knows about graphs.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +96,9 @@ def _measure(name: str, steps: int, kind: str) -> float:
 
 
 def relax(steps: int, reads: bool, *, watches: bool = False) -> float:
-    """Each element becomes the mean of its neighbours; the largest change is read if `watches`."""
+    """Relaxation: each element becomes the mean of its neighbours; reads the largest change if
+    `watches`.
+    """
     from svod_tensor import Tensor
 
     z = Tensor.rand(512, 512)
@@ -114,7 +117,7 @@ def watch(steps: int, reads: bool) -> float:
 
 
 def recur(steps: int, reads: bool) -> float:
-    """A scalar recurrence."""
+    """Scalar recurrence."""
     from svod_tensor import Tensor
 
     a, b, c = (Tensor(value).realize() for value in (0.999, 0.5, 1.0))
@@ -126,7 +129,7 @@ def recur(steps: int, reads: bool) -> float:
 
 
 def run_cell(steps: int, reads: bool) -> float:
-    """A recurrent network on the steps of one array, each of which is cut from it."""
+    """Recurrent network on slices of one array."""
     from svod_tensor import Tensor
 
     rng = np.random.default_rng(0)
@@ -140,7 +143,7 @@ def run_cell(steps: int, reads: bool) -> float:
 
 
 def train(steps: int, reads: bool) -> float:
-    """Eager steps of Adam for a network of two layers."""
+    """Eager Adam steps of a network with two layers."""
     import svod_nn as nn
     from svod_tensor import Tensor
 
@@ -165,18 +168,18 @@ LOOPS: dict[str, tuple[Loop, int, int]] = {
     "recurrent": (run_cell, 100, 100),
     "adam": (train, 200, 25),
 }
-"""By name: the loop, its number of steps, and the largest number of them that ends soon without the
+"""Loops by name, with the number of steps, and the largest number that finishes soon without the
 rules.
 """
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure loops in Python that read seldom.")
-    parser.add_argument("names", nargs="*", help="loops whose names begin so")
+    parser = argparse.ArgumentParser(description="Measure Python loops that read values rarely.")
+    parser.add_argument("names", nargs="*", help="prefixes of loop names")
     parser.add_argument("--quick", action="store_true", help="a tenth of the steps")
-    parser.add_argument("--without", action="store_true", help="also with the rules switched off")
+    parser.add_argument("--without", action="store_true", help="also with the rules disabled")
     parser.add_argument(
-        "--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="one loop, in this process"
+        "--one", nargs=3, metavar=("LOOP", "STEPS", "KIND"), help="run one loop, in this process"
     )
     return parser.parse_args()
 

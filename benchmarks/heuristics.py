@@ -1,14 +1,14 @@
-"""Measure the numbers that the heuristics choose with: kernels with half of each constant, the
-constant, and twice as much.
+"""Measure the constants of the heuristics: kernels with half, the same and twice each constant.
 
     SVOD_THREADS=1 python benchmarks/heuristics.py            # all that do not need threads, some minutes
     python benchmarks/heuristics.py MIN_THREADED_WORK         # some
 
-A row is a kernel whose opts differ in the neighbourhood of a constant: the times with half and with
-double over the time with the constant, so that what is below 1 would be better. `model` is the same
-for the opts that the cost model expects to be fastest among the three: the constant is as good as
-the model where that is not below 1. Constants that change no kernel here are named at the end;
-those of workgroups want a device that has some (`--device OPENCL`)."""
+A row is a kernel whose opts change near a constant. It has the times with half and with twice the
+constant over the time with the constant, so that a value below 1 is an improvement. `model` is the
+same for the opts that the cost model predicts to be fastest among the three: a constant is as good
+as the model if that is not below 1. Constants that change no kernel here are listed at the end.
+Constants of workgroups need a device that has workgroups (`--device OPENCL`).
+"""
 
 from __future__ import annotations
 
@@ -33,9 +33,7 @@ FACTORS = {"half": 0.5, "same": 1.0, "double": 2.0}
 
 @dataclass(frozen=True)
 class Row:
-    """The seconds of a kernel with half, the same and double of a constant, and those that are
-    predicted.
-    """
+    """Seconds of a kernel with half, the same and twice a constant, and the predicted seconds."""
 
     constant: str
     value: float
@@ -70,15 +68,15 @@ def main() -> int:
     order = sorted(rows, key=lambda row: names.index(row.constant))
     print(format_table(HEAD, map(_format_row, order)))
     for name in names:
-        found = [row for row in rows if row.constant == name]
-        if found:
+        kernels = [row for row in rows if row.constant == name]
+        if kernels:
             means = [
-                _mean([r.ratio("half") for r in found]),
-                _mean([r.ratio("double") for r in found]),
+                _mean([r.ratio("half") for r in kernels]),
+                _mean([r.ratio("double") for r in kernels]),
             ]
             print(
                 f"{name}: half {means[0]:.2f}, double {means[1]:.2f}, model"
-                f" {_mean([r.model for r in found]):.2f}"
+                f" {_mean([r.model for r in kernels]):.2f}"
             )
     print("no kernel differs:", ", ".join(n for n in names if all(r.constant != n for r in rows)))
     print(write_json("heuristics", {"machine": machine, "rows": [vars(row) for row in order]}))
@@ -88,8 +86,9 @@ def main() -> int:
 def measure_kernel(
     title: str, make: Callable[[], Any], names: list[str], seconds: float, device_name: str
 ) -> Iterator[Row]:
-    """A row for each constant on which the kernel's opts depend; what several have in common is
-    measured once.
+    """Measure the kernel with each constant that its opts depend on.
+
+    Opts that several constants lead to are measured once.
     """
     from svod_device import get_device
     from svod_schedule.optimize.cost_model.expected_time import estimate_cost
@@ -103,7 +102,7 @@ def measure_kernel(
     kernel = run_pipeline("optimize", _find_body(make()), context, until="apply-opts")
     same = _choose(kernel, target)
     sinks = {same.opts: same.scheduler.finish()}
-    found: dict[str, dict[str, Any]] = {}
+    opts_by_constant: dict[str, dict[str, Any]] = {}
     for name in names:
         opts: dict[str, Any] = {"same": same.opts}
         for factor in ("half", "double"):
@@ -112,13 +111,17 @@ def measure_kernel(
             opts[factor] = chosen.opts
             sinks.setdefault(chosen.opts, chosen.scheduler.finish())
         if len(set(opts.values())) > 1:
-            found[name] = opts
-    plans = {opts: make().prepare_with(PrepareConfig(opts=opts)) for opts in sinks} if found else {}
+            opts_by_constant[name] = opts
+    plans = (
+        {opts: make().prepare_with(PrepareConfig(opts=opts)) for opts in sinks}
+        if opts_by_constant
+        else {}
+    )
     times = measure_in_turns(
         {str(opts): plan.execute for opts, plan in plans.items()}, seconds * len(plans)
     )
     predicted = {opts: estimate_cost(sink, target).seconds for opts, sink in sinks.items()}
-    for name, opts in found.items():
+    for name, opts in opts_by_constant.items():
         yield Row(
             name,
             getattr(constants, name),
@@ -147,7 +150,7 @@ def _scaled(name: str, factor: float) -> Iterator[None]:
 
 
 def _find_body(result: Any) -> Any:
-    """The body of the one kernel that computes a tensor."""
+    """Body of the only kernel that computes a tensor."""
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig
     from svod_tensor.engine.schedule import is_kernel
@@ -161,8 +164,8 @@ def _find_body(result: Any) -> Any:
 
 
 def _iter_kernels() -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Tensors of one kernel each: some that every program has, and some near the borders of the
-    choices.
+    """Tensors of one kernel each: common kernels, and kernels near the thresholds of the
+    heuristics.
     """
     from svod_tensor import Tensor
 
@@ -236,8 +239,12 @@ def _format_row(row: Row) -> tuple[str, ...]:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("names", nargs="*", help="constants (all but MIN_THREADED_WORK)")
-    parser.add_argument("--seconds", type=float, default=0.15, help="for each choice of opts")
+    parser.add_argument(
+        "names", nargs="*", help="constants (default: all except MIN_THREADED_WORK)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.15, help="seconds for each choice of opts"
+    )
     parser.add_argument("--device", default="CPU")
     return parser.parse_args()
 

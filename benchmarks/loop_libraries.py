@@ -1,4 +1,4 @@
-"""The same words for three libraries: what the workloads with loops are written in."""
+"""One interface to three libraries, in which the workloads with loops are written."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ __all__ = ["Jax", "Library", "Numpy", "Svod"]
 
 
 class Library:
-    """Operations on arrays, and loops as `jax.lax` has them."""
+    """Operations on arrays, and loops as in `jax.lax`."""
 
     name: str
 
     def array(self, value: Any) -> Any:
-        """An input, where the library has its own."""
+        """Convert an input to the library's array."""
         raise NotImplementedError
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function as it is called again and again; it returns when its results are there."""
+        """Return the compiled function, whose calls block until the results are ready."""
         raise NotImplementedError
 
     def read(self, value: Any) -> Any:
@@ -28,7 +28,7 @@ class Library:
 
 
 class Numpy(Library):
-    """Python's loops."""
+    """Operations of numpy, with Python loops."""
 
     name = "numpy"
 
@@ -58,26 +58,26 @@ class Numpy(Library):
         return 1 / (1 + np.exp(-x))
 
     def set(self, x: Any, index: Any, value: Any) -> Any:
-        """`x` with other elements: in place, as a program in numpy would have it."""
+        """Update elements of `x` in place, as a numpy program does."""
         x[index] = value
         return x
 
     def own(self, x: Any) -> Any:
-        """Memory that the function may write to."""
+        """Allocate memory that the function may overwrite."""
         return np.array(x)
 
     def scan(
         self, f: Callable[..., Any], init: Any, xs: Any = None, length: int | None = None
     ) -> Any:
-        made: list[Any] = []
-        for number in range(len(xs) if length is None else length):
-            init, y = f(init, None if xs is None else xs[number])
-            made.append(y)
-        return init, None if made[0] is None else np.stack(made)
+        outputs: list[Any] = []
+        for index in range(len(xs) if length is None else length):
+            init, y = f(init, None if xs is None else xs[index])
+            outputs.append(y)
+        return init, None if outputs[0] is None else np.stack(outputs)
 
     def fori_loop(self, lower: int, upper: int, f: Callable[..., Any], init: Any) -> Any:
-        for number in range(lower, upper):
-            init = f(number, init)
+        for index in range(lower, upper):
+            init = f(index, init)
         return init
 
     def while_loop(self, goes_on: Callable[..., Any], f: Callable[..., Any], init: Any) -> Any:

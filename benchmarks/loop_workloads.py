@@ -1,8 +1,8 @@
-"""What is repeated in `loops.py`: recurrences, simulations, searches and a decoder, each written
-once for all libraries.
+"""Workloads of `loops.py`: recurrences, simulations, searches and a decoder, for all libraries.
 
-Each workload is a function of a library (`loop_libraries.py`) and inputs. In float64, numpy gives
-the expected results."""
+Each workload is a function of a library (`loop_libraries.py`) and inputs. numpy in float64 gives
+the expected results.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Array = Any
 
 @dataclass(frozen=True)
 class Workload:
-    """Something that takes many iterations.
+    """Computation with many iterations.
 
     Attributes:
-        name: in the table.
-        run: from a library and inputs to results.
-        inputs: float32, or integers.
-        n_steps: how many iterations it takes; 0 where the data say it.
-        tolerance: how far results may be from those in float64, relative to the largest.
+        name: name in the table.
+        run: function from a library and inputs to results.
+        inputs: float32 or integer arrays.
+        n_steps: number of iterations; 0 if it depends on the data.
+        tolerance: largest error relative to float64, over the largest element.
     """
 
     name: str
@@ -37,8 +37,9 @@ class Workload:
 
 
 def run_tiny(n_steps: int, *, is_mixing: bool = False) -> Callable[..., Any]:
-    """Ten operations of 16 elements in each iteration, kept apart; if mixing, each second one reads
-    another element.
+    """Ten separate operations on 16 elements per iteration.
+
+    If `mixing`, every second operation reads a different element.
     """
 
     def run(lib: Any, x: Any, y: Any) -> Any:
@@ -54,7 +55,7 @@ def run_tiny(n_steps: int, *, is_mixing: bool = False) -> Callable[..., Any]:
 
 
 def run_kalman(lib: Any, x: Any, p: Any, f: Any, h: Any, q: Any, r: Any, zs: Any) -> Any:
-    """A Kalman filter: a state of four numbers, two of which are measured."""
+    """Kalman filter with a state of four numbers, two of which are measured."""
 
     def step(carry: Any, z: Any) -> Any:
         x, p = carry
@@ -70,7 +71,7 @@ def run_kalman(lib: Any, x: Any, p: Any, f: Any, h: Any, q: Any, r: Any, zs: Any
 
 
 def run_lorenz(n_steps: int, dt: float = 1e-3) -> Callable[..., Any]:
-    """Runge and Kutta's method of fourth order for many systems of Lorenz at once."""
+    """Fourth-order Runge-Kutta method for many Lorenz systems at once."""
 
     def derive(x: Any, y: Any, z: Any) -> Any:
         return (y - x) * 10.0, x * (28.0 - z) - y, x * y - z * (8 / 3)
@@ -90,9 +91,7 @@ def run_lorenz(n_steps: int, dt: float = 1e-3) -> Callable[..., Any]:
 
 
 def run_ode(lib: Any, x: Any, a: Any, ts: Any) -> Any:
-    """The same method for one system of three equations with a matrix, and every state of it as a
-    result.
-    """
+    """The same method for one system of three equations with a matrix, returning every state."""
     dt = 1e-2
 
     def derive(x: Any, t: Any) -> Any:
@@ -110,7 +109,7 @@ def run_ode(lib: Any, x: Any, a: Any, ts: Any) -> Any:
 
 
 def run_mandelbrot(n_steps: int) -> Callable[..., Any]:
-    """For each point, after how many iterations it is far away."""
+    """Mandelbrot set: number of iterations until each point diverges."""
 
     def run(lib: Any, cr: Any, ci: Any) -> Any:
         def step(_: Any, carry: Any) -> Any:
@@ -127,7 +126,7 @@ def run_mandelbrot(n_steps: int) -> Callable[..., Any]:
 
 
 def run_jacobi(n_steps: int) -> Callable[..., Any]:
-    """Each point becomes the mean of its four neighbours; the border stays."""
+    """Relaxation: each point becomes the mean of its four neighbours; the border is fixed."""
     inner = (slice(1, -1), slice(1, -1))
 
     def run(lib: Any, u: Any) -> Any:
@@ -142,7 +141,7 @@ def run_jacobi(n_steps: int) -> Callable[..., Any]:
 
 
 def run_lstm(lib: Any, xs: Any, h: Any, c: Any, enter: Any, stay: Any, bias: Any) -> Any:
-    """A recurrent layer; what depends on the inputs alone is one product before the loop."""
+    """Recurrent layer; the products of the inputs are computed before the loop."""
     n_steps, batch, width = xs.shape[0], xs.shape[1], stay.shape[0]
     entered = (xs.reshape(n_steps * batch, xs.shape[2]) @ enter + bias).reshape(
         n_steps, batch, 4 * width
@@ -160,13 +159,13 @@ def run_lstm(lib: Any, xs: Any, h: Any, c: Any, enter: Any, stay: Any, bias: Any
 
 
 def run_kmeans(lib: Any, points: Any, centres: Any) -> Any:
-    """Means of the points that are nearest to each centre, until no centre moves."""
+    """k-means clustering, until no centre moves."""
     n_centres = centres.shape[0]
     numbers = lib.iota(n_centres)
 
     def step(carry: Any) -> Any:
         centres, _, n_steps = carry
-        # The square of the point is the same for each centre.
+        # The squared norm of the point is the same for each centre.
         scores = points @ centres.T - (centres * centres).sum(1) * 0.5
         nearest = lib.cast(lib.argmax(scores, 1)[:, None] == numbers, points)
         counts = nearest.sum(0)
@@ -177,7 +176,7 @@ def run_kmeans(lib: Any, points: Any, centres: Any) -> Any:
         return (carry[1] > 1e-8) & (carry[2] < 100)
 
     far = (centres * 0).sum() + 1.0
-    # As an operand: what a loop carries has a dtype.
+    # A tensor operand, since the carry of a loop needs a fixed dtype.
     zero = lib.argmax(centres[:1, :1], 0)[0] * 0
     return lib.while_loop(goes_on, step, (centres, far, zero))[0]
 
@@ -186,9 +185,7 @@ _HEADS = 4
 
 
 def run_decoder(n_tokens: int) -> Callable[..., Any]:
-    """Tokens one after the other, each the likeliest one, with keys and values of those before in
-    memory.
-    """
+    """Greedy decoding of tokens with a cache of keys and values."""
 
     def norm(x: Any) -> Any:
         return x / ((x * x).mean() + 1e-6) ** 0.5
@@ -227,7 +224,7 @@ def run_decoder(n_tokens: int) -> Callable[..., Any]:
 
 
 def make_workloads(*, is_quick: bool = False) -> list[Workload]:
-    """All of them, small ones for a quick look."""
+    """Return all workloads, with small sizes if quick."""
     make = np.random.default_rng(5)
 
     def normal(*shape: int) -> Array:

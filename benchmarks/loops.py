@@ -1,15 +1,16 @@
-"""Measure programs that repeat: svod's loops beside numpy and jax.lax, each with its own number of
+"""Measure programs with loops: svod compared with numpy and jax.lax, with a given number of
 threads.
 
-    python benchmarks/loops.py                      # all workloads, then what compiling costs, then the ways of repeating
-    python benchmarks/loops.py --quick              # small sizes: do all of them still run and agree?
+    python benchmarks/loops.py                      # all workloads, then compile times, then ways of repeating
+    python benchmarks/loops.py --quick              # small sizes, to check that results agree
     python benchmarks/loops.py kalman lstm          # workloads whose names begin so
     python benchmarks/loops.py --only repeat        # one of the tables: workloads, compile, repeat
 
-Every result is compared with that of numpy in float64, and the script fails where one is wrong. jax
-runs what `jax.jit` makes of `lax.scan`, `lax.fori_loop` and `lax.while_loop`, svod what `jit` makes
-of its own; a peer that is not installed is left out. All are measured in turns, in one process, and
-the least time counts."""
+Every result is compared with numpy's in float64, and the script fails if one is wrong. jax runs
+`lax.scan`, `lax.fori_loop` and `lax.while_loop` under `jax.jit`, svod its loops under `jit`. A
+library that is not installed is skipped. Measurements are interleaved in one process, and the
+minimum counts.
+"""
 
 from __future__ import annotations
 
@@ -94,8 +95,8 @@ def measure_workloads(
 def measure_workload(
     workload: Workload, libraries: Sequence[Library], seconds: float, wrong: list[str]
 ) -> dict[str, Any]:
-    """Run one workload everywhere: its name, the seconds of the first call with svod, and those of
-    each library.
+    """Run one workload in every library: its name, the seconds of svod's first call and of each
+    library.
     """
     expected = _as_tuple(workload.run(Numpy(), *(_widen(a) for a in workload.inputs)))
     calls: Calls = {}
@@ -105,36 +106,34 @@ def measure_workload(
             inputs = [library.array(array.copy()) for array in workload.inputs]
             call = partial(library.compile(partial(workload.run, library)), *inputs)
             start = perf_counter()
-            found = _as_tuple(call())
+            results = _as_tuple(call())
             if library.name == "svod":
                 row["first"] = perf_counter() - start
-            found = tuple(library.read(f) for f in found)
+            results = tuple(library.read(f) for f in results)
         except Exception:
             traceback.print_exc(limit=-4)
             wrong.append(f"{workload.name}: {library.name} raised an error")
             continue
-        for place, (value, exact) in enumerate(zip(found, expected, strict=True)):
+        for index, (value, exact) in enumerate(zip(results, expected, strict=True)):
             away = _measure_distance(value, exact, workload)
             if not away <= workload.tolerance:
                 wrong.append(
-                    f"{workload.name}: result {place} of {library.name} is {away:.2g} away from"
+                    f"{workload.name}: result {index} of {library.name} is {away:.2g} away from"
                     " that in float64"
                 )
         calls[library.name] = call
     return row | measure_long(calls, seconds)
 
 
-def _measure_distance(found: Any, exact: Any, workload: Workload) -> float:
-    """How far a result is from that in float64: the largest difference, relative to the largest
-    number.
-    """
-    if found.shape != exact.shape:
+def _measure_distance(results: Any, exact: Any, workload: Workload) -> float:
+    """Largest error of a result relative to float64, over the largest element."""
+    if results.shape != exact.shape:
         return float("inf")
     if workload.name.startswith("mandelbrot"):
-        # Points at the edge leave an iteration earlier or later: how many of a hundred do.
-        return 100 * float((found != exact).mean())
+        # Points near the edge may leave an iteration earlier or later: one in a hundred does.
+        return 100 * float((results != exact).mean())
     largest = float(np.abs(exact).max()) or 1.0
-    return float(np.abs(found.astype(np.float64) - exact).max()) / largest
+    return float(np.abs(results.astype(np.float64) - exact).max()) / largest
 
 
 def _widen(array: Any) -> Any:
@@ -146,9 +145,7 @@ def _as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 def measure_compiling(is_quick: bool) -> list[dict[str, Any]]:
-    """Seconds of the first call, nodes of the graph, and ops of the plan, for few iterations and
-    for many.
-    """
+    """Seconds of the first call, graph nodes and plan ops, for few and many iterations."""
     from svod_tensor import Tensor, jit
     from svod_tensor.engine.caches import KERNELS, SCHEDULES
 
@@ -203,7 +200,7 @@ def measure_compiling(is_quick: bool) -> list[dict[str, Any]]:
 
 
 def measure_repeating(seconds: float, *, is_quick: bool) -> list[dict[str, Any]]:
-    """What an iteration costs in each way of repeating a step."""
+    """Seconds per iteration for each way of repeating a step."""
     from svod_tensor import Tensor
 
     rng = np.random.default_rng(7)
@@ -241,7 +238,7 @@ def measure_repeating(seconds: float, *, is_quick: bool) -> list[dict[str, Any]]
 
 
 def _make_ways(step: Callable[[Any], Any], first: Any, n_steps: int) -> Calls:
-    """Calls that repeat a step so often, each in its way."""
+    """Calls that repeat a step `count` times, one for each way."""
     from svod_tensor import Tensor, fori_loop, jit, scan
 
     start = Tensor(first).clone().realize()
@@ -308,22 +305,25 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="how the names of workloads begin; all by default")
+    parser.add_argument("names", nargs="*", help="prefixes of workload names (default: all)")
     parser.add_argument(
-        "--only", choices=("workloads", "compile", "repeat"), default="", help="one of the tables"
+        "--only",
+        choices=("workloads", "compile", "repeat"),
+        default="",
+        help="run only one of the tables",
     )
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument(
         "--threads",
         type=int,
         default=os.cpu_count() or 1,
-        help="threads for each library; all cores by default",
+        help="threads of every library (default: all cores)",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=2.0,
-        help="time for each workload, for all libraries together",
+        help="seconds per workload, for all libraries together",
     )
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""Timing of several calls beside each other, on a machine that does other things too."""
+"""Interleaved timing of several calls on a machine with other load."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ LEAD_IN_SECONDS = 0.02
 
 
 def restart_with_threads(n: int) -> None:
-    """Give every library `n` threads: they read the environment when they are loaded, so the
-    process starts again.
+    """Limit every library to `n` threads.
+
+    Libraries read the environment when they are loaded, so the process starts again.
     """
-    wanted = dict.fromkeys(THREADS, str(n))
+    limits = dict.fromkeys(THREADS, str(n))
     if n == 1:
-        # jax takes a thread for each core, or one.
-        wanted["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
-    if any(os.environ.get(name) != value for name, value in wanted.items()):
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **wanted})
+        # jax uses one thread per core, or one thread.
+        limits["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+    if any(os.environ.get(name) != value for name, value in limits.items()):
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **limits})
 
 
 def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds that each call took, over rounds in which each has its turn, for about
-    `seconds` in all.
+    """Minimum seconds of each call over interleaved rounds, for about `seconds` in total.
 
-    A slow phase of the machine then hits all of them, and the least of many is what the call takes
-    when nothing disturbs it. Each turn opens with calls that are not timed: the threads of the
-    library before spin for some milliseconds, and the caches are full of its data."""
+    Interleaving exposes all calls to a slow phase of the machine, and the minimum is the time
+    without disturbance. Each turn opens with untimed calls: threads of the previous library spin
+    for some milliseconds, and the caches hold its data.
+    """
     n_calls = {name: _count_calls(call) for name, call in calls.items()}
     least = dict.fromkeys(calls, float("inf"))
     end = perf_counter() + seconds
@@ -50,10 +51,9 @@ def measure_in_turns(calls: Mapping[str, Callable[[], object]], seconds: float) 
 
 
 def measure_long(calls: Mapping[str, Callable[[], object]], seconds: float) -> dict[str, float]:
-    """The least seconds of each call, in turns for about so long in all; slow calls have two rounds
-    at least.
+    """Minimum seconds of each call over at least two interleaved rounds.
 
-    `measure_in_turns` would repeat calls of seconds ten times.
+    `measure_in_turns` would repeat calls that take seconds ten times.
     """
     least = dict.fromkeys(calls, float("inf"))
     n_calls: dict[str, int] = {}
@@ -71,7 +71,7 @@ def measure_long(calls: Mapping[str, Callable[[], object]], seconds: float) -> d
 
 
 def lead_in(call: Callable[[], object]) -> None:
-    """Open a turn: call until the threads of the library before have stopped to spin."""
+    """Open a turn: call until the threads of the previous library have stopped spinning."""
     end = perf_counter() + LEAD_IN_SECONDS
     call()
     while perf_counter() < end:
@@ -79,7 +79,7 @@ def lead_in(call: Callable[[], object]) -> None:
 
 
 def _count_calls(call: Callable[[], object]) -> int:
-    """How many calls are timed together: short ones take less than the clock resolves."""
+    """Number of calls timed together; a short call takes less than the clock's resolution."""
     call()
     once = min(_time_calls(call, 1) for _ in range(REPEATS))
     return max(1, int(LEAST_SECONDS / max(once, 1e-7)))

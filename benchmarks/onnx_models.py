@@ -1,16 +1,17 @@
-"""Measure real ONNX models beside onnxruntime, with its default options: all of its graph
-optimisations.
+"""Measure real ONNX models, compared with onnxruntime with all of its graph optimizations.
 
     python benchmarks/onnx_models.py                          every model of `onnx_catalogue.py`
     python benchmarks/onnx_models.py --model nudenet magika   some
-    python benchmarks/onnx_models.py --compare                the differences alone
-    python benchmarks/onnx_models.py --threads 1              one thread, measured by its CPU time: for a busy machine
+    python benchmarks/onnx_models.py --compare                only compare the results
+    python benchmarks/onnx_models.py --threads 1              one thread, measured by CPU time: for a busy machine
 
-`svod` and `onnxruntime` are the medians of one run, from arrays of numpy to arrays of numpy, taken
-in turns in one process; `ratio` is the second over the first: above 1, svod is faster. `cold` is to
-import the library, load the model and run it once with empty caches, `warm` the same in the next
-process, and `theirs` the same with onnxruntime; the memory is the most that such a process held.
-`difference` is the largest one between the results, in parts of the largest of them."""
+`svod` and `onnxruntime` are the median times of one run, from numpy arrays to numpy arrays,
+interleaved in one process; `ratio` is onnxruntime's time over svod's: above 1, svod is faster.
+`cold` is the time to import the library, load the model and run it once with empty caches, `warm`
+the same in the next process, and `theirs` the same with onnxruntime. The memory is the peak of such
+a process. `difference` is the largest difference between the results, relative to the largest
+element.
+"""
 
 from __future__ import annotations
 
@@ -83,27 +84,27 @@ def _parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--model", nargs="*", help="names of models (default: all)")
-    parser.add_argument("--threads", type=int, default=2, help="of each library (default: 2)")
     parser.add_argument(
-        "--seconds", type=float, default=3.0, help="for the runs of each model (default: 3)"
+        "--threads", type=int, default=2, help="threads of each library (default: 2)"
     )
     parser.add_argument(
-        "--compare", action="store_true", help="compare the results, and measure nothing"
+        "--seconds", type=float, default=3.0, help="seconds for the runs of each model (default: 3)"
     )
     parser.add_argument(
-        "--no-start", action="store_true", help="leave out load, first run and memory"
+        "--compare", action="store_true", help="compare the results without measuring"
     )
+    parser.add_argument("--no-start", action="store_true", help="skip load, first run and memory")
     parser.add_argument(
-        "--folder", type=Path, default=FOLDER, help=f"of the wheels (default: {FOLDER})"
+        "--folder", type=Path, default=FOLDER, help=f"folder of the wheels (default: {FOLDER})"
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def _measure_apart(model: RealModel, arguments: argparse.Namespace) -> dict[str, Any]:
-    """Each measurement in a process of its own; the last line of its errors where one fails."""
+    """Run each measurement in a new process. If it fails, record the last line of its errors."""
     fetch_model(model, arguments.folder)
-    found: dict[str, Any] = {}
+    measurements: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as cache:
         starts = (
             ()
@@ -112,11 +113,11 @@ def _measure_apart(model: RealModel, arguments: argparse.Namespace) -> dict[str,
         )
         try:
             for state, library in starts:
-                found[state] = _run_child(f"start-{library}", model, arguments, cache)
-            found |= _run_child("run", model, arguments, cache)
+                measurements[state] = _run_child(f"start-{library}", model, arguments, cache)
+            measurements |= _run_child("run", model, arguments, cache)
         except subprocess.CalledProcessError as error:
-            found["error"] = (error.stderr.strip().splitlines() or ["no message"])[-1]
-    return found
+            measurements["error"] = (error.stderr.strip().splitlines() or ["no message"])[-1]
+    return measurements
 
 
 def _run_child(task: str, model: RealModel, arguments: argparse.Namespace, cache: str) -> Any:
@@ -194,42 +195,39 @@ def _measure_runs(model: RealModel, arguments: argparse.Namespace) -> dict[str, 
     return {**times, "ratio": ratio, "difference": difference, "tolerance": model.tolerance}
 
 
-def find_difference(found: Mapping[str, Any], wanted: Mapping[str, Any]) -> float:
-    """The largest difference between two sets of results, in parts of the largest element; infinite
-    where they are not alike.
+def find_difference(actual: Mapping[str, Any], expected: Mapping[str, Any]) -> float:
+    """Largest difference between two sets of results, relative to the largest element.
 
-    Integers that differ are counted as infinitely different.
+    Infinite if shapes or dtypes differ, or if any integer differs.
     """
     largest = 0.0
-    for name, theirs in wanted.items():
-        ours = np.asarray(found[name])
+    for name, theirs in expected.items():
+        ours = np.asarray(actual[name])
         if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
             return float("inf")
         if not np.issubdtype(theirs.dtype, np.floating):
             largest = max(largest, 0.0 if np.array_equal(ours, theirs) else float("inf"))
         elif theirs.size:
-            one, other = ours.astype(np.float64), theirs.astype(np.float64)
-            if not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            ours, theirs = ours.astype(np.float64), theirs.astype(np.float64)
+            if not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
                 return float("inf")
-            gap = np.abs(np.where(np.isfinite(one), one - other, 0)).max()
+            gap = np.abs(np.where(np.isfinite(ours), ours - theirs, 0)).max()
             largest = max(
-                largest, gap / max(np.abs(np.where(np.isfinite(other), other, 0)).max(), 1e-6)
+                largest, gap / max(np.abs(np.where(np.isfinite(theirs), theirs, 0)).max(), 1e-6)
             )
     return float(largest)
 
 
 def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
-    """Print how far the results are from onnxruntime's, or why there are none; 1 where that is too
-    far.
-    """
+    """Print the difference to onnxruntime's results, or the error; return 1 if it is too large."""
     path, inputs = fetch_model(model, arguments.folder), model.make_inputs()
-    wanted = _prepare_onnxruntime(path, inputs, arguments.threads)()
+    expected = _prepare_onnxruntime(path, inputs, arguments.threads)()
     try:
-        found = _prepare_svod(path, inputs, arguments.threads)()
+        actual = _prepare_svod(path, inputs, arguments.threads)()
     except Exception as error:
         print(f"{model.name}: {type(error).__name__}: {error}", flush=True)
         return 1
-    difference = find_difference(found, wanted)
+    difference = find_difference(actual, expected)
     is_wrong = not difference <= model.tolerance
     print(
         f"{model.name}: {difference:.1e}{f' WRONG: above {model.tolerance:g}' if is_wrong else ''}",
@@ -241,10 +239,11 @@ def _compare(model: RealModel, arguments: argparse.Namespace) -> int:
 def _time_in_turns(
     sides: Mapping[str, Run], seconds: float, clock: Callable[[], float]
 ) -> dict[str, float]:
-    """The median seconds of each run.
+    """Median seconds of each run.
 
-    Each turn is opened by runs that are not timed, since the other's data fill the caches and its
-    threads may still spin."""
+    Each turn opens with untimed runs, since the caches hold the other library's data and its
+    threads may still spin.
+    """
     times: dict[str, list[float]] = {name: [] for name in sides}
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
@@ -255,7 +254,7 @@ def _time_in_turns(
                 run()
                 times[name].append(clock() - start)
         n_rounds += 1
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: statistics.median(samples) for name, samples in times.items()}
 
 
 _TASKS = {

@@ -1,16 +1,15 @@
-"""Measure the steps of optimizers over all parameters of a network, beside torch and jax, and count
-their kernels.
+"""Measure optimizer steps over all parameters of a network, compared with torch and jax.
 
     python benchmarks/optimizers.py                 # every network and optimizer
-    python benchmarks/optimizers.py --quick         # small networks: do all of them still run and agree?
+    python benchmarks/optimizers.py --quick         # small networks, to check that results agree
     python benchmarks/optimizers.py transformer     # networks whose names begin so
 
-Gradients are given, so that nothing but the step is measured. torch runs its fused optimizer and
-the one of many tensors (`foreach`), jax the same formulas in one `jit` whose arguments are donated.
-All are measured in turns, in one process, and the least time counts. `GB/s` is for the bytes that a
-step has to move at least: parameters and what is kept for them are read and written, gradients
-read, once each. `first` is the first step of svod, with what is compiled for it, and `again` what
-capturing it once more takes when its kernels are known."""
+Gradients are precomputed, so that only the step is measured. torch runs its fused and its `foreach`
+optimizer, jax the same formulas under one `jit` with donated arguments. Measurements are
+interleaved in one process, and the minimum counts. `GB/s` counts the minimum memory traffic of a
+step: parameters and optimizer state are read and written, gradients read, once each. `first` is
+svod's first step with its compilation, and `again` the time of a second capture with known kernels.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ def main() -> int:
 
 
 def iter_networks(*, is_quick: bool) -> list[tuple[str, Shapes]]:
-    """The shapes of the parameters of a transformer of 6 layers, and of ResNet-18."""
+    """Parameter shapes of a transformer with 6 layers, and of ResNet-18."""
     width, layers, channels = (32, 2, 8) if is_quick else (384, 6, 64)
     return [("transformer", _list_transformer(layers, width)), ("resnet18", _list_resnet(channels))]
 
@@ -82,12 +81,12 @@ def _list_transformer(n_layers: int, width: int) -> Shapes:
 
 
 def _list_resnet(channels: int) -> Shapes:
-    found: Shapes = [(channels, 3, 3, 3), (channels,), (channels,)]
+    shapes: Shapes = [(channels, 3, 3, 3), (channels,), (channels,)]
     before = channels
     for stage in range(4):
         after = channels << stage
         for block in range(2):
-            found += [
+            shapes += [
                 (after, before, 3, 3),
                 (after,),
                 (after,),
@@ -96,16 +95,16 @@ def _list_resnet(channels: int) -> Shapes:
                 (after,),
             ]
             if block == 0 and stage > 0:
-                found += [(after, before, 1, 1), (after,), (after,)]
+                shapes += [(after, before, 1, 1), (after,), (after,)]
             before = after
-    return [*found, (10, before), (10,)]
+    return [*shapes, (10, before), (10,)]
 
 
 def measure_optimizer(
     name: str, shapes: Shapes, optimizer: str, seconds: float, wrong: list[str]
 ) -> dict[str, Any]:
-    """One row: kernels, the time of the first step, and the least seconds of each library's
-    steps.
+    """Measure a row: number of kernels, time of the first step, and minimum seconds of each
+    library's steps.
     """
     import numpy as np
 
@@ -129,20 +128,22 @@ def measure_optimizer(
         "torch foreach": _make_foreach,
         "jax": _make_jax,
     }.items():
-        made = make(optimizer, [w.copy() for w in weights], gradients)
-        if made is None:
+        runner = make(optimizer, [w.copy() for w in weights], gradients)
+        if runner is None:
             continue
-        step, read = made
+        step, read = runner
         start = perf_counter()
         step()
         row.setdefault("first", {})[library] = perf_counter() - start
         for _ in range(N_COMPARED - 1):
             step()
-        steps[library], results[library] = step, [np.array(found) for found in read()]
+        steps[library], results[library] = step, [np.array(parameter) for parameter in read()]
         if library == "svod":
             row |= _describe_plan(step)
-    for library, found in results.items():
-        worst = max(float(np.abs(a - b).max()) for a, b in zip(found, results["svod"], strict=True))
+    for library, parameters in results.items():
+        worst = max(
+            float(np.abs(a - b).max()) for a, b in zip(parameters, results["svod"], strict=True)
+        )
         if worst > TOLERANCE:
             wrong.append(f"{name}, {optimizer}: weights of {library} differ by {worst:.2g}")
     times = measure_in_turns(steps, seconds)
@@ -154,24 +155,24 @@ def _make_svod(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
     from svod_tensor import Tensor, jit
 
     parameters = {str(n): Tensor(w).clone().realize() for n, w in enumerate(weights)}
-    given = {str(n): Tensor(g).clone().realize() for n, g in enumerate(gradients)}
-    made = (
+    gradient_tensors = {str(n): Tensor(g).clone().realize() for n, g in enumerate(gradients)}
+    svod_optimizer = (
         nn.AdamW(parameters, RATE)
         if optimizer == "adamw"
         else nn.SGD(parameters, RATE, momentum=0.9)
     )
-    step = jit(lambda gradients: made.update(gradients))
+    step = jit(lambda gradients: svod_optimizer.update(gradients))
 
     def run() -> None:
-        step(given)
+        step(gradient_tensors)
 
     run.captured = step  # type: ignore[attr-defined]
     return run, lambda: [p.numpy() for p in parameters.values()]
 
 
 def _describe_plan(run: Any) -> dict[str, Any]:
-    """How many kernels run in a step, how many of them are compiled, and how long another capture
-    takes.
+    """Return the number of kernels in a step, the number of compiled kernels, and the time of a
+    second capture.
     """
     (plan,) = run.captured.plans()
     n_runs, n_compiled = len(plan.kernels()), len({kernel.kernel for kernel in plan.kernels()})
@@ -200,12 +201,12 @@ def _make_torch(
     parameters = [torch.nn.Parameter(torch.from_numpy(w)) for w in weights]
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = torch.from_numpy(gradient.copy())
-    made = (
+    torch_optimizer = (
         torch.optim.AdamW(parameters, RATE, **way)
         if optimizer == "adamw"
         else torch.optim.SGD(parameters, RATE, momentum=0.9, **way)
     )
-    return made.step, lambda: [p.detach().numpy() for p in parameters]
+    return torch_optimizer.step, lambda: [p.detach().numpy() for p in parameters]
 
 
 def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
@@ -215,11 +216,11 @@ def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
     except ImportError:
         return None
 
-    def adamw(state: Any, given: Any) -> Any:
+    def adamw(state: Any, gradients: Any) -> Any:
         p, m, v, t = state
         t = t + 1
-        m = [0.9 * a + 0.1 * g for a, g in zip(m, given, strict=True)]
-        v = [0.999 * a + 0.001 * g * g for a, g in zip(v, given, strict=True)]
+        m = [0.9 * a + 0.1 * g for a, g in zip(m, gradients, strict=True)]
+        v = [0.999 * a + 0.001 * g * g for a, g in zip(v, gradients, strict=True)]
         rate, scale = RATE / (1 - 0.9**t), jax.lax.rsqrt(1 - 0.999**t)
         p = [
             x * (1 - RATE * 0.01) - rate * a / (jnp.sqrt(b) * scale + 1e-8)
@@ -227,9 +228,9 @@ def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
         ]
         return p, m, v, t
 
-    def sgd(state: Any, given: Any) -> Any:
+    def sgd(state: Any, gradients: Any) -> Any:
         p, m, t = state
-        m = [0.9 * a + g for a, g in zip(m, given, strict=True)]
+        m = [0.9 * a + g for a, g in zip(m, gradients, strict=True)]
         return [x - RATE * a for x, a in zip(p, m, strict=True)], m, t
 
     def make_zeros() -> list[Any]:
@@ -238,11 +239,11 @@ def _make_jax(optimizer: str, weights: list[Any], gradients: list[Any]) -> Any:
     step = jax.jit(adamw if optimizer == "adamw" else sgd, donate_argnums=0)
     averages = [make_zeros() for _ in range(2 if optimizer == "adamw" else 1)]
     state = ([jnp.array(w) for w in weights], *averages, jnp.float32(0))
-    given = [jnp.array(g) for g in gradients]
+    gradient_arrays = [jnp.array(g) for g in gradients]
 
     def run() -> None:
         nonlocal state
-        state = jax.block_until_ready(step(state, given))
+        state = jax.block_until_ready(step(state, gradient_arrays))
 
     return run, lambda: [jax.device_get(p) for p in state[0]]
 
@@ -286,11 +287,9 @@ def _format_rows(rows: Sequence[dict[str, Any]]) -> str:
 
 def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument(
-        "names", nargs="*", help="the beginnings of names of networks; all without any"
-    )
-    parser.add_argument("--quick", action="store_true", help="small networks")
-    parser.add_argument("--seconds", type=float, default=10.0, help="how long each row is measured")
+    parser.add_argument("names", nargs="*", help="prefixes of network names (default: all)")
+    parser.add_argument("--quick", action="store_true", help="use small networks")
+    parser.add_argument("--seconds", type=float, default=10.0, help="seconds per row")
     parser.add_argument("--threads", type=int, default=2)
     return parser.parse_args()
 

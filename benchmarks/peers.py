@@ -1,4 +1,4 @@
-"""The calls that a workload is compared with, ready to be timed."""
+"""Calls in other libraries that a workload is compared with."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OPSET, IR_VERSION = 20, 9
 
 
 def make_numpy_calls(workload: Workload, expected: Array) -> Calls:
-    """`numpy`, and `numpy out` where the result can be written to memory that is there."""
+    """Calls of `numpy`, and of `numpy out` if the result can be written to existing memory."""
     calls: Calls = {"numpy": partial(workload.numpy, *workload.inputs)}
     if workload.numpy_out is not None:
         calls["numpy out"] = partial(workload.numpy_out, np.empty_like(expected), *workload.inputs)
@@ -37,7 +37,7 @@ def make_numpy_calls(workload: Workload, expected: Array) -> Calls:
 
 
 def make_torch_calls(workload: Workload, expected: Array) -> Calls:
-    """The same for torch; nothing where it is not installed."""
+    """Calls of torch; empty if it is not installed."""
     try:
         import torch
     except ImportError:
@@ -55,15 +55,15 @@ def make_torch_calls(workload: Workload, expected: Array) -> Calls:
 
 
 def make_jax_calls(workload: DrawnWorkload) -> Calls:
-    """`jax`, a call of what `jax.jit` makes, until its results are there; nothing where there is no
-    counterpart or no jax.
+    """Call of jax under `jax.jit` that blocks until the results are ready; empty without a
+    counterpart or jax.
     """
     try:
         import jax
     except ImportError:
         return {}
     if workload.jax is None or any(array.dtype == np.float64 for array in workload.inputs):
-        return {}  # jax would make float32 of float64
+        return {}  # jax would convert float64 to float32
     floats = [array.dtype.kind == "f" for array in workload.inputs]
     inputs = [jax.numpy.asarray(array) for array in workload.inputs]
     inputs = [
@@ -75,8 +75,9 @@ def make_jax_calls(workload: DrawnWorkload) -> Calls:
 
 
 def make_onnxruntime_calls(workload: DrawnWorkload) -> Calls:
-    """`onnxruntime`, with as many threads as `OMP_NUM_THREADS` says; nothing where there is no
-    counterpart, or no library.
+    """Call of onnxruntime with the number of threads in `OMP_NUM_THREADS`.
+
+    Empty if there is no counterpart, or if the library is not installed.
     """
     try:
         import onnx
@@ -86,7 +87,7 @@ def make_onnxruntime_calls(workload: DrawnWorkload) -> Calls:
     if not workload.onnx:
         return {}
     helper = onnx.helper
-    feeds = {f"x{number}": array for number, array in enumerate(workload.inputs)}
+    feeds = {f"x{index}": array for index, array in enumerate(workload.inputs)}
     inputs = [
         helper.make_tensor_value_info(
             name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
@@ -115,7 +116,7 @@ def make_onnxruntime_calls(workload: DrawnWorkload) -> Calls:
 
 
 def inference_mode() -> Any:
-    """A context in which torch records nothing for gradients."""
+    """Context in which torch records no gradients."""
     try:
         import torch
     except ImportError:

@@ -1,4 +1,4 @@
-"""The picture of a report: how much faster or slower than each peer svod is."""
+"""Plot of a report: the speed of svod relative to each peer."""
 
 from __future__ import annotations
 
@@ -19,19 +19,24 @@ HEIGHT = 0.4
 
 
 def plot_ratios(rows: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Bars of the peers' times over svod's, on a logarithmic axis, as a PNG file."""
+    """Write bars of the peers' times over svod's, on a logarithmic axis, as a PNG file."""
     figure, axes = pyplot.subplots(figsize=(8, 1.2 + 0.36 * len(rows)), layout="constrained")
-    for number, (peer, colour) in enumerate(COLOURS.items()):
+    for peer_index, (peer, colour) in enumerate(COLOURS.items()):
         known = [
-            (place, row[f"ratio_{peer}"])
-            for place, row in enumerate(rows)
+            (row_index, row[f"ratio_{peer}"])
+            for row_index, row in enumerate(rows)
             if row[f"ratio_{peer}"] is not None
         ]
         if known:
-            places = [place + (number - 0.5) * HEIGHT for place, _ in known]
-            # A bar starts at 1, where both take the same time.
+            positions = [row_index + (peer_index - 0.5) * HEIGHT for row_index, _ in known]
+            # A bar starts at 1, where both libraries take the same time.
             axes.barh(
-                places, [ratio - 1 for _, ratio in known], HEIGHT, left=1, color=colour, label=peer
+                positions,
+                [ratio - 1 for _, ratio in known],
+                HEIGHT,
+                left=1,
+                color=colour,
+                label=peer,
             )
     axes.axvline(1, color="black", linewidth=0.8)
     axes.set_xscale("log", base=2)

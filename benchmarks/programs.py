@@ -1,6 +1,4 @@
-"""The programs whose compilation is measured: small ones, whole models, and chains of any
-length.
-"""
+"""Programs whose compilation is measured: small ones, whole models, and chains of any length."""
 
 from __future__ import annotations
 
@@ -57,8 +55,9 @@ PROGRAMS: dict[str, Callable[[], Callable[[], Any] | None]] = {
     "encoder4x32": _prepare_encoder,
     "demo": _prepare_demo,
 }
-"""Each makes its inputs, and returns what builds the graph on them; None where something is not
-installed.
+"""Makers of programs: each creates its inputs and returns the function that builds the graph.
+
+None if a package is not installed.
 """
 
 
@@ -78,8 +77,8 @@ def _repeat_sine(x: Any, n: int) -> Any:
 
 def _repeat_multiply_add(x: Any, n: int) -> Any:
     start = x
-    for number in range(n // 2):
-        x = x * start + math.sqrt(number + 2)
+    for index in range(n // 2):
+        x = x * start + math.sqrt(index + 2)
     return x
 
 
@@ -97,8 +96,8 @@ CHAINS: dict[str, Callable[[Any, int], Any]] = {
 
 
 def make_chain(name: str, n: int) -> Any:
-    """A tensor of some thousand elements that `n` elementwise operations make, one after the other.
+    """Apply `n` sequential elementwise operations to a tensor of some thousand elements.
 
-    The number of elements depends on `n`, so that no chain has a kernel in common with a shorter
-    one."""
+    The number of elements depends on `n`, so that no chain shares a kernel with a shorter chain.
+    """
     return CHAINS[name](_make_input(1024 + 64 * n), n)

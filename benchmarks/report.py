@@ -1,4 +1,4 @@
-"""What every report has: the machine, the versions, and a file in benchmarks/results/."""
+"""Contents of every report: the machine, the versions, and a file in benchmarks/results/."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIBRARIES = ("svod-tensor", "llvmlite", "numpy", "torch")
 
 
 def describe_machine() -> dict[str, object]:
-    """The processor, how busy it is, and which versions are measured."""
+    """Describe the processor, its load, and the measured versions."""
     from svod_device import get_device
 
     return {
@@ -51,7 +51,7 @@ def format_machine(machine: Mapping[str, object]) -> str:
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Columns as wide as they must be; the first to the left, the others to the right."""
+    """Format rows as aligned columns, the first to the left, the others to the right."""
     lines = [head, *rows]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     return "\n".join(
@@ -66,7 +66,7 @@ def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def format_time(seconds: float | None) -> str:
-    """Seconds with three digits and a unit; a dash for None."""
+    """Format seconds with three digits and a unit; a dash for None."""
     if seconds is None:
         return "-"
     for factor, unit in ((1e6, "us"), (1e3, "ms")):
@@ -76,7 +76,7 @@ def format_time(seconds: float | None) -> str:
 
 
 def write_json(name: str, content: Mapping[str, object]) -> Path:
-    """Write a report as `<name>-<time>.json`, and return where."""
+    """Write a report as `<name>-<time>.json`, and return its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}-{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.write_text(json.dumps(content, indent=1))

@@ -1,8 +1,8 @@
-"""ResNet-18 (He et al., "Deep Residual Learning", 2015, table 1) for inference, with the same
-weights in numpy, svod and torch.
+"""ResNet-18 (He et al., "Deep Residual Learning", 2015, table 1) for inference in three libraries.
 
-Batch normalisation is part of the convolutions' weights and biases, as it is in a network that is
-deployed."""
+The weights are the same in numpy, svod and torch. Batch normalization is folded into the weights
+and biases of the convolutions, as in a deployed network.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BLOCKS = 2
 
 
 class Operations(NamedTuple):
-    """The operations of the network in one library."""
+    """Operations of the network in one library."""
 
     conv: Callable[[Any, Any, Any, int], Any]
     relu: Callable[[Any], Any]
@@ -39,11 +39,11 @@ class Operations(NamedTuple):
 
 
 def make_weights(width: int = 64, n_classes: int = 1000) -> list[Array]:
-    """Weights and bias of each convolution in the order in which they are used, then the
-    classifier's weights.
+    """Sample weights and bias of each convolution in order of use, then the classifier's weights.
 
     `width` is the number of channels of the first stage; the other stages have 2, 4 and 8 times as
-    many."""
+    many.
+    """
     generator = np.random.default_rng(11)
 
     def make(*shape: int) -> Array:
@@ -52,8 +52,8 @@ def make_weights(width: int = 64, n_classes: int = 1000) -> list[Array]:
 
     weights = [make(width, 3, 7, 7), make(width)]
     channels = width
-    for stride, wanted in _STAGES:
-        outputs = wanted * width // 64
+    for stride, width_factor in _STAGES:
+        outputs = width_factor * width // 64
         for block in range(_BLOCKS):
             weights += [
                 make(outputs, channels, 3, 3),
@@ -68,7 +68,7 @@ def make_weights(width: int = 64, n_classes: int = 1000) -> list[Array]:
 
 
 def forward(ops: Operations, x: Any, *weights: Any) -> Any:
-    """Class scores for images `x` of shape (batch, 3, height, width)."""
+    """Compute class logits for images `x` of shape (batch, 3, height, width)."""
     remaining = iter(weights)
     x = ops.max_pool(ops.relu(_conv(ops, x, remaining, 2)))
     for stride, _ in _STAGES:
@@ -121,7 +121,7 @@ def numpy_operations() -> Operations:
 
 
 def conv2d_numpy(x: Array, weight: Array, stride: int, padding: int) -> Array:
-    """The cross-correlation of images (batch, channels, height, width) with square filters."""
+    """Cross-correlation of images (batch, channels, height, width) with square filters."""
     windows = _windows(x, weight.shape[-1], stride, padding, 0)
     return np.einsum("nchwij,ocij->nohw", windows, weight, optimize=True)
 

@@ -1,15 +1,16 @@
-"""Measure svod beside numpy, and beside torch where it is installed.
+"""Measure svod, compared with numpy, and with torch if it is installed.
 
     python benchmarks/run.py                     # every workload
     python benchmarks/run.py matmul512 softmax   # some
     python benchmarks/run.py --quick             # small sizes, a few seconds
-    python benchmarks/run.py --threads 1         # everyone on one thread: what a busy machine can still measure
+    python benchmarks/run.py --threads 1         # one thread for each library: for a busy machine
 
-`first` is building the graph, compiling and running once, with empty caches and the modules
-imported. `svod` is one execution of the prepared plan, which has its memory; `numpy` and `torch`
-are one call that makes its result, `out` writes it to memory that is there. Each time is the least
-of several, measured in turns; each result is compared with numpy's. The ratios are the peer's
-better time over svod's: above 1, svod is faster."""
+`first` is the time to build the graph, compile and run once, with empty caches and the modules
+imported. `svod` is one execution of the prepared plan with allocated memory; `numpy` and `torch`
+are one call that allocates its result, `out` writes it to existing memory. Measurements are
+interleaved, and the minimum counts; each result is compared with numpy's. The ratios are the peer's
+better time over svod's: above 1, svod is faster.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def main() -> int:
             "warning: the machine is busy; libraries that wait at barriers for all their threads"
             " look slow now"
         )
-    # A cache left by an earlier run would hide what compiling costs.
+    # A cache of an earlier run would hide compile times.
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SVOD_CACHE_DIR"] = folder
         _import_compiler()
@@ -76,12 +77,13 @@ def main() -> int:
 
 
 def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
-    """Run one workload everywhere; the row of the report.
+    """Run one workload in every library, and return the row of the report.
 
-    Keys: `name`, `first`, the seconds of each side that there is, `ratio_numpy` and `ratio_torch`,
-    `rate` with its unit, and `wrong`, the sides whose result does not agree with numpy's."""
+    Keys: `name`, `first`, the seconds of each available library, `ratio_numpy` and `ratio_torch`,
+    `rate` with its unit, and `wrong`, the libraries whose result does not agree with numpy's.
+    """
     expected = np.asarray(workload.numpy(*workload.inputs))
-    first, plan, found = _start_svod(workload)
+    first, plan, actual = _start_svod(workload)
     calls: Calls = {"svod": plan.execute, **make_numpy_calls(workload, expected)}
     with inference_mode():
         calls |= make_torch_calls(workload, expected)
@@ -91,7 +93,7 @@ def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
             if name.startswith("torch") and not _agrees(workload, expected, call())
         ]
         times = measure_in_turns(calls, seconds)
-    if not _agrees(workload, expected, found):
+    if not _agrees(workload, expected, actual):
         wrong.append("svod")
     row: dict[str, Any] = {
         "name": workload.name,
@@ -106,14 +108,14 @@ def measure_workload(workload: Workload, seconds: float) -> dict[str, Any]:
 
 
 def _import_compiler() -> None:
-    """Compile something, so that no workload's first call pays for imports."""
+    """Compile a small program, so that no workload's first call includes imports."""
     from svod_tensor import Tensor
 
     (Tensor([1.0, 2.0]) * 3).realize()
 
 
 def _start_svod(workload: Workload) -> tuple[float, Any, Array]:
-    """Seconds of the first call, the plan, and the result."""
+    """Return the seconds of the first call, the plan, and the result."""
     from svod_tensor import Tensor
 
     tensors = [Tensor.from_numpy(array) for array in workload.inputs]
@@ -124,12 +126,12 @@ def _start_svod(workload: Workload) -> tuple[float, Any, Array]:
     return perf_counter() - start, plan, np.asarray(result.numpy())
 
 
-def _agrees(workload: Workload, expected: Array, found: Any) -> bool:
-    found = np.asarray(found)
+def _agrees(workload: Workload, expected: Array, actual: Any) -> bool:
+    actual = np.asarray(actual)
     scale = float(np.abs(expected).max()) or 1.0
     limit = workload.tolerance
-    return expected.shape == found.shape and bool(
-        np.allclose(expected, found, rtol=limit, atol=limit * scale)
+    return expected.shape == actual.shape and bool(
+        np.allclose(expected, actual, rtol=limit, atol=limit * scale)
     )
 
 
@@ -177,16 +179,17 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="workloads to run; all by default")
+    parser.add_argument("names", nargs="*", help="workloads to run (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
     parser.add_argument(
         "--markdown", action="store_true", help="print the ratios as a table for the README"
     )
+    parser.add_argument("--threads", type=int, help="threads of every library (default: all cores)")
     parser.add_argument(
-        "--threads", type=int, help="threads for each library; all cores by default"
-    )
-    parser.add_argument(
-        "--seconds", type=float, default=2.0, help="time for each workload, for all sides together"
+        "--seconds",
+        type=float,
+        default=2.0,
+        help="seconds per workload, for all libraries together",
     )
     return parser.parse_args()
 

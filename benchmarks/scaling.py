@@ -1,12 +1,13 @@
-"""Show how the time of compiling grows with the program, on chains of elementwise operations.
+"""Measure how compile time grows with the length of chains of elementwise operations.
 
     python benchmarks/scaling.py
     python benchmarks/scaling.py sin --sizes 25 50 100
 
 `schedule` is rangeify to preschedule, `passes` is optimize to linearize, `llvm` is rendering,
-compiling and loading. The slope is that of the times on logarithmic axes over the larger sizes: 1
-is linear, 2 is quadratic. A long chain may be cut into several kernels; equal ones are compiled
-once, and `kernels` counts those that differ."""
+compiling and loading. The slope is fitted to the times on logarithmic axes over the larger sizes: 1
+is linear, 2 is quadratic. A long chain may be split into several kernels; equal kernels are
+compiled once, and `kernels` counts the distinct ones.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +33,15 @@ def main() -> int:
     os.environ["SVOD_OBJECT_CACHE"] = "0"
     machine = describe_machine()
     print(format_machine(machine), flush=True)
-    # What is imported and made at first use counts for nothing.
+    # Exclude imports and one-time initialization.
     for name in CHAINS:
         break_down(make_chain(name, 3))
     report: dict[str, object] = {}
     for name in arguments.names or CHAINS:
         times = {size: measure_parts(name, size) for size in sorted(arguments.sizes)}
         slopes = {
-            part: find_slope({size: parts[part] for size, parts in times.items()})
-            for part in (*PARTS, "total")
+            phase: find_slope({size: phases[phase] for size, phases in times.items()})
+            for phase in (*PARTS, "total")
         }
         print(f"\n{_format_chain(name, times, slopes)}", flush=True)
         report[name] = {"seconds": times, "slopes": slopes}
@@ -49,18 +50,16 @@ def main() -> int:
 
 
 def measure_parts(name: str, n: int) -> dict[str, float]:
-    """Seconds of each part of compiling a chain of `n` operations, and the number of kernels that
-    differ.
+    """Seconds of each phase of compiling a chain of `n` operations, and the number of distinct
+    kernels.
     """
-    found = break_down(make_chain(name, n))
-    parts = {part: sum(found.steps[step] for step in names) for part, names in PARTS.items()}
-    return {**parts, "total": sum(parts.values()), "kernels": found.n_kernels}
+    breakdown = break_down(make_chain(name, n))
+    phases = {phase: sum(breakdown.steps[step] for step in names) for phase, names in PARTS.items()}
+    return {**phases, "total": sum(phases.values()), "kernels": breakdown.n_kernels}
 
 
 def find_slope(times: Mapping[int, float]) -> float:
-    """The exponent with which times grow: the least-squares slope on logarithmic axes, over the
-    larger sizes.
-    """
+    """Least-squares slope of the times on logarithmic axes, over the larger sizes."""
     sizes = sorted(times)[len(times) // 2 - 1 if len(times) > 3 else 0 :]
     points = [(log(size), log(times[size])) for size in sizes]
     mean_x, mean_y = (sum(values) / len(points) for values in zip(*points, strict=True))
@@ -74,11 +73,11 @@ def _format_chain(
     rows: list[Sequence[str]] = [
         [
             str(size),
-            *(format_time(parts[part]) for part in slopes),
-            format_time(parts["total"] / size),
-            f"{parts['kernels']:.0f}",
+            *(format_time(phases[phase]) for phase in slopes),
+            format_time(phases["total"] / size),
+            f"{phases['kernels']:.0f}",
         ]
-        for size, parts in times.items()
+        for size, phases in times.items()
     ]
     rows.append(["slope", *(f"{slope:.2f}" for slope in slopes.values()), "", ""])
     return format_table([name, *slopes, "per op", "kernels"], rows)
@@ -88,9 +87,9 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help=f"chains: {', '.join(CHAINS)}; all by default")
+    parser.add_argument("names", nargs="*", help=f"chains (default: all of {', '.join(CHAINS)})")
     parser.add_argument(
-        "--sizes", type=int, nargs="+", default=SIZES, help="operations in the chain"
+        "--sizes", type=int, nargs="+", default=SIZES, help="numbers of operations in the chain"
     )
     return parser.parse_args()
 

@@ -1,6 +1,4 @@
-"""The program of a benchmark whose workloads are one call for each library: its arguments, its
-table and its report.
-"""
+"""Program of a benchmark with one call per library: its arguments, table and report."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ QUICK_SECONDS = 0.05
 
 
 class Named(Protocol):
-    """A workload."""
+    """Workload of a benchmark."""
 
     @property
     def name(self) -> str: ...
@@ -35,16 +33,16 @@ def run_benchmark(
     iter_workloads: Callable[[bool], Iterable[W]],
     make_calls: Callable[[W, list[str]], dict[str, Callable[[], object]]],
 ) -> int:
-    """Measure workloads, print their times, write them as JSON, and say by the exit status whether
-    all results are right.
+    """Measure workloads, print a table, write JSON, and return the exit status: 1 if a result is
+    wrong.
 
     Args:
-        name: of the report.
-        description: for `--help`.
-        seconds: for each workload, if `--seconds` does not say otherwise.
-        iter_workloads: the workloads, small ones if its argument is true.
-        make_calls: the calls of a workload, `svod` and others; a line for each wrong result goes
-            into its second argument.
+        name: name of the report.
+        description: text of `--help`.
+        seconds: default of `--seconds`, per workload.
+        iter_workloads: iterator over workloads, small ones if its argument is true.
+        make_calls: maker of a workload's calls, `svod` and others; it appends a line for each wrong
+            result to its second argument.
     """
     arguments = _parse_arguments(description, seconds)
     restart_with_threads(arguments.threads)
@@ -67,28 +65,26 @@ def run_benchmark(
 
 
 def _format(name: str, times: dict[str, float]) -> list[str]:
-    others = {side: spent for side, spent in times.items() if side != "svod"}
-    listed = ", ".join(f"{side} {format_time(spent)}" for side, spent in others.items()) or "-"
+    peers = {side: spent for side, spent in times.items() if side != "svod"}
+    listed = ", ".join(f"{side} {format_time(spent)}" for side, spent in peers.items()) or "-"
     return [
         name,
         format_time(times["svod"]),
         listed,
-        f"{min(others.values()) / times['svod']:.2f}" if others else "-",
+        f"{min(peers.values()) / times['svod']:.2f}" if peers else "-",
     ]
 
 
 def _parse_arguments(description: str, seconds: float) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("names", nargs="*", help="prefixes of workload names (default: all)")
     parser.add_argument(
-        "names", nargs="*", help="the beginnings of names of workloads; all without any"
+        "--quick", action="store_true", help="small sizes, to check that results agree"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="small sizes, to see whether everything runs"
+        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="threads of every library"
     )
-    parser.add_argument(
-        "--threads", type=int, default=len(os.sched_getaffinity(0)), help="of every library"
-    )
-    parser.add_argument("--seconds", type=float, default=seconds, help="for each workload")
+    parser.add_argument("--seconds", type=float, default=seconds, help="seconds per workload")
     arguments = parser.parse_args()
     if arguments.quick:
         arguments.seconds = QUICK_SECONDS

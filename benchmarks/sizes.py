@@ -1,13 +1,14 @@
-"""Measure products over a range of sizes, beside torch: is any size much slower for its work than
-its neighbours?
+"""Measure products over a range of sizes, compared with torch, to find sizes slower than their
+neighbours.
 
     python benchmarks/sizes.py                           (m, 1024) by 1024 x 1024, m from 1 to 130
     python benchmarks/sizes.py --depth 4096 --columns 4096 --rows 8 16 24 32 33 48 64 65 96 128
     python benchmarks/sizes.py --batch 32 --depth 64 --columns 16
 
-`GFLOP/s` are of the fastest of many runs of a plan and of torch, in turns; `ratio` is torch's time
-over svod's, and `step` the time for each row over that of the faster of the two neighbours: much
-above 1 is a cliff. Every result is compared with float64."""
+`GFLOP/s` is the rate of the fastest of many interleaved runs; `ratio` is torch's time over svod's.
+`step` is the time per row over the time per row of the faster neighbour: a value much above 1 is a
+cliff. Every result is compared with float64.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +39,13 @@ def main() -> None:
         os.environ[name] = str(arguments.threads)
     machine = describe_machine()
     print(format_machine(machine))
-    found = [_measure(rows, arguments) for rows in arguments.rows]
-    steps = _compare_neighbours(found)
-    print(format_table(HEAD, [_format(one, step) for one, step in zip(found, steps, strict=True)]))
+    measurements = [_measure(rows, arguments) for rows in arguments.rows]
+    steps = _compare_neighbours(measurements)
+    print(
+        format_table(HEAD, [_format(m, step) for m, step in zip(measurements, steps, strict=True)])
+    )
     print(f"largest step: {max(steps):.2f}")
-    rows = [{**one._asdict(), "step": step} for one, step in zip(found, steps, strict=True)]
+    rows = [{**m._asdict(), "step": step} for m, step in zip(measurements, steps, strict=True)]
     print(write_json("sizes", {"machine": machine, "arguments": vars(arguments), "rows": rows}))
 
 
@@ -55,13 +58,13 @@ def _parse_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--depth", type=int, default=1024, help="(default: 1024)")
     parser.add_argument("--columns", type=int, default=1024, help="(default: 1024)")
+    parser.add_argument("--batch", type=int, default=1, help="batch size (default: 1)")
     parser.add_argument(
-        "--batch", type=int, default=1, help="so many products at once (default: 1)"
+        "--seconds", type=float, default=0.2, help="seconds per number of rows (default: 0.2)"
     )
     parser.add_argument(
-        "--seconds", type=float, default=0.2, help="for each number of rows (default: 0.2)"
+        "--threads", type=int, default=2, help="threads of each library (default: 2)"
     )
-    parser.add_argument("--threads", type=int, default=2, help="of each library (default: 2)")
     return parser.parse_args()
 
 
@@ -77,14 +80,14 @@ def _measure(rows: int, arguments: argparse.Namespace) -> Measured:
     np.testing.assert_allclose(
         result, x.astype(np.float64) @ w, rtol=1e-4, atol=1e-6 * arguments.depth
     )
-    # A plan keeps the memory of its inputs.
+    # A plan keeps the memory of its inputs alive.
     plan, x_torch, w_torch = product.plans()[0], torch.from_numpy(x), torch.from_numpy(w)
     svod, theirs = _time_in_turns([plan.execute, lambda: x_torch @ w_torch], arguments.seconds)
     return Measured(rows, svod, theirs, 2 * x.size * arguments.columns)
 
 
 def _time_in_turns(runs: Sequence[Callable[[], Any]], seconds: float) -> list[float]:
-    """The least time of each."""
+    """Minimum seconds of each library."""
     least = [float("inf")] * len(runs)
     end = perf_counter() + seconds
     while perf_counter() < end:
@@ -95,8 +98,8 @@ def _time_in_turns(runs: Sequence[Callable[[], Any]], seconds: float) -> list[fl
     return least
 
 
-def _compare_neighbours(found: Sequence[Measured]) -> list[float]:
-    speeds = [one.work / one.svod for one in found]
+def _compare_neighbours(measurements: Sequence[Measured]) -> list[float]:
+    speeds = [m.work / m.svod for m in measurements]
     steps: list[float] = []
     for i, speed in enumerate(speeds):
         neighbours = speeds[max(i - 1, 0) : i] + speeds[i + 1 : i + 2]

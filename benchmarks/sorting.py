@@ -1,12 +1,13 @@
-"""Measure sorting and the largest elements of rows, beside torch and numpy.
+"""Measure sorting and the largest elements of rows, compared with torch and numpy.
 
     python benchmarks/sorting.py                   # all workloads
-    python benchmarks/sorting.py --quick           # small sizes: do all of them still run and agree?
+    python benchmarks/sorting.py --quick           # small sizes, to check that results agree
     python benchmarks/sorting.py topk              # workloads whose names begin so
 
-svod runs what `jit` makes of `sort` or `topk`; torch and numpy their own functions. Every result is
-compared with numpy's stable order, and the script fails where one is wrong. All are measured in
-turns, in one process, and the least time counts."""
+svod runs `sort` or `topk` under `jit`; torch and numpy their own functions. Every result is
+compared with numpy's stable order, and the script fails if one is wrong. Measurements are
+interleaved in one process, and the minimum counts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ DTYPES = ("float32", "int32", "float64", "bfloat16", "bool")
 
 
 class Workload(NamedTuple):
-    """The `k` largest elements of each row, or, where it is None, all elements in order."""
+    """The `k` largest elements of each row; all elements in order if `k` is None."""
 
     name: str
     rows: Any
@@ -42,19 +43,19 @@ def main() -> int:
 
 
 def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], object]]:
-    """A call for each library, after a look at the values that it gives."""
+    """Return a call for each library, after comparing its values."""
     from svod_tensor import Tensor, jit
 
     rows, dtype, k = workload.rows, workload.dtype, workload.k
-    given = Tensor(rows.copy()).cast(dtype).realize()
-    exact = given.cast("float64").numpy()
+    tensor = Tensor(rows.copy()).cast(dtype).realize()
+    exact = tensor.cast("float64").numpy()
     expected = np.sort(exact, -1) if k is None else np.flip(np.sort(exact, -1), -1)[..., :k]
 
     def run(x: Any) -> Any:
         return (x.sort(), x.argsort()) if k is None else x.topk(k)
 
-    calls: dict[str, Callable[[], Any]] = {"svod": partial(jit(run), given)}
-    found = {"svod": calls["svod"]()[0].cast("float64").numpy()}
+    calls: dict[str, Callable[[], Any]] = {"svod": partial(jit(run), tensor)}
+    results = {"svod": calls["svod"]()[0].cast("float64").numpy()}
     try:
         import torch
     except ImportError:
@@ -64,11 +65,11 @@ def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], 
         calls["torch"] = (
             partial(torch.sort, tensor) if k is None else partial(torch.topk, tensor, k)
         )
-        found["torch"] = calls["torch"]()[0].to(torch.float64).numpy()
+        results["torch"] = calls["torch"]()[0].to(torch.float64).numpy()
     if dtype != "bfloat16":
         calls["numpy"] = partial(_run_numpy, rows.astype(dtype), k)
-        found["numpy"] = calls["numpy"]()[0].astype(np.float64)
-    for name, values in found.items():
+        results["numpy"] = calls["numpy"]()[0].astype(np.float64)
+    for name, values in results.items():
         if not np.array_equal(values, expected):
             wrong.append(f"{workload.name}: {name} gives other values")
     return calls

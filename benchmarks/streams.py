@@ -1,8 +1,8 @@
-"""What is computed again and again for the next piece of a stream: one chunk of sound, one token of
-text.
+"""Computations for the next piece of a stream: one chunk of sound, one token of text.
 
 Each is written once, on the operations of numpy, svod or torch. The weights of a step are far
-larger than its inputs, so that reading them, and starting kernels, is what takes the time."""
+larger than its inputs, so that the time is spent on reading them and on launching kernels.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PER_LAYER = 11
 
 
 class Operations(NamedTuple):
-    """The operations of both steps in one library; convolutions are over one axis."""
+    """Operations of both steps in one library; convolutions are one-dimensional."""
 
     conv: Callable[[Any, Any, int, int], Any]
     linear: Callable[[Any, Any], Any]
@@ -43,8 +43,8 @@ class Operations(NamedTuple):
 
 
 def make_detector_inputs(width: int = 128) -> tuple[Array, ...]:
-    """A chunk of 640 samples, the state, and the weights of a voice detector of 310,000 parameters
-    (at width 128).
+    """Inputs of a voice detector: a chunk of 640 samples, the state, and 310,000 weights (at width
+    128).
     """
     make = _make_random(13)
     filters = make(2 * width + 2, 1, 256)
@@ -69,9 +69,7 @@ def make_detector_inputs(width: int = 128) -> tuple[Array, ...]:
 def hear_chunk(
     ops: Operations, sound: Any, hidden: Any, cell: Any, filters: Any, *weights: Any
 ) -> Any:
-    """The probability of speech: a spectrum, four convolutions, and one step of a recurrent
-    layer.
-    """
+    """Probability of speech: a spectrum, four convolutions, and one step of a recurrent layer."""
     *convolutions, enter_weight, hidden_weight, score_weight = weights
     x = ops.conv(sound, filters, 128, 0)
     n = x.shape[1] // 2
@@ -88,9 +86,7 @@ def hear_chunk(
 def make_decoder_inputs(
     n_layers: int = 4, width: int = 512, n_cached: int = 255
 ) -> tuple[Array, ...]:
-    """A token's vector, and for each layer its weights and the keys and values of the tokens
-    before.
-    """
+    """Inputs of a decoder: a token's vector, and each layer's weights, keys and values."""
     make = _make_random(17)
     inner = width * 11 // 4
     inputs = [make(1, width)]
@@ -102,9 +98,7 @@ def make_decoder_inputs(
 
 
 def decode_token(ops: Operations, x: Any, *weights: Any) -> Any:
-    """The token's vector after all layers: attention to itself and the tokens before, and a gated
-    network.
-    """
+    """Token's vector after all layers, each with causal attention and a gated network."""
     for layer in _iter_layers(weights):
         norm, query, key, value, attended, inner_norm, gate, up, down, keys, values = layer
         h = ops.normalize(x, norm)

@@ -1,13 +1,13 @@
-"""Measure sums at positions that tensors name: gradients of embeddings and of windows, and
-histograms, beside torch.
+"""Measure scatter-add: gradients of embeddings and windows, and histograms, compared with torch.
 
     python benchmarks/sums.py                   # all workloads
-    python benchmarks/sums.py --quick           # small sizes: do all of them still run and agree?
+    python benchmarks/sums.py --quick           # small sizes, to check that results agree
     python benchmarks/sums.py embedding         # workloads whose names begin so
 
-svod runs what `jit` makes of `vjp` or of `bincount`; torch its own functions, of which there may be
-several. Every result is compared with that of `np.add.at` in float64, and the script fails where
-one is wrong. All are measured in turns, in one process, and the least time counts."""
+svod runs `vjp` or `bincount` under `jit`; torch one or several of its functions. Every result is
+compared with `np.add.at` in float64, and the script fails if one is wrong. Measurements are
+interleaved in one process, and the minimum counts.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sides import run_benchmark
 
 
 class Workload(NamedTuple):
-    """What is computed, of which inputs, and in which ways."""
+    """Computation, its inputs, and its implementations."""
 
     name: str
     inputs: tuple[Any, ...]
@@ -42,7 +42,7 @@ def main() -> int:
 
 
 def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], object]]:
-    """A call for each way that there is, after a look at what it gives."""
+    """Return a call for each implementation, after comparing its result."""
     from svod_tensor import Tensor, jit
 
     calls: dict[str, Callable[[], Any]] = {
@@ -58,8 +58,8 @@ def _make_calls(workload: Workload, wrong: list[str]) -> dict[str, Callable[[], 
         tensors = [torch.from_numpy(array.copy()) for array in workload.inputs]
         calls |= {name: partial(run, *tensors) for name, run in workload.torch.items()}
     for name, call in calls.items():
-        found = call().numpy().astype(np.float64)
-        away = float(np.abs(found - workload.expected).max()) / float(
+        actual = call().numpy().astype(np.float64)
+        away = float(np.abs(actual - workload.expected).max()) / float(
             np.abs(workload.expected).max()
         )
         if not away <= 1e-5:
@@ -82,32 +82,32 @@ def _iter_workloads(is_quick: bool) -> Iterator[Workload]:
 def _make_embedding(
     rng: np.random.Generator, shape: tuple[int, ...], n_rows: int, width: int
 ) -> Workload:
-    """The gradient of a table of which rows are taken."""
+    """Gradient of a table whose rows are gathered."""
     from svod_tensor import Tensor, vjp
 
-    ids, given = (
+    ids, cotangent = (
         rng.integers(0, n_rows, shape),
         rng.standard_normal((*shape, width), dtype=np.float32),
     )
     expected = np.zeros((n_rows, width))
-    np.add.at(expected, ids, given.astype(np.float64))
+    np.add.at(expected, ids, cotangent.astype(np.float64))
 
-    def run(ids: Any, given: Any) -> Any:
-        return vjp(lambda table: table[ids], Tensor.zeros((n_rows, width)))[1](given)[0]
+    def run(ids: Any, cotangent: Any) -> Any:
+        return vjp(lambda table: table[ids], Tensor.zeros((n_rows, width)))[1](cotangent)[0]
 
-    def add_rows(ids: Any, given: Any) -> Any:
-        return given.new_zeros((n_rows, width)).index_add_(
-            0, ids.reshape(-1), given.reshape(-1, width)
+    def add_rows(ids: Any, cotangent: Any) -> Any:
+        return cotangent.new_zeros((n_rows, width)).index_add_(
+            0, ids.reshape(-1), cotangent.reshape(-1, width)
         )
 
-    def differentiate(ids: Any, given: Any) -> Any:
+    def differentiate(ids: Any, cotangent: Any) -> Any:
         import torch
 
-        return torch.ops.aten.embedding_dense_backward(given, ids, n_rows, -1, False)
+        return torch.ops.aten.embedding_dense_backward(cotangent, ids, n_rows, -1, False)
 
     name = f"embedding {n_rows}x{width}, {ids.size} ids"
     return Workload(
-        name, (ids, given), expected, run, {"embedding": differentiate, "index_add_": add_rows}
+        name, (ids, cotangent), expected, run, {"embedding": differentiate, "index_add_": add_rows}
     )
 
 
@@ -126,16 +126,16 @@ def _make_histogram(rng: np.random.Generator, size: int, n_bins: int) -> Workloa
 def _make_windows(
     rng: np.random.Generator, n_images: int, n_channels: int, size: int, stride: int
 ) -> Workload:
-    """The gradient of images of which windows of 3x3 are taken, with a border of one zero."""
+    """Gradient of images whose 3x3 windows are extracted, with a border of one zero."""
     from svod_tensor import Tensor, vjp
 
     count = (size + 2 - 3) // stride + 1
-    given = rng.standard_normal((n_images, n_channels, 3, 3, count, count), dtype=np.float32)
+    cotangent = rng.standard_normal((n_images, n_channels, 3, 3, count, count), dtype=np.float32)
     padded = np.zeros((n_images, n_channels, size + 2, size + 2))
     for i in range(3):
         for j in range(3):
             ends = (i + stride * count, j + stride * count)
-            padded[:, :, i : ends[0] : stride, j : ends[1] : stride] += given[:, :, i, j]
+            padded[:, :, i : ends[0] : stride, j : ends[1] : stride] += cotangent[:, :, i, j]
 
     def take(image: Any) -> Any:
         windows = image.pad([(0, 0), (0, 0), (1, 1), (1, 1)]).windows(
@@ -143,17 +143,17 @@ def _make_windows(
         )
         return windows.permute(0, 1, 4, 5, 2, 3)
 
-    def run(given: Any) -> Any:
-        return vjp(take, Tensor.zeros((n_images, n_channels, size, size)))[1](given)[0]
+    def run(cotangent: Any) -> Any:
+        return vjp(take, Tensor.zeros((n_images, n_channels, size, size)))[1](cotangent)[0]
 
-    def fold(given: Any) -> Any:
+    def fold(cotangent: Any) -> Any:
         import torch
 
-        columns = given.reshape(n_images, n_channels * 9, count * count)
+        columns = cotangent.reshape(n_images, n_channels * 9, count * count)
         return torch.nn.functional.fold(columns, (size, size), (3, 3), padding=1, stride=stride)
 
     name = f"windows 3x3, stride {stride}, {n_images}x{n_channels}x{size}x{size}"
-    return Workload(name, (given,), padded[:, :, 1:-1, 1:-1], run, {"fold": fold})
+    return Workload(name, (cotangent,), padded[:, :, 1:-1, 1:-1], run, {"fold": fold})
 
 
 if __name__ == "__main__":

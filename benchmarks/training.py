@@ -1,16 +1,15 @@
-"""Measure steps of training: the loss, its gradient and the optimizer, in svod beside torch and
-jax.
+"""Measure training steps (loss, gradient and optimizer) in svod, compared with torch and jax.
 
     python benchmarks/training.py                   # every network
-    python benchmarks/training.py --quick           # small sizes: do all of them still run and agree?
+    python benchmarks/training.py --quick           # small sizes, to check that losses agree
     python benchmarks/training.py mlp lstm          # networks whose names begin so
     python benchmarks/training.py --without torch.compile
 
 Every library starts from the same weights and trains on the same batch. The losses of the first
-steps must agree, and the script fails where they do not. torch runs eagerly and with
-`torch.compile`, both with its fused optimizers; jax runs what `jax.jit` makes of a whole step, and
-svod what its `jit` does. All are measured in turns, in one process, and the least time counts;
-`first` is the first step, with what is compiled for it."""
+steps must agree, or the script fails. torch runs eagerly and with `torch.compile`, both with fused
+optimizers; jax and svod run a whole step under `jit`. Measurements are interleaved in one process,
+and the minimum counts; `first` is the first step, including compilation.
+"""
 
 from __future__ import annotations
 
@@ -58,10 +57,11 @@ def main() -> int:
 def measure_network(
     network: Network, libraries: Sequence[Library], seconds: float, wrong: list[str]
 ) -> dict[str, Any]:
-    """Train one network everywhere.
+    """Train one network in every library.
 
-    The row has the keys `name`, `flops`, and for each library the seconds of a step, those of the
-    first, and the losses of the first steps."""
+    The row has the keys `name` and `flops`, and for each library the seconds of a step and of the
+    first step, and the losses of the first steps.
+    """
     row: dict[str, Any] = {"name": network.name, "flops": network.flops, "first": {}, "losses": {}}
     steps: dict[str, Callable[[], Any]] = {}
     for library in libraries:
@@ -81,10 +81,10 @@ def measure_network(
 
 
 def measure_steps(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[str, float]:
-    """The least seconds of each step, in turns for about so long in all, and three rounds at least.
+    """Minimum seconds of each step, over at least three interleaved rounds.
 
-    Each turn opens with steps that are not timed, since the threads of the library before may still
-    spin."""
+    Each turn opens with untimed steps, since threads of the previous library may still spin.
+    """
     least = dict.fromkeys(steps, float("inf"))
     end, n_rounds = perf_counter() + seconds, 0
     while n_rounds < LEAST_ROUNDS or perf_counter() < end:
@@ -99,15 +99,15 @@ def measure_steps(steps: dict[str, Callable[[], Any]], seconds: float) -> dict[s
 
 
 def _compare_losses(network: Network, losses: dict[str, list[float]], wrong: list[str]) -> None:
-    """Hold every library's losses against those of the first peer there is."""
+    """Compare every library's losses with the losses of the first available peer."""
     peers = [name for name in losses if name != "svod"]
     for name in losses:
         if not peers or name == peers[0]:
             continue
-        for n, (found, expected) in enumerate(zip(losses[name], losses[peers[0]], strict=True)):
-            if not abs(found - expected) <= TOLERANCE * max(abs(expected), 0.1):
+        for n, (actual, expected) in enumerate(zip(losses[name], losses[peers[0]], strict=True)):
+            if not abs(actual - expected) <= TOLERANCE * max(abs(expected), 0.1):
                 wrong.append(
-                    f"{network.name}: loss {n} is {found:.6f} with {name}, {expected:.6f} with"
+                    f"{network.name}: loss {n} is {actual:.6f} with {name}, {expected:.6f} with"
                     f" {peers[0]}"
                 )
                 break
@@ -149,22 +149,20 @@ def _parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("names", nargs="*", help="how the names of networks begin; all by default")
+    parser.add_argument("names", nargs="*", help="prefixes of network names (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes and short measurements")
-    parser.add_argument(
-        "--without", nargs="*", choices=SIDES, default=(), help="libraries that are left out"
-    )
+    parser.add_argument("--without", nargs="*", choices=SIDES, default=(), help="libraries to skip")
     parser.add_argument(
         "--threads",
         type=int,
         default=os.cpu_count() or 1,
-        help="threads for each library; all cores by default",
+        help="threads of every library (default: all cores)",
     )
     parser.add_argument(
         "--seconds",
         type=float,
         default=10.0,
-        help="time for each network, for all libraries together",
+        help="seconds per network, for all libraries together",
     )
     return parser.parse_args()
 

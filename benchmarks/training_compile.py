@@ -1,14 +1,14 @@
-"""How long a step of training takes to compile: the networks of `training.py`, each measurement in
-a process of its own.
+"""Measure compile times of the training steps of `training.py`, each in a new process.
 
     python benchmarks/training_compile.py                the transformer
     python benchmarks/training_compile.py mlp resnet18   other networks
 
-`loss` is the forward pass alone, `gradients` the loss with its gradients, and `step` also has the
-optimizer: its first call without the execution of the plan, which is written beside it (`first
-run`: pages of memory that the system gives then make it longer than later ones, `later run`). Cold
-is with empty caches on disk, warm the next process. `distinct` is how many kernels were compiled
-for those that the plan runs: equal layers share theirs."""
+`loss` is only the forward pass, `gradients` the loss with its gradients, and `step` adds the
+optimizer. Each is the first call without the execution of the plan, which has separate columns:
+`first run` is longer than `later run`, since the system maps new pages of memory. Cold runs have
+empty disk caches, warm is the next process. `distinct` is the number of compiled kernels: equal
+layers share kernels.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def main() -> int:
         "--repeats",
         type=int,
         default=3,
-        help="measurements, of which the least counts (default: 3)",
+        help="measurements; the minimum counts (default: 3)",
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -52,8 +52,8 @@ def main() -> int:
     rows: list[dict[str, Any]] = []
     for network in arguments.names:
         rows += [
-            {"network": network, "part": part, **_measure_apart(part, network, arguments.repeats)}
-            for part in PARTS
+            {"network": network, "part": phase, **_measure_apart(phase, network, arguments.repeats)}
+            for phase in PARTS
         ]
     times = ("cold", "warm", "first run", "later run")
     counts = ("kernels", "distinct")
@@ -75,27 +75,27 @@ def main() -> int:
     return 0
 
 
-def _measure_apart(part: str, network: str, n_repeats: int) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _measure_apart(phase: str, network: str, n_repeats: int) -> dict[str, Any]:
+    row: dict[str, Any] = {}
     for _ in range(n_repeats):
         with tempfile.TemporaryDirectory() as cache:
             for state in ("cold", "warm"):
-                command = [sys.executable, __file__, "--child", part, network]
+                command = [sys.executable, __file__, "--child", phase, network]
                 environment = {**os.environ, "SVOD_CACHE_DIR": cache}
                 output = subprocess.run(
                     command, env=environment, check=True, capture_output=True, text=True
                 ).stdout
                 result = json.loads(output.splitlines()[-1])
                 times = {state: result.pop("seconds"), **result.pop("runs", {})}
-                found |= result | {
-                    name: min(seconds, found.get(name, seconds)) for name, seconds in times.items()
+                row |= result | {
+                    name: min(seconds, row.get(name, seconds)) for name, seconds in times.items()
                 }
-    return found
+    return row
 
 
-def _measure(part: str, network_name: str) -> dict[str, Any]:
+def _measure(phase: str, network_name: str) -> dict[str, Any]:
     network, svod = next(n for n in iter_networks() if n.name == network_name), Svod()
-    if part == "step":
+    if phase == "step":
         step, runs = svod.make_step(network), _time_executions()
         first, *_ = [_time(step) for _ in range(1 + N_LATER_STEPS)]
         times = {"first run": runs[0], "later run": min(runs[1:])}
@@ -109,7 +109,7 @@ def _measure(part: str, network_name: str) -> dict[str, Any]:
         return network.loss(svod, weights, *batch)
 
     start = perf_counter()
-    if part == "loss":
+    if phase == "loss":
         results = [find_loss(weights)]
     else:
         loss, gradients = value_and_grad(find_loss)(weights)
@@ -125,7 +125,7 @@ def _time(step: Any) -> float:
 
 
 def _time_executions() -> list[float]:
-    """Grows with the seconds of each execution of a plan from now on."""
+    """List to which each later execution of a plan appends its seconds."""
     from svod_runtime import ExecutionPlan
 
     seconds: list[float] = []

@@ -1,6 +1,4 @@
-"""The words that networks for training are written in, and a step of training, in svod, torch and
-jax.
-"""
+"""One interface to svod, torch and jax, in which networks and training steps are written."""
 
 from __future__ import annotations
 
@@ -14,48 +12,49 @@ from training_models import AdamW, Network, Sgd
 __all__ = ["Jax", "Library", "Step", "Svod", "Torch", "find_libraries"]
 
 Step = Callable[[], Any]
-"""One step of training, on the batch of the network; its loss."""
+"""Training step on the batch of the network; returns the loss."""
 
 
 class Library(ABC):
-    """What networks are made of, in one library."""
+    """Operations of networks in one library."""
 
     name: str
 
     @abstractmethod
     def make_step(self, network: Network) -> Step:
-        """A step from the network's first weights; each call goes on from the one before, and
-        returns when it is done.
+        """Return a training step that starts from the network's initial weights.
+
+        Each call continues from the previous one, and blocks until it is done.
         """
 
     @abstractmethod
     def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
-        """`function` of `x`, of which gradients keep `x` alone."""
+        """Checkpoint `function`: the backward pass saves only `x` and recomputes the rest."""
 
     @abstractmethod
     def relu(self, x: Any) -> Any: ...
 
     @abstractmethod
     def gelu(self, x: Any) -> Any:
-        """With tanh, as in GPT-2."""
+        """GELU with the tanh approximation, as in GPT-2."""
 
     @abstractmethod
     def mean(self, x: Any, axes: Sequence[int]) -> Any: ...
 
     @abstractmethod
     def swap(self, x: Any, first: int, second: int) -> Any:
-        """Two axes in each other's place."""
+        """Swap two axes."""
 
     @abstractmethod
     def linear(self, x: Any, weight: Any, bias: Any) -> Any: ...
 
     @abstractmethod
     def conv2d(self, x: Any, weight: Any, stride: int) -> Any:
-        """Padded so that the result has the size of the images divided by the stride."""
+        """Convolution, padded so that the stride divides the size of the images."""
 
     @abstractmethod
     def batch_norm(self, x: Any, weight: Any, bias: Any) -> Any:
-        """By the mean and the variance of this batch."""
+        """Normalization by the mean and the variance of this batch."""
 
     @abstractmethod
     def layer_norm(self, x: Any, weight: Any, bias: Any) -> Any: ...
@@ -68,30 +67,30 @@ class Library(ABC):
 
     @abstractmethod
     def lstm(self, x: Any, weights: Mapping[str, Any]) -> Any:
-        """The outputs after each step, from a state of zeros; `x` has the shape (steps, batch,
-        inputs).
+        """Outputs after each step of an LSTM, from a state of zeros; `x` has the shape (steps,
+        batch, inputs).
         """
 
     @abstractmethod
     def cross_entropy(self, scores: Any, labels: Any) -> Any:
-        """The mean over the rows."""
+        """Mean loss over the rows."""
 
 
-def find_libraries(wanted: Sequence[str]) -> list[Library]:
-    """Those of `wanted` that are installed."""
+def find_libraries(names: Sequence[str]) -> list[Library]:
+    """Return the installed libraries of `wanted`."""
     makers: dict[str, Callable[[], Library]] = {
         "svod": Svod,
         "torch": Torch,
         "torch.compile": lambda: Torch(is_compiled=True),
         "jax": Jax,
     }
-    found: list[Library] = []
-    for name in wanted:
+    libraries: list[Library] = []
+    for name in names:
         try:
-            found.append(makers[name]())
+            libraries.append(makers[name]())
         except ImportError:
             print(f"without {name}: it is not installed")
-    return found
+    return libraries
 
 
 class Svod(Library):
@@ -175,8 +174,10 @@ class Svod(Library):
 
 
 class Torch(Library):
-    """Eager, or with `torch.compile` of the loss, which compiles its gradient too; optimizers are
-    torch's fused ones.
+    """Training in torch, eager or with `torch.compile` of the loss, which also compiles its
+    gradient.
+
+    Optimizers are torch's fused ones.
     """
 
     def __init__(self, *, is_compiled: bool = False) -> None:
@@ -262,7 +263,7 @@ class Torch(Library):
 
 
 class Jax(Library):
-    """`jax.jit` of the whole step, with the weights and the state donated."""
+    """Training in jax, with `jax.jit` of the whole step and donated weights and state."""
 
     name = "jax"
 
@@ -374,9 +375,7 @@ class Jax(Library):
 def _update(
     optimizer: Sgd | AdamW, weight: Any, gradient: Any, states: Sequence[Any], n: Any
 ) -> tuple[Any, ...]:
-    """The weight and its states after step `n`, an array of one number; the same in svod
-    and jax.
-    """
+    """Return the weight and its state after step `n`, an array of one number, in svod and jax."""
     if isinstance(optimizer, Sgd):
         if not optimizer.momentum:
             return (weight - gradient * optimizer.rate,)

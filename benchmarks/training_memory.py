@@ -1,13 +1,13 @@
-"""How much memory steps of training take: the networks of `training.py`, each library in a process
-of its own.
+"""Measure the memory of the training steps of `training.py`, each library in a new process.
 
-    python benchmarks/training_memory.py                 the transformer, as it is and with its layers computed again
+    python benchmarks/training_memory.py                 the transformer, with and without recomputation of its layers
     python benchmarks/training_memory.py mlp resnet18    other networks
 
-What is counted is resident memory as Linux reports it, in MiB: of the process with the library
-imported, with the weights and the optimizer's state, at the peak of the first step (with what
-compiles it), and at the peak of the later steps, which is also shown as the growth over the library
-alone. svod runs twice: the first time with empty caches on disk, then with what that left."""
+The figures are resident memory as reported by Linux, in MiB: with the library imported, with the
+weights and the optimizer's state, at the peak of the first step (including compilation), and at the
+peak of the later steps, which is also shown as the growth over the library alone. svod runs twice:
+first with empty disk caches, then with the caches of the first run.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ N_LATER_STEPS = 3
 
 
 class Result(NamedTuple):
-    """Bytes of one process.
+    """Memory of one process in bytes.
 
     Attributes:
-        imported: resident with the library and the arrays of the network.
-        loaded: with the weights and the optimizer's state.
-        first: the most during the first step.
-        later: the most during later steps.
-        planned: of intermediates, where the library knows.
+        imported: resident memory with the library and the arrays of the network.
+        loaded: resident memory with the weights and the optimizer's state.
+        first: maximum during the first step.
+        later: maximum during later steps.
+        planned: intermediates, if the library reports them.
     """
 
     imported: int
@@ -49,7 +49,7 @@ class Result(NamedTuple):
 
 
 def measure(library_name: str, network_name: str) -> Result:
-    """The memory of this process, which did nothing yet."""
+    """Measure the memory of this process, which has done nothing yet."""
     network = next(n for n in iter_networks() if n.name == network_name)
     import_module(MODULES[library_name])
     (library,) = find_libraries([library_name])
@@ -68,9 +68,7 @@ def measure(library_name: str, network_name: str) -> Result:
 
 
 def measure_apart(library: str, network: str, cache: str) -> Result | None:
-    """`measure` in a process of its own; None where that fails, as it does where the library is not
-    installed.
-    """
+    """Run `measure` in a new process; None if it fails, as without the library."""
     command = [sys.executable, __file__, "--child", library, network]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -81,15 +79,15 @@ def measure_apart(library: str, network: str, cache: str) -> Result | None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Measure the memory of steps of training.")
+    parser = argparse.ArgumentParser(description="Measure the memory of training steps.")
     parser.add_argument(
         "names",
         nargs="*",
         default=["transformer", "transformer, recomputed"],
-        help="networks (default: the transformer, as it is and with its layers computed again)",
+        help="networks (default: the transformer, with and without recomputation of its layers)",
     )
     parser.add_argument(
-        "--without", nargs="*", default=(), choices=MODULES, help="libraries that are left out"
+        "--without", nargs="*", default=(), choices=MODULES, help="libraries to skip"
     )
     parser.add_argument("--child", nargs=2, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -98,7 +96,7 @@ def main() -> int:
         return 0
     machine = describe_machine()
     print(format_machine(machine), flush=True)
-    found: dict[str, dict[str, Result]] = {}
+    by_network: dict[str, dict[str, Result]] = {}
     for network in arguments.names:
         with tempfile.TemporaryDirectory() as cache:
             sides = {
@@ -111,11 +109,13 @@ def main() -> int:
                 for title, name in sides.items()
                 if name not in arguments.without
             }
-        found[network] = {title: result for title, result in results.items() if result is not None}
-        print(f"\n{network}\n{format_results(found[network])}", flush=True)
+        by_network[network] = {
+            title: result for title, result in results.items() if result is not None
+        }
+        print(f"\n{network}\n{format_results(by_network[network])}", flush=True)
     report = {
         network: {title: r._asdict() for title, r in results.items()}
-        for network, results in found.items()
+        for network, results in by_network.items()
     }
     print(write_json("training-memory", {"machine": machine, "results": report}))
     return 0

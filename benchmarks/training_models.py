@@ -1,6 +1,4 @@
-"""The networks whose training is measured: each written once, on the words of
-`training_libraries.py`.
-"""
+"""Networks whose training is measured, each written once on `training_libraries.py`."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ class Sgd:
 
 @dataclass(frozen=True)
 class AdamW:
-    """Adam with decoupled decay of the weights.
+    """Adam with decoupled weight decay.
 
     Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019), algorithm 2.
     """
@@ -46,13 +44,13 @@ class AdamW:
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """One network, what it is trained on and how.
+    """Network with its training data and optimizer.
 
     Attributes:
-        weights: the weights at the start, by name; matrices have the shape (outputs, inputs).
-        batch: what a step gets; every step gets the same.
-        loss: from a library, the weights and the batch to the mean loss.
-        optimizer: how the weights change.
+        weights: initial weights by name; matrices have the shape (outputs, inputs).
+        batch: inputs of every step.
+        loss: function from a library, the weights and the batch to the mean loss.
+        optimizer: optimizer of the weights.
         flops: floating-point operations of the products in one step.
     """
 
@@ -65,7 +63,7 @@ class Network:
 
 
 def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:
-    """Every network, made when its turn comes."""
+    """Yield every network, created lazily."""
     yield _make_mlp(64 if is_quick else 512)
     yield _make_resnet(*((2, 8, 16) if is_quick else (32, 64, 32)))
     small = {"n_layers": 2, "width": 32, "n_heads": 2, "n_tokens": 64, "batch": 2, "length": 16}
@@ -119,7 +117,7 @@ def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:
 
 
 class _Draws:
-    """Weights and data from a seeded generator."""
+    """Sampler of weights and data from a seeded generator."""
 
     def __init__(self, seed: int) -> None:
         self._generator = np.random.default_rng(seed)
@@ -128,7 +126,7 @@ class _Draws:
         return self._generator.standard_normal(shape, dtype=np.float32) * np.float32(scale)
 
     def scaled(self, *shape: int) -> Array:
-        """Weights that keep the variance of what they multiply."""
+        """Sample weights that preserve the variance of their input."""
         return self.normal(*shape, scale=float(np.prod(shape[1:])) ** -0.5)
 
     def integers(self, n: int, *shape: int) -> Array:
@@ -146,15 +144,15 @@ def _zeros(n: int) -> Array:
 def _make_mlp(batch: int) -> Network:
     draws, widths = _Draws(1), (784, 512, 512, 10)
     weights: dict[str, Array] = {}
-    for place, (inputs, outputs) in enumerate(pairwise(widths)):
+    for layer_index, (inputs, outputs) in enumerate(pairwise(widths)):
         weights |= {
-            f"weight{place}": draws.scaled(outputs, inputs),
-            f"bias{place}": _zeros(outputs),
+            f"weight{layer_index}": draws.scaled(outputs, inputs),
+            f"bias{layer_index}": _zeros(outputs),
         }
 
     def loss(library: Library, w: Weights, x: Any, labels: Any) -> Any:
-        for place in range(len(widths) - 2):
-            x = library.relu(library.linear(x, w[f"weight{place}"], w[f"bias{place}"]))
+        for layer_index in range(len(widths) - 2):
+            x = library.relu(library.linear(x, w[f"weight{layer_index}"], w[f"bias{layer_index}"]))
         last = len(widths) - 2
         return library.cross_entropy(
             library.linear(x, w[f"weight{last}"], w[f"bias{last}"]), labels
@@ -172,8 +170,7 @@ def _make_mlp(batch: int) -> Network:
 
 
 def _make_resnet(batch: int, width: int, size: int) -> Network:
-    """ResNet-18 for small images: a stem of 3x3 with stride 1 and no pooling, normalised over the
-    batch.
+    """ResNet-18 for small images: a 3x3 stem with stride 1 and no pooling, and batch normalization.
 
     Source: He et al., Deep Residual Learning for Image Recognition (2015), sections 3.3 and 4.2.
     """
@@ -241,10 +238,10 @@ def _make_transformer(
     length: int,
     recomputes: bool = False,
 ) -> Network:
-    """A decoder as GPT-2 is: normalised before each part, and the embeddings are the weights of the
-    last layer, too.
+    """Decoder like GPT-2, with pre-normalization, and with embeddings tied to the last layer.
 
-    With `recomputes`, gradients keep what goes into each layer alone, and compute the rest again.
+    With `recomputes`, the backward pass saves only the inputs of each layer, and recomputes the
+    rest.
 
     Source: Radford et al., Language Models are Unsupervised Multitask Learners (2019), section 2.3.
     """
@@ -254,14 +251,14 @@ def _make_transformer(
         "positions": draws.normal(length, width, scale=0.02),
     }
     for layer in range(n_layers):
-        for part, outputs, inputs in (
+        for matrix, outputs, inputs in (
             ("qkv", 3 * width, width),
             ("attended", width, width),
             ("inner", 4 * width, width),
             ("outer", width, 4 * width),
         ):
-            weights[f"{layer}.{part}"] = draws.normal(outputs, inputs, scale=0.02)
-            weights[f"{layer}.{part}.bias"] = _zeros(outputs)
+            weights[f"{layer}.{matrix}"] = draws.normal(outputs, inputs, scale=0.02)
+            weights[f"{layer}.{matrix}.bias"] = _zeros(outputs)
         for norm in ("norm1", "norm2"):
             weights |= {f"{layer}.{norm}": _ones(width), f"{layer}.{norm}.bias": _zeros(width)}
     weights |= {"norm": _ones(width), "norm.bias": _zeros(width)}
@@ -297,10 +294,10 @@ def _transformer_loss(
         return library.layer_norm(x, w[name], w[f"{name}.bias"])
 
     def run_layer(layer: int, x: Any) -> Any:
-        parts = linear(f"{layer}.qkv", norm(f"{layer}.norm1", x)).reshape(
+        qkv = linear(f"{layer}.qkv", norm(f"{layer}.norm1", x)).reshape(
             batch, length, 3, n_heads, width // n_heads
         )
-        query, key, value = (library.swap(parts[:, :, part], 1, 2) for part in range(3))
+        query, key, value = (library.swap(qkv[:, :, role], 1, 2) for role in range(3))
         attended = library.swap(library.attend_causally(query, key, value), 1, 2).reshape(
             batch, length, width
         )
@@ -318,7 +315,7 @@ def _transformer_loss(
 
 
 def _make_lstm(length: int, batch: int, width: int) -> Network:
-    """A recurrent model of bytes: it says the next one after each of `length` steps."""
+    """Recurrent model of bytes that predicts the next byte at each of `length` steps."""
     draws, n_tokens = _Draws(4), 256
     weights = {
         "tokens": draws.normal(n_tokens, width, scale=0.1),

@@ -1,15 +1,16 @@
-"""Measure what a search gains: the kernels of the workloads with the heuristics' opts, and with
-those that were found.
+"""Measure the gains of a search: the workloads' kernels with the heuristics' opts and with tuned
+opts.
 
     python benchmarks/tune.py                      # all workloads, 20 s for each kernel: some ten minutes
     python benchmarks/tune.py matmul512 softmax    # some
     python benchmarks/tune.py --quick --seconds 5  # small sizes
 
-In the table of kernels both times are those of the last comparison of a search, side by side;
-kernels whose gain is less than 2 percent keep the heuristics' opts. `tried` counts candidates that
-were looked at, `dropped` those among them that exceeded a limit, did not compile, or were given up.
-The table of workloads times the whole plans in turns afterwards, with numpy and torch beside them;
-its ratios are the time of the other over that of the searched plan."""
+In the table of kernels both times are from the last comparison of a search, interleaved; kernels
+whose gain is less than 2 percent keep the heuristics' opts. `tried` counts candidates, `dropped`
+the candidates that exceeded a limit, did not compile, or were stopped early. The table of workloads
+times the whole plans afterwards, interleaved with numpy and torch; its ratios are the other time
+over the time of the tuned plan.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ SKIPPED = (
     "vad-chunk",
     "decode",
 )
-"""Calls of next to nothing, and models: their kernels are mostly those of the others."""
+"""Skipped workloads: calls with little work, and models, whose kernels mostly occur elsewhere."""
 
 PLANS_HEAD = ("workload", "heuristics", "searched", "/heuristics", "/numpy", "/torch")
 HEAD = (
@@ -82,7 +83,7 @@ def main() -> int:
             ):
                 print(f"{workload.name} ...", flush=True, file=sys.stderr)
                 rows += [
-                    _make_row(workload.name, found) for found in search_workload(workload, config)
+                    _make_row(workload.name, tuned) for tuned in search_workload(workload, config)
                 ]
                 plans.append(compare_plans(workload, 0.1 if arguments.quick else 2.0))
     print(format_table(HEAD, map(_format_row, rows)))
@@ -110,17 +111,17 @@ def main() -> int:
 
 
 def search_workload(workload: Workload, config: PrepareConfig) -> list[Tuned]:
-    """Search every kernel of a workload that was not searched before."""
+    """Search opts for every new kernel of a workload."""
     observer = Lines(sys.stderr)
     with observe(observer):
         result = workload.svod(*map(Tensor, workload.inputs))
         (result if isinstance(result, Tensor) else result[0]).prepare_with(replace(config))
-    return [found for found in observer.tuned if not found.was_known]
+    return [tuned for tuned in observer.tuned if not tuned.was_known]
 
 
 def compare_plans(workload: Workload, seconds: float) -> dict[str, Any]:
-    """The seconds of the workload's plan with the heuristics' opts and with those that were found,
-    and of its peers.
+    """Seconds of the workload's plan with the heuristics' opts and with tuned opts, and of its
+    peers.
     """
     calls: Calls = {
         "heuristics": _prepare(workload, use_cache=False),
@@ -158,18 +159,18 @@ def _format_plans(row: dict[str, Any]) -> list[str]:
     ]
 
 
-def _make_row(workload: str, found: Tuned) -> dict[str, Any]:
+def _make_row(workload: str, tuned: Tuned) -> dict[str, Any]:
     return {
         "workload": workload,
-        "kernel": found.name,
-        "heuristics": found.heuristic_seconds,
-        "searched": found.seconds,
-        "n_tried": found.n_tried,
-        "n_dropped": found.n_dropped,
-        "seconds": found.spent_seconds,
-        "heuristic_opts": format_opts(found.heuristic_opts),
-        "opts": format_opts(found.opts),
-        "wrong": len(found.wrong),
+        "kernel": tuned.name,
+        "heuristics": tuned.heuristic_seconds,
+        "searched": tuned.seconds,
+        "n_tried": tuned.n_tried,
+        "n_dropped": tuned.n_dropped,
+        "seconds": tuned.spent_seconds,
+        "heuristic_opts": format_opts(tuned.heuristic_opts),
+        "opts": format_opts(tuned.opts),
+        "wrong": len(tuned.wrong),
     }
 
 
@@ -183,12 +184,12 @@ def _format_row(row: dict[str, Any]) -> list[str]:
 
 
 def _parse_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Measure what a search gains.")
-    parser.add_argument("names", nargs="*", help="workloads; by default all")
+    parser = argparse.ArgumentParser(description="Measure the gains of a search.")
+    parser.add_argument("names", nargs="*", help="workloads (default: all)")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--seconds", type=float, default=20.0, help="for each kernel")
+    parser.add_argument("--seconds", type=float, default=20.0, help="seconds per kernel")
     parser.add_argument(
-        "--width", type=int, default=4, help="how many kernels a round goes on from"
+        "--width", type=int, default=4, help="beam width: number of kernels kept per round"
     )
     return parser.parse_args()
 

@@ -1,12 +1,12 @@
-"""Measure kernels that take a size as a variable beside those that know it: how long do they take
-for one size?
+"""Compare kernels that take a size as a variable with kernels that know it.
 
     python benchmarks/variable_sizes.py
     python benchmarks/variable_sizes.py --sizes 100 1000 100000 --seconds 1
 
-`known` is the time of a plan, the least of many, and each other number the time of a plan with a
-variable over that. The variable has the bounds that `realize` gives it when a graph comes with a
-third size, and memory is laid out as there. Results are compared."""
+`known` is the minimum time of a plan for one size; the other columns are the time of a plan with a
+variable over that. The variable has the bounds that `realize` chooses when a graph has a third
+size, and the same memory layout. Results are compared.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX_ELEMENTS = 1 << 23
 
 
 class Program(NamedTuple):
-    """What is computed from a tensor of a shape in which one size varies."""
+    """Program on a tensor of a shape in which one size varies."""
 
     name: str
     make_shape: Callable[[object], tuple[object, ...]]
@@ -75,22 +75,22 @@ def _parse_arguments() -> argparse.Namespace:
         "--sizes", type=int, nargs="*", default=[17, 100, 301, 1000, 10_007, 100_003, 1_000_000]
     )
     parser.add_argument(
-        "--seconds", type=float, default=0.3, help="for each size of each program (default: 0.3)"
+        "--seconds", type=float, default=0.3, help="seconds per size of each program (default: 0.3)"
     )
     return parser.parse_args()
 
 
 def _measure(program: Program, n: int, seconds: float) -> tuple[float, float]:
-    """The seconds of a plan that knows the size, and of one with a variable."""
+    """Seconds of a plan that knows the size, and of a plan with a variable."""
     low, high = 2, 256
     while high < n:
         low, high = high + 1, high * 8
     bound = Variable("n", low, high).bind(n)
     shape = program.make_shape(bound)
     array = np.random.default_rng(n).standard_normal(max_size(product(shape)), dtype=np.float32)
-    part = array[: math.prod(program.make_shape(n))].copy()
+    prefix = array[: math.prod(program.make_shape(n))].copy()
     results = [
-        program.compute(Tensor(part).realize().reshape(*program.make_shape(n))),
+        program.compute(Tensor(prefix).realize().reshape(*program.make_shape(n))),
         program.compute(Tensor(array).realize()[: product(shape)].reshape(*shape)),
     ]
     plans = [result.prepare() for result in results]
@@ -104,10 +104,10 @@ def _measure(program: Program, n: int, seconds: float) -> tuple[float, float]:
 
 
 def _format(rows: Sequence[dict[str, object]], sizes: Sequence[int]) -> str:
-    found = {(row["program"], row["size"]): (row["known"], row["variable"]) for row in rows}
+    times = {(row["program"], row["size"]): (row["known"], row["variable"]) for row in rows}
     lines: list[list[str]] = []
     for program in PROGRAMS:
-        cells = [found.get((program.name, n)) for n in sizes]
+        cells = [times.get((program.name, n)) for n in sizes]
         lines.append(
             [
                 program.name,

@@ -1,13 +1,13 @@
-"""Measure programs over rows of many widths: is any width much slower for each element than its
-neighbours?
+"""Measure programs over rows of many widths, to find widths slower than their neighbours.
 
     python benchmarks/widths.py                      # widths from 16 to 130
     python benchmarks/widths.py --widths 64 65 68    # some
 
-The rows do not lie one behind the other in all that is read and written, so that each is taken by
-itself: in vectors, the last of which overlaps the one before. Each cell is picoseconds for an
-element of the result, the least of many executions of a plan, on one thread; `step` is the largest
-time for an element over that of the faster of the two neighbours."""
+The rows are not contiguous in all operands, so that kernels process each row separately, in vectors
+whose last one overlaps the previous one. Each cell is picoseconds per element of the result, the
+minimum of many executions of a plan on one thread; `step` is the largest time per element over the
+time of the faster neighbour.
+"""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def main() -> None:
     lines = [
         [str(n), *(f"{rows[name][n] * 1e12:.0f}" for name in PROGRAMS)] for n in arguments.widths
     ]
-    steps = ["step", *(f"{_find_step(list(found.values())):.2f}" for found in rows.values())]
+    steps = ["step", *(f"{_find_step(list(times.values())):.2f}" for times in rows.values())]
     print(format_table(["width", *PROGRAMS], [*lines, steps]))
     print(write_json("widths", {"machine": machine, "rows": rows}))
 
 
 def _measure(name: str, widths: list[int], seconds: float) -> dict[int, float]:
-    """Seconds for an element of the result, by width; the widths take turns."""
+    """Seconds per element of the result by width; widths are interleaved."""
     compute, make_shapes = PROGRAMS[name]
     plans: dict[str, Any] = {}
     sizes: dict[str, int] = {}
@@ -82,7 +82,10 @@ def _parse_arguments() -> argparse.Namespace:
         help="(default: 16, 19, ... to 130)",
     )
     parser.add_argument(
-        "--seconds", type=float, default=0.1, help="for each width of each program (default: 0.1)"
+        "--seconds",
+        type=float,
+        default=0.1,
+        help="seconds per width of each program (default: 0.1)",
     )
     return parser.parse_args()
 

@@ -1,4 +1,4 @@
-"""The workloads: what is computed, in numpy, svod and torch, and how much work it is."""
+"""Workloads of `run.py`: computations in numpy, svod and torch, and the amount of work."""
 
 from __future__ import annotations
 
@@ -20,21 +20,18 @@ FLOAT = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One computation.
+    """Computation in several libraries.
 
     Attributes:
-        inputs: made from a seeded generator, so that every run sees the same numbers.
-        numpy: from arrays to an array; the result that the others must agree with.
+        inputs: maker of the inputs from a seeded generator, so that every run has the same data.
+        numpy: function from arrays to an array; the expected result.
         svod: the same on tensors of svod.
         torch: the same on tensors of torch.
-        numpy_out: the same with the array for the result as the first argument, where numpy has
-            that.
-        torch_out: the same with the tensor for the result as the first argument, where torch has
-            that.
+        numpy_out: the same with the output array as first argument, if numpy supports that.
+        torch_out: the same with the output tensor as first argument, if torch supports that.
         flops: floating-point operations, for workloads that are bound by arithmetic.
-        moved_bytes: the least that must be read and written, for workloads that are bound by
-            memory.
-        tolerance: how far results may differ, relative to the largest element.
+        moved_bytes: minimum memory traffic in bytes, for workloads that are bound by memory.
+        tolerance: largest error relative to the largest element.
     """
 
     name: str
@@ -50,9 +47,7 @@ class Workload:
 
 
 def iter_workloads(*, is_quick: bool = False) -> Iterator[Workload]:
-    """Every workload, made when its turn comes; `is_quick` gives the large ones an eighth of their
-    sizes.
-    """
+    """Yield every workload, created lazily; `is_quick` divides large sizes by eight."""
     scale = 8 if is_quick else 1
     for group in (_elementwise, _reductions, _rows, _products, _movements, _networks, _streams):
         yield from group(scale)
@@ -64,7 +59,7 @@ def _random(*shape: int) -> Array:
 
 
 def _alike(name: str, inputs: tuple[Array, ...], call: Callable[..., Any], **rest: Any) -> Workload:
-    """A workload that is written the same in all three."""
+    """Create a workload that is written the same in all three libraries."""
     return Workload(name=name, inputs=inputs, numpy=call, svod=call, torch=call, **rest)
 
 
@@ -189,7 +184,7 @@ def _int8_product(n: int) -> Workload:
     return Workload(
         name=f"matmul{n}-int8",
         inputs=(numbers[0], numbers[1]),
-        # No integers have a fast product in numpy; float64 holds these exactly.
+        # numpy has no fast integer product; float64 represents these exactly.
         numpy=lambda a, b: (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int32),
         svod=lambda a, b: a.cast("int32") @ b.cast("int32"),
         torch=_torch_int8_matmul,
@@ -323,8 +318,8 @@ def _encoder(
 ) -> Workload:
     def make(layer: Callable[..., Any]) -> Callable[..., Any]:
         def forward(x: Any, *weights: Any) -> Any:
-            for one in iter_layers(weights):
-                x = layer(x, one, n_heads)
+            for layer_weights in iter_layers(weights):
+                x = layer(x, layer_weights, n_heads)
             return x
 
         return forward

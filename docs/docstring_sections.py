@@ -1,4 +1,4 @@
-"""How mkdocstrings is to read our docstrings: an example is code, and sources are a list."""
+"""Extension of mkdocstrings for svod's docstring sections: `Example` is parsed as code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ EXAMPLE = re.compile(r"^Example:$", re.MULTILINE)
 
 
 class DocstringSections(Extension):
-    """Give the section `Example:` the name by which the parser knows that code follows."""
+    """Rename the section `Example:` to `Examples:`, which the parser reads as code."""
 
     def on_package(self, *, pkg: Module, **_: Any) -> None:
-        self.on_object(obj=pkg)  # which the loader calls for what lies in a package
+        self.on_object(obj=pkg)  # the loader calls `on_object` only for the members of a package
 
     def on_object(self, *, obj: Object, **_: Any) -> None:
         if obj.docstring is not None:

@@ -1,7 +1,7 @@
-"""Write the generated pages of docs/, or with `--check` say which of them are stale.
+"""Write the generated pages of docs/, or list the stale pages with `--check`.
 
 python docs/generate.py            # write
-python docs/generate.py --check    # exit status 1 where a page differs from what the sources say
+python docs/generate.py --check    # exit status 1 if a page differs from the sources
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ NOTICE = "<!-- Written by docs/generate.py; change the sources instead. -->\n"
 
 
 def ops_page() -> str:
-    """The table of ops, grouped as they are declared."""
+    """Write the table of ops, grouped as they are declared."""
     from svod_ir import ops
 
     lines = [
@@ -76,7 +76,7 @@ def ops_page() -> str:
 
 
 def operations_page() -> str:
-    """Every public name of `Tensor`, theme by theme."""
+    """Write the tables of public names of `Tensor` by theme."""
     from svod_tensor import Tensor
     from svod_tensor.ops.core.table import TABLE
     from svod_tensor.ops.core.themes import THEMES
@@ -86,7 +86,7 @@ def operations_page() -> str:
         "",
         "All operations of `Tensor`; each section is a module of `svod_tensor/ops/`.",
         (
-            "`help(Tensor.softmax)` says more. The last column is the name in the array API"
+            "`help(Tensor.softmax)` has details. The last column is the name in the array API"
             " standard (2025.12)."
         ),
     ]
@@ -120,24 +120,24 @@ def _get_theme(module: str) -> str:
 
 
 def _call(name: str, value: object) -> str:
-    """How a method is called: its arguments with their defaults, without their types."""
+    """Format a call of a method: its arguments with defaults, without types."""
     if not callable(getattr(value, "__func__", value)):
         return f"x.{name}"
     owner = "Tensor" if isinstance(value, (classmethod, staticmethod)) else "x"
-    given = list(inspect.signature(getattr(value, "__func__", value)).parameters.values())
-    # `x.concat(y)` has `x` as one of the arrays; other methods have the tensor, or its class, as a
-    # parameter of its own.
+    parameters = list(inspect.signature(getattr(value, "__func__", value)).parameters.values())
+    # `x.concat(y)` has `x` among its arrays; other methods have the tensor, or its class, as a
+    # separate first parameter, which the call does not show.
     if (
         not isinstance(value, staticmethod)
-        and given[0].kind is not inspect.Parameter.VAR_POSITIONAL
+        and parameters[0].kind is not inspect.Parameter.VAR_POSITIONAL
     ):
-        del given[0]
-    shown = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in given]
+        del parameters[0]
+    shown = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in parameters]
     return f"{owner}.{name}{inspect.Signature(shown)}"
 
 
 def pipeline_page() -> str:
-    """The table of passes, one section for each pipeline."""
+    """Write the table of passes, one section for each pipeline."""
     from svod_schedule.pipeline import PIPELINES
 
     lines = [
@@ -162,21 +162,20 @@ def pipeline_page() -> str:
             "|---|---|---|---|---|",
         ]
         lines += [
-            f"| {number} | `{row.name}` | {_cell(row.does)} | {row.stage} |"
-            f" {', '.join(row.after)} |"
-            for number, row in enumerate(passes, 1)
+            f"| {index} | `{row.name}` | {_cell(row.does)} | {row.stage} | {', '.join(row.after)} |"
+            for index, row in enumerate(passes, 1)
         ]
     return "\n".join(lines)
 
 
 def errors_page() -> str:
-    """Every error class: what it means, what it derives from, and the message that it composes."""
+    """Write the page of error classes: meaning, base classes and message of each."""
     lines = [
         "# Errors",
         "",
         (
-            "Every exception derives from `svod_dtype.SvodError`: a `UserError` is the caller's to"
-            " fix, an `InternalError` is"
+            "Every exception derives from `svod_dtype.SvodError`: the caller can"
+            " fix a `UserError`; an `InternalError` is"
         ),
         (
             "a bug in svod or in a plugin. The values in a message are fields of the exception, and"
@@ -237,7 +236,7 @@ def _name_operator(row: Operator) -> str:
 
 
 def environment_page() -> str:
-    """Every environment variable, from the option classes that read them."""
+    """Write the tables of environment variables, from the option classes that read them."""
     lines = [
         "# Environment variables",
         "",
@@ -268,17 +267,17 @@ def environment_page() -> str:
 
 
 def contract_page() -> str:
-    """Every behaviour that svod promises, and the tests that show it."""
+    """Write the tables of promised behaviour with the tests that show it."""
     lines = [
         "# Behaviour",
         "",
         (
-            "What svod does, row by row, with the tests that show each row, from"
+            "Behaviour of svod, with the tests that show each row, from"
             " `tests/contract.toml`. A check in"
         ),
         (
-            "`tests/test_architecture.py` fails where a row has no test or names one that is not"
-            " there."
+            "`tests/test_architecture.py` fails if a row has no test or lists a test that does not"
+            " exist."
         ),
     ]
     rows = tomllib.loads((ROOT / "tests/contract.toml").read_text())
@@ -293,7 +292,7 @@ def contract_page() -> str:
 
 
 class ErrorEntry(NamedTuple):
-    """One exception class; `message` has one line for the headline, each note and the hint."""
+    """Exception class; `message` has one line for the headline, each note and the hint."""
 
     name: str
     bases: tuple[str, ...]
@@ -302,7 +301,7 @@ class ErrorEntry(NamedTuple):
 
 
 class VariableEntry(NamedTuple):
-    """One environment variable and the option that it sets."""
+    """Environment variable and the option that it sets."""
 
     variable: str
     field: str
@@ -318,7 +317,7 @@ def _iter_errors(path: Path) -> Iterator[ErrorEntry]:
 
 
 def _message(node: ast.ClassDef) -> tuple[str, ...]:
-    """The message that the constructor hands to its base class, with values in braces."""
+    """Return the message that the constructor passes to its base class, with values in braces."""
     for call in ast.walk(node):
         is_init = (
             isinstance(call, ast.Call)
@@ -341,7 +340,7 @@ def _message(node: ast.ClassDef) -> tuple[str, ...]:
 
 
 def _template(node: ast.expr) -> str:
-    """An f-string as a person would write it: the text, with expressions in braces."""
+    """Format an f-string as its source text, with expressions in braces."""
     match node:
         case ast.Constant(value=str(text)):
             return text
@@ -354,10 +353,10 @@ def _template(node: ast.expr) -> str:
 
 
 def _iter_variables(path: Path) -> Iterator[VariableEntry]:
-    """The variables that the `Attributes` of the option classes name, in their order.
+    """Yield the variables in the `Attributes` sections of the option classes, in order.
 
     Raises:
-        SystemExit: if the module reads a variable that no attribute's text names.
+        SystemExit: if the module reads a variable that no attribute's text mentions.
     """
     tree = ast.parse(path.read_text())
     rows: list[VariableEntry] = []
@@ -387,23 +386,23 @@ def _iter_variables(path: Path) -> Iterator[VariableEntry]:
         and VARIABLE.fullmatch(node.value)
     }
     if missing := read - documented:
-        raise SystemExit(f"{path}: no attribute's text names {', '.join(sorted(missing))}")
+        raise SystemExit(f"{path}: no attribute's text mentions {', '.join(sorted(missing))}")
     yield from rows
 
 
 def _iter_attributes(docstring: str) -> Iterator[tuple[str, str]]:
-    """The (name, text) pairs of the section `Attributes:`."""
+    """Yield the (name, text) pairs of the section `Attributes:`."""
     _, _, section = docstring.partition("Attributes:\n")
     for match in re.finditer(r"^ {4}(\w+): (.*(?:\n {5,}.*)*)", section, re.MULTILINE):
         yield match[1], " ".join(match[2].split())
 
 
 def _split_variables(text: str) -> tuple[str, list[str]]:
-    """The text without the variables that it names in backquotes, and these."""
+    """Split a text into the text without its backquoted variables, and the variables."""
     names: list[str] = []
     for quoted in re.findall(r"`([^`]+)`", text):
-        if found := VARIABLE.fullmatch(quoted):
-            names.append(found[1])
+        if match := VARIABLE.fullmatch(quoted):
+            names.append(match[1])
             text = re.sub(rf" ?\(`{re.escape(quoted)}`\)|`{re.escape(quoted)}`[,;] ?", "", text)
     return text, names
 

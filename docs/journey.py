@@ -1,6 +1,4 @@
-"""The page that follows one program through the fourteen steps, with the real artifact
-after each.
-"""
+"""Page that follows one program through the fourteen steps, with the artifact of each step."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
 y = (x.transpose() + 1).sum(1)
 y.numpy()"""
 
-SAYS = {
+DESCRIPTIONS = {
     "build": "Each call adds nodes to a graph; nothing is computed.",
     "rangeify": (
         "The transpose is now index arithmetic. A value that must be stored is a BUFFERIZE."
@@ -39,13 +37,13 @@ SAYS = {
 
 
 def journey_page() -> str:
-    """The page: for each step, what it does and what it made."""
+    """Write the page: a description and the artifact of each step."""
     lines = [
         "# The journey of a program",
         "",
         "![The fourteen steps from a call on a tensor to filled buffers](pictures/journey.svg)",
         "",
-        "Three lines of Python, and what each of the fourteen steps makes of them:",
+        "Three lines of Python, and the artifact of each of the fourteen steps:",
         "",
         *_block(PROGRAM, "python"),
         "",
@@ -53,15 +51,15 @@ def journey_page() -> str:
             "The graphs are in text form: `svod_ir.parse_graph` reads them back. The target is"
             " `Target.generic(cores=2)`, so"
         ),
-        "that this page is the same on every machine; yours may use wider vectors.",
+        "that this page does not depend on the machine; yours may use wider vectors.",
     ]
-    for number, (word, says, artifact, language) in enumerate(_iter_steps(), 1):
-        lines += ["", f"## {number}. {word}", "", says, "", *_block(artifact, language)]
+    for index, (word, description, artifact, language) in enumerate(_iter_steps(), 1):
+        lines += ["", f"## {index}. {word}", "", description, "", *_block(artifact, language)]
     return "\n".join(lines)
 
 
 def _iter_steps() -> Iterator[tuple[str, str, str, str]]:
-    """(word, what it does, artifact, language of the artifact) for each step."""
+    """Yield (word, description, artifact, language of the artifact) for each step."""
     _use_generic_target()
     import numpy as np
 
@@ -71,15 +69,15 @@ def _iter_steps() -> Iterator[tuple[str, str, str, str]]:
     x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4))
     y = (x.transpose() + 1).sum(1)
     # Dict, since a program with several kernels has several artifacts of some words.
-    found = {artifact.word: artifact.text for artifact in explain([y], PrepareConfig())}
-    found["compile"] = re.sub(r"^\d+ bytes of ", "", found["compile"])
-    found["execute"] += f"\n{y.numpy()}"
-    for word, says in SAYS.items():
-        yield word, says, found[word], "llvm" if word == "render" else ""
+    artifacts = {artifact.word: artifact.text for artifact in explain([y], PrepareConfig())}
+    artifacts["compile"] = re.sub(r"^\d+ bytes of ", "", artifacts["compile"])
+    artifacts["execute"] += f"\n{y.numpy()}"
+    for word, description in DESCRIPTIONS.items():
+        yield word, description, artifacts[word], "llvm" if word == "render" else ""
 
 
 def _use_generic_target() -> None:
-    """Make the CPU's default backend one for a target that is the same everywhere."""
+    """Make a backend for the generic target the default of the CPU, on any machine."""
     from dataclasses import replace
 
     from svod_codegen.backend import make_llvm_backend

@@ -1,9 +1,8 @@
-"""The pages of docs/reference: every public name, grouped by the module that defines it, and the
-commands.
+"""Pages of docs/reference: public names by defining module, and the commands.
 
 A page lists names with the first lines of their docstrings, read from the sources without importing
-them, and asks mkdocstrings (`:::`) to show signatures, docstrings and sources below.
-`tools/check_docstrings.py` looks at what these say."""
+them. Below, mkdocstrings (`:::`) inserts signatures, docstrings and sources.
+`tools/check_docstrings.py` checks the docstrings."""
 
 from __future__ import annotations
 
@@ -47,11 +46,11 @@ LAYERS = (
     "codegen",
     "testing",
 )
-"""What most people use first."""
+"""Short names of the distributions, those for most users first."""
 
 
 def reference_pages() -> dict[str, Callable[[], str]]:
-    """What writes each page, by the page's path."""
+    """Return the function that writes each page, by the page's path."""
     pages: dict[str, Callable[[], str]] = {"docs/reference/index.md": _index_page}
     for layer in LAYERS:
         pages[f"docs/reference/{layer}.md"] = partial(_distribution_page, _get_distribution(layer))
@@ -65,12 +64,12 @@ def _index_page() -> str:
         "# Reference",
         "",
         (
-            "Every public name, with its signature, what its docstring says of it, an example, and"
-            " its source. What is not here is"
+            "Every public name, with its signature, docstring, an example and its source."
+            " Anything else is"
         ),
-        "private: [what a version promises](../versions.md) says what that means.",
+        "private: [versions](../versions.md) explains the difference.",
         "",
-        "| distribution | what |",
+        "| distribution | contents |",
         "|---|---|",
     ]
     for layer in LAYERS:
@@ -81,9 +80,9 @@ def _index_page() -> str:
         )
     lines += [
         "",
-        "What a tensor does, by theme ([one table of all operations](../operations.md)):",
+        "Tensor operations by theme ([one table of all operations](../operations.md)):",
         "",
-        "| theme | what |",
+        "| theme | contents |",
         "|---|---|",
     ]
     for theme, node in _list_themes().items():
@@ -110,9 +109,7 @@ def _index_page() -> str:
 
 
 def _distribution_page(distribution: Distribution) -> str:
-    """The public modules of a distribution, and in each the names by the module that
-    defines them.
-    """
+    """Write the page of a distribution: its public modules, and their names by defining module."""
     lines = [f"# {distribution.name}", "", _get_summary(distribution, distribution.package)]
     if distribution.package == "svod_tensor":
         text = (
@@ -120,21 +117,21 @@ def _distribution_page(distribution: Distribution) -> str:
             " by theme:"
         )
         lines += ["", f"{text} [the list](index.md)."]
-    elsewhere = {f"{OPERATIONS}.{theme}" for theme in _list_themes()}
+    theme_modules = {f"{OPERATIONS}.{theme}" for theme in _list_themes()}
     shown: set[tuple[str, str]] = set()
     for module in distribution.public_modules:
         homes: dict[str, list[str]] = {}
         for name in distribution.get_public_names(module):
-            found = distribution.find_definition(module, name)
+            definition = distribution.find_definition(module, name)
             if (
-                found is not None
-                and found[1] is not None
-                and not isinstance(found[1], ast.Module)
-                and (found[0], name) not in shown
-                and found[0] not in elsewhere
+                definition is not None
+                and definition[1] is not None
+                and not isinstance(definition[1], ast.Module)
+                and (definition[0], name) not in shown
+                and definition[0] not in theme_modules
             ):
-                shown.add((found[0], name))
-                homes.setdefault(found[0], []).append(name)
+                shown.add((definition[0], name))
+                homes.setdefault(definition[0], []).append(name)
         if homes:
             lines += ["", f"## {module}", "", *_show_module(distribution, module)]
         for home, names in sorted(homes.items()):
@@ -149,12 +146,12 @@ def _show_home(
     if home != module:
         yield f"### {home.removeprefix(distribution.package + '.').lstrip('_')}"
         yield from ("", *_show_module(distribution, home))
-    yield from ("", f"Source: [{path}](../../{path})", "", "| name | what |", "|---|---|")
+    yield from ("", f"Source: [{path}](../../{path})", "", "| name | description |", "|---|---|")
     for name in names:
-        found = distribution.find_definition(module, name)
+        definition = distribution.find_definition(module, name)
         text = (
-            ast.get_docstring(found[1])
-            if found and isinstance(found[1], (ast.FunctionDef, ast.ClassDef))
+            ast.get_docstring(definition[1])
+            if definition and isinstance(definition[1], (ast.FunctionDef, ast.ClassDef))
             else ""
         )
         yield f"| `{name}` | {_first_sentence(text)} |"
@@ -165,7 +162,7 @@ def _show_home(
 
 
 def _show_module(distribution: Distribution, module: str) -> Iterator[str]:
-    """The first sentence of a module's docstring, or all of it where it has examples."""
+    """Show the first sentence of a module's docstring, or all of it if it has examples."""
     if ">>>" in (ast.get_docstring(read_tree(distribution.modules[module])) or ""):
         yield from (
             f"::: {module}",
@@ -179,14 +176,14 @@ def _show_module(distribution: Distribution, module: str) -> Iterator[str]:
 
 
 def _theme_page(theme: str) -> str:
-    """The operations of a theme: functions of a module of `svod_tensor.ops`, or methods of its
+    """Write the page of a theme: functions of a module in `svod_tensor.ops`, or methods of its
     class.
     """
     node = _list_themes()[theme]
     methods = list(_iter_operations(node))
     path = _get_distribution("tensor").modules[f"{OPERATIONS}.{theme}"].relative_to(ROOT)
     lines = [f"# Tensor: {theme}", "", _first_sentence(ast.get_docstring(node)), ""]
-    lines += [f"Source: [{path}](../../../{path})", "", "| name | what |", "|---|---|"]
+    lines += [f"Source: [{path}](../../../{path})", "", "| name | description |", "|---|---|"]
     for method in methods:
         also = "".join(f", `{name}`" for name in _get_other_names(method))
         lines.append(f"| `{method.name}`{also} | {_first_sentence(ast.get_docstring(method))} |")
@@ -203,23 +200,21 @@ def _theme_page(theme: str) -> str:
 
 
 def _iter_operations(node: ast.ClassDef | ast.Module) -> Iterator[ast.FunctionDef]:
-    """The public methods of a class, or the functions of a module that are registered as
-    operations.
-    """
-    for one in iter_statements(node.body):
-        if isinstance(one, ast.FunctionDef) and not one.name.startswith("_"):
-            kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in one.decorator_list}
+    """Yield the public methods of a class, or the registered operations of a module."""
+    for statement in iter_statements(node.body):
+        if isinstance(statement, ast.FunctionDef) and not statement.name.startswith("_"):
+            kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in statement.decorator_list}
             is_registered = bool(kinds & {"operation", "static_operation"})
             if (
                 is_registered
                 if isinstance(node, ast.Module)
                 else not kinds & {"overload", "setter"}
             ):
-                yield one
+                yield statement
 
 
 def _get_other_names(operation: ast.FunctionDef) -> list[str]:
-    """The other names of a registered operation, as its decorator lists them."""
+    """Return the aliases of a registered operation, as listed in its decorator."""
     keywords = [k for d in operation.decorator_list if isinstance(d, ast.Call) for k in d.keywords]
     return [
         name
@@ -231,13 +226,13 @@ def _get_other_names(operation: ast.FunctionDef) -> list[str]:
 
 @cache
 def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
-    """The modules of registered operations, and the classes that have the other methods of
+    """Return the modules of registered operations, and the classes with the other methods of
     `Tensor`, by theme.
     """
     distribution = _get_distribution("tensor")
     table = distribution.modules[f"{OPERATIONS}.core.table"].read_text()
     names = dict.fromkeys(re.findall(r'Member\("\w+", "([\w.]+)"', table))
-    found: dict[str, ast.ClassDef | ast.Module] = {}
+    themes: dict[str, ast.ClassDef | ast.Module] = {}
     for theme in names:
         module = f"{OPERATIONS}.{theme}"
         if module in distribution.modules:
@@ -246,24 +241,24 @@ def _list_themes() -> dict[str, ast.ClassDef | ast.Module]:
                 for n in read_tree(distribution.modules[module]).body
                 if isinstance(n, ast.ClassDef) and not n.name.startswith("_")
             ]
-            found[theme] = max(classes, key=lambda node: len(node.body))
+            themes[theme] = max(classes, key=lambda node: len(node.body))
     modules = {
         name: read_tree(path)
         for name, path in distribution.modules.items()
         if name.startswith(OPERATIONS)
     }
     registered = {name: tree for name, tree in modules.items() if any(_iter_operations(tree))}
-    return found | {name.removeprefix(f"{OPERATIONS}."): tree for name, tree in registered.items()}
+    return themes | {name.removeprefix(f"{OPERATIONS}."): tree for name, tree in registered.items()}
 
 
 def _commands_page() -> str:
-    """Every `python -m` command, with what `--help` says."""
+    """Write the page of all `python -m` commands with their `--help` texts."""
     lines = [
         "# Commands",
         "",
         (
-            "Each is a module that Python runs; a package that brings one brings no script of"
-            " another name."
+            "Each command is a module for `python -m`. The packages install no scripts under"
+            " other names."
         ),
     ]
     # pipeline prints its table, and takes no arguments.
@@ -287,7 +282,7 @@ def _get_help(command: str) -> str:
     environment = {**os.environ, "COLUMNS": "100"}
     run = [sys.executable, "-m", command, "--help"]
     text = subprocess.run(run, env=environment, check=True, capture_output=True, text=True).stdout
-    # Newer versions of Python write the value behind the last name of an option alone.
+    # Newer versions of Python write an option's value only after its last name.
     return re.sub(r"(-\w) [A-Z][\w.]*, (--[\w-]+ )", r"\1, \2", text).rstrip()
 
 
@@ -300,5 +295,5 @@ def _get_summary(distribution: Distribution, module: str) -> str:
 
 
 def _first_sentence(text: str | None) -> str:
-    """The first paragraph of a docstring as a cell of a table."""
+    """Format the first paragraph of a docstring as a table cell."""
     return re.sub(r"\s+", " ", (text or "").split("\n\n")[0]).replace("|", "\\|")

@@ -1,10 +1,8 @@
-"""What the site is made of besides the files of docs/: pages from other folders, and links that
-lead out of it.
+"""Hooks of the site for pages outside of docs/ and for links to files.
 
-A link in a page is written as it holds in a clone, relative to the file. On the site it leads to
-the page made of the file that it names; a file that is no page is looked up in the repository where
-`repo_url` says one, and is named otherwise. A file that is not there is a warning, which ends the
-build."""
+A link in a page is relative to the file in a clone. On the site it leads to the page generated from
+its target. A target without a page becomes a link into the repository if `repo_url` is set, and
+plain text otherwise. A missing target is a warning, which fails the build."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
-# What the site calls them, and where they are.
+# Names on the site, and paths in the repository.
 PAGES = {
     "architecture.md": "ARCHITECTURE.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -35,14 +33,14 @@ log = getLogger("mkdocs.hooks.site_pages")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that lie elsewhere."""
+    """Add the pages from other folders."""
     for name, path in PAGES.items():
         files.append(File.generated(config, name, abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Write links as they hold on the site."""
+    """Rewrite links for the site."""
     source = PAGES.get(page.file.src_uri, f"docs/{page.file.src_uri}")
 
     def write(match: re.Match[str]) -> str:
@@ -52,18 +50,19 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             relative = posixpath.relpath(name, posixpath.dirname(page.file.src_uri) or ".")
             return f"[{text}]({relative}{anchor})"
         if not (ROOT / path).exists():
-            log.warning("%s links to %s, which is not there", source, path)
+            log.warning("%s links to %s, which does not exist", source, path)
         if config.repo_url:
             return f"[{text}]({config.repo_url.rstrip('/')}/blob/main/{path})"
         return text if path in text else f"{text} (`{path}`)"
 
-    parts = CODE.split(markdown)
-    parts[::2] = [LINK.sub(write, part) for part in parts[::2]]
-    return "".join(parts)
+    # The odd segments are code, in which links stay as they are.
+    segments = CODE.split(markdown)
+    segments[::2] = [LINK.sub(write, text) for text in segments[::2]]
+    return "".join(segments)
 
 
 def _find_page(path: str, files: Files) -> str | None:
-    """The page that is made of a file, or of the README in a folder."""
+    """Return the page generated from a file, or from the README of a folder."""
     for name, source in PAGES.items():
         if path in (source, posixpath.dirname(source)):
             return name

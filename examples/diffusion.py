@@ -1,11 +1,11 @@
-"""Learn to draw handwritten digits: a diffusion model, which removes noise step by step.
+"""Train a diffusion model that generates handwritten digits by removing noise step by step.
 
-    python examples/diffusion.py                    # some minutes; the picture shows ten of each digit
+    python examples/diffusion.py                    # some minutes; the plot shows ten of each digit
     python examples/diffusion.py --steps 50 --levels 20
 
-The network learns which noise was added to an image of scikit-learn's digits. To draw, it starts
-from noise alone and removes some of what it sees, level by level: a `fori_loop`, so that all levels
-are one execution plan.
+The network learns to predict the noise that was added to an image of scikit-learn's digits.
+Sampling starts from pure noise and removes some predicted noise at each level. The levels are a
+`fori_loop`, so that sampling is one execution plan.
 
 Source: Ho et al., Denoising Diffusion Probabilistic Models (2020), algorithm 1; Song et al.,
 Denoising Diffusion Implicit Models (2021), equation 12; Nichol and Dhariwal, Improved Denoising
@@ -29,19 +29,20 @@ N_DIGITS = 10
 
 
 def make_levels(count: int) -> Tensor:
-    """How much of an image's variance is left at each level of noise, of shape (count,): from
-    nearly all to nearly nothing.
+    """Return the signal fraction (alpha bar) of the variance by noise level, of shape (count,).
+
+    It falls from nearly 1 to nearly 0.
     """
     angles = (np.arange(1, count + 1) / count * 0.99 + 0.008) / 1.008 * math.pi / 2
     return Tensor((np.cos(angles) ** 2).astype(np.float32))
 
 
 class Denoiser(nn.Module):
-    """The noise in images (n, 64) of given digits (n,) at given levels (n,), between 0 and 1."""
+    """Network that predicts the noise in images (n, 64) of digits (n,) at levels (n,) in [0, 1]."""
 
     def __init__(self, width: int, n_blocks: int) -> None:
         self.width = width
-        self.enter = nn.Linear(N_PIXELS, width)
+        self.input = nn.Linear(N_PIXELS, width)
         self.digit = nn.Embedding(N_DIGITS, width)
         self.level = nn.Linear(width, width)
         self.blocks = [
@@ -52,24 +53,24 @@ class Denoiser(nn.Module):
             }
             for _ in range(n_blocks)
         ]
-        self.leave = nn.Linear(width, N_PIXELS)
+        self.output = nn.Linear(width, N_PIXELS)
 
     def forward(self, images: Tensor, levels: Tensor, digits: Tensor) -> Tensor:
-        condition = self.level(self.describe(levels)).silu() + self.digit(digits)
-        x = self.enter(images)
+        condition = self.level(self.embed_levels(levels)).silu() + self.digit(digits)
+        x = self.input(images)
         for block in self.blocks:
             x = x + block["down"](block["up"](block["norm"](x) + condition).silu())
-        return self.leave(x)
+        return self.output(x)
 
-    def describe(self, levels: Tensor) -> Tensor:
-        """Waves of many lengths, of shape (n, width), which tell near levels apart."""
+    def embed_levels(self, levels: Tensor) -> Tensor:
+        """Return the sinusoidal embedding of the levels, of shape (n, width)."""
         frequencies = Tensor(np.geomspace(1, 1000, self.width // 2).astype(np.float32))
         angles = levels.unsqueeze(-1) * frequencies
         return angles.sin().cat(angles.cos(), axis=-1)
 
 
 def read_digits() -> tuple[NDArray[np.float32], NDArray[np.int32]]:
-    """Images (1797, 64) with values from -1 to 1, and which digits they show."""
+    """Load images (1797, 64) with values from -1 to 1, and their labels."""
     from sklearn.datasets import load_digits
 
     images, labels = load_digits(return_X_y=True)
@@ -77,20 +78,20 @@ def read_digits() -> tuple[NDArray[np.float32], NDArray[np.int32]]:
 
 
 def train(
-    model: Denoiser, kept: Tensor, generator: Generator, *, steps: int, batch: int
+    model: Denoiser, alpha_bar: Tensor, generator: Generator, *, steps: int, batch: int
 ) -> list[float]:
-    """The loss of each step."""
-    n_warm = max(steps // 20, 1)
-    schedule = schedules.warm_up(schedules.cosine(2e-3, max(steps - n_warm, 1)), n_warm)
+    """Train the model and return the loss of each step."""
+    n_warmup = max(steps // 20, 1)
+    schedule = schedules.warm_up(schedules.cosine(2e-3, max(steps - n_warmup, 1)), n_warmup)
     optimizer = nn.AdamW(model, schedule, weight_decay=0.0)
-    (levels,) = kept.shape
+    (levels,) = alpha_bar.shape
 
     def get_loss(model: Denoiser, images: Tensor, digits: Tensor) -> Tensor:
         level = Tensor.randint(batch, high=levels, generator=generator)
         noise = Tensor.randn(batch, N_PIXELS, generator=generator)
-        left = kept[level].unsqueeze(-1)
-        seen = left.sqrt() * images + (1 - left).sqrt() * noise
-        return nn.mse_loss(model(seen, level / levels, digits), noise)
+        signal = alpha_bar[level].unsqueeze(-1)
+        noisy = signal.sqrt() * images + (1 - signal).sqrt() * noise
+        return nn.mse_loss(model(noisy, level / levels, digits), noise)
 
     @jit
     def step(images: Tensor, digits: Tensor) -> Tensor:
@@ -107,20 +108,23 @@ def train(
     return losses
 
 
-def draw(model: Denoiser, kept: Tensor, digits: Tensor, generator: Generator) -> Tensor:
-    """Images (n, 64) of given digits, from noise."""
-    (n,), (levels,) = digits.shape, kept.shape
+def sample(model: Denoiser, alpha_bar: Tensor, digits: Tensor, generator: Generator) -> Tensor:
+    """Sample images (n, 64) of `digits` by denoising."""
+    (n,), (levels,) = digits.shape, alpha_bar.shape
 
-    def remove(number: Tensor, images: Tensor) -> Tensor:
-        level = levels - 1 - number
-        left, next_left = kept[level], (level > 0).where(kept[(level - 1).maximum(0)], 1.0)
+    def denoise(iteration: Tensor, images: Tensor) -> Tensor:
+        level = levels - 1 - iteration
+        signal, next_signal = (
+            alpha_bar[level],
+            (level > 0).where(alpha_bar[(level - 1).maximum(0)], 1.0),
+        )
         noise = model(images, (level / levels).expand(n), digits)
-        clean = ((images - (1 - left).sqrt() * noise) / left.sqrt()).clip(-1, 1)
-        # What is noise beside an image within its limits.
-        noise = (images - left.sqrt() * clean) / (1 - left).sqrt()
-        return next_left.sqrt() * clean + (1 - next_left).sqrt() * noise
+        clean = ((images - (1 - signal).sqrt() * noise) / signal.sqrt()).clip(-1, 1)
+        # Recompute the noise, since the estimate of the image was clipped.
+        noise = (images - signal.sqrt() * clean) / (1 - signal).sqrt()
+        return next_signal.sqrt() * clean + (1 - next_signal).sqrt() * noise
 
-    return fori_loop(0, levels, remove, Tensor.randn(n, N_PIXELS, generator=generator))
+    return fori_loop(0, levels, denoise, Tensor.randn(n, N_PIXELS, generator=generator))
 
 
 def plot(images: NDArray[np.float32], path: str) -> None:
@@ -148,25 +152,25 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", default="diffusion.png", help="where the picture is saved")
-    given = parser.parse_args()
-    kept, generator = make_levels(given.levels), Generator(given.seed)
-    manual_seed(given.seed)
-    model = Denoiser(given.width, given.blocks)
+    parser.add_argument("--plot", default="diffusion.png", help="path of the plot")
+    options = parser.parse_args()
+    alpha_bar, generator = make_levels(options.levels), Generator(options.seed)
+    manual_seed(options.seed)
+    model = Denoiser(options.width, options.blocks)
     started = perf_counter()
-    losses = train(model, kept, generator, steps=given.steps, batch=given.batch)
+    losses = train(model, alpha_bar, generator, steps=options.steps, batch=options.batch)
     print(
-        f"{given.steps} steps in {perf_counter() - started:.1f} s, the loss is"
+        f"{options.steps} steps in {perf_counter() - started:.1f} s, the loss is"
         f" {np.mean(losses[-100:]):.4f}"
     )
     started = perf_counter()
     digits = Tensor(np.repeat(np.arange(N_DIGITS), 10).astype(np.int32))
-    images = jit(lambda digits: draw(model, kept, digits, generator))(digits).numpy()
+    images = jit(lambda digits: sample(model, alpha_bar, digits, generator))(digits).numpy()
     print(
         f"100 images in {perf_counter() - started:.2f} s, with values from {images.min():.2f} to"
         f" {images.max():.2f}"
     )
-    plot(images, given.plot)
+    plot(images, options.plot)
 
 
 if __name__ == "__main__":

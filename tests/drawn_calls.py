@@ -1,4 +1,4 @@
-"""What is drawn for calls of the array API's functions, beside array-api-strict."""
+"""Sampling of calls of the array API's functions, for comparison with array-api-strict."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ __all__ = ["Draw"]
 
 
 class Draw:
-    """What is drawn for one call: choices by hypothesis, so that it can shrink them, and elements
-    by numpy.
+    """Sampler of one call's arguments.
+
+    hypothesis samples choices, so that it can shrink them, and numpy samples elements.
     """
 
     def __init__(self, data: st.DataObject) -> None:
@@ -28,6 +29,6 @@ class Draw:
     def mix(
         self, shape: tuple[int, ...], special: tuple[float, ...], share: float, deviation: float
     ) -> np.ndarray:
-        """Normal numbers, of which a share is replaced by special ones."""
+        """Normally distributed numbers, a fraction of which is replaced by special values."""
         is_special, chosen = self.rng.random(shape) < share, self.rng.choice(special, shape)
         return np.where(is_special, chosen, self.rng.normal(0, deviation, shape))

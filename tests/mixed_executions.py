@@ -1,13 +1,12 @@
-"""Execute random plans in every mode that shares their kernels, and print a digest of what each
-execution gives.
+"""Execute random plans in every mode that shares their kernels, and print digests of the results.
 
     python tests/mixed_executions.py SEED PLANS
 
-The first line says how many executions there were. Then comes one line for each plan: two digests
-of its results over all executions, of those that are exact and of those that were rounded. The
-modes differ in how memory is planned, what is donated and which caches are used; the script fails
-where one gives another bit than the first. What is the same for a whole process, threads and disk
-caches, comes from the environment."""
+The first line has the number of executions. One line for each plan follows: two digests of its
+results over all executions, one of exact and one of rounded results. The modes differ in memory
+planning, donation and caches; the script fails if any mode gives a different bit than the first.
+Settings of the whole process, threads and disk caches, come from the environment.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +43,7 @@ ROWS = 16
 
 
 class Mode(NamedTuple):
-    """How one plan is made and used."""
+    """Preparation and use of one plan."""
 
     config: PrepareConfig
     is_donated: bool = False
@@ -62,7 +61,7 @@ def modes(opts: tuple[()] | None) -> Iterator[Mode]:
 
 
 class Program(NamedTuple):
-    """Results over inputs, and how many elements each result has for values of the variables."""
+    """Results over inputs, and the number of elements of each result by values of the variables."""
 
     results: list[Tensor]
     inputs: list[Tensor]
@@ -71,7 +70,7 @@ class Program(NamedTuple):
 
 
 def draw_batches(seed: int, n_plans: int) -> list[tuple[list[UOp], list[UOp]]]:
-    """Graphs of integers and graphs of anything, the same for each process."""
+    """Sample graphs of integers and graphs of any dtype, equal in each process."""
     exact = st.lists(graphs(kinds=EXACT, max_ops=8, max_elements=200), min_size=3, max_size=3)
     rounded = st.lists(graphs(max_ops=8, max_elements=200), min_size=2, max_size=2)
     return [draw_last(st.tuples(exact, rounded), 100 * seed + number) for number in range(n_plans)]
@@ -80,7 +79,7 @@ def draw_batches(seed: int, n_plans: int) -> list[tuple[list[UOp], list[UOp]]]:
 def draw_last(
     strategy: st.SearchStrategy[tuple[list[UOp], list[UOp]]], seed: int
 ) -> tuple[list[UOp], list[UOp]]:
-    """The last of some examples; the first ones are small."""
+    """Return the last of several examples, since the first ones are small."""
     found: list[tuple[list[UOp], list[UOp]]] = []
 
     @hypothesis_seed(seed)
@@ -102,9 +101,7 @@ def draw_last(
 def make_program(
     exact: Sequence[UOp], rounded: Sequence[UOp], arrays: Sequence[NDArray]
 ) -> Program:
-    """The tensors of these graphs and some with variables, on memory of their own that holds
-    `arrays`.
-    """
+    """Return tensors of the graphs and some with variables, on new memory with `arrays`."""
     remaining = iter(arrays)
     inputs: list[Tensor] = []
 
@@ -151,7 +148,7 @@ def get_inputs(graph: UOp) -> list[UOp]:
 
 
 def make_arrays(batch: Sequence[UOp], seed: int) -> list[NDArray]:
-    """New content for each input, in the order in which `make_program` asks for it."""
+    """Sample new data for each input, in the order in which `make_program` reads it."""
     found: list[NDArray] = []
     for number, graph in enumerate(batch):
         arrays = random_inputs(graph, seed=100 * seed + number)
@@ -160,7 +157,7 @@ def make_arrays(batch: Sequence[UOp], seed: int) -> list[NDArray]:
 
 
 def make_buffer(array: NDArray, dtype: DType) -> Buffer:
-    """Memory of its own, which may be donated."""
+    """Allocate a separate buffer, which may be donated."""
     made = Buffer(get_allocator("CPU"), dtype, array.size)
     made.copyin(np.ascontiguousarray(array).view(np.uint8))
     return made
@@ -169,8 +166,8 @@ def make_buffer(array: NDArray, dtype: DType) -> Buffer:
 def run_mode(
     batch: tuple[list[UOp], list[UOp]], mode: Mode
 ) -> tuple[list[tuple[bytes, bytes]], MemoryReport]:
-    """What each execution of one plan gives, exact results and rounded ones; and how the plan
-    shares memory.
+    """Return exact and rounded results of each execution of one plan, and how the plan shares
+    memory.
     """
     if mode.is_cleared:
         KERNELS.clear()
@@ -204,7 +201,7 @@ def feed(
     *,
     is_copied: bool,
 ) -> None:
-    """New content for the inputs, in the memory that the plan has or in other memory."""
+    """Write new data to the inputs, in the plan's memory or in other memory."""
     buffers: dict[int, Buffer] = {}
     for index, array in zip(indices, arrays, strict=True):
         if index is None:
@@ -228,7 +225,7 @@ def read(plan: ExecutionPlan, program: Program, n: int) -> tuple[bytes, bytes]:
 
 
 def main(seed: int, n_plans: int) -> None:
-    # Threads and parallel kernels also where there is little work.
+    # Use threads and parallel kernels also for little work.
     constants.MIN_THREADED_WORK = 1
     grouping.MIN_THREAD_WORK = 0
     opts = PrepareConfig.from_env().opts

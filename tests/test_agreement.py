@@ -1,4 +1,4 @@
-"""Every random program gives what the reference evaluation gives, however it is compiled."""
+"""Every random program agrees with the reference evaluation, however it is compiled."""
 
 from __future__ import annotations
 

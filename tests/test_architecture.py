@@ -1,4 +1,4 @@
-"""The shape of the project: what every distribution must have, whatever it does."""
+"""Structure of the project: requirements for every distribution."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLUGINS = sorted(
 
 
 pytestmark = pytest.mark.xdist_group("sources")
-"""One worker parses them."""
+"""Run these tests in one worker, which parses the sources once."""
 
 
 @cache
@@ -75,13 +75,13 @@ def test_a_module_lists_its_public_names() -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_what_a_package_exports_can_be_imported(layer: str) -> None:
+def test_exported_names_can_be_imported(layer: str) -> None:
     package = importlib.import_module(f"svod_{layer}")
     for name in package.__all__:
         assert hasattr(package, name), name
 
 
-def test_the_environment_is_read_by_options_alone() -> None:
+def test_only_options_read_the_environment() -> None:
     for path in SOURCES:
         if path.name == "options.py":
             continue
@@ -98,7 +98,7 @@ def test_the_environment_is_read_by_options_alone() -> None:
                 )
 
 
-def test_the_environment_is_written_by_no_module() -> None:
+def test_no_module_writes_the_environment() -> None:
     for path in [*SOURCES, *SOURCES_OF_PLUGINS]:
         for node in _nodes(path):
             targets = node.targets if isinstance(node, (ast.Assign, ast.Delete)) else []
@@ -116,8 +116,8 @@ def test_the_environment_is_written_by_no_module() -> None:
             assert not written & {"os.environ", "os.environb", "environ"}, f"{path}:{node.lineno}"
 
 
-def test_what_finds_may_find_nothing() -> None:
-    """`get_` gives what is there or raises."""
+def test_functions_named_find_may_return_none() -> None:
+    """`find_` may return None; `get_` returns a value or raises."""
     for path in [*SOURCES, *SOURCES_OF_PLUGINS]:
         for node in _nodes(path):
             if isinstance(node, ast.FunctionDef) and node.name.lstrip("_").startswith("find_"):
@@ -140,7 +140,7 @@ def test_no_two_classes_of_a_distribution_share_a_name(layer: str) -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_distribution_has_its_parts(layer: str) -> None:
+def test_a_distribution_has_the_required_files(layer: str) -> None:
     folder = ROOT / f"packages/svod-{layer}"
     for part in (
         "README.md",
@@ -155,7 +155,7 @@ def test_a_distribution_has_its_parts(layer: str) -> None:
 
 
 @pytest.mark.parametrize("layer", LAYERS)
-def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None:
+def test_a_distribution_declares_exactly_its_imports(layer: str) -> None:
     extras = _project(layer).get("optional-dependencies", {})
     declared, optional = (
         {Requirement(text).name.replace("-", "_") for text in texts}
@@ -184,7 +184,7 @@ def test_a_distribution_declares_what_it_imports_and_no_more(layer: str) -> None
 
 
 def test_code_is_generated_with_the_llvm_that_it_was_written_for() -> None:
-    """Each release 0.x of llvmlite has another LLVM."""
+    """Each release 0.x of llvmlite has a different LLVM."""
     (llvmlite,) = (
         r for r in map(Requirement, _project("codegen")["dependencies"]) if r.name == "llvmlite"
     )
@@ -220,7 +220,7 @@ def test_the_contract_has_every_row() -> None:
 
 
 @pytest.mark.parametrize("name", CONTRACT)
-def test_a_row_of_the_contract_names_tests_that_are_there(name: str) -> None:
+def test_the_tests_of_a_contract_row_exist(name: str) -> None:
     row = CONTRACT[name]
     assert set(row) <= {"does", "tests", "open"}
     assert row["tests"] or row["open"], (
@@ -276,8 +276,9 @@ def _listed_names(tree: ast.Module) -> list[str] | None:
 
 
 def _own_names(tree: ast.Module) -> set[str]:
-    """The functions and classes that a module defines; rules are reached through their rule set,
-    never by name.
+    """Return the functions and classes that a module defines.
+
+    Rules are left out, since their rule set lists them.
     """
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
     return {
@@ -296,7 +297,7 @@ def _is_rule(decorator: ast.expr) -> bool:
 
 
 def _bound_names(path: Path) -> set[str]:
-    """Every name that the module binds at its top level, in conditions too."""
+    """Return every name that the module binds at its top level, also under conditions."""
     found = _own_names(_parse(path))
     for node in _nodes(path):
         if isinstance(node, (ast.Import, ast.ImportFrom)):

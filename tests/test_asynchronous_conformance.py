@@ -1,5 +1,6 @@
-"""The conformance suites on a device whose work is pending until somebody waits: a missing
-`synchronize` shows at once.
+"""Conformance suites on a device with asynchronous work.
+
+A missing `synchronize` shows at once, since work is pending until it is awaited.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from svod_testing import OperatorConformance
 
 @contextmanager
 def _register_devices() -> Iterator[None]:
-    """The devices LATE, whose memory the host addresses, and FAR, with memory of its own."""
+    """Register the devices LATE, with host-addressable memory, and FAR, with separate memory."""
     for kind in ("LATE", "FAR"):
         device = AsynchronousDevice(make_llvm_backend, is_host_addressable=kind == "LATE")
         register_allocator(kind, device.make_allocator)
@@ -44,7 +45,7 @@ class TestLate(RegistryConformance, AllocatorConformance, BufferConformance, Bac
     device = "LATE"
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
-        # Which kernels there are is asked while tests are collected, before fixtures.
+        # Kernels are listed when tests are collected, before fixtures run.
         with _register_devices():
             super().pytest_generate_tests(metafunc)
 

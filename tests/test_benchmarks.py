@@ -1,6 +1,4 @@
-"""The benchmarks whose sizes are arguments, at small ones: each workload runs and gives what numpy
-does in float64.
-"""
+"""Benchmarks with small sizes: each workload runs and agrees with numpy in float64."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def families(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("families")
 
 
-def test_families_are_those_of_the_benchmark(families: Any) -> None:
+def test_the_benchmark_has_these_families(families: Any) -> None:
     assert tuple(families.FAMILIES) == FAMILIES
 
 
@@ -54,7 +52,7 @@ def test_every_kind_of_a_family_agrees_with_numpy(families: Any, family: str) ->
         assert row["jit"] > 0
 
 
-def test_a_row_depends_on_seed_and_number_alone(families: Any) -> None:
+def test_a_row_depends_only_on_seed_and_index(families: Any) -> None:
     def list_names(seed: int, n_rows: int) -> list[str]:
         return [
             workload.name for workload in families.iter_family("products", seed, n_rows, scale=8)
@@ -64,14 +62,14 @@ def test_a_row_depends_on_seed_and_number_alone(families: Any) -> None:
     assert list_names(3, 4) != list_names(4, 4)
 
 
-def test_a_wrong_result_is_told_with_its_side(families: Any) -> None:
+def test_a_wrong_result_is_reported_with_its_library(families: Any) -> None:
     (workload,) = families.iter_family("graphs", seed=1, n_rows=1, scale=8)
     doubled = dataclasses.replace(workload, numpy=lambda *inputs: 2 * workload.numpy(*inputs))
     row = families.measure_workload(doubled, seconds=0.0, without=PEERS)
     assert row["wrong"] == ["plan is 0.5 away from float64", "jit is 0.5 away from float64"]
 
 
-def test_means_and_shares_are_those_of_the_ratios(families: Any) -> None:
+def test_summaries_have_the_means_and_fractions_of_the_ratios(families: Any) -> None:
     rows = [
         {"family": "a", "peer": "torch", "ratio_plan": 2.0, "ratio_jit": 0.5},
         {"family": "a", "peer": "jax", "ratio_plan": 8.0, "ratio_jit": 0.8},
@@ -87,14 +85,16 @@ def test_means_and_shares_are_those_of_the_ratios(families: Any) -> None:
 
 
 def run_script(name: str, *arguments: str) -> tuple[str, Any]:
-    """What a script prints, and the report that it writes, which is removed."""
+    """Run a script, and return its output and its report, whose file is removed."""
     command = [sys.executable, name, *arguments]
-    done = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
-    path = Path(next(line for line in reversed(done.stdout.splitlines()) if line.endswith(".json")))
+    result = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+    path = Path(
+        next(line for line in reversed(result.stdout.splitlines()) if line.endswith(".json"))
+    )
     report = json.loads(path.read_text())
     path.unlink()
-    return done.stdout, report
+    return result.stdout, report
 
 
 def test_families_write_a_table_and_a_report() -> None:
@@ -109,12 +109,12 @@ def test_families_write_a_table_and_a_report() -> None:
 
 def test_an_unknown_family_is_refused() -> None:
     command = [sys.executable, "families.py", "--quick", "no-such"]
-    done = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
-    assert done.returncode == 2
-    assert "no families no-such" in done.stderr
+    result = subprocess.run(command, cwd=BENCHMARKS, check=False, capture_output=True, text=True)
+    assert result.returncode == 2
+    assert "no families no-such" in result.stderr
 
 
-def test_a_decoder_agrees_with_numpy_and_says_what_share_of_reading_it_takes() -> None:
+def test_a_decoder_agrees_with_numpy_and_reports_its_share_of_read_bandwidth() -> None:
     printed, report = run_script(
         "decoder.py", "--quick", "--alone", "--threads", "1", "--layers", "3"
     )
@@ -126,24 +126,24 @@ def test_a_decoder_agrees_with_numpy_and_says_what_share_of_reading_it_takes() -
     )
 
 
-def test_drawn_weights_have_the_shapes_of_the_sizes_and_keep_the_size_of_activations(
+def test_random_weights_have_the_right_shapes_and_preserve_the_scale_of_activations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     decoder = importlib.import_module("decoder")
     sizes = decoder.QUICK._replace(width=256, inner=500)
-    weights = decoder.draw_weights(sizes)
-    assert [part.shape for part in weights.parts] == sizes.list_shapes()
-    assert all(part.ctypes.data % 16 == 0 for part in weights.parts)
-    for part in weights.parts[1:]:
-        values = (part.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
-        gain = np.sqrt((values**2).mean() * (part.shape[-1] if part.ndim > 1 else 1))
+    weights = decoder.sample_weights(sizes)
+    assert [array.shape for array in weights.arrays] == sizes.list_shapes()
+    assert all(array.ctypes.data % 16 == 0 for array in weights.arrays)
+    for array in weights.arrays[1:]:
+        values = (array.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        gain = np.sqrt((values**2).mean() * (array.shape[-1] if array.ndim > 1 else 1))
         assert 0.7 < gain < 1.45
 
 
 def test_widths_are_measured_for_every_program() -> None:
     _, report = run_script("widths.py", "--widths", "16", "17", "--seconds", "0.001")
     assert all(
-        set(found) == {"16", "17"} and min(found.values()) > 0 for found in report["rows"].values()
+        set(times) == {"16", "17"} and min(times.values()) > 0 for times in report["rows"].values()
     )
     assert len(report["rows"]) == 5

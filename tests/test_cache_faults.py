@@ -1,5 +1,5 @@
-"""Whole programs over a cache that fails: the results are right, nothing raises, and at most one
-warning says so.
+"""Programs with a failing cache: results are right, nothing is raised, and at most one warning is
+logged.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def run(
     n_warnings: int = 0,
     **changes: str,
 ) -> list[str]:
-    """The words that a program printed, which must have ended well."""
+    """Run a program that must succeed, and return its printed words."""
     command = [*wrapper, sys.executable, "-W", "always::RuntimeWarning", "-c", program]
     environment = make_environment(cache, **changes)
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
@@ -79,12 +79,14 @@ def full_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def cache(full_cache: Path, tmp_path: Path) -> Path:
-    """What an earlier process left."""
+    """Copy of the cache of an earlier process."""
     return Path(shutil.copytree(full_cache, tmp_path / "cache"))
 
 
 def on_disk_of_its_own(folder: Path, options: str, source: Path | None = None) -> tuple[str, ...]:
-    """Runs what follows with a small file system at `folder`, filled with a copy of `source`."""
+    """Return a command that runs with a small file system at `folder`, filled with a copy of
+    `source`.
+    """
     folder.mkdir()
     fill = "true" if source is None else f'cp -a "{source}" "{folder}/cache"'
     script = (
@@ -112,7 +114,7 @@ def test_on_a_full_or_read_only_disk_a_program_is_right_and_warns_once(
 
 
 @linux_only
-def test_what_a_read_only_disk_has_is_used(tmp_path: Path, full_cache: Path):
+def test_entries_on_a_read_only_disk_are_used(tmp_path: Path, full_cache: Path):
     disk = tmp_path / "disk"
     wrapper = on_disk_of_its_own(disk, "ro", full_cache)
     assert count_rendered(disk / "cache", wrapper=wrapper, n_warnings=0) == 0
@@ -120,7 +122,7 @@ def test_what_a_read_only_disk_has_is_used(tmp_path: Path, full_cache: Path):
 
 @linux_only
 @pytest.mark.parametrize("place", ["/proc/svod", "/dev/full"])
-def test_in_a_place_that_holds_no_directory_a_program_is_right_and_warns_once(place: str):
+def test_without_a_usable_cache_directory_a_program_is_right_and_warns_once(place: str):
     assert count_rendered(Path(place), n_warnings=1) > 0
 
 
@@ -227,7 +229,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("first", range(0, len(DAMAGE), 4))
-def test_damaged_entries_are_made_again_without_a_word(cache: Path, first: int):
+def test_damaged_entries_are_rebuilt_silently(cache: Path, first: int):
     paths = {kind: list_entries(cache, kind) for kind in ("graphs", "kernels", "objects")}
     assert len(paths["objects"]) >= len(paths["kernels"]) == 4
     damage = list(DAMAGE.values())[first:][:4]
@@ -239,7 +241,7 @@ def test_damaged_entries_are_made_again_without_a_word(cache: Path, first: int):
     assert count_rendered(cache) == 0
 
 
-def test_entries_under_each_others_names_are_made_again(cache: Path):
+def test_entries_with_swapped_names_are_rebuilt(cache: Path):
     for kind in ("objects", "kernels", "graphs"):
         paths = list_entries(cache, kind)
         contents = [path.read_bytes() for path in paths]
@@ -263,7 +265,7 @@ def test_a_cache_of_another_processor_is_not_used_and_stays(cache: Path):
     theirs = list_entries(cache)
     assert count_rendered(cache) == other
     assert set(list_entries(cache)) == {*theirs, *before}
-    # Graphs are of all processors with one target.
+    # Graphs do not depend on the processor, only on the target.
     assert set(theirs) & set(before) == set(list_entries(cache, "graphs"))
 
 
@@ -279,7 +281,7 @@ for kind in ("kernels", "objects"):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="objects are ELF files on Linux")
-def test_whole_entries_with_code_for_another_processor_are_made_again(cache: Path):
+def test_valid_entries_with_code_for_another_processor_are_rebuilt(cache: Path):
     run(cache, SWAP_PROCESSORS)
     assert count_rendered(cache) > 0
     assert count_rendered(cache) == 0

@@ -1,4 +1,4 @@
-"""The CPU and the plugins in this repository keep what `svod_device` asks of a device."""
+"""Conformance suite for the CPU and the plugins in this repository."""
 
 from __future__ import annotations
 

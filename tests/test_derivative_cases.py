@@ -1,5 +1,5 @@
-"""Every operation of `Tensor` says whether it has a derivative; those that have one agree with
-differences, and in both modes.
+"""Derivatives of every operation of `Tensor` agree with finite differences, or have a stated
+reason.
 """
 
 from __future__ import annotations
@@ -55,14 +55,14 @@ def test_derivatives_agree_with_differences_and_in_both_modes(number: int, case:
     assert back == pytest.approx(
         (tangent.numpy() * cotangent.numpy()).sum(), rel=tolerance, abs=tolerance
     )
-    # A cast moves in steps, and what is detached counts as constant.
+    # A cast is a step function, and detached values are constants.
     if case.operation not in ("cast", "detach"):
         difference = (ahead.numpy() - behind.numpy()) / (2 * STEP)
         np.testing.assert_allclose(tangent.numpy(), difference, rtol=1e-5, atol=1e-5)
 
 
 def evaluate_all(*tensors: Tensor) -> list[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing."""
+    """Evaluate tensors with the reference evaluator, which compiles nothing."""
     sink = UOp.sink(*(t.uop for t in tensors))
     content = {
         node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
@@ -91,6 +91,6 @@ def test_derivatives_of_random_programs_agree_with_differences_and_in_both_modes
     assert sum((p * v).sum() for p, v in zip(back, along, strict=True)) == pytest.approx(
         forth, rel=1e-9, abs=1e-12
     )
-    # What is detached counts as constant.
+    # Detached values are constants.
     if all(step.name != "detach" for step in program.steps):
         assert forth == pytest.approx((after - before) / (2 * STEP), rel=1e-6, abs=1e-7)

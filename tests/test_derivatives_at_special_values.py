@@ -1,6 +1,4 @@
-"""Both modes agree, in first and second derivatives, at zeros, kinks, ties, poles and large
-numbers.
-"""
+"""Both modes agree to second derivatives at zeros, kinks, ties, poles and large values."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from svod_testing.derivatives.points import (
 )
 
 OTHER_SHAPES = {"as_real"}
-"""Their results have other shapes than their operands."""
+"""Operations whose results have other shapes than their operands."""
 POLES = {
     "zeta": "its terms are infinite, and there is no value below 0",
     "beta": "it is the product of an infinite value and an infinite slope",
@@ -34,7 +32,7 @@ POLES = {
         "its case takes the size first, whose slope is 0 where that of the logarithm is infinite"
     ),
 }
-"""Functions that are tried above 0 alone, and why."""
+"""Functions that are tested only above 0, with reasons."""
 STEPS = {"cast": "moves in steps", "astype": "rounds as `cast`"}
 
 
@@ -127,9 +125,7 @@ def test_second_derivatives_are_right_where_a_cotangent_is_zero(
 
 @elementwise_rule("planted-kink")
 def _kinked(_: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
-    """The derivative of the sigmoid, right by itself, whose own derivative at 0 is wrong in both
-    modes.
-    """
+    """Derivative of the sigmoid whose own derivative at 0 is wrong in both modes."""
     power = operands[0].abs().neg().exp()
     inverse = (power + 1).reciprocal()
     return (operands[0].lt(0).where(power, 1.0) * inverse * inverse.maximum(power * inverse),)
@@ -147,7 +143,7 @@ def _shared(cotangent: Tensor, value: Tensor, operands: tuple[Tensor], __: objec
 
 
 def _plant_forward(x: Tensor) -> Tensor:
-    """`relu` with 1 at 0 in forward mode alone."""
+    """`relu` with derivative 1 at 0 only in forward mode."""
     rule = GradientRule(
         "planted-forward",
         lambda node, cotangent, wanted: (
@@ -160,7 +156,7 @@ def _plant_forward(x: Tensor) -> Tensor:
     return Tensor.from_uop(make_gradient(make_alu(Op.MAX, x.uop, (x * 0).uop), (x.uop,), rule))
 
 
-def test_planted_faults_are_found() -> None:
+def test_planted_faults_are_detected() -> None:
     near = [x[np.abs(x) < 100] for x in make_grid(1)]
     grid = [axis.reshape(-1) for axis in np.meshgrid(near[0], near[0], indexing="ij")]
     assert "forward 0" in str(

@@ -1,6 +1,4 @@
-"""Derivatives of random programs are those of JAX, where it is installed (`tox run -e
-derivatives-jax`).
-"""
+"""Derivatives of random programs agree with JAX, if installed (`tox run -e derivatives-jax`)."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed", exc_type=ImportE
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 
 PROGRAMS, GROUP, COMPILED = 2000, 20, 40
-"""How many programs are drawn, how many a test has, and how many are also compiled."""
+"""Number of random programs, number per test, and number of compiled programs."""
 
 
 @pytest.fixture(autouse=True)
@@ -39,11 +37,11 @@ def differentiate(program: DerivativeProgram) -> list[Tensor]:
 
 
 def check(program: DerivativeProgram, found: Sequence[np.ndarray]) -> None:
-    """Check gradients beside those that JAX compiles, and where they differ beside those that it
-    takes step by step.
+    """Compare gradients with compiled JAX, and where they differ, with JAX step by step.
 
-    What JAX compiles may compute a value twice, round it in two ways, and so miss which element is
-    the largest."""
+    Compiled JAX may compute a value twice with different rounding, and so select a different
+    element as the largest.
+    """
     gradient = jax.grad(
         lambda *xs: program.compute_with_jax(jax, *xs), tuple(range(len(program.inputs)))
     )
@@ -60,9 +58,7 @@ def check(program: DerivativeProgram, found: Sequence[np.ndarray]) -> None:
 
 
 def evaluate_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
-    by a function without one.
-    """
+    """Evaluate tensors with the reference evaluator; a separate function sorts long rows."""
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return [t.numpy() for t in tensors]
@@ -85,6 +81,6 @@ def test_derivatives_of_compiled_programs(seed: int) -> None:
     check(program, [part.numpy() for part in differentiate(program)])
 
 
-def test_every_function_is_drawn() -> None:
+def test_every_function_is_sampled() -> None:
     drawn = {step.name for seed in range(400) for step in draw_derivative_program(seed).steps}
     assert drawn == set(FUNCTIONS)

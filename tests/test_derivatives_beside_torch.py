@@ -1,4 +1,4 @@
-"""Derivatives are those of PyTorch, where it is installed (`tox run -e derivatives-torch`)."""
+"""Derivatives agree with PyTorch, if it is installed (`tox run -e derivatives-torch`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed", exc_type=I
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::FutureWarning")
 
 ALL = [pytest.param(case, id=f"{case}-{number}") for number, case in enumerate(CASES)]
-# A cast to float32 is none in float64.
+# A cast to float32 has no effect in float64.
 NO_CAST = [parameter for parameter in ALL if parameter.values[0].operation != "cast"]
 ELEMENTWISE = [parameter for parameter in NO_CAST if parameter.values[0].is_elementwise]
 
@@ -32,7 +32,7 @@ def rng() -> np.random.Generator:
 def differentiate(
     case: Case, arrays: Sequence[np.ndarray], cotangent: np.ndarray
 ) -> list[np.ndarray]:
-    """What torch gives in float64; zeros where it says that there is nothing."""
+    """Gradients of torch in float64; zeros where torch returns None."""
     args = [torch.tensor(np.asarray(a, "float64"), requires_grad=True) for a in arrays]
     value = case.peer(torch, *args)
     if not value.requires_grad:
@@ -51,15 +51,15 @@ def shape_of_value(case: Case, arrays: Sequence[np.ndarray]) -> tuple[int, ...]:
 def check(
     case: Case, tensors: Sequence[Tensor], rng: np.random.Generator, precision: float
 ) -> None:
-    """Check reverse mode beside torch, and forward mode beside reverse mode, at elements that are
-    read back from tensors.
+    """Compare reverse mode with torch, and forward mode with reverse mode, at elements read back
+    from tensors.
     """
     arrays = [t.cast("float64").numpy() for t in tensors]
     shape = shape_of_value(case, arrays)
     dtype = tensors[0].dtype
     value, pull = vjp(case.call, *tensors)
     assert value.shape == shape
-    # Of narrow floats it may have another dtype: there are no complex numbers of them.
+    # For narrow floats its dtype may differ: there are no complex numbers of that width.
     cotangent = Tensor(np.asarray(rng.normal(size=shape))).cast(value.dtype)
     parts = pull(cotangent)
     wide = cotangent.cast("float64").numpy()

@@ -1,6 +1,4 @@
-"""The examples in the docstrings of modules, and of what svod-ir to svod-codegen offer, are right;
-the reference shows them.
-"""
+"""Examples in docstrings of modules and of svod-ir to svod-codegen give their results."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from types import ModuleType
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# Their own tests run the examples of functions and classes.
+# The distributions' own tests run the examples of functions and classes.
 HAVE_OWN = ("svod_tensor", "svod_nn")
 
 
 def iter_examples() -> list[tuple[str, str]]:
-    """(place, docstring) of each docstring with examples that no test of a distribution runs."""
+    """Yield (location, docstring) of docstrings with examples that no distribution tests."""
     found: list[tuple[str, str]] = []
     for path in sorted(ROOT.glob("packages/*/src/**/*.py")):
         text = path.read_text()
@@ -63,7 +61,7 @@ def test_the_examples_of_a_docstring_are_right(
 
 @pytest.fixture
 def counter(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """`tools/check_docstrings.py`, with the `surface` that it reads distributions by."""
+    """Load `tools/check_docstrings.py` and the module `surface`, which it imports."""
     for name in ("surface", "check_docstrings"):
         spec = importlib.util.spec_from_file_location(name, ROOT / f"tools/{name}.py")
         assert spec is not None and spec.loader is not None

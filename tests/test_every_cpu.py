@@ -1,7 +1,6 @@
-"""Kernels for CPUs that are not here: LLVM compiles what we render for each, and calls nothing that
-may be missing.
+"""Kernels for other CPUs: LLVM compiles them, and they call no function that may be missing.
 
-LLVM ends the process where it cannot select an instruction, so a child process does the work.
+LLVM ends the process if it cannot select an instruction, so a child process does the work.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Complex numbers, `linalg` and `fft` agree with array-api-strict, on drawn arrays; `tox run -e
-interop` draws ten times as many.
+"""Complex numbers, `linalg` and `fft` agree with array-api-strict; `tox run -e interop` runs more
+examples.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHAPES = ((), (3,), (0,), (2, 3), (3, 1), (2, 0, 3))
 
 
 class Draw(drawn_calls.Draw):
-    """With arrays of real and complex numbers, and matrices."""
+    """Arguments with real and complex arrays, and matrices."""
 
     def array(
         self, dtypes: tuple[str, ...] = COMPLEXES, shape: tuple[int, ...] | None = None
@@ -38,13 +38,13 @@ class Draw(drawn_calls.Draw):
     def matrices(
         self, n: int = 3, m: int | None = None, *, dtypes: tuple[str, ...] = FLOATS
     ) -> np.ndarray:
-        """Up to six matrices whose singular values are apart from each other and from 0."""
+        """Up to six matrices with well separated, nonzero singular values."""
         m = n if m is None else m
         x = self.array(dtypes, (*self.one_of((), (2,), (0,), (2, 3)), n, m))
         return (x * 0.2 + np.eye(n, m) * np.arange(2, 2 + m)).astype(x.dtype)
 
     def hermitian(self) -> np.ndarray:
-        """Matrices that are positive definite, whose eigenvalues are apart."""
+        """Positive definite matrices with well separated eigenvalues."""
         x = self.matrices()
         return np.asarray(x @ np.conj(np.swapaxes(x, -1, -2)))
 
@@ -255,9 +255,9 @@ PRODUCTS = {
         @ parts[2][..., : parts[1].shape[-1], :]
     ),
 }
-"""What is unique of factors whose columns have any sign or phase."""
+"""Unique part of factors whose columns are determined up to sign or phase."""
 DEFAULTS = {"fftfreq", "rfftfreq"}
-"""Functions without arrays: their result has the library's default dtype of floats."""
+"""Functions without array arguments, whose result has the default float dtype of the library."""
 
 
 def translate(namespace: Any, value: Any) -> Any:

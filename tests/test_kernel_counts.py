@@ -1,6 +1,6 @@
-"""How many kernels common graphs become.
+"""Number of kernels of common graphs.
 
-A larger number is a regression; a smaller one is welcome, and is then written here.
+A larger number is a regression. After an improvement, update the smaller number here.
 """
 
 from __future__ import annotations

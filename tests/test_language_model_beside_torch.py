@@ -1,6 +1,4 @@
-"""The language model of the examples trained by torch too, from the same weights and with the same
-batches.
-"""
+"""The example language model trains alike in svod and torch, from equal weights and batches."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ functional = torch.nn.functional
 
 
 class Model(torch.nn.Module):
-    """The same network; its parameters have the same names."""
+    """The same network in torch, with the same parameter names."""
 
     def __init__(self, n_layers: int, width: int, n_heads: int, context: int) -> None:
         super().__init__()
@@ -62,7 +60,7 @@ class Model(torch.nn.Module):
         return self.head(self.norm(x))
 
 
-def test_the_bits_for_a_byte_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bits_per_byte_agree_with_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / "examples"))
     example = importlib.import_module("language_model")
     n_layers, width, n_heads, context, batch, steps, rate, seed = 2, 64, 4, 32, 8, 60, 1e-3, 3
@@ -86,7 +84,7 @@ def test_the_bits_for_a_byte_are_those_of_torch(monkeypatch: pytest.MonkeyPatch)
         )
 
     scheduler = torch.optim.lr_scheduler.LambdaLR(optimizer, get_factor)
-    windows = example.draw_windows(corpus, steps * batch, context, seed)
+    windows = example.sample_windows(corpus, steps * batch, context, seed)
     expected: list[float] = []
     for number in range(steps):
         given = torch.tensor(windows[number * batch : (number + 1) * batch].astype(np.int64))

@@ -1,5 +1,8 @@
-"""Libraries that take arrays of many kinds take tensors: einops, opt_einsum, array-api-compat,
-matplotlib, pandas, Pillow, and torch and jax through DLPack, both ways."""
+"""Third-party libraries accept tensors.
+
+These are einops, opt_einsum, array-api-compat, matplotlib, pandas, Pillow, and torch and jax
+through DLPack in both directions.
+"""
 
 from __future__ import annotations
 

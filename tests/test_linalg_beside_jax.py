@@ -1,4 +1,4 @@
-"""Values and derivatives of linear algebra are those of JAX, where it is installed (`tox run -e
+"""Values and derivatives of linear algebra agree with JAX, if installed (`tox run -e
 derivatives-jax`).
 """
 
@@ -17,7 +17,7 @@ PRECISION = {"float64": 1e-9, "float32": 2e-3, "complex128": 1e-9}
 
 
 def flatten(found: Any) -> tuple[Any, ...]:
-    """The parts of all results."""
+    """Real and imaginary parts of all results."""
     results = tuple(found) if isinstance(found, (tuple, list)) else (found,)
     return tuple(part for x in results for part in ((x.real, x.imag) if is_complex(x) else (x,)))
 
@@ -27,14 +27,14 @@ def is_complex(x: Any) -> bool:
 
 
 def join(parts: tuple[Any, ...]) -> list[Any]:
-    """Complex numbers from their parts."""
+    """Complex numbers from real and imaginary parts."""
     pairs = zip(parts[::2], parts[1::2], strict=True)
     return [x.complex(y) if isinstance(x, Tensor) else jax.lax.complex(x, y) for x, y in pairs]
 
 
 @pytest.fixture(autouse=True)
 def wide() -> Any:
-    # The scipy names are a module of their own.
+    # The scipy functions are in a separate module.
     import jax.scipy.linalg
 
     with jax.enable_x64(True):

@@ -1,5 +1,5 @@
-"""The suite for launchers that run loops: the CPU's passes, and one that gets a single thing wrong
-fails the case about it.
+"""Conformance suite for loop launchers: the CPU's launcher passes, and each planted fault fails its
+case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class TestCpu(LoopConformance):
 
 
 def stay(word: Word) -> Word:
-    """The word as it is now, whatever comes."""
+    """Return a copy of the word, unchanged by later writes."""
     return word._replace(array=word.array[:])
 
 
@@ -101,7 +101,7 @@ CASES: dict[str, tuple[Callable[[Repeat], Repeat], str, tuple[object, ...]]] = {
 
 
 class Wrong(CpuBatchLauncher):
-    """Gets loops that were changed."""
+    """Launcher that receives modified loops."""
 
     def __init__(self, change: Callable[[Repeat], Repeat]) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""Derivatives of random programs with loops and choices agree with differences and in both modes,
-and faults are found.
+"""Derivatives of random programs with loops and branches agree with finite differences, in both
+modes.
 """
 
 from __future__ import annotations
@@ -31,9 +31,7 @@ def compute(program: LoopDerivativeProgram, *inputs: Tensor) -> Tensor:
 
 
 def evaluate_all(*tensors: Tensor) -> list[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
-    by a function without one.
-    """
+    """Evaluate tensors with the reference evaluator; a separate function sorts long rows."""
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return [t.numpy() for t in tensors]
@@ -47,7 +45,7 @@ def evaluate_all(*tensors: Tensor) -> list[np.ndarray]:
 
 
 def take_both(program: LoopDerivativeProgram, along: Sequence[np.ndarray]) -> tuple[float, float]:
-    """The derivative along a direction, forward and by the gradient."""
+    """Directional derivative by forward mode and by the gradient."""
     args = tuple(map(Tensor, program.inputs))
     _, tangent = jvp(lambda *xs: compute(program, *xs), args, tuple(map(Tensor, along)))
     parts = grad(lambda *xs: compute(program, *xs), tuple(range(len(args))))(*args)
@@ -85,14 +83,14 @@ def test_both_modes_agree_with_differences(seed: int) -> None:
     else:
         forth, back = take_both(program, along)
         assert back == pytest.approx(forth, rel=1e-9, abs=1e-12), str(program)
-    # What is detached counts as constant.
+    # Detached values are constants.
     if all(step.name != "detach" for step in program.iter_steps()):
         assert float(forth) == pytest.approx(
             float(after - before) / (2 * STEP), rel=1e-6, abs=1e-7
         ), str(program)
 
 
-def test_every_step_is_drawn_and_loops_stand_in_loops() -> None:
+def test_every_step_is_sampled_and_loops_are_nested() -> None:
     programs = [draw_loop_derivative_program(seed) for seed in range(30)]
     assert {step.name for program in programs for step in program.iter_steps()} >= {*LOOP_STEPS}
     inner = {
@@ -102,10 +100,10 @@ def test_every_step_is_drawn_and_loops_stand_in_loops() -> None:
     assert str(programs[0]) == str(draw_loop_derivative_program(0))
 
 
-def test_a_fault_of_a_loop_is_found_and_its_program_is_shrunk(
+def test_a_fault_in_a_loop_is_detected_and_its_program_is_shrunk(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """What each iteration adds to the cotangent of what all of them read is left out."""
+    """Omit an iteration's contribution to the cotangent of values that all iterations read."""
     monkeypatch.setattr(
         loops._Reverse,
         "_accumulate",

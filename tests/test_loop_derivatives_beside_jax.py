@@ -1,4 +1,4 @@
-"""Derivatives of random programs with loops are those of JAX, where it is installed (`tox run -e
+"""Derivatives of random programs with loops agree with JAX, if installed (`tox run -e
 derivatives-jax`).
 """
 
@@ -35,19 +35,18 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::U
 
 GROUP = 10
 PROGRAMS, COMPILED = count_examples(1000), count_examples(100)
-"""How many programs are drawn, and how many are also compiled."""
+"""Number of random programs, and number of compiled programs."""
 
 TWICE = count_examples(60)
-"""How many programs are differentiated twice, in each order of the modes; a few of them three
+"""Number of programs that are differentiated twice, in each order of the modes; a few of them three
 times.
 """
 
 FIRST_SEED = int(os.environ.get("FIRST_SEED", "0"))
-"""Another number draws other programs."""
+"""Seed of the programs."""
 
 MAX_COLUMNS = 8
-"""Programs are differentiated twice by the last input that has no more elements, else by the
-smallest.
+"""Maximum size of the input for second derivatives; if all inputs are larger, the smallest is used.
 """
 
 
@@ -58,9 +57,7 @@ def _in_float64() -> Iterator[None]:
 
 
 def evaluate_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
-    """The values by the reference meaning of graphs, which compiles nothing; long rows are sorted
-    by a function without one.
-    """
+    """Evaluate tensors with the reference evaluator; a separate function sorts long rows."""
     sink = UOp.sink(*(t.uop for t in tensors))
     if any(True for _ in sink.iter_ops(Op.CUSTOM_FUNCTION)):
         return compile_all(tensors)
@@ -80,9 +77,7 @@ def draw_direction(program: LoopDerivativeProgram) -> list[np.ndarray]:
 
 
 def differentiate(program: LoopDerivativeProgram) -> list[Tensor]:
-    """The value, its derivative along a direction, and the gradients where there is a
-    reverse mode.
-    """
+    """Value, its directional derivative, and the gradients if reverse mode applies."""
 
     def f(*inputs: Tensor) -> Tensor:
         return run_loop_derivative_program(program, SvodLoops(), *inputs)
@@ -114,7 +109,7 @@ def differentiate_with_jax(program: LoopDerivativeProgram) -> Callable[..., list
 def agrees(
     program: LoopDerivativeProgram, compute: Callable[[Sequence[Tensor]], Sequence[np.ndarray]]
 ) -> bool:
-    """Whether all is what JAX compiles, or where that rounds a value in two ways what it takes step
+    """True if all values agree with compiled JAX or, if that rounds inconsistently, with JAX step
     by step.
     """
     found, inputs = compute(differentiate(program)), [jax.numpy.asarray(x) for x in program.inputs]
@@ -162,7 +157,7 @@ def choose_input(program: LoopDerivativeProgram) -> int:
 def run_by_input(
     program: LoopDerivativeProgram, library: Any, to_array: Callable[[np.ndarray], Any]
 ) -> Callable[[Any], Any]:
-    """The program as a function of one of its inputs."""
+    """Program as a function of one of its inputs."""
     number, inputs = choose_input(program), [*map(to_array, program.inputs)]
 
     def f(x: Any) -> Any:
@@ -176,7 +171,7 @@ def run_by_input(
 def differentiate_twice(
     program: LoopDerivativeProgram, order: tuple[str, str], *, is_captured: bool, is_third: bool
 ) -> list[Tensor]:
-    """The matrix of second derivatives; with `is_third` also its derivative along a direction."""
+    """Matrix of second derivatives; with `is_third` also its derivative along a direction."""
     f = SvodLoops().hessian(run_by_input(program, SvodLoops(), Tensor), order)
     x = program.inputs[choose_input(program)]
     if is_third:
@@ -194,7 +189,7 @@ def differentiate_twice_with_jax(
 
 
 def find_differing_order(program: LoopDerivativeProgram, seed: int) -> tuple[str, str] | None:
-    """The first order of the modes whose second derivatives are not those of JAX."""
+    """Return the first order of the modes whose second derivatives differ from JAX."""
     is_third, x = seed % 5 == 0, jax.numpy.asarray(program.inputs[choose_input(program)])
     compute = evaluate_all if seed % 2 else compile_all
     run = differentiate_twice_with_jax(program, is_third=is_third)
@@ -230,9 +225,7 @@ def test_second_derivatives_of_random_programs_with_loops(number: int) -> None:
 
 
 def test_a_counter_that_two_loops_share_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counters are named by the depth at which they are traced, and loops around them do not rename
-    them.
-    """
+    """Counters are named by tracing depth, and enclosing loops do not rename them."""
     monkeypatch.setattr(
         repeat, "choose_counter", lambda body, first=0, scope=(): f"{COUNTER_PREFIX}{first}"
     )

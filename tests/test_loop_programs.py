@@ -1,4 +1,4 @@
-"""Random programs with loops give the results of Python's loops over numpy, in each mode."""
+"""Random programs with loops agree with Python loops over numpy, in each mode."""
 
 from __future__ import annotations
 

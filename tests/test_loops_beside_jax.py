@@ -1,8 +1,8 @@
-"""Random programs with loops mean what they mean in `jax.lax`: a second oracle, where jax is
-installed (`tox run -e loops-jax`).
+"""Random programs with loops agree with `jax.lax`, if jax is installed (`tox run -e loops-jax`).
 
-The meaning that svod is compared with (`svod_testing.loop_programs`) is Python's loops over numpy.
-Here the same programs run with the loops of jax, so that a misreading of them would show."""
+The reference of svod's loops (`svod_testing.loop_programs`) is Python loops over numpy. Running the
+same programs with jax's loops would show errors in that reference.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _namespace() -> dict[str, Any]:
 
 
 def _writes(program: LoopProgram) -> bool:
-    """Memory outside the body: jax has nothing like it."""
+    """True if a program writes memory outside the loop body, which jax does not support."""
     return any(step.operation.startswith("write") for step in program.iter_steps())
 
 
@@ -97,7 +97,7 @@ def _compute(program: LoopProgram, version: int) -> list[Any]:
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_programs_give_what_jax_gives(part: int) -> None:
+def test_programs_agree_with_jax(part: int) -> None:
     n_compared = 0
     with jax.enable_x64(True):
         for seed in range(part * N_PROGRAMS // 10, (part + 1) * N_PROGRAMS // 10):

@@ -1,6 +1,4 @@
-"""Recurrent layers compute what those of PyTorch do, where it is installed (`tox run -e
-loops-torch`).
-"""
+"""Recurrent layers agree with PyTorch, if it is installed (`tox run -e loops-torch`)."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ LAYERS = {
 def compute(
     kind: str, x: Any, states: Any, *, bias: bool = True, **options: Any
 ) -> tuple[list[Any], list[Any]]:
-    """What both make of an input and of states: the output, and the states after the last step."""
+    """Output and final states of both libraries for an input and initial states."""
     layer, function, more = LAYERS[kind]
     torch.manual_seed(0)
     module = layer(x.shape[-1], 5, bias=bias, **options, **more)
@@ -54,7 +52,7 @@ def compute(
 @pytest.mark.parametrize("bidirectional", [False, True])
 @pytest.mark.parametrize("num_layers", [1, 3])
 @pytest.mark.parametrize("kind", LAYERS)
-def test_layers_are_those_of_torch(
+def test_layers_agree_with_torch(
     rng: np.random.Generator, kind: str, num_layers: int, bidirectional: bool, bias: bool
 ) -> None:
     x = rng.standard_normal((7, 3, 4)).astype("float32")
@@ -69,7 +67,7 @@ def test_layers_are_those_of_torch(
 
 
 @pytest.mark.parametrize("kind", LAYERS)
-def test_shapes_are_those_of_torch(rng: np.random.Generator, kind: str) -> None:
+def test_shapes_agree_with_torch(rng: np.random.Generator, kind: str) -> None:
     for shape, options in (
         ((6, 2, 4), {"batch_first": True}),
         ((6, 4), {}),

@@ -1,4 +1,4 @@
-"""Losses and their derivatives agree with those of PyTorch; `tox run -e nn-torch` runs this."""
+"""Losses and their derivatives agree with PyTorch; `tox run -e nn-torch` runs this."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def compare(
     tolerance: float = 1e-5,
     **options: Any,
 ) -> None:
-    """The losses of each reduction, and the derivatives of their weighted sum by all arrays."""
+    """Compare the losses of each reduction, and the gradients of their weighted sum."""
     for reduction in REDUCTIONS:
         given = [torch.tensor(a, requires_grad=True) for a in arrays]
         wanted = other(*given, reduction=reduction, **_convert(options, torch.tensor))
@@ -87,7 +87,7 @@ def test_cross_entropy_agrees(shape: tuple[int, ...], size: float) -> None:
     compare(nn.nll_loss, F.nll_loss, [logits], target=labels, weight=weight)
 
 
-def test_labels_that_are_ignored_agree() -> None:
+def test_ignored_labels_agree() -> None:
     logits, labels = np.zeros((2, 3), np.float32), np.array([-100, -100])
     compare(nn.cross_entropy, F.cross_entropy, [logits], target=labels)
 
@@ -107,7 +107,7 @@ PAIRS = {
 @pytest.mark.filterwarnings("ignore:reduction. 'mean' divides:UserWarning")
 @pytest.mark.parametrize("shape", [(), (7,), (3, 5), (2, 0)])
 @pytest.mark.parametrize("name", PAIRS)
-def test_losses_of_numbers_agree(name: str, shape: tuple[int, ...]) -> None:
+def test_regression_losses_agree(name: str, shape: tuple[int, ...]) -> None:
     own, other, options = PAIRS[name]
     x, y = np.random.default_rng(1).normal(size=(2, *shape)).astype(np.float32)
     if x.size > 2:
@@ -192,7 +192,7 @@ def test_ctc_losses_agree(n_labels: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_narrow_floats_are_as_close_as_those_of_torch(dtype: str) -> None:
+def test_narrow_floats_are_as_accurate_as_torch(dtype: str) -> None:
     logits, labels, _, _ = draw((64, 100), 5)
     x = Tensor(logits * 10).cast(dtype)
     wide = F.cross_entropy(

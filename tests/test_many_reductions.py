@@ -1,5 +1,5 @@
-"""Programs with more reductions than one kernel fuses, in loops and for sizes that vary, against
-numpy in float64.
+"""Programs with more reductions than one kernel fuses, in loops and with variable sizes, match
+numpy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def centre(x: Any) -> Any:
 
 
 def measure(x: Any) -> Any:
-    """The norm of many functions of all elements, as that of the gradients of many parameters."""
+    """Norm of many functions of all elements, like the gradient norm of many parameters."""
     return sum(((x * (i + 1.0) / MANY) ** 2 / (1 + abs(x))).sum() for i in range(MANY)) ** 0.5
 
 
@@ -31,7 +31,7 @@ def step(x: Any) -> Any:
 
 
 @pytest.mark.parametrize("function", [centre, measure, step])
-def test_results_of_any_number_of_rows_are_those_of_numpy(function: Any) -> None:
+def test_results_for_any_number_of_rows_agree_with_numpy(function: Any) -> None:
     captured = jit(function)
     for n_rows in (1, 7, 12, 19, 33):
         rows = np.resize(ROWS, (n_rows, 30))
@@ -40,7 +40,7 @@ def test_results_of_any_number_of_rows_are_those_of_numpy(function: Any) -> None
         )
 
 
-def test_the_body_of_a_loop_stores_what_its_kernels_do_not_hold() -> None:
+def test_a_loop_body_stores_values_that_do_not_fit_one_kernel() -> None:
     expected = ROWS
     for _ in range(3):
         expected = step(expected)
@@ -48,7 +48,7 @@ def test_the_body_of_a_loop_stores_what_its_kernels_do_not_hold() -> None:
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-10, atol=1e-12)
 
 
-def test_the_body_of_a_scan_stores_what_its_kernels_do_not_hold() -> None:
+def test_a_scan_body_stores_values_that_do_not_fit_one_kernel() -> None:
     def body(carry: Any, row: Any) -> tuple[Any, Any]:
         return carry * 0.5 + measure(row) * row, centre(row.reshape(1, 30) * carry.sum())
 

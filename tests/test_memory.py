@@ -1,8 +1,8 @@
-"""Intermediates take little more memory than the least that is possible, and sharing it is safe in
-parallel.
+"""Intermediates need little more memory than the minimum, and sharing memory is safe in parallel.
 
-The least is the largest sum of the bytes that are needed in one level of a schedule: items of one
-level may run at the same time."""
+The minimum is the largest sum of bytes live in one level of a schedule: items of one level may run
+concurrently.
+"""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ def schedule_of(*tensors: Tensor) -> Schedule:
 
 
 def zeros(*shape: int) -> Tensor:
-    """A tensor with memory, of which nothing is read or written here."""
+    """Allocate a tensor whose elements no test reads or writes."""
     return Tensor.from_numpy(np.zeros(shape, np.float32))
 
 
 def make_encoder() -> Tensor:
-    """A transformer encoder of 12 layers."""
+    """Transformer encoder with 12 layers."""
     width, heads, x = 96, 4, zeros(2, 32, 96)
     for _ in range(12):
         query, key, value = (
@@ -59,8 +59,8 @@ def make_encoder() -> Tensor:
 
 
 def make_unet() -> Tensor:
-    """Convolutions with residual connections, down to a sixteenth and up again, where each size
-    sees the one before it again.
+    """U-Net: convolutions down to a sixteenth and up again, with skip connections between equal
+    sizes.
     """
 
     def block(x: Tensor, channels: int) -> Tensor:
@@ -80,7 +80,7 @@ def make_unet() -> Tensor:
 
 
 def make_random_dag(seed: int, n_nodes: int = 120) -> Tensor:
-    """Products of earlier results, of which some are needed soon and some late."""
+    """Products of earlier results with short and long live ranges."""
     generator = random.Random(seed)
     pool = [zeros(16, 24)]
     for _ in range(n_nodes):
@@ -103,7 +103,7 @@ def make_demo() -> Tensor:
     assert spec is not None
     assert spec.loader is not None
     example = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up by name.
+    # dataclasses look up their module in sys.modules.
     sys.modules[spec.name] = example
     spec.loader.exec_module(example)
     folder = example.find_model()
@@ -121,7 +121,7 @@ GRAPHS: dict[str, Callable[[], Tensor]] = {
 
 
 def report_memory(schedule: Schedule) -> MemoryReport:
-    """What an arena makes of a schedule whose kernels each fill a core; they are not compiled."""
+    """Plan the arena of a schedule whose kernels each occupy a core, without compiling them."""
     kernels = {kernel_target_of(item): know_kernel(item) for item in schedule.items}
     inputs = [
         b
@@ -141,14 +141,14 @@ def know_kernel(item: ScheduleItem) -> CachedKernel:
 
 
 @pytest.mark.parametrize("name", GRAPHS)
-def test_an_arena_is_at_most_a_tenth_longer_than_the_least(name: str) -> None:
+def test_an_arena_is_at_most_a_tenth_larger_than_the_minimum(name: str) -> None:
     report = report_memory(schedule_of(GRAPHS[name]()))
     assert report.n_buffers > 20
     assert report.lower_bound <= report.bytes_after <= 1.1 * report.lower_bound
     assert report.bytes_saved == report.bytes_before - report.bytes_after > report.bytes_before // 2
 
 
-def test_a_plan_reports_what_its_planner_gained() -> None:
+def test_a_plan_reports_the_savings_of_its_planner() -> None:
     x = Tensor(np.ones((64, 64), np.float32))
     for _ in range(5):
         x = (x @ x).contiguous()
@@ -162,8 +162,9 @@ def test_a_plan_reports_what_its_planner_gained() -> None:
 
 
 class Shuffling:
-    """A launcher that runs the kernels of each group in random order, or interleaved on threads
-    that a seed schedules.
+    """Launcher with a random schedule.
+
+    It runs the kernels of each group in random order, or interleaved on threads by a seed.
     """
 
     def __init__(self, seed: int, *, is_threaded: bool) -> None:
@@ -185,8 +186,7 @@ class Shuffling:
                 for launch in order:
                     run_launch(launch)
                 continue
-            # Each thread waits for one that the seed picks, or for none: some overlap and some are
-            # late.
+            # Each thread waits for a random thread, or for none: some overlap and some are late.
             done = [threading.Event() for _ in order]
             waits = [self.random.choice([None, *range(i)]) for i in range(len(order))]
             threads = [
@@ -213,7 +213,7 @@ def run_late(
 
 
 def make_plan(seed: int, mode: PlannerMode) -> tuple[ExecutionPlan, list[Tensor]]:
-    """A plan of kernels that depend on each other at random, with its results."""
+    """Plan of kernels with random dependencies, with its results."""
     generator = random.Random(seed)
     data = np.random.default_rng(seed)
     pool = [Tensor(data.integers(-9, 10, (8, 8)).astype(np.int32)) for _ in range(3)]

@@ -1,15 +1,14 @@
-"""Thousands of executions of random plans give the same bits, whatever else is going on.
+"""Thousands of executions of random plans give the same bits in every mode.
 
 `mixed_executions.py` runs in one process for each setting of threads, optimizer and disk caches,
 and in each goes through the modes of the memory planner, donation, and the caches of schedules and
-kernels. What must agree:
+kernels. These results must agree:
 
-- In one process, and between processes that differ in caches only, every result, floats included:
-  the kernels are the same, and neither where memory is nor which thread runs a kernel has a part in
-  a value.
-- Between processes with other threads or other `Opt`s, results of integers and booleans. Kernels
-  differ there, and a sum of floats is added up in another order, so that its last bits may differ;
-  `test_agreement` and `test_random_graphs` compare those within a tolerance.
+- In one process, and between processes that differ only in caches, every result, including floats:
+the kernels are the same, and neither memory addresses nor the thread of a kernel affect a value. -
+Between processes with other threads or other `Opt`s, results of integers and booleans. Kernels
+differ there, and sums of floats have another order, so that their last bits may differ;
+`test_agreement` and `test_random_graphs` compare those within a tolerance.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from svod_ir.testing import count_examples
 PROGRAM = Path(__file__).parent / "mixed_executions.py"
 SEED = 0 if settings().derandomize else random.randrange(10**6)
 N_PLANS = count_examples(12)
-"""Nearly two thousand executions, or, where all are asked for, seven thousand."""
+"""About two thousand executions, or seven thousand with the thorough profile."""
 
 pytestmark = pytest.mark.xdist_group(
     "mixed executions"
@@ -45,9 +44,7 @@ SETTINGS = {
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """What the program prints with each of the settings, one after the other on one directory of
-    caches.
-    """
+    """Output of the script with each setting, in sequential runs on one cache directory."""
     cache = str(tmp_path_factory.mktemp("cache"))
     return {name: run(cache, variables) for name, variables in SETTINGS.items()}
 

@@ -1,9 +1,10 @@
-"""Every name that the column `svod` of a table says is there: a page that translates from another
-library must not invent any.
+"""Every name in the column `svod` of a table exists: pages for users of other libraries invent
+none.
 
 A cell is code between backquotes. `sv` and `nn` in it are the modules, `x`, `y`, `q` and `out`
-tensors, `model` and so on what their names say; any other name is one of `svod_tensor` or of
-Python. What does not parse, such as a command, is left out."""
+tensors, `model` and similar names the objects that they describe; any other name is a name of
+`svod_tensor` or of Python. Text that does not parse, such as a command, is skipped.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +46,7 @@ KINDS: dict[str, object] = {
     "f": JitFunction,
     "generator": Generator,
 }
-# Names of values, of which nothing is asked.
+# Names of values, whose attributes are not checked.
 VALUES = {
     "_",
     "buffer_names",
@@ -73,7 +74,7 @@ VALUES = {
 
 
 def iter_cells(text: str) -> Iterator[str]:
-    """The cells of the column `svod` in each table."""
+    """Yield the cells of the column `svod` in each table."""
     column: int | None = None
     for line in text.splitlines():
         if not line.startswith("|"):
@@ -87,7 +88,7 @@ def iter_cells(text: str) -> Iterator[str]:
 
 
 def find_missing(code: str) -> list[str]:
-    """What a piece of code names that is not there."""
+    """Return the names in a piece of code that do not exist."""
     if (option := OPTION.match(code)) is not None:
         return [] if f"`{option[1]}`" in ENVIRONMENT else [option[1]]
     try:
@@ -98,7 +99,7 @@ def find_missing(code: str) -> list[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             owner = _resolve(node.value)
-            # What a call gives, or an index, is taken to be a tensor.
+            # The result of a call or of indexing is assumed to be a tensor.
             if owner is not None and not hasattr(owner, node.attr):
                 missing.append(ast.unparse(node))
         elif isinstance(node, ast.Name) and not (
@@ -128,7 +129,7 @@ def _find_root(node: ast.expr) -> str | None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_every_name_of_svod_in_a_table_is_there(page: Path) -> None:
+def test_every_name_of_svod_in_a_table_exists(page: Path) -> None:
     codes = [code for cell in iter_cells(page.read_text()) for code in CODE.findall(cell)]
     assert len(codes) > 10, "the page has a table with a column `svod`"
     assert {code: found for code in codes if (found := find_missing(code))} == {}
@@ -150,5 +151,5 @@ def test_every_name_of_svod_in_a_table_is_there(page: Path) -> None:
         ("SVOD_BEEM=4", ["SVOD_BEEM"]),
     ],
 )
-def test_a_name_that_is_not_there_is_found(code: str, missing: list[str]) -> None:
+def test_a_missing_name_is_detected(code: str, missing: list[str]) -> None:
     assert find_missing(code) == missing

@@ -1,5 +1,5 @@
-"""The functions of the namespace agree with array-api-strict, on drawn arrays; `tox run -e interop`
-draws ten times as many.
+"""Functions of the namespace agree with array-api-strict on random arrays; `tox run -e interop`
+runs more.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EVERY = ("bool", *NUMBERS)
 SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, 2.5, -3.5, math.inf, -math.inf, math.nan, 1e-3, 100.0)
 
 COMPLEX_ONLY = {"conj", "imag", "real"}
-"""Functions of complex numbers."""
+"""Functions for complex numbers."""
 Drawn = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -37,7 +37,7 @@ STANDARD = [name for name in xp.__all__ if is_function(name) and name not in COM
 
 
 class Draw(drawn_calls.Draw):
-    """With arrays of real numbers, integers and bools."""
+    """Arguments with arrays of real numbers, integers and bools."""
 
     def shape(self, low: int = 0, high: int = 3) -> tuple[int, ...]:
         # Few sizes, so that few kernels are compiled; some axes are empty.
@@ -113,7 +113,7 @@ def position(d: Draw) -> Drawn:
 
 def order(d: Draw) -> Drawn:
     x = d.array(NUMBERS, d.shape(1))
-    # NaNs have no place in the standard's order.
+    # The standard does not define the order of NaN.
     return (np.nan_to_num(x),), {"axis": d.axis(x), "descending": d.flip(), "stable": True}
 
 

@@ -1,4 +1,4 @@
-"""The code in docs/new-device.md is that of plugins/svod-null, or runs."""
+"""The code in docs/new-device.md is code of plugins/svod-null, or runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def find_blocks(language: str) -> list[str]:
 
 
 def run_page() -> dict[str, object]:
-    """The names that the blocks define which are not cut from the plugin."""
+    """Execute the blocks that are not quoted from the plugin, and return the names that they
+    define.
+    """
     names: dict[str, object] = {"__name__": "new_device"}
     for block in find_blocks("python"):
         if block not in PLUGIN:
@@ -45,7 +47,7 @@ def test_most_of_the_code_is_the_plugin_s() -> None:
     )
 
 
-def test_the_rest_of_the_code_runs() -> None:
+def test_the_remaining_code_runs() -> None:
     assert {"MyRenderer", "LoopLauncher", "TestMine"} <= run_page().keys()
 
 

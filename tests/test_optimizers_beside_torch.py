@@ -1,4 +1,4 @@
-"""Twenty steps of each optimizer, and each schedule, beside those of torch."""
+"""Twenty steps of each optimizer, and each schedule, compared with torch."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def draw(seed: int, dtype: type = np.float64) -> dict[str, np.ndarray]:
 def train(
     name: str, options: dict[str, object], gradients: str, dtype: type
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """The parameters after all steps, here and with torch."""
+    """Parameters after all steps, in svod and torch."""
     start = draw(0, dtype)
     ours = {n: Tensor(a.copy()).realize() for n, a in start.items()}
     theirs = {n: torch.nn.Parameter(torch.from_numpy(a.copy())) for n, a in start.items()}
@@ -87,7 +87,7 @@ def test_twenty_steps_in_float64_are_those_of_torch(
     name: str, options: dict[str, object], gradients: str
 ) -> None:
     found, expected = train(name, options, gradients, np.float64)
-    # The product that torch keeps for NAdam is in float32.
+    # torch keeps NAdam's product in float32.
     rtol, atol = (1e-5, 1e-7) if name == "NAdam" else (1e-9, 1e-11)
     for n, array in expected.items():
         np.testing.assert_allclose(found[n], array, rtol=rtol, atol=atol, err_msg=n)

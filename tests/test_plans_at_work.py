@@ -26,7 +26,7 @@ N_RUNS = 20
 
 
 def make_chain(n: int) -> tuple[Tensor, ExecutionPlan]:
-    """n additions of a value that follows a variable, each a kernel."""
+    """Plan of n dependent additions of a variable's value, each a kernel."""
     x = Tensor(np.arange(16, dtype=np.float32)).realize()
     step = Variable("n", 0, 9).bind(1)
     result = x
@@ -36,8 +36,8 @@ def make_chain(n: int) -> tuple[Tensor, ExecutionPlan]:
 
 
 def replan(plan: ExecutionPlan, *, has_launcher: bool, cut: str) -> ExecutionPlan:
-    """A plan of the same kernels, perhaps each called by itself, and with a copy or a view in their
-    midst.
+    """Plan of the same kernels, optionally launched one at a time, with a copy or a view in
+    between.
     """
     builder = ExecutionPlanBuilder(plan.device)
     for number, buffer in enumerate(plan.buffers):
@@ -62,9 +62,7 @@ def replan(plan: ExecutionPlan, *, has_launcher: bool, cut: str) -> ExecutionPla
 
 
 def measure_allocation(run: Callable[[], None]) -> tuple[int, int]:
-    """Bytes on the Python heap that `run`, called again and again, leaves there, and takes at most
-    meanwhile.
-    """
+    """Bytes on the Python heap that repeated calls of `run` leave, and their peak meanwhile."""
     for _ in range(3):
         run()
     tracemalloc.start()
@@ -98,8 +96,8 @@ def test_executing_a_plan_allocates_nothing_for_its_kernels(has_launcher: bool, 
         plan.execute_with_vars({"n": 2})
         assert plan.output_buffer.as_numpy().tolist() == [i + 2.0 * n for i in range(16)]
     for few, many in zip(used[10], used[1000], strict=True):
-        # Some bytes of slack, for a float or a frame that the interpreter keeps: 990 kernels would
-        # show as far more.
+        # Allow a few bytes for a float or a frame that the interpreter keeps: 990 kernels would
+        # show far more.
         assert many[0] <= few[0] + 200
         assert many[1] <= few[1] + 500
 
@@ -114,7 +112,7 @@ def test_one_plan_run_by_two_threads_with_variables_gives_each_run_one_value():
             found.add(tuple(plan.output_buffer.as_numpy().tolist()))
 
     run_in_threads(lambda: work(2), lambda: work(7))
-    # A reader may see the other one's result, but never a mixture of both.
+    # A reader may see the other thread's result, but never a mixture of both.
     assert found <= {tuple(i + 50.0 * value for i in range(16)) for value in (2, 7)}
     assert x.tolist() == list(range(16))
 
@@ -138,7 +136,7 @@ def test_other_python_threads_run_while_a_plan_runs():
         result = (result @ x).contiguous()
     plan = result.prepare()
 
-    # On a busy machine this thread may get no core while the plan has one, but not each time.
+    # On a busy machine this thread may get no core while the plan runs, but not every time.
     assert any(count_steps_beside(plan.execute) > 100 for _ in range(100))
 
 
@@ -196,9 +194,7 @@ check()
 def run_in_process(
     body: str, *, head: str = SCRIPT_HEAD, n_threads: int = 3, is_cached: bool = True
 ) -> list[str]:
-    """The words that a script prints; without `is_cached`, every kernel is compiled in the process
-    itself.
-    """
+    """Printed words of a script; without `is_cached`, every kernel is compiled in the process."""
     environment = {"SVOD_THREADS": str(n_threads)} | (
         {} if is_cached else {"SVOD_OBJECT_CACHE": "0"}
     )
@@ -249,7 +245,7 @@ check()
 
 @has_fork
 def test_a_fork_amid_another_threads_first_computation_leaves_a_child_that_computes():
-    # What a process imports when it first computes, the child of a fork imports too.
+    # Import here what the first computation imports, since the child of a fork shares it.
     out = run_in_process(
         """
 import os, signal, threading

@@ -1,4 +1,4 @@
-"""A device that an installed package provides works like the CPU."""
+"""A device from an installed plugin works like the CPU."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Random programs over all operations give what numpy gives, computed together and in another mode
-that is drawn for each.
+"""Random programs over all operations agree with numpy, computed together and in one random mode
+each.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The tools that write down what is public, and check what crosses the borders, on a distribution
-of three modules.
+"""Tools for the public API and for imports between distributions, on a distribution of three
+modules.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def test_a_changed_signature_changes_the_page_and_a_changed_body_does_not(
         ("shop", None, None),
         ("shop", "goods", None),
         ("shop.goods", "PRICES", None),
-        ("shop.goods", "Till", "Till comes from shop itself"),
+        ("shop.goods", "Till", "import Till from shop itself"),
         ("shop.goods", "COSTS", "COSTS is not in `shop.goods.__all__`"),
         ("shop._till", "pay", "shop._till is private (pay)"),
         ("shop", "_till", "shop._till is private"),
@@ -172,11 +172,9 @@ def test_operands_are_taken_by_index_in_svod_ir_only(
         check, "iter_files", lambda _: [(path, package) for path in shop.modules.values()]
     )
     assert check.main([]) == (0 if is_allowed else 1)
-    assert (
-        "_till.py:10: an operand is taken by its index" in capsys.readouterr().out
-    ) is not is_allowed
+    assert ("_till.py:10: operand accessed by index" in capsys.readouterr().out) is not is_allowed
 
 
 def test_a_module_is_declared_or_private_by_its_name(tools, tmp_path: Path) -> None:
     (problem,) = tools["check_borders"].iter_declared(_make_shop(tools, tmp_path, public='"shop"'))
-    assert problem.endswith("shop.goods is neither declared public nor private by its name")
+    assert problem.endswith("shop.goods is not declared public, so its name must begin with _")

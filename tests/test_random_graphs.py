@@ -1,7 +1,9 @@
-"""Random tensor programs, run on the CPU, give what the reference evaluation gives.
+"""Random tensor programs on the CPU agree with the reference evaluation.
 
-`test_agreement` compares the configurations on a few programs; here are many (a thousand with the
-profile `thorough`), several in one computation, so that they share kernels, memory and plans."""
+`test_agreement` compares the configurations on a few programs. This module runs many (a thousand
+with the profile `thorough`), several in one computation, so that they share kernels, memory and
+plans.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +23,7 @@ from svod_testing import place_graph
 N_PARTS = 5
 N_BATCHES = 10
 BATCH = st.lists(graphs(max_ops=8, max_elements=200), min_size=5, max_size=5)
-"""In each of the four modes, N_PARTS * N_BATCHES * 5 programs: a thousand in all, where all are
-asked for.
+"""Number of programs in each of the four modes is N_PARTS * N_BATCHES * 5; a thousand if thorough.
 """
 
 MODES = {
@@ -31,7 +32,7 @@ MODES = {
     "all threads": (PrepareConfig(), 1),
     "own memory": (PrepareConfig(memory_planner="disabled"), 1 << 15),
 }
-"""The configuration, and from how much work on a kernel is split over threads."""
+"""Configuration, and the minimum work at which a kernel is split over threads."""
 
 
 @pytest.fixture(params=MODES)

@@ -1,9 +1,10 @@
-"""The Python code in the READMEs and in all pages of docs/ runs as it stands, and gives what stands
-beside it.
+"""Python code in the READMEs and in docs/ runs unchanged, and gives the results that are written
+there.
 
-The blocks of a page run one after the other, in one namespace and in a folder of their own. What
-follows `# -> ` behind a statement, and at the beginning of lines below it, is what the statement
-prints, or what its value looks like; white space does not count, and `...` stands for anything."""
+The blocks of a page run sequentially, in one namespace and in a separate folder. The text after `#
+-> ` behind a statement, and at the beginning of lines below it, is the statement's output or the
+repr of its value. White space is ignored, and `...` matches anything.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +22,13 @@ from svod_tensor import manual_seed
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 OUTPUT = re.compile(r"# -> (.*)")
-# Pages of code that is no program of its own, and what runs it.
+# Pages whose code is not a program of its own, and the tests that run it.
 RUN_ELSEWHERE = {
     ROOT / "docs/new-device.md": "tests/test_new_device.py",
     ROOT / "docs/journey.md": "docs/journey.py",
 }
-# What a page may ask for that svod does not: the rest of the page is left out without it (`tox run
-# -e interop` has all).
+# Optional packages of pages: without one, the remainder of the page is skipped (`tox run -e
+# interop` has all).
 OPTIONAL = {"jax", "onnx", "safetensors", "scipy", "sklearn", "torch"}
 READMES = [
     ROOT / "README.md",
@@ -55,7 +56,7 @@ def test_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert blocks, "a README shows real use"
     names: dict[str, object] = {"__name__": "page"}
     for block in blocks:
-        # So that a traceback names the line of the page.
+        # Pad with newlines, so that a traceback has the line of the page.
         source = "\n" * text.count("\n", 0, block.start(1)) + block[1]
         try:
             _run(source, str(path), names)
@@ -66,7 +67,7 @@ def test_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def _run(source: str, path: str, names: dict[str, object]) -> None:
-    """Run statements, and compare what each gives with what stands beside it."""
+    """Run statements, and compare the result of each with the expected text."""
     lines = source.splitlines()
     for statement in ast.parse(source, path).body:
         shown = _expected(lines, statement.end_lineno or 0)
@@ -88,8 +89,8 @@ def _run(source: str, path: str, names: dict[str, object]) -> None:
 
 
 def _expected(lines: list[str], end: int) -> str | None:
-    """What follows `# -> ` on the last line of a statement, and on the lines below it that begin
-    so.
+    """Return the text after `# -> ` on the last line of a statement, and on the comment lines below
+    it.
     """
     beside = OUTPUT.search(lines[end - 1])
     below: list[str] = []

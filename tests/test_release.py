@@ -1,6 +1,4 @@
-"""The release tool: the order of uploads, and what docs/versions.md asks of versions, changelogs
-and requirements.
-"""
+"""Release tool: upload order, and the rules of docs/versions.md for versions and changelogs."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ def make(policy: ModuleType, name: str = "svod-till", version=(0, 1, 0), **field
     return policy.Candidate(name, version, **fields)
 
 
-def test_what_others_require_is_uploaded_first(policy: ModuleType) -> None:
+def test_required_distributions_are_uploaded_first(policy: ModuleType) -> None:
     shop = make(policy, "svod-shop", requires={"svod-till": (0, 1, 0), "svod-goods": (0, 1, 0)})
     till = make(policy, "svod-till", requires={"svod-goods": (0, 1, 0)})
     assert [one.name for one in policy.order([shop, till, make(policy, "svod-goods")])] == [
@@ -46,7 +44,7 @@ def test_what_others_require_is_uploaded_first(policy: ModuleType) -> None:
     ]
 
 
-def test_what_tests_require_may_be_uploaded_later(policy: ModuleType) -> None:
+def test_requirements_of_tests_may_be_uploaded_later(policy: ModuleType) -> None:
     till = make(policy, "svod-till", required_by_tests={"svod-checks": (0, 1, 0)})
     checks = make(policy, "svod-checks", requires={"svod-till": (0, 1, 0)})
     assert [one.name for one in policy.order([checks, till])] == ["svod-till", "svod-checks"]
@@ -54,7 +52,7 @@ def test_what_tests_require_may_be_uploaded_later(policy: ModuleType) -> None:
     (problem,) = policy.find_problems(
         [replace(checks, version=(0, 2, 0), changelog="\n## 0.2.0\n"), till]
     )
-    assert "svod-till requires svod-checks~=0.1.0, which leaves out 0.2.0" in problem
+    assert "svod-till requires svod-checks~=0.1.0, which excludes 0.2.0" in problem
 
 
 def test_the_distributions_of_this_clone_have_an_order(policy: ModuleType) -> None:
@@ -75,7 +73,7 @@ def test_the_distributions_of_this_clone_have_an_order(policy: ModuleType) -> No
         ((1, 1, 3), {"def pay(x)"}, {"def pay()"}, True, (2, 0, 0)),
     ],
 )
-def test_what_changed_asks_for_a_version(
+def test_changes_require_a_version(
     policy: ModuleType, released, before, now, is_changed, needed
 ) -> None:
     one = make(

@@ -1,8 +1,8 @@
-"""scikit-learn computes on tensors, with `array_api_dispatch=True`, what it computes on numpy's
-arrays.
+"""scikit-learn computes the same on tensors, with `array_api_dispatch=True`, as on numpy arrays.
 
-Each estimator and metric gets the same numbers as both. What it gives back are tensors again where
-scikit-learn gives arrays."""
+Each estimator and metric gets equal data in both forms. Results are tensors where scikit-learn
+returns arrays for numpy.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCORES = RNG.random(60).astype(np.float32)
 
 
 def fit(make: Callable[[], Any], result: str, y: np.ndarray | None = None) -> Case:
-    """Fit an estimator, and apply its method `result` to what it was fitted to."""
+    """Fit an estimator, and apply its method `result` to the training data."""
 
     def case(convert: Convert) -> object:
         x = convert(X)
@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
 }
 
 ANY_SIGN = ("PCA",)
-"""Vectors of these are those of others with another sign."""
+"""Estimators whose vectors are determined up to sign."""
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,4 +1,4 @@
-"""SciPy computes on tensors, with `SCIPY_ARRAY_API=1`, what it computes on numpy's arrays."""
+"""SciPy computes the same on tensors, with `SCIPY_ARRAY_API=1`, as on numpy arrays."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ NUMERATOR, DENOMINATOR = signal.butter(3, 0.2)
 
 
 def apply(module: Any, names: str, *arrays: np.ndarray, **options: object) -> dict[str, Case]:
-    """Cases of functions that take the same arrays."""
+    """Cases of functions with the same array arguments."""
 
     def make(name: str) -> Case:
         return lambda convert: getattr(module, name)(*map(convert, arrays), **options)
@@ -157,7 +157,7 @@ def test_a_cython_function_takes_tensors_as_memory_that_it_may_write() -> None:
 
 
 def parts_of(result: object) -> list[object]:
-    """The arrays in tuples, dicts and results of tests."""
+    """Flatten the arrays in tuples, dicts and results of statistical tests."""
     if isinstance(result, dict):
         return parts_of(list(result.values()))
     if isinstance(result, (tuple, list)):

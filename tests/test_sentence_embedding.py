@@ -1,4 +1,4 @@
-"""The sentence encoder of the examples against a forward pass written in numpy."""
+"""Sentence encoder of the examples, compared with a forward pass in numpy."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def load_example() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # A dataclass looks its module up by name.
+    # dataclasses look up their module in sys.modules.
     sys.modules["sentence_embedding"] = module
     spec.loader.exec_module(module)
     return module
@@ -100,7 +100,7 @@ WIDTH, INNER, N_LAYERS, N_HEADS, N_WORDS, N_POSITIONS = 24, 40, 2, 3, 50, 16
 
 @pytest.fixture(scope="module")
 def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a model of two narrow layers."""
+    """Folder with a model of two narrow layers."""
     rng = np.random.default_rng(11)
     shapes = {
         "embeddings.word_embeddings.weight": (N_WORDS, WIDTH),

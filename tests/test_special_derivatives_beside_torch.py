@@ -1,6 +1,4 @@
-"""Derivatives at zeros, ties, kinks and padding are those of PyTorch (`tox run -e
-derivatives-torch`), or differ for a stated reason.
-"""
+"""Derivatives at zeros, ties, kinks and padding agree with PyTorch, or have a reason."""
 
 from __future__ import annotations
 
@@ -54,7 +52,7 @@ OTHER: Final = {
     "interp": "its case for torch is right between the points alone",
     "percentile": "the first of equal elements; torch's order is its own",
 }
-"""Why derivatives differ; docs/derivatives.md says so, too."""
+"""Reasons why derivatives differ, as documented in docs/derivatives.md."""
 OTHER_OF_TWO: Final = {
     (
         "pow",
@@ -64,11 +62,9 @@ OTHER_OF_TWO: Final = {
         " exponent is 0 there"
     ),
 }
-"""Why derivatives of functions of two operands differ."""
+"""Reasons why derivatives of functions of two operands differ."""
 COUNTED_BESIDE: Final = [case for case in CASES if case.operation == "scatter_reduce"][-1]
-"""`include_self=False`: torch divides a tie by the element that was there, which is not
-included.
-"""
+"""`include_self=False`: torch counts the existing element in a tie, although it is excluded."""
 
 
 def list_cases(*, is_elementwise: bool) -> Iterator[object]:
@@ -85,7 +81,7 @@ def differentiate_torch(
     weights: np.ndarray,
     directions: Sequence[np.ndarray],
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The gradient of the weighted sum, and the gradient of its derivative along the directions."""
+    """Gradient of the weighted sum, and gradient of its directional derivative."""
     args = [torch.tensor(x, requires_grad=True) for x in arrays]
     value = function(*args)
     zeros = [np.zeros_like(x) for x in arrays]
@@ -109,7 +105,9 @@ def differentiate_torch(
 
 
 def check(ours: np.ndarray, theirs: np.ndarray, text: str) -> None:
-    """Check derivatives where torch has a number: where it has NaN, a value may be chosen here."""
+    """Compare derivatives where torch returns a number: where it returns NaN, svod may choose a
+    value.
+    """
     known = np.isfinite(theirs)
     scale = max(1.0, np.abs(theirs[known]).max(initial=0))
     np.testing.assert_allclose(
@@ -188,7 +186,7 @@ def test_attention_with_padding(is_added: bool) -> None:
     directions = [rng.normal(size=(2, 3, 4)) for _ in range(3)]
 
     def attend(*args: Any) -> Any:
-        # One formula, not a fused one without second derivatives.
+        # Written as one formula, since the fused one has no second derivatives.
         scores = args[0] @ args[1].mT / 2 + torch.tensor(np.where(allowed, 0.0, -np.inf))
         return scores.softmax(-1) @ args[2]
 

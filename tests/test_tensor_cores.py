@@ -1,6 +1,6 @@
-"""Tensor programs on a CPU with matrix units: this machine's own, and those of AMX, emulated.
+"""Tensor programs on a CPU with matrix units: the units of this machine, and emulated AMX.
 
-The programs run in a child process, whose CPU is told what it has before it is first used.
+The programs run in a child process, which sets the CPU's features before the first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The examples that train networks, at a small size: they learn, and save a picture."""
+"""Training examples at a small size: the loss falls, and a plot is saved."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> str:
-    """What the example prints."""
+    """Run an example and return its output."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     monkeypatch.setattr(sys, "argv", [name, *arguments])
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
@@ -37,11 +37,11 @@ def run(
     return capsys.readouterr().out
 
 
-def read_numbers(pattern: str, text: str) -> list[float]:
-    return [float(found) for found in re.findall(pattern, text)]
+def read_numbers(pattern: str, output: str) -> list[float]:
+    return [float(text) for text in re.findall(pattern, output)]
 
 
-def test_digits_are_read(
+def test_digits_are_classified(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plot, weights = tmp_path / "digits.png", tmp_path / "digits.safetensors"
@@ -51,13 +51,13 @@ def test_digits_are_read(
         monkeypatch,
         capsys,
     )
-    (right,) = read_numbers(r"([\d.]+)% of 359", printed)
-    assert right > 95
-    assert "read the same" in printed
+    (accuracy,) = read_numbers(r"([\d.]+)% of 359", printed)
+    assert accuracy > 95
+    assert "restored weights are the same" in printed
     assert plot.stat().st_size > 1000
 
 
-def test_a_language_model_learns_and_writes(
+def test_a_language_model_learns_and_generates_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plot = tmp_path / "model.png"
@@ -69,7 +69,7 @@ def test_a_language_model_learns_and_writes(
     assert plot.stat().st_size > 1000
 
 
-def test_a_byte_is_foretold_alike_with_and_without_what_is_kept_of_those_before(
+def test_logits_are_the_same_with_and_without_caches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import numpy as np
@@ -85,13 +85,13 @@ def test_a_byte_is_foretold_alike_with_and_without_what_is_kept_of_those_before(
     caches = [(Tensor.zeros(shape).realize(), Tensor.zeros(shape).realize()) for _ in model.blocks]
     step = jit(lambda byte, position: model.next(byte, position, caches))
     position = Variable("position", 0, 15)
-    for number in range(16):
-        scores = step(Tensor(ids[:, number : number + 1]), position.bind(number)).numpy()[0]
-        np.testing.assert_allclose(scores, whole[number], rtol=1e-4, atol=1e-5)
+    for index in range(16):
+        scores = step(Tensor(ids[:, index : index + 1]), position.bind(index)).numpy()[0]
+        np.testing.assert_allclose(scores, whole[index], rtol=1e-4, atol=1e-5)
     assert step.n_captures == 1
 
 
-def test_digits_are_drawn(
+def test_diffusion_generates_digits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plot = tmp_path / "diffusion.png"
@@ -114,7 +114,7 @@ def test_an_encoder_is_fine_tuned(
     plot = tmp_path / "fine_tune.png"
     sizes = ["--steps", "12", "--sentences", "160", "--batch", "16"]
     printed = run("fine_tune", [*sizes, "--plot", str(plot)], monkeypatch, capsys)
-    right = read_numbers(r"([\d.]+)% of those held out are right", printed)
-    assert len(right) == 2
-    assert right[-1] > 40  # one in ten by chance
+    accuracy = read_numbers(r"([\d.]+)% of the held-out sentences are right", printed)
+    assert len(accuracy) == 2
+    assert accuracy[-1] > 40  # one in ten by chance
     assert plot.stat().st_size > 1000

@@ -1,6 +1,4 @@
-"""Random programs on sizes that depend on variables: realized, captured and prepared, with values
-that change, against numpy.
-"""
+"""Random programs with variable sizes, realized, captured and prepared, agree with numpy."""
 
 from __future__ import annotations
 
@@ -27,9 +25,7 @@ Values = Mapping[str, int]
 
 
 class Value(NamedTuple):
-    """A value of a program: its sizes, as text, and the two ways to compute it from the values
-    before it.
-    """
+    """Value of a program: its sizes as text, and functions that compute it from earlier values."""
 
     sizes: tuple[str, ...]
     operands: tuple[int, ...]
@@ -44,7 +40,7 @@ def softmax(a: np.ndarray, axis: int) -> np.ndarray:
 
 
 def draw_step(draw: random.Random, values: Sequence[Value]) -> Value | None:
-    """One more operation on earlier values; None where that one does not fit."""
+    """Sample one more operation on earlier values; None if it does not apply."""
     number = draw.randrange(len(values))
     sizes = values[number].sizes
     axis = draw.randrange(len(sizes)) if sizes else None
@@ -162,7 +158,7 @@ def draw_step(draw: random.Random, values: Sequence[Value]) -> Value | None:
 
 
 class Program(NamedTuple):
-    """Values, the first of which are the arguments, and those that are the results."""
+    """Values, beginning with the arguments, and the indices of the results."""
 
     values: list[Value]
     results: list[int]
@@ -260,7 +256,7 @@ def test_realized_captured_and_prepared_programs_agree_with_numpy(seed: int) -> 
     assert captured.n_captures == 1
     bound = bind(calls[0])
     prepared = program.run(cut(tensors, bound), bound, on_tensors=True)
-    # One that surely needs computing.
+    # This value certainly needs computation.
     plan = Tensor.prepare_batch([*prepared, tensors[3] + 1])
     for number, values in enumerate(calls):
         arrays = make_arrays(seed + number)
@@ -275,9 +271,7 @@ def test_realized_captured_and_prepared_programs_agree_with_numpy(seed: int) -> 
 
 
 def draw_update(draw: random.Random) -> tuple[str, Callable[..., None]]:
-    """A write to rows of `held`, from `x` of (n, columns) and `y` of (rows, columns), which works
-    on arrays too.
-    """
+    """Write to rows of `held` from `x` (n, columns) and `y` (rows, columns)."""
 
     def write_row(held: Any, x: Any, y: Any, v: Mapping[str, Any]) -> None:
         held[v["at"]] = y[v["at"]] + x.sum(0)
@@ -322,7 +316,7 @@ def test_writes_at_places_that_change_agree_with_numpy(seed: int, mode: str) -> 
     what = f"{mode}: {', '.join(name for name, _ in steps)}"
 
     def run(held: Any, x: Any, y: Any, v: Mapping[str, Any]) -> dict[str, Any]:
-        """What each reading step gives, under its number and name."""
+        """Results of each reading step by its index and name."""
         found = {
             f"{number} {name}": step(held, x, y, v) for number, (name, step) in enumerate(steps)
         }
@@ -337,7 +331,7 @@ def test_writes_at_places_that_change_agree_with_numpy(seed: int, mode: str) -> 
         values = draw_values(draw)
         bound = bind(values)
         expected = run(state, x[: values["n"]].astype(np.float64), y.astype(np.float64), values)
-        # A view shows what is written later; a plan gives what it computed.
+        # A view shows later writes; a plan returns its computed values.
         wanted = {name: np.array(a) for name, a in expected.items()}
         if mode == "realize":
             found = run(held, given[: bound["n"]], other, bound)
@@ -393,7 +387,7 @@ def test_results_whose_size_changes_are_arguments_again(seed: int) -> None:
             sized = x[:size] * 3
             plan = sized.prepare()
         plan.execute_with_vars({"n": n})
-        # What is made of the tensor of a plan has the size of its last execution.
+        # A tensor derived from a plan's tensor has the size of the plan's last execution.
         compare(
             [(sized + 1).numpy(), first(sized)[0].numpy()], [a[:n] * 3 + 1, a[:n] * 6], f"n is {n}"
         )

@@ -1,4 +1,4 @@
-"""The voice detector of the examples against its definition in numpy, over a stream of chunks."""
+"""The example voice detector agrees with its definition in numpy, over a stream of chunks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def convolve(
 
 
 def detect(weights: Weights, chunks: Array) -> list[float]:
-    """The probability for each chunk, in float64, from the definition."""
+    """Probability of speech for each chunk, in float64, from the definition."""
     context, hidden, cell = np.zeros(64), np.zeros(128), np.zeros(128)
     found: list[float] = []
     for chunk in chunks.astype(np.float64):
@@ -91,7 +91,7 @@ def check_stream(weights: Mapping[str, Tensor], chunks: Array) -> None:
     np.testing.assert_allclose(np.concatenate(at_once)[:, 0], expected, atol=1e-5)
 
 
-def test_a_detector_remembers_the_chunks_before() -> None:
+def test_a_detector_keeps_state_between_chunks() -> None:
     rng = np.random.default_rng(5)
     shapes = {f"{name}.weight": shape for name, shape in SHAPES.items()}
     shapes |= {f"{name}.bias": shape[:1] for name, shape in SHAPES.items() if name != "stft_conv"}
@@ -105,7 +105,7 @@ def test_a_detector_remembers_the_chunks_before() -> None:
     check_stream(weights, rng.standard_normal((6, 512), np.float32))
 
 
-def test_the_pretrained_detector_hears_speech_where_there_is_some() -> None:
+def test_the_pretrained_detector_detects_speech() -> None:
     example = load_example()
     try:
         weights = load_safetensors(example.find_weights())

@@ -1,12 +1,11 @@
-"""Check what crosses the borders of the distributions: `python tools/check_borders.py`.
+"""Check imports between distributions: `python tools/check_borders.py`.
 
-- A module is public if `[tool.svod] public-modules` of its distribution names it. One that stands
-  beside these and is not named begins with an underscore; one inside a package belongs to that
-  package, and is private unless it is named.
-- Other distributions, plugins and examples import public names of public modules alone, and what
-  the package itself exports from the package.
-- The operands of a node have names: outside of svod-ir none is taken by its index, as in
-  `node.src[0]`.
+- A module is public if `[tool.svod] public-modules` of its distribution lists it. The name of any
+  other top-level module begins with an underscore. A module in a subpackage is private unless it is
+  listed.
+- Other distributions, plugins and examples import only public names of public modules. A name that
+  the package itself exports is imported from the package.
+- The operands of a node have names: only svod-ir accesses them by index, as in `node.src[0]`.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from pathlib import Path
 from surface import ROOT, Distribution, get_distributions, read_tree
 
 OUTSIDE = ("plugins/*/src/*", "plugins/*/tests", "examples")
-"""What is written as others write it: against what is public."""
+"""Folders with code like a user's, which may use only public names."""
 
 EXCEPTIONS: dict[str, tuple[str, ...]] = {}
-"""Imports that break the rule, by file; to be empty."""
+"""Accepted violations by file; should stay empty."""
 
 
 def main(arguments: list[str]) -> int:
     distributions = get_distributions()
-    problems = [problem for one in distributions.values() for problem in iter_declared(one)]
+    problems = [p for d in distributions.values() for p in iter_declared(d)]
     n_imports, n_deep = 0, 0
     for path, package in iter_files(distributions):
         name = str(path.relative_to(ROOT))
         if package != "svod_ir" and ".src[" in path.read_text():
             problems += [
-                f"{name}:{line}: an operand is taken by its index; `UOp` has a name for it"
+                f"{name}:{line}: operand accessed by index; use its name on `UOp`"
                 for line in iter_indexed_operands(read_tree(path))
             ]
         for statement in iter_statements(read_tree(path)):
@@ -48,31 +47,29 @@ def main(arguments: list[str]) -> int:
                     problems.append(f"{name}:{line}: {problem}")
     print(*problems, sep="\n", end="\n" if problems else "")
     print(
-        f"{n_imports} names cross the borders, {n_deep} of them not from a package itself,"
+        f"{n_imports} imports between distributions, {n_deep} of them from submodules,"
         f" {len(problems)} problems"
     )
     return 1 if problems else 0
 
 
 def iter_declared(distribution: Distribution) -> Iterator[str]:
-    """What is wrong with the list of a distribution's public modules, and with the names of the
-    others.
-    """
+    """Yield the problems in a distribution's list of public modules and in private module names."""
     listed = distribution.public_modules
     for module in listed:
         if module not in distribution.modules:
-            yield f"{distribution.name}: {module} is declared public, and is not there"
+            yield f"{distribution.name}: {module} is declared public, but does not exist"
         elif not distribution.get_public_names(module):
-            yield f"{distribution.name}: {module} is declared public, and has no `__all__`"
+            yield f"{distribution.name}: {module} is declared public, but has no `__all__`"
         if any(part.startswith("_") for part in module.split(".")):
             yield (
-                f"{distribution.name}: {module} is declared public, and its name says that it is"
-                " private"
+                f"{distribution.name}: {module} is declared public, but its name begins with an"
+                " underscore"
             )
     if listed[:1] != [distribution.package] or listed[1:] != sorted(set(listed[1:])):
         yield (
-            f"{distribution.name}: public-modules is not the package and what else is public,"
-            " sorted"
+            f"{distribution.name}: public-modules must be the package, then the other public"
+            " modules, sorted"
         )
     for module, path in distribution.modules.items():
         if (
@@ -81,12 +78,13 @@ def iter_declared(distribution: Distribution) -> Iterator[str]:
             and module not in listed
         ):
             yield (
-                f"{distribution.name}: {module} is neither declared public nor private by its name"
+                f"{distribution.name}: {module} is not declared public, so its name must"
+                " begin with _"
             )
 
 
 def iter_files(distributions: dict[str, Distribution]) -> Iterator[tuple[Path, str]]:
-    """The files that the rule holds for, each with the package that it belongs to."""
+    """Yield the checked files, each with its package."""
     for distribution in distributions.values():
         for path in distribution.modules.values():
             yield path, distribution.package
@@ -97,7 +95,7 @@ def iter_files(distributions: dict[str, Distribution]) -> Iterator[tuple[Path, s
 
 
 def iter_statements(node: ast.AST) -> Iterator[ast.AST]:
-    """Statements below a node; expressions, which are most of a tree, are not visited."""
+    """Yield the statements below a node without visiting expressions, which are most of a tree."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt | ast.excepthandler | ast.match_case):
             yield child
@@ -105,7 +103,7 @@ def iter_statements(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def iter_imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
-    """Line, module and name of each import; None for that of a module itself."""
+    """Yield line, module and name of each import; the name is None for `import module`."""
     if isinstance(node, ast.Import):
         for alias in node.names:
             yield node.lineno, alias.name, None
@@ -115,9 +113,7 @@ def iter_imports(node: ast.AST) -> Iterator[tuple[int, str, str | None]]:
 
 
 def iter_indexed_operands(tree: ast.AST) -> Iterator[int]:
-    """The lines with `.src[0]` or another index; slices, which take any number of operands, are
-    none of these.
-    """
+    """Yield the lines with `.src[0]` or another constant index; slices are allowed."""
     for node in ast.walk(tree):
         if (
             isinstance(node, ast.Subscript)
@@ -130,7 +126,7 @@ def iter_indexed_operands(tree: ast.AST) -> Iterator[int]:
 
 
 def find_problem(owner: Distribution, module: str, name: str | None) -> str | None:
-    """Why this import of another distribution breaks the rule, None if it does not."""
+    """Return the rule that an import of another distribution breaks, or None."""
     if (
         name is not None
         and f"{module}.{name}" in owner.modules
@@ -147,7 +143,7 @@ def find_problem(owner: Distribution, module: str, name: str | None) -> str | No
     if is_exported and owner.find_definition(module, name) == owner.find_definition(
         owner.package, name
     ):
-        return f"{name} comes from {owner.package} itself"
+        return f"import {name} from {owner.package} itself"
     return None
 
 

@@ -1,8 +1,7 @@
-"""Report circles of imports among the modules of a distribution: `python tools/check_circles.py
-[distribution ...]`.
+"""Report import cycles in a distribution: `python tools/check_circles.py [distribution ...]`.
 
-An import inside a function counts, since it is how a circle is hidden, and one for the type
-checker, since readers follow it too."""
+Imports inside functions count, since they hide cycles, and so do imports for the type checker,
+since readers follow them too."""
 
 from __future__ import annotations
 
@@ -22,34 +21,34 @@ CLEAN = (
     "svod_onnx",
     "svod_testing",
 )
-"""The distributions that have no circle."""
+"""Distributions without import cycles."""
 
 
 def main(names: list[str]) -> int:
-    circles = [circle for name in names or CLEAN for circle in find_circles(name)]
-    for circle in circles:
-        print(f"{len(circle)} modules import each other: {', '.join(circle)}")
-    return 1 if circles else 0
+    cycles = [cycle for name in names or CLEAN for cycle in find_cycles(name)]
+    for cycle in cycles:
+        print(f"{len(cycle)} modules import each other: {', '.join(cycle)}")
+    return 1 if cycles else 0
 
 
-def find_circles(name: str) -> list[list[str]]:
-    """The largest sets of modules each of which imports all others, in one step or several."""
+def find_cycles(name: str) -> list[list[str]]:
+    """Return the import cycles: strongly connected components of the import graph."""
     graph = grimp.build_graph(name, exclude_type_checking_imports=False, cache_dir=None)
-    reached = {module: _find_reached(graph, module) for module in graph.modules}
-    circles = {
+    reached = {module: _find_reachable(graph, module) for module in graph.modules}
+    cycles = {
         frozenset(m for m in reached[module] if module in reached[m]) for module in graph.modules
     }
-    return sorted(sorted(circle) for circle in circles if circle)
+    return sorted(sorted(cycle) for cycle in cycles if cycle)
 
 
-def _find_reached(graph: grimp.ImportGraph, module: str) -> set[str]:
-    found: set[str] = set()
+def _find_reachable(graph: grimp.ImportGraph, module: str) -> set[str]:
+    reachable: set[str] = set()
     todo = [module]
     while todo:
-        new = graph.find_modules_directly_imported_by(todo.pop()) - found
-        found |= new
+        new = graph.find_modules_directly_imported_by(todo.pop()) - reachable
+        reachable |= new
         todo += new
-    return found
+    return reachable
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Count what the reference cannot show: public functions, classes and methods without a docstring
-or without an example.
+"""Count the public functions, classes and methods without a docstring or without an example.
 
-python tools/check_docstrings.py            # a line for each distribution, and the names; status 1 where something is missing
+python tools/check_docstrings.py            # counts and names; status 1 if any is missing
 
-A name is shown by the examples of its own docstring, of its class or of its module, or of the
-public module that has it. Classes of errors need none: docs/errors.md has the message of each."""
+A name counts as shown if it occurs in an example of its own docstring, of its class, of its module,
+or of a public module that exports it. Error classes need no example: docs/errors.md has the message
+of each."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from typing import NamedTuple
 
 from surface import Distribution, get_bound_names, get_distributions, iter_statements, read_tree
 
-# What people call who use svod; of what lies below, the names alone are asked for.
+# Methods are checked in the packages that users call; in the others, only module-level names.
 WITH_METHODS = ("svod_tensor", "svod_nn", "svod_onnx")
 
 
 class Missing(NamedTuple):
-    """A public name, and what it lacks: a docstring or an example."""
+    """A public name, and whether its docstring or its example is missing."""
 
     name: str
     what: str
@@ -44,38 +44,37 @@ def main() -> int:
 
 
 def find_missing(distribution: Distribution) -> Iterator[Missing]:
-    """What lacks something, in the order of the public modules; a name counts once."""
+    """Yield missing docstrings and examples in the order of the public modules, each name once."""
     seen: set[tuple[str, str]] = set()
     for module in distribution.public_modules:
         for name in distribution.get_public_names(module):
-            found = distribution.find_definition(module, name)
-            if found is None or found[1] is None or (found[0], name) in seen:
+            definition = distribution.find_definition(module, name)
+            if definition is None or definition[1] is None or (definition[0], name) in seen:
                 continue
-            seen.add((found[0], name))
-            node = _get_last(distribution, found[0], name)
+            home = definition[0]
+            seen.add((home, name))
+            node = _get_last(distribution, home, name)
             if (
                 not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or name == "main"
-            ):  # docs/reference/commands.md has those
+            ):  # docs/reference/commands.md describes the commands
                 continue
-            places = dict.fromkeys((found[0], module))
-            around = "\n".join(
-                get_examples(read_tree(distribution.modules[place])) for place in places
-            )
-            yield from _look_at(
-                f"{module}.{name}", node, around, needs_example=not _is_error(found[0], node)
+            modules = dict.fromkeys((home, module))
+            context = "\n".join(get_examples(read_tree(distribution.modules[m])) for m in modules)
+            yield from _check(
+                f"{module}.{name}", node, context, needs_example=not _is_error(home, node)
             )
             if (
                 isinstance(node, ast.ClassDef)
                 and distribution.package in WITH_METHODS
-                and not _is_error(found[0], node)
+                and not _is_error(home, node)
             ):
-                around += get_examples(node)
-                for method in _list_methods(distribution, found[0], node):
-                    yield from _look_at(f"{module}.{name}.{method.name}", method, around)
+                context += get_examples(node)
+                for method in _list_methods(distribution, home, node):
+                    yield from _check(f"{module}.{name}.{method.name}", method, context)
 
 
 def _get_last(distribution: Distribution, module: str, name: str) -> ast.AST | None:
-    """What a name means at the end of its module: the function behind its overloads."""
+    """Return the last definition of a name in a module: the function after its overloads."""
     nodes = iter_statements(read_tree(distribution.modules[module]).body)
     return next((node for node in reversed(nodes) if name in get_bound_names(node)), None)
 
@@ -83,10 +82,11 @@ def _get_last(distribution: Distribution, module: str, name: str) -> ast.AST | N
 def _list_methods(
     distribution: Distribution, module: str, node: ast.ClassDef
 ) -> list[ast.FunctionDef]:
-    """What is called on an object, without what a base class explains; a module's `forward` is
-    shown by calling the module.
+    """Return the public methods of a class that no base class documents.
+
+    `forward` is left out, since examples call the module itself.
     """
-    above = set(_iter_inherited(distribution, module, node)) | {"forward"}
+    inherited = set(_iter_inherited(distribution, module, node)) | {"forward"}
     methods = [
         method for method in iter_statements(node.body) if isinstance(method, ast.FunctionDef)
     ]
@@ -94,42 +94,45 @@ def _list_methods(
         method
         for method in methods
         if not method.name.startswith(("_", "test_"))
-        and method.name not in above
+        and method.name not in inherited
         and not _is_accessor(method)
     ]
 
 
 def _iter_inherited(distribution: Distribution, module: str, node: ast.ClassDef) -> Iterator[str]:
-    """The names of the documented methods of base classes."""
+    """Yield the names of the documented methods of base classes."""
     for base in node.bases:
         name = ast.unparse(base).split("[")[0]
-        found = distribution.find_definition(module, name) if name.isidentifier() else None
-        if found is not None and isinstance(found[1], ast.ClassDef):
+        definition = distribution.find_definition(module, name) if name.isidentifier() else None
+        if definition is not None and isinstance(definition[1], ast.ClassDef):
             yield from (
                 m.name
-                for m in found[1].body
+                for m in definition[1].body
                 if isinstance(m, ast.FunctionDef) and ast.get_docstring(m)
             )
-            yield from _iter_inherited(distribution, found[0], found[1])
+            yield from _iter_inherited(distribution, definition[0], definition[1])
 
 
 def get_examples(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
-    """The code of a docstring's examples, without their results, and without imports, which show
-    nothing.
+    """Return the code of a docstring's examples without results and imports.
+
+    An import of a name does not demonstrate it.
     """
     examples = doctest.DocTestParser().get_examples(ast.get_docstring(node) or "")
     return "".join(
-        one.source for one in examples if not one.source.startswith(("import ", "from "))
+        example.source
+        for example in examples
+        if not example.source.startswith(("import ", "from "))
     )
 
 
-def _look_at(
-    name: str, node: ast.ClassDef | ast.FunctionDef, around: str, *, needs_example: bool = True
+def _check(
+    name: str, node: ast.ClassDef | ast.FunctionDef, context: str, *, needs_example: bool = True
 ) -> Iterator[Missing]:
     if not ast.get_docstring(node):
         yield Missing(name, "docstring")
-    own = get_examples(node)
-    if needs_example and not own and not re.search(rf"\b{re.escape(node.name)}\b", around):
+    examples = get_examples(node)
+    if needs_example and not examples and not re.search(rf"\b{re.escape(node.name)}\b", context):
         yield Missing(name, "example")
 
 
@@ -138,9 +141,7 @@ def _is_error(module: str, node: ast.AST) -> bool:
 
 
 def _is_accessor(method: ast.FunctionDef) -> bool:
-    """Properties are shown as what they are, by their types; a setter and an overload belong to
-    another definition.
-    """
+    """True for properties, whose type documents them, and for setters and overloads."""
     kinds = {ast.unparse(decorator).split(".")[-1] for decorator in method.decorator_list}
     return bool(kinds & {"property", "cached_property", "setter", "overload"})
 

@@ -1,5 +1,6 @@
-"""Run the type checker over every distribution's sources, and fail too when it looked at fewer
-files than there are.
+"""Run the type checker over the sources of every distribution.
+
+Fails also if it checked fewer files than exist.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ def main(arguments: list[str]) -> int:
         "--outputjson",
         *arguments,
     ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     try:
-        report = json.loads(done.stdout)
+        report = json.loads(result.stdout)
     except json.JSONDecodeError:
-        print(done.stdout, done.stderr, sep="\n")
-        return done.returncode or 1
+        print(result.stdout, result.stderr, sep="\n")
+        return result.returncode or 1
     problems = [
         entry for entry in report["generalDiagnostics"] if entry["severity"] != "information"
     ]
     for entry in problems:
-        place = entry["range"]["start"] if "range" in entry else {"line": 0, "character": 0}
+        start = entry["range"]["start"] if "range" in entry else {"line": 0, "character": 0}
         path = Path(entry["file"]).relative_to(ROOT)
         headline = entry["message"].splitlines()[0]
         print(
-            f"{path}:{place['line'] + 1}:{place['character'] + 1}: {headline}"
+            f"{path}:{start['line'] + 1}:{start['character'] + 1}: {headline}"
             f" ({entry.get('rule', 'error')})"
         )
     checked = report["summary"]["filesAnalyzed"]

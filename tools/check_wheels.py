@@ -1,5 +1,5 @@
-"""Build the ten wheels and their third-party dependencies, install svod-nn and svod-onnx from them
-alone, and use them.
+"""Build the ten wheels and their third-party dependencies, then install and use svod-nn and
+svod-onnx from only these wheels.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
     folder = Path(arguments[0]).resolve()
     wheels = folder / "wheels"
     packages = sorted(str(path.parent) for path in ROOT.glob("packages/*/pyproject.toml"))
-    # This environment has the build backend: pip would install it once more for each.
+    # The build backend is installed here; build isolation would install it again for each wheel.
     _run(
         sys.executable,
         "-m",

@@ -1,15 +1,14 @@
-"""Install what an environment of tox asks for, as `pip install` does, and build each distribution
-of this clone once.
+"""Install the requirements of a tox environment, and build each distribution of this clone once.
 
-pip makes an environment with the build backend for every editable distribution, in every
-environment anew: some seventy times two seconds. Here the backend is installed once, beside tox's
-environments, and the wheel of an editable distribution, which says no more than where the sources
-are, is kept until its `pyproject.toml` or README changes. Python compiles the modules that are
-imported, and not all that a package has.
+For every editable distribution, pip creates an environment with the build backend, in every tox
+environment: some seventy times two seconds. This script installs the backend once, beside tox's
+environments. It caches the wheel of an editable distribution, which only holds the path of the
+sources, until its `pyproject.toml` or README changes. It does not compile modules, since Python
+compiles the imported ones.
 
     python tools/install.py FOLDER-OF-TOX pytest -e ./packages/svod-dtype -e ./packages/svod-ir[test]
 
-With `--oldest` every other package comes in the oldest version that the distributions allow.
+`--oldest` installs the oldest versions of third-party packages that the distributions allow.
 """
 
 from __future__ import annotations
@@ -29,21 +28,23 @@ BUILD = "import sys; from hatchling.build import build_editable; build_editable(
 
 
 def main(arguments: list[str]) -> int:
-    folder, *rest = arguments
-    wanted = _replace_editables([a for a in rest if a != "--oldest"], Path(folder).resolve())
-    if "--oldest" not in rest:
-        return _pip(*wanted)
+    folder, *pip_arguments = arguments
+    requirements = _replace_editables(
+        [a for a in pip_arguments if a != "--oldest"], Path(folder).resolve()
+    )
+    if "--oldest" not in pip_arguments:
+        return _pip(*requirements)
     with tempfile.TemporaryDirectory() as temporary:
         constraints = Path(temporary) / "oldest.txt"
         constraints.write_text(
             "".join(f"{name}=={version}\n" for name, version in _read_lower_bounds().items())
         )
-        return _pip("--constraint", str(constraints), *wanted)
+        return _pip("--constraint", str(constraints), *requirements)
 
 
 def _read_lower_bounds() -> dict[str, str]:
-    """The oldest version of each package of others that some distribution requires."""
-    found: dict[str, str] = {}
+    """Return the highest lower bound that the distributions set on each third-party package."""
+    bounds: dict[str, str] = {}
     for path in sorted(Path(__file__).resolve().parent.parent.glob("packages/*/pyproject.toml")):
         project = tomllib.loads(path.read_text())["project"]
         for text in chain(
@@ -51,32 +52,32 @@ def _read_lower_bounds() -> dict[str, str]:
         ):
             name, version = re.fullmatch(r"([\w-]+)(?:\[.*\])?(?:[~>]=([\d.]+))?", text).groups()
             if version and not name.startswith("svod-"):
-                found[name] = max(
-                    found.get(name, ""),
+                bounds[name] = max(
+                    bounds.get(name, ""),
                     version,
-                    key=lambda v: [int(part) for part in v.split(".") if part],
+                    key=lambda v: [int(field) for field in v.split(".") if field],
                 )
-    return found
+    return bounds
 
 
 def _replace_editables(arguments: list[str], folder: Path) -> Iterator[str]:
-    left = iter(arguments)
-    for argument in left:
+    remaining = iter(arguments)
+    for argument in remaining:
         if argument == "-e":
-            place, bracket, extras = next(left).partition("[")
-            yield f"{_find_wheel(Path(place).resolve(), folder)}{bracket}{extras}"
+            path, bracket, extras = next(remaining).partition("[")
+            yield f"{_find_wheel(Path(path).resolve(), folder)}{bracket}{extras}"
         else:
             yield argument
 
 
 def _find_wheel(distribution: Path, folder: Path) -> Path:
-    """The editable wheel of the distribution, built if it is not there."""
-    described = (distribution / "pyproject.toml", distribution / "README.md")
-    contents = b"\0".join((str(distribution).encode(), *(path.read_bytes() for path in described)))
-    place = folder / "editable" / hashlib.sha256(contents).hexdigest()[:16]
+    """Return the cached editable wheel of a distribution; build it on the first call."""
+    inputs = (distribution / "pyproject.toml", distribution / "README.md")
+    contents = b"\0".join((str(distribution).encode(), *(path.read_bytes() for path in inputs)))
+    target_folder = folder / "editable" / hashlib.sha256(contents).hexdigest()[:16]
 
     def build(target: Path) -> None:
-        requires = tomllib.loads(described[0].read_text())["build-system"]["requires"]
+        requires = tomllib.loads(inputs[0].read_text())["build-system"]["requires"]
         environment = os.environ | {"PYTHONPATH": str(_find_backend(requires, folder))}
         subprocess.run(
             [sys.executable, "-c", BUILD, str(target)],
@@ -85,36 +86,39 @@ def _find_wheel(distribution: Path, folder: Path) -> Path:
             check=True,
         )
 
-    (wheel,) = _make_once(place, build).glob("*.whl")
+    (wheel,) = _build_once(target_folder, build).glob("*.whl")
     return wheel
 
 
 def _find_backend(requires: list[str], folder: Path) -> Path:
-    """A folder with the build backend, installed if it is not there."""
-    wanted = sorted({*requires, "editables"})
-    place = folder / "backend" / hashlib.sha256("\0".join(wanted).encode()).hexdigest()[:16]
+    """Return the folder of the build backend; install it on the first call."""
+    requirements = sorted({*requires, "editables"})
+    target_folder = (
+        folder / "backend" / hashlib.sha256("\0".join(requirements).encode()).hexdigest()[:16]
+    )
 
     def install(target: Path) -> None:
-        if _pip("--quiet", "--target", str(target), *wanted):
-            raise SystemExit(f"cannot install {', '.join(wanted)}")
+        if _pip("--quiet", "--target", str(target), *requirements):
+            raise SystemExit(f"cannot install {', '.join(requirements)}")
 
-    return _make_once(place, install)
+    return _build_once(target_folder, install)
 
 
-def _make_once(place: Path, make: Callable[[Path], None]) -> Path:
-    """The folder, filled if it is not there; another process may do the same at the same time."""
-    if not place.is_dir():
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=place.parent) as temporary:
-            made = Path(temporary) / "made"
-            made.mkdir()
-            make(made)
+def _build_once(folder: Path, build: Callable[[Path], None]) -> Path:
+    """Build a folder if it does not exist. Safe if several processes build it concurrently."""
+    if not folder.is_dir():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent) as temporary:
+            built = Path(temporary) / "built"
+            built.mkdir()
+            build(built)
             try:
-                made.rename(place)
+                # Renaming is atomic: the first process wins, and the others use its result.
+                built.rename(folder)
             except OSError:
-                if not place.is_dir():
+                if not folder.is_dir():
                     raise
-    return place
+    return folder
 
 
 def _pip(*arguments: str) -> int:

@@ -1,9 +1,8 @@
-"""Write down what is public: `python tools/public_api.py --write` makes an `api.txt` of each
-distribution, `--check` compares.
+"""Write the public API of each distribution to its `api.txt` with `--write`; `--check` compares.
 
-Each lists the distribution's public modules, and their names with signatures, fields and types. It
-is read from the sources, so that it is the same wherever it is made. A line that is gone or new is
-a change of what others may rely on, and docs/versions.md says which version it asks for."""
+Each file lists the distribution's public modules and their names with signatures, fields and types.
+It is read from the sources, so it does not depend on the machine. A removed or added line is a
+change of the public API; docs/versions.md says which version it requires."""
 
 from __future__ import annotations
 
@@ -15,8 +14,8 @@ from copy import deepcopy
 from surface import Distribution, get_bound_names, get_distributions, iter_statements
 
 _HEAD = (
-    "# What svod's versions promise of {name}. Written by tools/public_api.py; docs/versions.md"
-    " says what a change asks for.\n"
+    "# Public API of {name}. Written by tools/public_api.py; docs/versions.md says which version"
+    " a change requires.\n"
 )
 
 
@@ -32,28 +31,28 @@ def main(arguments: list[str]) -> int:
         if writes:
             path.write_text(new)
         lines = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=0))[2:]
-        gone, added = ([line for line in lines if line.startswith(sign)] for sign in "-+")
+        removed, added = ([line for line in lines if line.startswith(sign)] for sign in "-+")
         if old:
             print(*(line for line in lines if not line.startswith("@@")), sep="\n")
-        asks = (
-            "an incompatible version, before 1.0 the next minor one"
-            if gone
-            else "a version that has more: the next patch before 1.0"
+        required = (
+            "an incompatible version (before 1.0, the next minor version)"
+            if removed
+            else "a compatible version (before 1.0, the next patch version)"
         )
         print(
-            f"{distribution.name}: {len(gone)} public lines are gone and {len(added)} new, which"
-            f" asks for {asks}"
+            f"{distribution.name}: {len(removed)} public lines removed, {len(added)} added, which"
+            f" requires {required}"
         )
     if n_stale and not writes:
         print(
-            "docs/versions.md says what a version may change; `python tools/public_api.py --write`"
-            " writes it down"
+            "docs/versions.md lists the changes that a version may make;"
+            " `python tools/public_api.py --write` updates api.txt"
         )
     return 1 if n_stale and not writes else 0
 
 
 def describe(distribution: Distribution) -> str:
-    """The text of `api.txt`."""
+    """Return the text of `api.txt`."""
     known: dict[tuple[str, str], str] = {}
     lines = [_HEAD.format(name=distribution.name)]
     for module in distribution.public_modules:
@@ -67,11 +66,11 @@ def describe(distribution: Distribution) -> str:
 def _describe_name(
     distribution: Distribution, module: str, name: str, known: dict[tuple[str, str], str]
 ) -> list[str]:
-    """A definition stands once, in the first module that has it; another one points there."""
-    found = distribution.find_definition(module, name)
-    if found is None:
+    """Describe a definition in the first module that exports it; other modules refer to it."""
+    definition = distribution.find_definition(module, name)
+    if definition is None:
         raise SystemExit(f"{module}.__all__ has {name!r}, which the module does not define")
-    home, node = found
+    home, node = definition
     if node is None:
         return [f"{name}: from {home}"]
     if (home, name) in known:
@@ -98,11 +97,11 @@ def _describe_class(distribution: Distribution, module: str, node: ast.ClassDef)
 
 
 def _get_members(distribution: Distribution, module: str, node: ast.ClassDef) -> list[str]:
-    """The public members of a class, with those that it inherits from private classes of its
-    distribution.
+    """Return the public members of a class, including members inherited from private classes of
+    the distribution.
     """
-    found: dict[str, list[str]] = {}
-    # From the last base to the first, whose members replace those of the others.
+    members: dict[str, list[str]] = {}
+    # In reverse, so that members of an earlier base replace members of a later base.
     for base in reversed(node.bases):
         name = ast.unparse(base).split("[")[0]
         origin = distribution.find_definition(module, name) if name.isidentifier() else None
@@ -111,20 +110,20 @@ def _get_members(distribution: Distribution, module: str, node: ast.ClassDef) ->
             and isinstance(origin[1], ast.ClassDef)
             and not _is_public(distribution, *origin)
         ):
-            found |= _group_by_name(_get_members(distribution, origin[0], origin[1]))
+            members |= _group_by_name(_get_members(distribution, origin[0], origin[1]))
     statements = iter_statements(node.body)
-    found |= _group_by_name(
+    members |= _group_by_name(
         [line for s in statements for line in _describe_member(s, is_enum=_is_enum(node))]
     )
-    return [line for name in sorted(found) for line in found[name]]
+    return [line for name in sorted(members) for line in members[name]]
 
 
 def _group_by_name(lines: list[str]) -> dict[str, list[str]]:
-    """The lines of each name: several of one with overloads, or with a setter."""
-    found: dict[str, list[str]] = {}
+    """Group lines by name. A name with overloads or a setter has several lines."""
+    groups: dict[str, list[str]] = {}
     for line in lines:
-        found.setdefault(_name_of(line), []).append(line)
-    return found
+        groups.setdefault(_name_of(line), []).append(line)
+    return groups
 
 
 def _is_public(distribution: Distribution, module: str, node: ast.AST | None) -> bool:
@@ -150,25 +149,23 @@ def _describe_member(node: ast.stmt, *, is_enum: bool) -> list[str]:
 
 
 def _describe_attributes(init: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """The public attributes that `__init__` gives an object."""
-    found: dict[str, str] = {}
+    """Describe the public attributes that `__init__` sets."""
+    attributes: dict[str, str] = {}
     for node in ast.walk(init):
         targets = [*getattr(node, "targets", ()), getattr(node, "target", None)]
         typed = f": {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else ""
-        for target in (
-            part for one in targets if isinstance(one, ast.expr) for part in ast.walk(one)
-        ):
+        for target in (inner for t in targets if isinstance(t, ast.expr) for inner in ast.walk(t)):
             if (
                 isinstance(target, ast.Attribute)
                 and ast.unparse(target.value) == "self"
                 and _is_public_name(target.attr)
             ):
-                found.setdefault(target.attr, f"{target.attr}{typed}")
-    return list(found.values())
+                attributes.setdefault(target.attr, f"{target.attr}{typed}")
+    return list(attributes.values())
 
 
 def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str = "") -> str:
-    """The signature of a function, under its own name or another one that it is imported as."""
+    """Describe the signature of a function under its own name or an alias."""
     kinds = {ast.unparse(d).split("(")[0].split(".")[-1] for d in node.decorator_list}
     returns = "" if node.returns is None else ast.unparse(node.returns)
     if kinds & {"property", "cached_property"}:
@@ -188,7 +185,7 @@ def _describe_function(node: ast.FunctionDef | ast.AsyncFunctionDef, name: str =
 
 
 def _describe_value(node: ast.AST, name: str) -> str:
-    """A field or constant by its type, an alias by what it means."""
+    """Describe a field or constant by its type, and a type alias by its value."""
     value = getattr(node, "value", None)
     if isinstance(node, ast.AnnAssign):
         typed = ast.unparse(node.annotation)

@@ -1,11 +1,10 @@
-"""Make what a release uploads: `python tools/release.py` builds, checks and orders it in dist/, and
-uploads nothing.
+"""Build and check the files of a release in dist/, without uploading them.
 
-python tools/release.py                     # build and check what changed since the last tags
-python tools/release.py --check             # say what docs/versions.md asks for, and build nothing
+python tools/release.py                     # build and check changed distributions
+python tools/release.py --check             # only check versions against docs/versions.md
 python tools/release.py --tests svod-ir     # run the tests of these sdists too; `--tests all` runs all of them
 
-`dist/UPLOAD.md` has the commands that a person with an account gives.
+`dist/UPLOAD.md` lists the upload commands for the release manager.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description="Build, check and order what a release uploads.")
-    parser.add_argument(
-        "--check", action="store_true", help="look at versions and changelogs alone"
+    parser = argparse.ArgumentParser(
+        description="Build and check the files of a release, in upload order."
     )
+    parser.add_argument("--check", action="store_true", help="check only versions and changelogs")
     parser.add_argument(
         "--draft", action="store_true", help="build although versions or changelogs are not ready"
     )
@@ -38,48 +37,53 @@ def main(arguments: list[str]) -> int:
         nargs="*",
         default=[],
         metavar="NAME",
-        help="run the tests of these sdists, or of all",
+        help="run the tests of these sdists, or of all sdists",
     )
     parser.add_argument("--folder", type=Path, default=ROOT / "dist")
     options = parser.parse_args(arguments)
-    every = read_candidates(ROOT)
-    released = [one for one in every if one.is_changed or one.released is None]
-    for one in every:
-        last = f"after {to_text(one.released)}" if one.released else "the first release"
+    candidates = read_candidates(ROOT)
+    to_release = [c for c in candidates if c.is_changed or c.released is None]
+    for candidate in candidates:
+        last = f"after {to_text(candidate.released)}" if candidate.released else "the first release"
         print(
-            f"{one.name} {to_text(one.version)}:"
-            f" {last if one in released else 'as it was released'}"
+            f"{candidate.name} {to_text(candidate.version)}:"
+            f" {last if candidate in to_release else 'unchanged since its release'}"
         )
-    problems = find_problems(every)
+    problems = find_problems(candidates)
     print(*(f"problem: {problem}" for problem in problems), sep="\n" if problems else "")
     if options.check or (problems and not options.draft):
         return 1 if problems else 0
-    build(every, options.folder)
+    build(candidates, options.folder)
     check_files(options.folder)
     with tempfile.TemporaryDirectory() as scratch:
-        others = Path(scratch) / "others"
-        fetch_others(options.folder, every, others)
-        for one in every:
-            check_alone(one, options.folder, others, Path(scratch) / one.name)
-        for one in every:
-            if one.name in options.tests or "all" in options.tests:
-                run_own_tests(one, options.folder, others, Path(scratch) / f"{one.name}-tests")
-    for one in every:
-        if one not in released:
-            for path in find_files(one, options.folder):
+        third_party = Path(scratch) / "third-party"
+        fetch_third_party(options.folder, candidates, third_party)
+        for candidate in candidates:
+            check_isolated(candidate, options.folder, third_party, Path(scratch) / candidate.name)
+        for candidate in candidates:
+            if candidate.name in options.tests or "all" in options.tests:
+                run_own_tests(
+                    candidate,
+                    options.folder,
+                    third_party,
+                    Path(scratch) / f"{candidate.name}-tests",
+                )
+    for candidate in candidates:
+        if candidate not in to_release:
+            for path in find_files(candidate, options.folder):
                 path.unlink()
-    (options.folder / "UPLOAD.md").write_text(describe_upload(released, problems))
-    print(f"{options.folder}/UPLOAD.md says what to do with {len(released)} distributions")
+    (options.folder / "UPLOAD.md").write_text(describe_upload(to_release, problems))
+    print(f"{options.folder}/UPLOAD.md has the commands for {len(to_release)} distributions")
     return 0
 
 
 def build(candidates: Sequence[Candidate], folder: Path) -> None:
-    """An sdist of each, and the wheel that this sdist makes."""
+    """Build the sdist of each candidate, and its wheel from the unpacked sdist."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for one in candidates:
-            source = ROOT / "packages" / one.name
+        for candidate in candidates:
+            source = ROOT / "packages" / candidate.name
             _run(
                 sys.executable,
                 "-m",
@@ -91,7 +95,7 @@ def build(candidates: Sequence[Candidate], folder: Path) -> None:
                 str(folder),
                 cwd=source,
             )
-            unpacked = unpack(one, folder, Path(scratch))
+            unpacked = unpack(candidate, folder, Path(scratch))
             _run(
                 sys.executable,
                 "-m",
@@ -106,18 +110,20 @@ def build(candidates: Sequence[Candidate], folder: Path) -> None:
 
 
 def check_files(folder: Path) -> None:
-    """What PyPI would refuse, and what does not belong into a wheel."""
+    """Check the metadata for PyPI and the contents of the wheels."""
     files = sorted(map(str, [*folder.glob("*.whl"), *folder.glob("*.tar.gz")]))
     _run(sys.executable, "-m", "twine", "check", "--strict", *files)
-    # W002: an empty `__init__.py` is the same in each package that has one. Each wheel has one
-    # package.
+    # W002 reports identical files. Empty `__init__.py` files are identical on purpose.
     wheels = [name for name in files if name.endswith(".whl")]
     _run(sys.executable, "-m", "check_wheel_contents", "--ignore", "W002", *wheels)
 
 
-def fetch_others(folder: Path, candidates: Sequence[Candidate], others: Path) -> None:
-    """The wheels of other projects that ours need, the tests' too."""
-    names = [f"{one.name}[test]" if _has_test_extra(one) else one.name for one in candidates]
+def fetch_third_party(folder: Path, candidates: Sequence[Candidate], third_party: Path) -> None:
+    """Download the wheels of third-party requirements, also for the tests."""
+    names = [
+        f"{candidate.name}[test]" if _has_test_extra(candidate) else candidate.name
+        for candidate in candidates
+    ]
     links = ["--find-links", str(folder)]
     _run(
         sys.executable,
@@ -126,34 +132,37 @@ def fetch_others(folder: Path, candidates: Sequence[Candidate], others: Path) ->
         "wheel",
         "-q",
         "-w",
-        str(others),
+        str(third_party),
         *links,
         "pytest-xdist>=3.6",
         *names,
     )
-    for path in others.glob("svod_*"):
+    for path in third_party.glob("svod_*"):
         path.unlink()
 
 
-def check_alone(one: Candidate, folder: Path, others: Path, place: Path) -> None:
-    """Install a distribution with what it declares and nothing else, and import it from there."""
-    python = _make_environment(place, folder, others, one.name)
-    package = one.name.replace("-", "_")
+def check_isolated(
+    candidate: Candidate, folder: Path, third_party: Path, environment: Path
+) -> None:
+    """Install a distribution with only its declared dependencies, and import it."""
+    python = _make_environment(environment, folder, third_party, candidate.name)
+    package = candidate.name.replace("-", "_")
     _run(
         python,
         "-I",
         "-c",
-        f"import {package}; assert {str(place)!r} in {package}.__file__",
-        cwd=place,
+        f"import {package}; assert {str(environment)!r} in {package}.__file__",
+        cwd=environment,
     )
-    print(f"{one.name}: installs and imports alone")
+    print(f"{candidate.name}: installs and imports in isolation")
 
 
-def run_own_tests(one: Candidate, folder: Path, others: Path, place: Path) -> None:
-    """Run the tests that an sdist has, on the wheels."""
-    extra = "[test]" if _has_test_extra(one) else ""
-    python = _make_environment(place, folder, others, f"{one.name}{extra}", "pytest-xdist")
-    source = unpack(one, folder, place / "sdist")
+def run_own_tests(candidate: Candidate, folder: Path, third_party: Path, environment: Path) -> None:
+    """Run the tests in an sdist against the installed wheels."""
+    extra = "[test]" if _has_test_extra(candidate) else ""
+    requirements = (f"{candidate.name}{extra}", "pytest-xdist")
+    python = _make_environment(environment, folder, third_party, *requirements)
+    source = unpack(candidate, folder, environment / "sdist")
     _run(
         python,
         "-m",
@@ -169,61 +178,65 @@ def run_own_tests(one: Candidate, folder: Path, others: Path, place: Path) -> No
     )
 
 
-def unpack(one: Candidate, folder: Path, place: Path) -> Path:
-    (path,) = (path for path in find_files(one, folder) if path.name.endswith(".tar.gz"))
+def unpack(candidate: Candidate, folder: Path, target: Path) -> Path:
+    (path,) = (path for path in find_files(candidate, folder) if path.name.endswith(".tar.gz"))
     with tarfile.open(path) as archive:
-        archive.extractall(place, filter="data")
-    return place / path.name.removesuffix(".tar.gz")
+        archive.extractall(target, filter="data")
+    return target / path.name.removesuffix(".tar.gz")
 
 
-def find_files(one: Candidate, folder: Path) -> list[Path]:
-    """The wheel and the sdist, in the order of their names."""
-    return sorted(folder.glob(f"{one.name.replace('-', '_')}-{to_text(one.version)}[-.]*"))
+def find_files(candidate: Candidate, folder: Path) -> list[Path]:
+    """Return the paths of the sdist and the wheel, sorted by name."""
+    return sorted(
+        folder.glob(f"{candidate.name.replace('-', '_')}-{to_text(candidate.version)}[-.]*")
+    )
 
 
 def describe_upload(released: Sequence[Candidate], problems: Sequence[str]) -> str:
-    """The page for whoever uploads."""
+    """Return the text of UPLOAD.md."""
     lines = [
         "# Upload",
         "",
         (
-            "In this order, since each needs those before it. A name that was uploaded is used up"
-            " for good."
+            "Upload in this order: each distribution requires earlier ones. A file name cannot be"
+            " uploaded a second time."
         ),
         "",
     ]
     if problems:
         lines += [
-            "**A draft, not to be uploaded:**",
+            "**A draft. Do not upload it:**",
             "",
             *(f"- {problem}" for problem in problems),
             "",
         ]
     lines += ["```console"]
-    for one in released:
-        stem = f"{one.name.replace('-', '_')}-{to_text(one.version)}"
+    for candidate in released:
+        stem = f"{candidate.name.replace('-', '_')}-{to_text(candidate.version)}"
         lines.append(f"$ twine upload {stem}.tar.gz {stem}-py3-none-any.whl")
     lines += [
         "```",
         "",
-        "Then tag what was uploaded, so that the next release knows what changed:",
+        "Then tag the uploaded versions, with which the next release is compared:",
         "",
         "```console",
     ]
-    lines += [f"$ git tag {one.name}-{to_text(one.version)}" for one in released]
+    lines += [f"$ git tag {candidate.name}-{to_text(candidate.version)}" for candidate in released]
     return "\n".join([*lines, "$ git push --tags", "```", ""])
 
 
-def _make_environment(place: Path, folder: Path, others: Path, *requirements: str) -> str:
-    venv.create(place, with_pip=True)
-    python = str(place / ("Scripts" if sys.platform == "win32" else "bin") / "python")
-    links = ["--no-index", "--find-links", str(folder), "--find-links", str(others)]
+def _make_environment(
+    environment: Path, folder: Path, third_party: Path, *requirements: str
+) -> str:
+    venv.create(environment, with_pip=True)
+    python = str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+    links = ["--no-index", "--find-links", str(folder), "--find-links", str(third_party)]
     _run(python, "-m", "pip", "install", "-q", "--no-compile", *links, *requirements)
     return python
 
 
-def _has_test_extra(one: Candidate) -> bool:
-    return "\ntest = " in (ROOT / "packages" / one.name / "pyproject.toml").read_text()
+def _has_test_extra(candidate: Candidate) -> bool:
+    return "\ntest = " in (ROOT / "packages" / candidate.name / "pyproject.toml").read_text()
 
 
 def _run(*command: str, cwd: Path = ROOT) -> None:

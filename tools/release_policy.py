@@ -1,6 +1,4 @@
-"""What docs/versions.md asks of a release: which distributions changed since their last tags, and
-whether their versions say so.
-"""
+"""Release rules of docs/versions.md: find changed distributions and check their versions."""
 
 from __future__ import annotations
 
@@ -21,19 +19,19 @@ REQUIREMENT = re.compile(r"(svod-\w+)(?:\[[\w,]+\])?\s*~=\s*(\d+)\.(\d+)\.(\d+)$
 
 @dataclass(frozen=True)
 class Candidate:
-    """A distribution as it would be released.
+    """Distribution that may be released.
 
     Attributes:
-        name: as in `pip install`.
-        version: that of its pyproject.toml.
-        requires: the versions from which on it takes its siblings.
-        required_by_tests: the same, of siblings that its extra `test` alone names: they may be
-            uploaded later.
-        changelog: the whole text.
-        api: the lines of its `api.txt`.
-        released: the version of its last tag; None where there is none.
-        released_api: the lines at that tag.
-        is_changed: whether what is installed differs from that tag.
+        name: name on PyPI.
+        version: version in its pyproject.toml.
+        requires: minimum version of each required svod distribution.
+        required_by_tests: minimum versions of distributions that only its extra `test` requires;
+            these may be uploaded later.
+        changelog: text of its CHANGELOG.md.
+        api: lines of its `api.txt`.
+        released: version of its last tag; None if it has no tag.
+        released_api: lines of `api.txt` at that tag.
+        is_changed: True if the installed files differ from that tag.
     """
 
     name: str
@@ -48,9 +46,7 @@ class Candidate:
 
 
 def read_candidates(root: Path) -> list[Candidate]:
-    """All distributions of a clone, with what their tags `NAME-VERSION` say, in the order in which
-    they are released.
-    """
+    """Read all distributions of a clone and their tags `NAME-VERSION`, in release order."""
     return order(
         [
             _read_candidate(root, path.parent)
@@ -60,59 +56,66 @@ def read_candidates(root: Path) -> list[Candidate]:
 
 
 def order(candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Each behind those that it requires."""
-    named = {one.name: one for one in candidates}
+    """Sort distributions topologically: each comes after its requirements."""
+    named = {candidate.name: candidate for candidate in candidates}
     graph = {
-        name: sorted(one.requires.keys() & named.keys()) for name, one in sorted(named.items())
+        name: sorted(candidate.requires.keys() & named.keys())
+        for name, candidate in sorted(named.items())
     }
     return [named[name] for name in TopologicalSorter(graph).static_order()]
 
 
-def find_needed(one: Candidate) -> Version:
-    """The least version that may be released: docs/versions.md reads it from the lines of
-    `api.txt`.
-    """
-    if one.released is None:
-        return one.version
-    major, minor, patch = one.released
-    gone, added = one.released_api - one.api, one.api - one.released_api
+def find_needed(candidate: Candidate) -> Version:
+    """Return the minimum version that docs/versions.md allows for the change of `api.txt`."""
+    if candidate.released is None:
+        return candidate.version
+    major, minor, patch = candidate.released
+    removed, added = candidate.released_api - candidate.api, candidate.api - candidate.released_api
     if major == 0:
         return (
-            (0, minor + 1, 0) if gone else (0, minor, patch + (1 if added or one.is_changed else 0))
+            (0, minor + 1, 0)
+            if removed
+            else (0, minor, patch + (1 if added or candidate.is_changed else 0))
         )
-    if gone:
+    if removed:
         return (major + 1, 0, 0)
-    return (major, minor + 1, 0) if added else (major, minor, patch + (1 if one.is_changed else 0))
+    return (
+        (major, minor + 1, 0)
+        if added
+        else (major, minor, patch + (1 if candidate.is_changed else 0))
+    )
 
 
 def find_problems(candidates: Iterable[Candidate]) -> list[str]:
-    """What must be mended before a release, a line for each."""
-    named = {one.name: one for one in candidates}
+    """Return the problems that block a release, one line each."""
+    named = {candidate.name: candidate for candidate in candidates}
     problems: list[str] = []
-    for one in named.values():
-        if one.version < (needed := find_needed(one)):
+    for candidate in named.values():
+        if candidate.version < (needed := find_needed(candidate)):
             problems.append(
-                f"{one.name} {to_text(one.version)}: what changed since the last tag asks for"
-                f" {to_text(needed)}"
+                f"{candidate.name} {to_text(candidate.version)}: changes since the last tag"
+                f" require at least {to_text(needed)}"
             )
-        if f"\n## {to_text(one.version)}\n" not in one.changelog:
-            problems.append(f"{one.name}: CHANGELOG.md has no section {to_text(one.version)}")
-        if one.is_changed and _get_section(one.changelog, "Unreleased"):
+        if f"\n## {to_text(candidate.version)}\n" not in candidate.changelog:
             problems.append(
-                f"{one.name}: CHANGELOG.md has lines under Unreleased that belong to a version"
+                f"{candidate.name}: CHANGELOG.md has no section {to_text(candidate.version)}"
             )
-        for name, least in [*one.requires.items(), *one.required_by_tests.items()]:
-            if name in named and not is_compatible(named[name].version, least):
+        if candidate.is_changed and _get_section(candidate.changelog, "Unreleased"):
+            problems.append(
+                f"{candidate.name}: CHANGELOG.md has lines under Unreleased; move them to a version"
+            )
+        for name, minimum in [*candidate.requires.items(), *candidate.required_by_tests.items()]:
+            if name in named and not is_compatible(named[name].version, minimum):
                 have = to_text(named[name].version)
                 problems.append(
-                    f"{one.name} requires {name}~={to_text(least)}, which leaves out {have}"
+                    f"{candidate.name} requires {name}~={to_text(minimum)}, which excludes {have}"
                 )
     return problems
 
 
-def is_compatible(version: Version, least: Version) -> bool:
-    """Whether `~=least` takes a version."""
-    return version[:2] == least[:2] and version >= least
+def is_compatible(version: Version, minimum: Version) -> bool:
+    """True if the version satisfies `~=minimum`."""
+    return version[:2] == minimum[:2] and version >= minimum
 
 
 def to_text(version: Version) -> str:
@@ -125,10 +128,10 @@ def _read_candidate(root: Path, folder: Path) -> Candidate:
     tests = _read_requirements(extras.pop("test", []))
     requires = _read_requirements(chain(project["dependencies"], *extras.values()))
     required_by_tests = {
-        sibling: least for sibling, least in tests.items() if requires.get(sibling) != least
+        sibling: minimum for sibling, minimum in tests.items() if requires.get(sibling) != minimum
     }
-    name, place = project["name"], folder.relative_to(root)
-    one = Candidate(
+    name, relative_folder = project["name"], folder.relative_to(root)
+    candidate = Candidate(
         name,
         _parse(project["version"]),
         requires,
@@ -141,32 +144,38 @@ def _read_candidate(root: Path, folder: Path) -> Candidate:
         for tag in _git(root, "tag", "--list", f"{name}-*").split()
     ]
     if not tags:
-        return one
+        return candidate
     released = max(tags)
     tag = f"{name}-{to_text(released)}"
-    api = _read_lines(_git(root, "show", f"{tag}:{place}/api.txt"))
+    api = _read_lines(_git(root, "show", f"{tag}:{relative_folder}/api.txt"))
     changed = _git(
-        root, "diff", "--name-only", tag, "--", f"{place}/src", f"{place}/pyproject.toml"
+        root,
+        "diff",
+        "--name-only",
+        tag,
+        "--",
+        f"{relative_folder}/src",
+        f"{relative_folder}/pyproject.toml",
     )
-    return replace(one, released=released, released_api=api, is_changed=bool(changed))
+    return replace(candidate, released=released, released_api=api, is_changed=bool(changed))
 
 
 def _read_requirements(texts: Iterable[str]) -> dict[str, Version]:
-    """The siblings among requirements, each with its least version."""
+    """Return the minimum version of each svod distribution among requirements."""
     matches = filter(None, map(REQUIREMENT.match, texts))
     return {match[1]: (int(match[2]), int(match[3]), int(match[4])) for match in matches}
 
 
 def _read_lines(text: str) -> frozenset[str]:
-    """Each line with what it stands under, so that a method is one of its class."""
-    found: set[str] = set()
-    above: list[str] = []
+    """Return each line joined with its parent lines, such as a method with its class."""
+    lines: set[str] = set()
+    parents: list[str] = []
     for line in text.splitlines():
         if line.strip() and not line.startswith("#"):
             depth = (len(line) - len(line.lstrip())) // 4
-            above = [*above[:depth], line.strip()]
-            found.add(" / ".join(above))
-    return frozenset(found)
+            parents = [*parents[:depth], line.strip()]
+            lines.add(" / ".join(parents))
+    return frozenset(lines)
 
 
 def _get_section(changelog: str, title: str) -> str:

@@ -1,5 +1,4 @@
-"""Write the declarations of registered operations: `python tools/stubs.py --write` makes them,
-without it stale files are listed.
+"""Write the declarations of registered operations with `--write`; without it, list stale files.
 
 `svod_tensor/ops/core/methods.pyi` declares the methods of `Tensor` for type checkers and editors;
 the imports under TYPE_CHECKING and `__all__` in `svod_tensor/__init__.py` declare the functions of
@@ -27,12 +26,12 @@ __all__ = ["describe_all", "main"]
 _FOLDER = Path(inspect.getfile(Methods)).parent
 _WIDTH = 100
 _MODULES = {"np": "import numpy as np", "os": "import os"}
-"""Modules that annotations name, and their imports."""
+"""Import statements of the modules that annotations use."""
 
 _HASH = '''    def __hash__(self) -> int:
-        """The identity of the tensor: `==` compares elements."""
+        """Hash of the tensor's identity, since `==` compares elements."""
 '''
-"""A class that declares `__eq__` alone counts as one without hashes."""
+"""Type checkers take a class that declares `__eq__` without `__hash__` as unhashable."""
 
 _HEAD = '''"""Methods of `Tensor` that are registered operations."""
 
@@ -54,68 +53,68 @@ def main(arguments: list[str]) -> int:
 
 
 def describe_all() -> dict[Path, str]:
-    """The text of each file that is written."""
+    """Return the text of each generated file by path."""
     front = _FOLDER.parent.parent / "__init__.py"
     return {_FOLDER / "methods.pyi": _describe_methods(), front: _export(front.read_text())}
 
 
 def _iter_functions() -> Iterator[tuple[str, str, str]]:
-    """Each function of the package that is an operation: its name there, its module, and its name
-    in the module.
-    """
-    for one in OPERATIONS.values():
-        if one.is_function:
-            for name in (one.name, *one.aliases):
-                yield name, one.function.__module__, one.name
+    """Yield the package-level name of each operation, its module, and its name in that module."""
+    for operation in OPERATIONS.values():
+        if operation.is_function:
+            for name in (operation.name, *operation.aliases):
+                yield name, operation.function.__module__, operation.name
 
 
 def _export(text: str) -> str:
-    """`svod_tensor/__init__.py` with all operations among its names."""
-    places = {name: (module, own) for name, module, own in _iter_functions()}
+    """Return `svod_tensor/__init__.py` with imports and `__all__` entries for all operations."""
+    origins = {name: (module, original) for name, module, original in _iter_functions()}
     tree = ast.parse(text)
     (block,) = (
         n for n in tree.body if isinstance(n, ast.If) and ast.unparse(n.test) == "TYPE_CHECKING"
     )
-    (listed,) = (
+    (all_statement,) = (
         n for n in tree.body if isinstance(n, ast.Assign) and ast.unparse(n.targets[0]) == "__all__"
     )
     imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
     old = [n for n in imports if (n.module or "").startswith("svod_tensor.ops.")]
     lines = text.splitlines()
-    names = set(ast.literal_eval(listed.value)) - {
+    names = set(ast.literal_eval(all_statement.value)) - {
         a.asname or a.name for n in old for a in n.names
-    } | set(places)
-    whole = textwrap.fill(
+    } | set(origins)
+    joined = textwrap.fill(
         ", ".join(f'"{name}"' for name in sorted(names, key=_exported)),
         _WIDTH - 10,
         initial_indent="    ",
         subsequent_indent="    ",
     )
-    lines[listed.lineno - 1 : listed.end_lineno] = [
+    lines[all_statement.lineno - 1 : all_statement.end_lineno] = [
         "__all__ = [",
-        *f"{whole},".splitlines(),
+        *f"{joined},".splitlines(),
         "]  # fmt: skip",
     ]
     kept = {n: lines[n.lineno - 1 : n.end_lineno] for n in imports if n not in old}
-    written = [(n.module or "", shown) for n, shown in kept.items()]
+    written = [(n.module or "", imported) for n, imported in kept.items()]
     written += [
-        (module, list(_import_names(module, places)))
-        for module in {module for module, _ in places.values()}
+        (module, list(_import_names(module, origins)))
+        for module in {module for module, _ in origins.values()}
     ]
     begin, end = block.body[0].lineno - 1, block.body[-1].end_lineno
-    lines[begin:end] = [line for _, shown in sorted(written) for line in shown]
+    lines[begin:end] = [line for _, imported in sorted(written) for line in imported]
     return "\n".join(lines) + "\n"
 
 
-def _import_names(module: str, places: dict[str, tuple[str, str]]) -> Iterator[str]:
-    names = [(own, name) for name, (place, own) in places.items() if place == module]
+def _import_names(module: str, origins: dict[str, tuple[str, str]]) -> Iterator[str]:
+    names = [(original, name) for name, (origin, original) in origins.items() if origin == module]
     names.sort(key=lambda pair: (_natural(pair[0]), pair[0] != pair[1], _natural(pair[1])))
-    shown = [own if own == name else f"{own} as {name}" for own, name in names]
-    whole = f"    from {module} import {', '.join(shown)}"
-    if len(whole) <= _WIDTH:
-        yield whole
+    imported = [
+        original if original == name else f"{original} as {name}" for original, name in names
+    ]
+    joined = f"    from {module} import {', '.join(imported)}"
+    if len(joined) <= _WIDTH:
+        yield joined
     else:
-        yield from (f"    from {module} import (", *(f"        {n}," for n in shown), "    )")
+        yield from (f"    from {module} import (", *(f"        {n}," for n in imported), "    )")
 
 
 def _exported(name: str) -> tuple[int, list[object]]:
@@ -123,17 +122,17 @@ def _exported(name: str) -> tuple[int, list[object]]:
 
 
 def _natural(name: str) -> list[object]:
-    """The order in which the linter wants names: numbers in them by their value."""
+    """Sort key in the linter's order, which compares digits in names by value."""
     return [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
 
 
 def _describe_methods() -> str:
     methods: list[str] = []
     names: set[str] = set()
-    for one in sorted(OPERATIONS.values(), key=lambda one: one.name):
-        text, used = _describe(one)
+    for operation in sorted(OPERATIONS.values(), key=lambda operation: operation.name):
+        text, used = _describe(operation)
         methods.append(text)
-        names |= {(_find_module(one.function.__module__, name), name) for name in used}
+        names |= {(_find_module(operation.function.__module__, name), name) for name in used}
     for function in SPECIAL_METHODS.values():
         text, used = _describe_special(function)
         methods.append(text)
@@ -150,67 +149,67 @@ def _describe_methods() -> str:
     return _HEAD + "".join(lines) + "\nclass Methods(TensorBase):\n" + "".join(methods) + _HASH
 
 
-def _describe(one: Operation) -> tuple[str, set[str]]:
-    """The declarations of an operation's methods, and the names in their annotations."""
-    summary = (inspect.getdoc(one.function) or "").split("\n\n")[0].replace("\n", " ")
-    shown = textwrap.fill(
+def _describe(operation: Operation) -> tuple[str, set[str]]:
+    """Return the declarations of an operation's methods and the names in their annotations."""
+    summary = (inspect.getdoc(operation.function) or "").split("\n\n")[0].replace("\n", " ")
+    docstring = textwrap.fill(
         f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8
     )
     decorators = (
         ["property"]
-        if one.is_property
+        if operation.is_property
         else ["staticmethod"]
-        if one.is_static and not one.binds
+        if operation.is_static and not operation.binds
         else []
     )
-    # A decorated function keeps the overloads of the one that it wraps.
-    overloads = get_overloads(inspect.unwrap(one.function))
+    # Overloads are registered for the undecorated function.
+    overloads = get_overloads(inspect.unwrap(operation.function))
     text, used = "", set[str]()
-    for name in one.names:
-        for function in overloads or [one.function]:
-            head, names = _declare_function(name, inspect.signature(function), one)
+    for name in operation.names:
+        for function in overloads or [operation.function]:
+            head, names = _declare_function(name, inspect.signature(function), operation)
             lines = [
                 f"@{decorator}" for decorator in (["overload"] if overloads else []) + decorators
             ]
-            text += "".join(f"    {line}\n" for line in (*lines, head)) + shown + "\n"
+            text += "".join(f"    {line}\n" for line in (*lines, head)) + docstring + "\n"
             used |= names | ({"overload"} if overloads else set())
     return text, used
 
 
 def _describe_special(function: Callable[..., object]) -> tuple[str, set[str]]:
-    """The declaration of a special method, and the names in its annotations."""
+    """Return the declaration of a special method and the names in its annotations."""
     head, names = _declare_function(function.__name__, inspect.signature(function))
     if function.__name__ in ("__eq__", "__ne__"):
         head += "  # pyright: ignore[reportIncompatibleMethodOverride]"
     summary = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\n", " ")
-    shown = textwrap.fill(
+    docstring = textwrap.fill(
         f'"""{summary}"""', _WIDTH - 8, initial_indent=" " * 8, subsequent_indent=" " * 8
     )
-    return f"    {head}\n{shown if summary else '        ...'}\n", names
+    return f"    {head}\n{docstring if summary else '        ...'}\n", names
 
 
 def _declare_function(
-    name: str, signature: inspect.Signature, one: Operation | None = None
+    name: str, signature: inspect.Signature, operation: Operation | None = None
 ) -> tuple[str, set[str]]:
     parameters = list(signature.parameters.values())
-    is_static = one is not None and one.is_static
+    is_static = operation is not None and operation.is_static
     parameters = parameters if is_static else parameters[1:]
     returns = _clean(signature.return_annotation, is_static=is_static)
-    if one is not None and one.is_variadic:
+    if operation is not None and operation.is_variadic:
         parameters[0] = parameters[0].replace(
             kind=inspect.Parameter.VAR_POSITIONAL, default=inspect.Parameter.empty
         )
         parameters[1:] = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters[1:]]
-    parts = [_declare(p, _clean(p.annotation, is_static=is_static)) for p in parameters]
+    declarations = [_declare(p, _clean(p.annotation, is_static=is_static)) for p in parameters]
     kinds = [p.kind for p in parameters]
     if inspect.Parameter.POSITIONAL_ONLY in kinds:
-        parts.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
+        declarations.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
     if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
-        parts.insert(len(parts) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
-    parts = parts if is_static else ["self", *parts]
+        declarations.insert(len(declarations) - kinds.count(inspect.Parameter.KEYWORD_ONLY), "*")
+    declarations = declarations if is_static else ["self", *declarations]
     annotations = [returns, *(_clean(p.annotation, is_static=is_static) for p in parameters)]
     names = {n.id for a in annotations for n in ast.walk(ast.parse(a)) if isinstance(n, ast.Name)}
-    return f"def {name}({', '.join(parts)}) -> {returns}:", {
+    return f"def {name}({', '.join(declarations)}) -> {returns}:", {
         n for n in names if not hasattr(builtins, n) and n != "Self"
     }
 
@@ -220,34 +219,32 @@ def _declare(parameter: inspect.Parameter, annotation: str) -> str:
         parameter.kind, ""
     )
     value = parameter.default
-    shown = value.__name__ if isinstance(value, type) else repr(value)
-    default = "" if value is inspect.Parameter.empty else f" = {shown}"
+    default_text = value.__name__ if isinstance(value, type) else repr(value)
+    default = "" if value is inspect.Parameter.empty else f" = {default_text}"
     return f"{star}{parameter.name}: {annotation}{default}"
 
 
 def _clean(annotation: object, *, is_static: bool) -> str:
-    """An annotation in the stub: the class of the tensor that has the method stands for Tensor."""
+    """Return an annotation for the stub, with Self for Tensor."""
     text = str(annotation).replace("'", '"')
     return text if is_static else re.sub(r"\bTensor\b", "Self", text)
 
 
 @cache
 def _list_imports(module: str) -> dict[str, str]:
-    """The names that a module imports or defines, under TYPE_CHECKING too, and the modules that
-    they come from.
-    """
+    """Map names that a module imports (also under TYPE_CHECKING) or defines to their modules."""
     path = inspect.getsourcefile(importlib.import_module(module))
     assert path is not None
     tree = ast.parse(Path(path).read_text())
-    found = {n.name: module for n in tree.body if isinstance(n, ast.ClassDef)}
-    found |= {
+    modules = {n.name: module for n in tree.body if isinstance(n, ast.ClassDef)}
+    modules |= {
         target.id: module
         for n in tree.body
         if isinstance(n, (ast.Assign, ast.AnnAssign))
         for target in (n.targets if isinstance(n, ast.Assign) else [n.target])
         if isinstance(target, ast.Name)
     }
-    return found | {
+    return modules | {
         name.asname or name.name: n.module or ""
         for n in ast.walk(tree)
         if isinstance(n, ast.ImportFrom)

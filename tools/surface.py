@@ -1,8 +1,8 @@
-"""What each distribution declares to be public, read from its sources: nothing is imported.
+"""Public modules and names of each distribution, read from its sources without imports.
 
 A distribution lists its public modules in `[tool.svod] public-modules` of its pyproject.toml, and a
-module its public names in `__all__`. docs/adr/0042 says why, docs/versions.md what is promised of
-them."""
+module its public names in `__all__`. docs/adr/0042 has the reasons, docs/versions.md the stability
+guarantees."""
 
 from __future__ import annotations
 
@@ -18,14 +18,12 @@ __all__ = ["ROOT", "Definition", "Distribution", "get_distributions", "read_tree
 ROOT = Path(__file__).resolve().parent.parent
 
 Definition: TypeAlias = "tuple[str, ast.AST | None]"
-"""The module that a name comes from, and what defines it there; None for what another distribution
-defines.
-"""
+"""Defining module of a name and its syntax node there; the node is None in another distribution."""
 
 
 @dataclass(frozen=True)
 class Distribution:
-    """A distribution of this checkout: its folder, and the package that it installs."""
+    """Folder of a distribution in this checkout, and the package that it installs."""
 
     folder: Path
     package: str
@@ -36,7 +34,7 @@ class Distribution:
 
     @cached_property
     def modules(self) -> dict[str, Path]:
-        """Every module, by its dotted name."""
+        """Paths of all modules by dotted name."""
         return {
             _name_module(path, self.source.parent): path
             for path in sorted(self.source.rglob("*.py"))
@@ -48,12 +46,12 @@ class Distribution:
 
     @cached_property
     def public_modules(self) -> list[str]:
-        """What the distribution declares, the package itself first."""
+        """Public modules that the distribution declares, the package itself first."""
         settings = tomllib.loads((self.folder / "pyproject.toml").read_text())
         return settings.get("tool", {}).get("svod", {}).get("public-modules", [])
 
     def get_public_names(self, module: str) -> list[str]:
-        """The names of `__all__` of a module; none where it has no such list."""
+        """Return the names in a module's `__all__`; empty if it has none."""
         for node in read_tree(self.modules[module]).body:
             targets = (
                 node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -63,34 +61,34 @@ class Distribution:
         return []
 
     def read_declarations(self, module: str) -> ast.Module:
-        """The tree of a module's stub; that of its source where it has none."""
+        """Return the syntax tree of a module's stub, or of its source if it has no stub."""
         stub = self.modules[module].with_suffix(".pyi")
         return read_tree(stub if stub.exists() else self.modules[module])
 
     def find_definition(self, module: str, name: str) -> Definition | None:
-        """Where a name that a module binds is defined, through any number of imports."""
+        """Return the definition of a name bound in a module, followed through imports."""
         for node in iter_statements(self.read_declarations(module).body):
             if isinstance(node, ast.ImportFrom) and node.module is not None:
                 for alias in node.names:
                     if (alias.asname or alias.name) == name:
                         if node.module.split(".")[0] != self.package:
                             return node.module, None
-                        inner = f"{node.module}.{alias.name}"
-                        found = (
+                        submodule = f"{node.module}.{alias.name}"
+                        definition = (
                             self.find_definition(node.module, alias.name)
                             if node.module != module
                             else None
                         )
-                        if found is None and inner in self.modules:
-                            return inner, read_tree(self.modules[inner])
-                        return found
+                        if definition is None and submodule in self.modules:
+                            return submodule, read_tree(self.modules[submodule])
+                        return definition
             elif name in get_bound_names(node):
                 return module, node
         return None
 
 
 def get_bound_names(node: ast.stmt) -> set[str]:
-    """What a statement of a module defines, imports left out."""
+    """Return the names that a module-level statement defines, except imports."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     targets = (
@@ -106,18 +104,21 @@ def get_bound_names(node: ast.stmt) -> set[str]:
 
 
 def iter_statements(body: list[ast.stmt]) -> list[ast.stmt]:
-    """The statements of a module or class, those under a condition too."""
-    found: list[ast.stmt] = []
+    """Return the statements of a module or class, including the branches of conditions."""
+    statements: list[ast.stmt] = []
     for node in body:
-        found += iter_statements([*node.body, *node.orelse]) if isinstance(node, ast.If) else [node]
-    return found
+        if isinstance(node, ast.If):
+            statements += iter_statements([*node.body, *node.orelse])
+        else:
+            statements.append(node)
+    return statements
 
 
 @cache
 def get_distributions() -> dict[str, Distribution]:
-    """Those of `packages/`, by the package that each installs."""
-    found = sorted(path.parent for path in ROOT.glob("packages/*/src/*/__init__.py"))
-    return {path.name: Distribution(path.parent.parent, path.name) for path in found}
+    """Return the distributions in `packages/` by the name of the package that each installs."""
+    sources = sorted(path.parent for path in ROOT.glob("packages/*/src/*/__init__.py"))
+    return {path.name: Distribution(path.parent.parent, path.name) for path in sources}
 
 
 @cache
@@ -126,5 +127,5 @@ def read_tree(path: Path) -> ast.Module:
 
 
 def _name_module(path: Path, base: Path) -> str:
-    parts = path.relative_to(base).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+    names = path.relative_to(base).with_suffix("").parts
+    return ".".join(names[:-1] if names[-1] == "__init__" else names)

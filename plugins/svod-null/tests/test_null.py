@@ -1,4 +1,4 @@
-"""NULL keeps what svod asks of a device."""
+"""Conformance suite on the device NULL."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Where PoCL keeps what it compiles, before it is loaded; and whether there is a driver to test
-with.
-"""
+"""A temporary cache for PoCL, and a skip of all tests where no driver works."""
 
 from __future__ import annotations
 
@@ -11,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# A cache that outlives the run would hide what a driver compiles anew.
+# Set before PoCL is loaded. A persistent cache would hide compilation errors of the driver.
 if "POCL_CACHE_DIR" not in os.environ:
     os.environ["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="svod-pocl-")
 os.environ.setdefault("PYOPENCL_NO_CACHE", "1")
@@ -31,13 +29,13 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
     reason = find_obstacle()
     if reason:
         for item in items:
-            # Pytest hands over what other folders have, too.
+            # Pytest passes the items of all collected folders.
             if item.path.is_relative_to(Path(__file__).parent):
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def find_obstacle() -> str | None:
-    """Why nothing can be tested here: what svod says where no driver works."""
+    """Return the error of svod if no driver works, else None."""
     from svod_opencl.context import get_context
     from svod_opencl.errors import NoDeviceError, NoPlatformError
 

@@ -1,4 +1,4 @@
-"""OPENCL does what every device must, and its tensors agree with numpy."""
+"""Conformance suite on OPENCL: device interface, and tensors compared with numpy."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ class TestDevice(DeviceConformance):
 
 class TestOperators(OperatorConformance):
     device = "OPENCL"
-    # A driver takes some tenths of a second for each kernel.
+    # The driver compiles a kernel in tenths of a second.
     n_programs = 3

@@ -1,6 +1,4 @@
-"""The device in whole programs: with the CPU in one plan, from several threads, with profiles and
-in a second process.
-"""
+"""Programs on the device: plans with the CPU, threads, profiles, a second process."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ def test_a_plan_runs_kernels_of_two_devices_with_copies_between_them() -> None:
         np.testing.assert_allclose(back.numpy(), expected, rtol=1e-5)
 
 
-def test_a_profile_has_the_device_s_own_time() -> None:
+def test_a_profile_has_the_time_measured_by_the_device() -> None:
     x = Tensor(make_input(64, 64), device="OPENCL")
     plan = (x @ x).prepare()
     (profile,) = plan.execute_profiled()
@@ -62,7 +60,7 @@ def test_a_profile_has_the_device_s_own_time() -> None:
     assert profile.gflops > 0
 
 
-def test_a_batch_follows_new_inputs_and_variables() -> None:
+def test_a_batch_uses_new_inputs_and_variables() -> None:
     x = Tensor(make_input(9, 5), device="OPENCL").realize()
     y = (x.softmax(-1).contiguous() @ x.permute(1, 0)).realize()
     first = y.numpy()
@@ -72,7 +70,7 @@ def test_a_batch_follows_new_inputs_and_variables() -> None:
     np.testing.assert_array_equal(plan.output_buffers[0].as_numpy().reshape(9, 9), first)
 
 
-def test_variables_decide_how_large_a_launch_is() -> None:
+def test_variables_set_the_size_of_a_launch() -> None:
     n = Variable("n", 1, 40)
     a = make_input(40, 3)
     x = Tensor(a, device="OPENCL").realize()
@@ -142,19 +140,21 @@ def test_source_that_the_driver_rejects_is_an_error_with_its_line() -> None:
     assert caught.value.line == 5
 
 
-def test_bytes_that_are_no_binary_are_an_error() -> None:
+def test_an_invalid_binary_is_an_error() -> None:
     with pytest.raises(LoadError, match="cannot load scale"):
         get_device("OPENCL").loader(CompiledSpec("scale", None, b"no binary"))
 
 
-def test_a_block_larger_than_the_device_is_out_of_memory() -> None:
+def test_a_block_larger_than_the_device_s_memory_is_out_of_memory() -> None:
     nbytes = get_context("OPENCL").device.max_mem_alloc_size * 4
     with pytest.raises(OutOfMemoryError, match="out of memory on OPENCL"):
         get_allocator("OPENCL").allocate(nbytes)
 
 
-def test_blocks_that_do_not_fit_together_are_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    # Some drivers make blocks of any size, and fail where the memory is used.
+def test_blocks_that_exceed_the_memory_together_are_out_of_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Some drivers allocate any size, and fail at the first use of the memory.
     allocator = OpenCLAllocator(get_context("OPENCL"))
     limit = allocator.context.count_bytes() + 10_000
     monkeypatch.setattr(allocator, "context", _Limited(allocator.context, limit))
@@ -167,7 +167,7 @@ def test_blocks_that_do_not_fit_together_are_out_of_memory(monkeypatch: pytest.M
 
 
 class _Limited:
-    """A context whose device says that it has less memory."""
+    """Context whose device reports less memory."""
 
     def __init__(self, context: DeviceContext, n_bytes: int) -> None:
         self.device = SimpleNamespace(global_mem_size=n_bytes)
@@ -188,7 +188,7 @@ def test_blocks_are_released_by_finalizers() -> None:
     assert len(context._blocks) == before
 
 
-def test_a_device_that_is_closed_is_opened_anew() -> None:
+def test_a_closed_device_is_opened_again() -> None:
     before = get_context("OPENCL")
     buffer = Buffer(get_allocator("OPENCL"), float32, 4).ensure_allocated()
     assert before._blocks
@@ -202,14 +202,14 @@ def test_a_device_that_is_closed_is_opened_anew() -> None:
     np.testing.assert_array_equal(again.as_numpy(), np.arange(4, dtype=np.float32))
 
 
-def test_a_name_with_something_else_than_a_number_is_an_error() -> None:
+def test_a_device_name_without_an_integer_index_is_an_error() -> None:
     with pytest.raises(
         DeviceNameError, match="invalid device name 'OPENCL:gpu': 'gpu' is not a device index"
     ):
         get_allocator("OPENCL:gpu")
 
 
-def test_the_target_says_what_the_driver_does() -> None:
+def test_the_target_matches_the_driver_s_properties() -> None:
     device = get_context("OPENCL").device
     target = make_target(device)
     assert target.has_local and target.has_shared
@@ -248,7 +248,7 @@ print((x * 2).sum(1).numpy().tolist(), sum(sources))
         assert done.returncode == 0
 
 
-def test_without_exact_division_quotients_and_roots_are_taken_in_double() -> None:
+def test_without_exact_division_quotients_and_roots_are_computed_in_double() -> None:
     device = get_device("OPENCL")
     a, b = np.abs(make_input(512)), np.abs(make_input(512)) + 1
     renderer = OpenCLRenderer(device.target, has_exact_division=False, vector_bytes=32)

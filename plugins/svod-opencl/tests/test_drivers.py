@@ -1,4 +1,4 @@
-"""Which drivers are looked at, and which of their devices are taken."""
+"""Discovery of drivers and selection of working devices."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class FakeDevice:
 OLD = "error: unknown target CPU 'generic'"
 
 
-def test_devices_whose_driver_does_not_work_here_are_passed_over() -> None:
+def test_devices_whose_driver_does_not_work_are_skipped() -> None:
     devices = [
         FakeDevice("a", OLD),
         FakeDevice("b"),
@@ -55,7 +55,7 @@ def test_devices_whose_driver_does_not_work_here_are_passed_over() -> None:
     assert choose_device("OPENCL:1", devices, FakeDevice.find_fault) is devices[3]
 
 
-def test_where_no_driver_works_the_error_says_why_and_what_to_install() -> None:
+def test_without_a_working_driver_the_error_says_why_and_what_to_install() -> None:
     with pytest.raises(NoDeviceError) as caught:
         choose_device("OPENCL", [FakeDevice("pthread-EPYC", OLD)], FakeDevice.find_fault)
     assert caught.value.headline == "no device 'OPENCL': 0 OpenCL devices work"
@@ -63,14 +63,14 @@ def test_where_no_driver_works_the_error_says_why_and_what_to_install() -> None:
     assert caught.value.hint is not None and "svod-opencl[cpu]" in caught.value.hint
 
 
-def test_a_number_beyond_the_last_device_names_those_that_work() -> None:
+def test_an_index_beyond_the_last_device_lists_the_working_devices() -> None:
     with pytest.raises(NoDeviceError) as caught:
         choose_device(
             "OPENCL:2",
             [FakeDevice("a"), FakeDevice("b", OLD), FakeDevice("c")],
             FakeDevice.find_fault,
         )
-    assert caught.value.found == ("a", "c")
+    assert caught.value.working == ("a", "c")
     assert caught.value.faults == (("b of Old Drivers", OLD),)
     assert caught.value.notes[:2] == ("OPENCL:0 is a", "OPENCL:1 is c")
 
@@ -84,23 +84,23 @@ def test_a_device_that_runs_a_kernel_has_no_fault() -> None:
     [
         (
             "__kernel void svod_probe(__global int *out) { out[get_global_id(0)] = 5; }",
-            "a kernel gave [5, 5, 5, 5] instead of",
+            "a kernel returned [5, 5, 5, 5], not",
         ),
         ("__kernel void svod_probe(__global int *out) { nonsense }", "nonsense"),
         ("__kernel void other(__global int *out) {}", "svod_probe"),
     ],
 )
-def test_a_device_that_does_not_run_a_kernel_right_has_a_fault(
+def test_a_device_with_wrong_results_has_a_fault(
     monkeypatch: pytest.MonkeyPatch, code: str, fault: str
 ) -> None:
     monkeypatch.setattr(drivers, "_SOURCE", code)
-    found = find_fault(get_context("OPENCL").device)
-    assert found is not None
-    assert fault in found or "INVALID_KERNEL_NAME" in found
-    assert "\n" not in found
+    actual = find_fault(get_context("OPENCL").device)
+    assert actual is not None
+    assert fault in actual or "INVALID_KERNEL_NAME" in actual
+    assert "\n" not in actual
 
 
-def test_a_driver_that_would_end_the_process_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_driver_that_would_end_the_process_is_not_probed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     old = FakeDevice(
         "pthread",
@@ -110,20 +110,20 @@ def test_a_driver_that_would_end_the_process_is_not_tried(monkeypatch: pytest.Mo
 
 
 def read_c_environment(name: str) -> str | None:
-    """What the loader of drivers reads."""
+    """Return a variable of the C environment, which the OpenCL loader reads."""
     getenv = ctypes.CDLL(None).getenv
     getenv.restype = ctypes.c_char_p
     value: bytes | None = getenv(name.encode())
     return None if value is None else value.decode()
 
 
-def test_wheels_are_listed_beside_the_drivers_of_the_system(
+def test_wheels_are_added_to_the_drivers_of_the_system(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("OCL_ICD_VENDORS", raising=False)
     monkeypatch.setattr(drivers, "_iter_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
     (tmp_path / "gpu.icd").write_text("libgpu.so\n")
-    with drivers._wheels_listed(tmp_path):
+    with drivers._register_wheels(tmp_path):
         listed = Path(read_c_environment("OCL_ICD_VENDORS") or "")
         assert "OCL_ICD_VENDORS" not in os.environ
         assert sorted(path.read_text() for path in listed.glob("*.icd")) == [
@@ -134,17 +134,15 @@ def test_wheels_are_listed_beside_the_drivers_of_the_system(
     assert not listed.exists()
 
 
-def test_the_drivers_that_a_user_names_are_the_only_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_drivers_set_by_the_user_are_the_only_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OCL_ICD_VENDORS", "/mine")
     monkeypatch.setattr(drivers, "_iter_wheels", lambda: iter([Path("/wheel/libdriver.so")]))
-    with drivers._wheels_listed():
+    with drivers._register_wheels():
         assert read_c_environment("OCL_ICD_VENDORS") == "/mine"
 
 
-def test_what_a_driver_says_of_a_program_that_it_builds_is_no_warning_in_any_thread() -> None:
-    """Filters of warnings are those of the process: what one thread sets around a build, another
-    one undoes.
-    """
+def test_the_log_of_a_successful_build_is_not_a_warning_in_any_thread() -> None:
+    """Warning filters are process-wide: a filter set around a build is undone by another thread."""
     context = get_context("OPENCL")
     failed: list[BaseException] = []
 
@@ -168,7 +166,7 @@ def test_what_a_driver_says_of_a_program_that_it_builds_is_no_warning_in_any_thr
     assert not failed
 
 
-def test_what_a_driver_rejects_is_a_failure_with_its_words() -> None:
+def test_a_rejected_program_is_a_build_failure_with_the_driver_s_log() -> None:
     context = get_context("OPENCL")
     with pytest.raises(BuildFailure, match="nothing_of_this_name"):
         build_program(

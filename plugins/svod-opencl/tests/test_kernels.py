@@ -99,7 +99,7 @@ def test_a_workgroup_that_does_not_divide_the_size_is_masked(size: int) -> None:
     ],
     ids=str,
 )
-def test_a_grid_beyond_the_limits_computes_all(
+def test_a_grid_beyond_the_limits_computes_every_element(
     limits: tuple[int, int, int], opts: tuple[Opt, ...]
 ) -> None:
     shape = (6, 11, 16)
@@ -113,7 +113,7 @@ def test_a_grid_beyond_the_limits_computes_all(
 def run_kernel(
     tensor: UOp, target: Target, opts: tuple[Opt, ...], values: np.ndarray, size: int
 ) -> np.ndarray:
-    """The result of the one kernel that computes `tensor` from the buffer with `values`."""
+    """Return the result of the only kernel of `tensor`, run on a buffer with `values`."""
     return run_compiled(tensor, target, opts, values, size, get_device("OPENCL").backend.compiler)
 
 
@@ -206,7 +206,7 @@ def test_random_opts_do_not_change_a_sum(wishes: list[Opt], shape: tuple[int, in
 
 @pytest.fixture(scope="module")
 def quick_compiler() -> OpenCLCompiler:
-    """A compiler that takes a third of the time, since it leaves kernels as they are."""
+    """Compiler without driver optimizations, which takes a third of the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SVOD_OPENCL_BUILD_OPTIONS", "-cl-opt-disable")
         return OpenCLCompiler(get_context("OPENCL"))
@@ -223,10 +223,10 @@ def quick_compiler() -> OpenCLCompiler:
     group=st.sampled_from([GROUP, GROUPTOP]),
     op=st.sampled_from([Op.ADD, Op.MAX]),
 )
-def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
+def test_groups_with_local_memory_reduce_rows_of_any_size(
     quick_compiler: OpenCLCompiler, rows: int, columns: int, n_work_items: int, group: OptOp, op: Op
 ) -> None:
-    # Axes of one element are no loops.
+    # An axis of one element has no loop.
     rows, columns = rows + 1, columns + 1
     x = make_reshape(buffer(1, rows * columns, device="OPENCL"), (rows, columns))
     opts = (Opt(PADTO, 1, n_work_items), Opt(group, 0, n_work_items))
@@ -240,7 +240,7 @@ def test_members_that_meet_in_local_memory_reduce_rows_of_any_size(
 @pytest.mark.parametrize(
     "shape", [(64, 48, 80), (33, 70, 45), (16, 256, 16), (100, 20, 1)], ids=str
 )
-def test_products_for_a_gpu_are_right_here(shape: tuple[int, int, int]) -> None:
+def test_products_for_a_gpu_are_right_on_this_device(shape: tuple[int, int, int]) -> None:
     m, k, n = shape
     a, b = make_input(m, k), make_input(k, n)
     found = compute_for_gpu(lambda x, y: x @ y, a, b)
@@ -248,7 +248,7 @@ def test_products_for_a_gpu_are_right_here(shape: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("shape", [(40, 256), (7, 1009), (300, 3), (256, 40)], ids=str)
-def test_other_kernels_for_a_gpu_are_right_here(shape: tuple[int, int]) -> None:
+def test_other_kernels_for_a_gpu_are_right_on_this_device(shape: tuple[int, int]) -> None:
     a = make_input(*shape)
     np.testing.assert_allclose(
         compute_for_gpu(lambda x: x.sum(1), a), a.sum(1), rtol=1e-4, atol=1e-4
@@ -259,9 +259,7 @@ def test_other_kernels_for_a_gpu_are_right_here(shape: tuple[int, int]) -> None:
 
 
 def compute_for_gpu(function: Callable[..., Tensor], *arrays: np.ndarray) -> np.ndarray:
-    """The result of kernels that are chosen for work-items in step, run by the driver that
-    is here.
-    """
+    """Return the result of kernels scheduled for lockstep work-items, run on the present driver."""
     device = get_device("OPENCL")
     target = replace(
         device.target,
@@ -296,7 +294,7 @@ def test_division_and_square_root_are_rounded_correctly(dtype: object) -> None:
 
 
 @pytest.mark.parametrize("lanes", [7, 16])
-def test_vectors_of_bools_go_to_memory_and_come_back(lanes: int) -> None:
+def test_vectors_of_bools_are_stored_and_loaded(lanes: int) -> None:
     a = make_input(3, 2 * lanes)
     config = PrepareConfig(opts=(Opt(UPCAST, 0, lanes),))
     mask = (Tensor(a, device="OPENCL") > 0).realize_with(config)
@@ -309,7 +307,7 @@ def test_vectors_of_bools_go_to_memory_and_come_back(lanes: int) -> None:
 
 @pytest.mark.parametrize("lanes", [1, 16])
 @pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.int64])
-def test_casts_of_numbers_out_of_range_saturate(kind: type[np.signedinteger], lanes: int) -> None:
+def test_casts_of_values_out_of_range_saturate(kind: type[np.signedinteger], lanes: int) -> None:
     values = [np.nan, np.inf, -np.inf, 3e19, -3e19, 300.0, -1.5, 0.5] * 2
     info = np.iinfo(kind)
     limits = {np.inf: info.max, -np.inf: info.min}

@@ -1,5 +1,6 @@
-"""The text of kernels, for a target that is written down here, whatever driver there is; `pytest
---bless` rewrites it.
+"""Golden text of kernels for a fixed target, independent of the installed driver.
+
+`pytest --bless` rewrites it.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def render(node: UOp, *opts: Opt, target: Target = TARGET) -> str:
 
 
 def render_for_gpu(node: UOp) -> str:
-    """What the heuristics choose where work-items run in step."""
+    """Render the kernel that the heuristics choose for work-items in lockstep."""
     return render_with(node, None, GPU)
 
 
@@ -122,7 +123,7 @@ def test_the_text_of_a_kernel(name: str, request: pytest.FixtureRequest) -> None
     assert found == path.read_text()
 
 
-def test_a_dtype_without_arithmetic_on_the_device_is_an_error_of_its_user() -> None:
+def test_arithmetic_on_a_dtype_that_the_device_lacks_is_a_user_error() -> None:
     target = replace(TARGET, native_dtypes=TARGET.native_dtypes - {float64})
     with pytest.raises(
         UnsupportedDtypeError, match="tiny has no arithmetic on float64, and MUL needs it"
@@ -130,7 +131,7 @@ def test_a_dtype_without_arithmetic_on_the_device_is_an_error_of_its_user() -> N
         render(tensor(1, float64, 4) * tensor(2, float64, 4), target=target)
 
 
-def test_a_dtype_without_arithmetic_on_the_device_can_be_moved() -> None:
+def test_a_dtype_without_arithmetic_on_the_device_can_be_copied() -> None:
     target = replace(TARGET, native_dtypes=TARGET.native_dtypes - {float64})
     text = render(make_flip(tensor(1, float64, 4), (True,)), target=target)
     assert "__global ulong *restrict" in text
@@ -182,20 +183,22 @@ def test_the_environment_chooses_a_platform() -> None:
         OpenCLOptions.from_env({"SVOD_OPENCL_BUILD_OPTIONS": "'open"})
 
 
-def test_errors_say_what_was_found_and_what_to_do() -> None:
+def test_errors_list_the_platforms_and_devices_and_a_remedy() -> None:
     assert (
-        str(NoPlatformError(wanted="", found=()))
+        str(NoPlatformError(wanted="", platforms=()))
         == "no OpenCL platform is installed\n  hint: install your device's driver, or `pip install"
         " svod-opencl[cpu]` for one that runs on the CPU"
     )
     assert (
-        str(NoPlatformError(wanted="acme", found=["PoCL"]))
-        == "no OpenCL platform is called 'acme'\n"
-        "  note: platforms that are there: PoCL\n"
-        "  hint: set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it"
+        str(NoPlatformError(wanted="acme", platforms=["PoCL"]))
+        == "no OpenCL platform matches 'acme'\n"
+        "  note: installed platforms: PoCL\n"
+        "  hint: set SVOD_OPENCL_PLATFORM to a substring of one of these names, or unset it"
     )
     assert (
-        str(NoDeviceError(device="OPENCL:3", found=["cpu"]))
+        str(NoDeviceError(device="OPENCL:3", working=["cpu"]))
         == "no device 'OPENCL:3': 1 OpenCL devices work\n  note: OPENCL:0 is cpu"
     )
-    assert str(UnknownAddressError(device="OPENCL", address=255)) == "0xff is no address of OPENCL"
+    assert (
+        str(UnknownAddressError(device="OPENCL", address=255)) == "0xff is not an address of OPENCL"
+    )

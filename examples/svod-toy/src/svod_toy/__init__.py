@@ -1,4 +1,4 @@
-"""The device TOY: memory that the host cannot address, and an interpreter of linearized kernels."""
+"""Device TOY: memory that the host cannot address, and an interpreter of linearized kernels."""
 
 from __future__ import annotations
 
@@ -22,16 +22,14 @@ __all__ = [
 ]
 
 OFFSET_BITS = 40
-"""An address is the number of a block, above these bits, and an offset into the block below
-them.
-"""
+"""Number of low bits of an address for the offset into a block; the block's index is above."""
 
 _blocks: dict[int, bytearray] = {}
-_numbers = itertools.count(1)
+_indices = itertools.count(1)
 
 
 class ToyAllocator:
-    """Memory in blocks that only this device's kernels and its copies reach."""
+    """Allocator of memory blocks that only this device's kernels and copies can access."""
 
     is_host_addressable = False
     is_writable = True
@@ -40,9 +38,9 @@ class ToyAllocator:
         self.device = device
 
     def allocate(self, nbytes: int) -> Memory:
-        number = next(_numbers)
-        _blocks[number] = bytearray(nbytes)
-        return Memory(number << OFFSET_BITS, nbytes)
+        index = next(_indices)
+        _blocks[index] = bytearray(nbytes)
+        return Memory(index << OFFSET_BITS, nbytes)
 
     def free(self, memory: Memory) -> None:
         _blocks.pop(memory.address >> OFFSET_BITS, None)
@@ -54,18 +52,18 @@ class ToyAllocator:
         destination.cast("B")[:] = get_bytes(address, destination.nbytes)
 
     def synchronize(self) -> None:
-        """A kernel has ended when its launch returns."""
+        """Return at once, since a launch returns after its kernel has finished."""
 
 
 class ToyRenderer:
-    """The source of a kernel is the text form of its linear program."""
+    """Renderer of a kernel to the text form of its linear program."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
         return f"# {name}\n{print_graph(UOp(Op.LINEAR, void, tuple(linear)))}"
 
 
 class ToyCompiler:
-    """There is nothing to compile."""
+    """Compiler that returns the source unchanged."""
 
     cache_key = "toy-1"
 
@@ -74,7 +72,7 @@ class ToyCompiler:
 
 
 class ToyProgram:
-    """A parsed kernel: running it interprets it, for every position of its grid."""
+    """Parsed kernel. A call interprets it for every index of its grid."""
 
     entry = None
 
@@ -96,22 +94,22 @@ class ToyProgram:
     ) -> None:
         arrays: dict[UOp | int | str, np.ndarray] = {}
         for param, address in zip(self._params, buffers, strict=True):
-            found = get_bytes(address, param.arg.size * param.dtype.itemsize)
-            arrays[param.arg.slot] = np.frombuffer(found, param.dtype.numpy)
+            data = get_bytes(address, param.arg.size * param.dtype.itemsize)
+            arrays[param.arg.slot] = np.frombuffer(data, param.dtype.numpy)
         evaluate_linear(self._nodes, arrays, dict(zip(self._var_names, values, strict=True)))
 
 
 def get_bytes(address: int, nbytes: int) -> memoryview:
-    """The bytes at an address of this device."""
+    """Return the bytes at an address of this device."""
     start = address & ((1 << OFFSET_BITS) - 1)
     return memoryview(_blocks[address >> OFFSET_BITS])[start : start + nbytes]
 
 
 def make_allocator(device: str) -> ToyAllocator:
-    """The factory behind the entry point `TOY`."""
+    """Return the allocator of TOY: the factory of the entry point `TOY`."""
     return ToyAllocator(device)
 
 
 def make_backend(device: str) -> Backend:
-    """The factory behind the entry point `TOY.interpreter`."""
+    """Return the backend of TOY: the factory of the entry point `TOY.interpreter`."""
     return Backend(ToyRenderer(), ToyCompiler(), ToyProgram, Target.generic(cores=1))

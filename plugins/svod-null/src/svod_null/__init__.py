@@ -1,6 +1,6 @@
-"""The device NULL: a processor with workgroups that nobody built.
+"""The device NULL: a processor with workgroups that exists only in software.
 
-Its memory is the host's, its kernels run in the reference evaluator.
+Its memory is host memory, and the reference evaluator runs its kernels.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _OUT_OF_MEMORY = frozenset(
 
 
 class OpenCLAllocator:
-    """Blocks of a device's memory, and copies through its queue."""
+    """Allocator of a device's memory, which copies through the device's queue."""
 
     is_host_addressable = False
     is_writable = True
@@ -44,7 +44,7 @@ class OpenCLAllocator:
         return Memory(self.context.add_block(memory), nbytes)
 
     def free(self, memory: Memory) -> None:
-        """The driver keeps a released block until the commands that use it are done."""
+        """Release the block; the driver keeps it until the commands that use it are done."""
         self.context.remove_block(memory.address)
 
     def copy_in(self, address: int, source: memoryview) -> None:
@@ -61,7 +61,7 @@ class OpenCLAllocator:
         self.context.queue.finish()
 
     def close(self) -> None:
-        """Let go of the context, with all of its blocks."""
+        """Release the context and all of its blocks."""
         self.context.close()
 
     def _find(self, address: int) -> tuple[cl.Buffer, int]:
@@ -72,7 +72,7 @@ class OpenCLAllocator:
 
 
 def make_allocator(device: str) -> CachingAllocator:
-    """The factory behind the entry point `OPENCL`."""
+    """Return the allocator of an OpenCL device: the factory of the entry point `OPENCL`."""
     return CachingAllocator(
         OpenCLAllocator(get_context(device)), DeviceOptions.from_env().allocator_cache_bytes
     )

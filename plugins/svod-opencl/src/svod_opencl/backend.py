@@ -13,7 +13,7 @@ __all__ = ["make_backend"]
 
 
 def make_backend(device: str) -> Backend:
-    """The factory behind the entry point `OPENCL.c`."""
+    """Return the backend of an OpenCL device: the factory of the entry point `OPENCL.c`."""
     context = get_context(device)
     target = make_target(context.device)
     compiler = OpenCLCompiler(context)

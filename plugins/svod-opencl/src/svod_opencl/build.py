@@ -1,4 +1,4 @@
-"""Programs that a driver builds, from source or from a binary of its own."""
+"""Building of OpenCL programs from source or from the driver's binary."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["BuildFailure", "build_program"]
 
 
 class BuildFailure(Exception):
-    """A driver does not build a program; the message is what it says."""
+    """The driver's build failed; the message is the driver's build log."""
 
 
 def build_program(
     context: cl.Context, device: cl.Device, code: str | bytes, options: Sequence[str] = ()
 ) -> cl.Program:
-    """Build the source, or the binary, for the one device of its context.
+    """Build source code or a binary for the only device of a context.
 
-    This is `cl.Program(...).build()` without its warning of whatever a driver says about a program
-    that it accepts. Filters of warnings belong to the process: changed around a build, they would
-    change for other threads, or be changed by them.
+    This is `cl.Program(...).build()` without its warning for a non-empty build log of a successful
+    build. Warning filters are process-wide: changing them around a build would affect other
+    threads.
 
     Raises:
         BuildFailure: if the driver rejects it.

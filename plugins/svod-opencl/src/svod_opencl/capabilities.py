@@ -1,4 +1,4 @@
-"""What a device can do, read from its driver, as a `Target`."""
+"""Capabilities of a device as its driver reports them, as a `Target`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from svod_opencl.drivers import is_pocl_before
 __all__ = ["has_exact_division", "make_target", "max_vector_bytes"]
 
 _MIN_VECTOR_BITS = 128
-"""What one memory access moves on devices that compute element by element."""
+"""Bits that one memory access moves on devices without vector arithmetic."""
 
 
 def make_target(device: cl.Device) -> Target:
-    """The device as the optimizer, the lowering and the renderer see it."""
+    """Return the target that describes a device to the optimizer, the lowering and the renderer."""
     float_bits = min(32 * device.native_vector_width_float, 8 * max_vector_bytes(device))
     extensions = device.extensions.split()
     dtypes = COMMON_DTYPES - {float64}
@@ -42,30 +42,28 @@ def make_target(device: cl.Device) -> Target:
         max_local=device.max_work_group_size,
         max_local_dims=tuple(device.max_work_item_sizes[:3]),
         lockstep=_count_lockstep(device),
-        # Products and sums may be fused; that they are, which `has_fma` would promise, no driver
-        # says.
+        # The driver may fuse a product and a sum, but does not report whether it does. `has_fma`
+        # would promise it.
         native_ops=COMMON_OPS | {Op.MULACC},
         native_dtypes=dtypes,
     )
 
 
 def has_exact_division(device: cl.Device) -> bool:
-    """Whether the compiler can be told to round division and square root of float32 correctly."""
+    """True if the driver has an option for correctly rounded float32 division and square root."""
     return bool(device.single_fp_config & cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT)
 
 
 def max_vector_bytes(device: cl.Device) -> int:
-    """The largest built-in vector that the driver's compiler is to see."""
-    # PoCL before 4 chooses its built-in functions by what the CPU has, but compiles kernels for the
-    # CPU's name. Where its LLVM is older than the CPU, functions of 64-byte vectors do not fit the
-    # kernels, which never end compiling.
+    """Size in bytes of the largest built-in vector in generated code."""
+    # PoCL before 4 chooses its built-in functions by the CPU's features, but compiles kernels for
+    # the CPU's name. If its LLVM is older than the CPU, functions on 64-byte vectors do not match
+    # the kernels, whose compilation never ends.
     return 32 if is_pocl_before(4, device.platform) else 128
 
 
 def _count_lockstep(device: cl.Device) -> int:
-    """How many work-items of a workgroup run in step: a GPU's warp or wavefront; a CPU runs them
-    one after the other.
-    """
+    """Number of work-items that run in lockstep: a GPU's warp or wavefront, and 1 on a CPU."""
     if not device.type & cl.device_type.GPU:
         return 1
     for name in ("warp_size_nv", "wavefront_width_amd"):
@@ -77,11 +75,11 @@ def _count_lockstep(device: cl.Device) -> int:
 
 
 def _count_registers(float_bits: int) -> int:
-    # OpenCL does not say: a CPU has 32 where its registers have 512 bits and mostly 16 else; a
-    # GPU's thread has more.
+    # OpenCL does not report it. A CPU has 32 registers if they have 512 bits and mostly 16
+    # otherwise; a GPU's thread has more.
     return 16 if 128 <= float_bits < 512 else 32
 
 
 def _cache_bytes(device: cl.Device) -> int:
-    # Where it is the last level of a hierarchy, it is shared by all.
+    # The reported cache may be the last level, which all compute units share.
     return max(device.global_mem_cache_size // max(device.max_compute_units, 1), 256 << 10)

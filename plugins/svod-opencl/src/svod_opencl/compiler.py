@@ -1,6 +1,4 @@
-"""OpenCL C to programs: the driver's binaries, or the source for a driver that has a cache of its
-own.
-"""
+"""Compiler of OpenCL C to the driver's binaries, or to source for a driver with its own cache."""
 
 from __future__ import annotations
 
@@ -23,35 +21,35 @@ from svod_opencl.program import OpenCLProgram
 __all__ = ["OpenCLCompiler"]
 
 MAX_BUILT = 64
-"""So many programs wait to be loaded: more than are compiled at once."""
+"""Number of built programs that wait to be loaded: more than are compiled at once."""
 
 _LINE = re.compile(r"error[^\n]*?:(\d+):\d+:|:(\d+):\d+:[^\n]*error")
 
 
 class OpenCLCompiler:
-    """Compiles for one device.
+    """Compiler for one device.
 
-    Equal keys (driver, device, options) give interchangeable binaries.
+    Compilers with equal cache keys (driver, device, options) produce interchangeable binaries.
     """
 
     def __init__(self, context: DeviceContext) -> None:
         device = context.device
         options = OpenCLOptions.from_env()
         self.context = context
-        # The default mode contracts nothing by itself and keeps NaN, infinities and signed zeros.
+        # No fast-math option: the default mode keeps NaN, infinities and signed zeros.
         self.options = (
             "-cl-std=CL1.2",
             *(("-cl-fp32-correctly-rounded-divide-sqrt",) if has_exact_division(device) else ()),
             *options.build_options,
         )
-        parts = (
+        driver_and_device = (
             device.platform.name,
             device.platform.version,
             device.name.strip(),
             device.version,
             device.driver_version,
         )
-        self.cache_key = "; ".join((*parts, *self.options))
+        self.cache_key = "; ".join((*driver_and_device, *self.options))
         self.use_binaries = (
             not has_src_build_cache(device)
             if options.use_binaries is None
@@ -68,17 +66,17 @@ class OpenCLCompiler:
         """
         program = self._build(spec.source)
         if not self.use_binaries:
-            self._keep(spec.source, program)
+            self._cache_program(spec.source, program)
             return CompiledSpec.from_source(spec)
         (binary,) = cast("list[bytes]", program.get_info(cl.program_info.BINARIES))
         return CompiledSpec.from_bytes(spec, binary)
 
     def load(self, compiled: CompiledSpec) -> OpenCLProgram:
-        """The program of a compiled kernel.
+        """Load the program of a compiled kernel.
 
         Raises:
             CompileError: if the driver rejects its source.
-            LoadError: if the driver does not take its binary.
+            LoadError: if the driver rejects its binary.
         """
         if compiled.source is None:
             program = self._build_binary(compiled.name, compiled.binary)
@@ -105,8 +103,8 @@ class OpenCLCompiler:
         except BuildFailure as failure:
             raise LoadError(symbols=(name,), message=str(failure)) from failure
 
-    def _keep(self, source: str, program: cl.Program) -> None:
-        """Keep what was built until it is loaded, and not much longer."""
+    def _cache_program(self, source: str, program: cl.Program) -> None:
+        """Cache a built program for the loader, and evict the oldest."""
         with self._lock:
             self._built[source] = program
             while len(self._built) > MAX_BUILT:

@@ -1,9 +1,7 @@
-"""OpenCL devices by number, and what the allocator, the loader and the launcher of one share: its
-queue and blocks.
+"""OpenCL devices by index, and the queue and memory blocks that all users of a device share.
 
-All work of a device goes through one queue that runs it in order. So a kernel sees what was
-launched before it, a copy waits for the kernels before it, and a block that is freed may be used
-again at once."""
+All work of a device goes through one in-order queue. So a kernel sees the results of earlier
+launches, a copy waits for earlier kernels, and a freed block may be reused at once."""
 
 from __future__ import annotations
 
@@ -33,11 +31,11 @@ __all__ = [
 ]
 
 OFFSET_BITS: Final = 40
-"""An address is the number of a block, above these bits, and an offset into the block below them.
+"""Number of low bits of an address that hold the offset into a block; the block's index is above.
 
-Not every device has pointers that the host can name (shared virtual memory), and sub-buffers start
-only at multiples of up to 4 KiB. A kernel takes a block and an offset instead, so a view may start
-at any element. """
+Not every device has shared virtual memory, whose pointers the host can hold, and sub-buffers must
+be aligned to up to 4 KiB. A kernel takes a block and an offset instead, so a view may start at any
+element."""
 
 _OFFSET_MASK: Final = (1 << OFFSET_BITS) - 1
 
@@ -46,14 +44,14 @@ _lock = hold_across_fork(threading.RLock())
 
 
 class Block(NamedTuple):
-    """Where an address is: a memory object (None for memory of no bytes) and an offset into it."""
+    """Memory object of an address (None for an empty allocation) and the offset into it."""
 
     memory: cl.Buffer | None
     offset: int
 
 
 class DeviceContext:
-    """One device: its OpenCL context, its queue, and its blocks of memory by number."""
+    """OpenCL context, queue and memory blocks of one device."""
 
     def __init__(self, name: str, device: cl.Device) -> None:
         self.name, self.device = name, device
@@ -62,52 +60,52 @@ class DeviceContext:
             self.context, properties=cl.command_queue_properties.PROFILING_ENABLE
         )
         self._blocks: dict[int, cl.Buffer] = {}
-        self._numbers = itertools.count(1)
+        # Index 0 would make the address of a block equal to the null address.
+        self._indices = itertools.count(1)
         self._freed: deque[int] = deque()
 
     def add_block(self, memory: cl.Buffer) -> int:
-        """The address of a memory object, which is kept until it is removed."""
+        """Register a memory object and return its address."""
         try:
-            number = self._freed.popleft()
+            index = self._freed.popleft()
         except IndexError:
-            number = next(self._numbers)
-        self._blocks[number] = memory
-        return number << OFFSET_BITS
+            index = next(self._indices)
+        self._blocks[index] = memory
+        return index << OFFSET_BITS
 
     def remove_block(self, address: int) -> None:
         """Release the block at an address. Takes no lock, so that finalizers may call it."""
-        number = address >> OFFSET_BITS
-        if self._blocks.pop(number, None) is not None:
-            self._freed.append(number)
+        index = address >> OFFSET_BITS
+        if self._blocks.pop(index, None) is not None:
+            self._freed.append(index)
 
     def count_bytes(self) -> int:
-        """How many bytes all blocks have together. Takes no lock either."""
+        """Total size of all blocks in bytes. Takes no lock either."""
         return sum([block.size for block in list(self._blocks.values())])
 
     def close(self) -> None:
-        """Release every block, and let the next use of the device's name open it anew."""
+        """Release every block; the next use of the device's name opens a new context."""
         with _lock:
             if _contexts.get(self.name) is self:
                 del _contexts[self.name]
         self._blocks.clear()
 
     def find(self, address: int) -> Block:
-        """The block that an address lies in."""
+        """Return the block and the offset of an address."""
         return Block(self._blocks.get(address >> OFFSET_BITS), address & _OFFSET_MASK)
 
 
 def list_devices(options: OpenCLOptions | None = None) -> list[cl.Device]:
-    """The devices, by name of the platform and then in the platform's own order, whether they work
-    or not.
+    """Return all devices, working or not, by platform name, then in the platform's order.
 
     Raises:
-        NoPlatformError: if there is no platform, or none of the name in `options`.
+        NoPlatformError: if there is no platform, or none matches the name in `options`.
     """
-    wanted = (options or OpenCLOptions.from_env()).platform
+    name_filter = (options or OpenCLOptions.from_env()).platform
     platforms = list_platforms()
-    chosen = [p for p in platforms if wanted.lower() in f"{p.name}\n{p.vendor}".lower()]
+    chosen = [p for p in platforms if name_filter.lower() in f"{p.name}\n{p.vendor}".lower()]
     if not chosen:
-        raise NoPlatformError(wanted=wanted, found=[p.name for p in platforms])
+        raise NoPlatformError(wanted=name_filter, platforms=[p.name for p in platforms])
     return [
         device
         for p in sorted(chosen, key=lambda p: (p.name, p.vendor, p.version))
@@ -125,36 +123,36 @@ def _devices_of(platform: cl.Platform) -> list[cl.Device]:
 def choose_device(
     name: str, devices: Iterable[cl.Device], find_fault: Callable[[cl.Device], str | None]
 ) -> cl.Device:
-    """The device with the number in the name, among those that work: a driver may be older than the
-    processor.
+    """Return the working device at the index in the name.
 
-    None behind the chosen one is tried.
+    Devices that do not work are skipped, as a driver may be older than the processor. Devices after
+    the chosen one are not tried.
 
     Raises:
         NoDeviceError: if fewer devices work.
-        DeviceNameError: if the name has no number.
+        DeviceNameError: if the name has no index.
     """
-    number = parse_device_name(name).get_index()
+    index = parse_device_name(name).get_index()
     working: list[str] = []
     faults: list[tuple[str, str]] = []
     for device in devices:
         fault = find_fault(device)
         if fault is not None:
             faults.append((f"{device.name.strip()} of {device.platform.name.strip()}", fault))
-        elif len(working) == number:
+        elif len(working) == index:
             return device
         else:
             working.append(device.name.strip())
-    raise NoDeviceError(device=name, found=working, faults=faults)
+    raise NoDeviceError(device=name, working=working, faults=faults)
 
 
 def get_context(name: str) -> DeviceContext:
-    """The context of the device of this canonical name, opened at the first call.
+    """Return the context of the device with this canonical name; the first call opens it.
 
     Raises:
         NoPlatformError: if there is no platform.
         NoDeviceError: if fewer devices work.
-        DeviceNameError: if the name has no number.
+        DeviceNameError: if the name has no index.
     """
     with _lock:
         if name not in _contexts:
@@ -163,11 +161,11 @@ def get_context(name: str) -> DeviceContext:
 
 
 def clear() -> None:
-    """Forget every device, for tests; allocators and programs keep theirs."""
+    """Drop every context, for tests. Existing allocators and programs keep theirs."""
     with _lock:
         _contexts.clear()
 
 
 if hasattr(os, "register_at_fork"):
-    # A context is its process's; the child opens the device itself.
+    # A context is not valid in a forked child, which opens the device again.
     os.register_at_fork(after_in_child=_contexts.clear)

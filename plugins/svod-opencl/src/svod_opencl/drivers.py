@@ -1,6 +1,4 @@
-"""Drivers: those of the system, those that came as wheels, and which of their devices run a
-kernel.
-"""
+"""Drivers of the system and of Python wheels, and a check that a device can run a kernel."""
 
 from __future__ import annotations
 
@@ -20,9 +18,7 @@ from svod_opencl.build import BuildFailure, build_program
 __all__ = ["find_fault", "is_pocl_before", "list_platforms"]
 
 _WHEELS = {"intel-opencl-rt": "libintelocl.so"}
-"""Distributions with a driver that the loader of drivers does not find by itself, and the driver's
-file.
-"""
+"""Distributions whose driver the OpenCL loader does not find, with the file name of the driver."""
 
 _VENDORS = "OCL_ICD_VENDORS"
 _SYSTEM_VENDORS = Path("/etc/OpenCL/vendors")
@@ -34,34 +30,35 @@ _SOURCE = (
 
 
 def list_platforms() -> list[cl.Platform]:
-    """The platforms of all drivers that are installed.
+    """Return the platforms of all installed drivers.
 
-    The loader of drivers looks for them once in a process, so that what the first call finds stays.
+    The OpenCL loader searches once per process, so later calls return the same platforms.
     """
-    with _wheels_listed():
+    with _register_wheels():
         try:
             return cl.get_platforms()
         except cl.Error:
-            # What the loader says where it finds no driver.
+            # The loader raises an error where it finds no driver.
             return []
 
 
 @contextmanager
-def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None]:
-    """Have the loader find the drivers of wheels beside those of the system; where a user says what
-    it reads, that holds.
+def _register_wheels(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None]:
+    """Make the loader find the drivers of wheels in addition to the drivers of the system.
+
+    Does nothing if the user has set `OCL_ICD_VENDORS`.
     """
     drivers = [] if os.environ.get(_VENDORS) else list(_iter_wheels())
     if not drivers:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="svod-opencl-") as folder:
-        for number, driver in enumerate(drivers):
-            Path(folder, f"wheel-{number}.icd").write_text(f"{driver}\n")
+        for index, driver in enumerate(drivers):
+            Path(folder, f"wheel-{index}.icd").write_text(f"{driver}\n")
         for path in system.glob("*.icd"):
             Path(folder, path.name).symlink_to(path)
-        # The loader asks its own C library. What Python code reads, and hands to processes, stays
-        # as it is.
+        # The loader reads the C environment. `os.environ` stays as it is, so Python code and child
+        # processes do not see the change.
         os.putenv(_VENDORS, folder)
         try:
             yield
@@ -72,19 +69,20 @@ def _wheels_listed(system: Path = _SYSTEM_VENDORS) -> Generator[None, None, None
 def _iter_wheels() -> Iterator[Path]:
     for distribution, name in _WHEELS.items():
         try:
-            found = [
+            drivers = [
                 Path(str(path.locate())).resolve()
                 for path in files(distribution) or ()
                 if path.name == name
             ]
         except PackageNotFoundError:
             continue
-        yield from (path for path in found if path.is_file())
+        yield from (path for path in drivers if path.is_file())
 
 
 def find_fault(device: cl.Device) -> str | None:
-    """Why a device runs no kernels, as its driver says it; None if it has built one, run it, and
-    the result is right.
+    """Return the reason why a device cannot run kernels, in the words of its driver.
+
+    Builds and runs a small kernel. None if the result is right.
     """
     try:
         if not device.available:
@@ -92,18 +90,18 @@ def find_fault(device: cl.Device) -> str | None:
         if not device.compiler_available:
             return "the driver has no compiler"
         if is_pocl_before(4, device.platform) and not shutil.which("ld"):
-            # It would end the process.
-            return "it links kernels with `ld`, which is not here: install binutils"
-        found = _run_probe(device)
+            # PoCL 3 ends the process where it does not find the linker.
+            return "it links kernels with `ld`, which is not installed: install binutils"
+        result = _run_probe(device)
     except BuildFailure as failure:
-        return _last_line(str(failure))
+        return _get_error_line(str(failure))
     except cl.Error as error:
         return str(error)
-    return None if found == [1, 4, 7, 10] else f"a kernel gave {found} instead of [1, 4, 7, 10]"
+    return None if result == [1, 4, 7, 10] else f"a kernel returned {result}, not [1, 4, 7, 10]"
 
 
 def is_pocl_before(major: int, platform: cl.Platform) -> bool:
-    """Whether the platform is PoCL of an earlier version."""
+    """True if the platform is PoCL before the given major version."""
     version = re.search(r"PoCL (\d+)", platform.version)
     return version is not None and int(version[1]) < major
 
@@ -120,8 +118,8 @@ def _run_probe(device: cl.Device) -> Sequence[int]:
     return result.cast("i").tolist()
 
 
-def _last_line(text: str) -> str:
-    """The line of a compiler's output that says what is wrong."""
+def _get_error_line(text: str) -> str:
+    """Return the line of a compiler's output that states the error."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next(
         (line for line in lines if "error" in line.lower() and "clBuildProgram" not in line),

@@ -1,10 +1,10 @@
 """The errors of svod-opencl.
 
 UserError
-├── NoPlatformError (LookupError)         no driver is installed, or none is called as asked
-└── NoDeviceError (LookupError)           fewer devices work
+├── NoPlatformError (LookupError)         no driver is installed, or none matches the requested name
+└── NoDeviceError (LookupError)           the index is beyond the last working device
 InternalError
-└── UnknownAddressError (ValueError)      an address in no block of the device
+└── UnknownAddressError (ValueError)      an address outside of every block of the device
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ __all__ = ["NoDeviceError", "NoPlatformError", "UnknownAddressError"]
 
 
 class NoPlatformError(UserError, LookupError):
-    """No OpenCL driver, or none with the name that was asked for."""
+    """No OpenCL driver is installed, or no driver matches the requested name."""
 
-    def __init__(self, *, wanted: str, found: Sequence[str]) -> None:
-        self.wanted, self.found = wanted, tuple(found)
-        if self.found:
+    def __init__(self, *, wanted: str, platforms: Sequence[str]) -> None:
+        self.wanted, self.platforms = wanted, tuple(platforms)
+        if self.platforms:
             super().__init__(
-                f"no OpenCL platform is called {wanted!r}",
-                notes=(f"platforms that are there: {', '.join(self.found)}",),
-                hint="set SVOD_OPENCL_PLATFORM to a part of one of these names, or unset it",
+                f"no OpenCL platform matches {wanted!r}",
+                notes=(f"installed platforms: {', '.join(self.platforms)}",),
+                hint="set SVOD_OPENCL_PLATFORM to a substring of one of these names, or unset it",
             )
         else:
             super().__init__(
@@ -38,23 +38,24 @@ class NoPlatformError(UserError, LookupError):
 
 
 class NoDeviceError(UserError, LookupError):
-    """A device number beyond the last device that works.
+    """A device index beyond the last working device.
 
-    `found` are the names of those that do, `faults` the names of the others and why.
+    `working` holds the names of the devices that work, `faults` the name of each other device
+    and the reason why it does not.
     """
 
     def __init__(
-        self, *, device: str, found: Sequence[str], faults: Sequence[tuple[str, str]] = ()
+        self, *, device: str, working: Sequence[str], faults: Sequence[tuple[str, str]] = ()
     ) -> None:
-        self.device, self.found, self.faults = device, tuple(found), tuple(faults)
-        working = (f"OPENCL:{number} is {name}" for number, name in enumerate(self.found))
+        self.device, self.working, self.faults = device, tuple(working), tuple(faults)
+        available = (f"OPENCL:{index} is {name}" for index, name in enumerate(self.working))
         broken = (f"{name} does not work: {fault}" for name, fault in self.faults)
         super().__init__(
-            f"no device {device!r}: {len(self.found)} OpenCL devices work",
-            notes=(*working, *broken),
+            f"no device {device!r}: {len(self.working)} OpenCL devices work",
+            notes=(*available, *broken),
             hint=(
                 None
-                if self.found
+                if self.working
                 else (
                     "install another driver: `pip install svod-opencl[cpu]` for one that runs on"
                     " the CPU"
@@ -64,8 +65,8 @@ class NoDeviceError(UserError, LookupError):
 
 
 class UnknownAddressError(InternalError, ValueError):
-    """An address that lies in no block: one of another device, or of a block that was freed."""
+    """An address outside of every block: it belongs to another device or to a freed block."""
 
     def __init__(self, *, device: str, address: int) -> None:
         self.device, self.address = device, address
-        super().__init__(f"{address:#x} is no address of {device}")
+        super().__init__(f"{address:#x} is not an address of {device}")

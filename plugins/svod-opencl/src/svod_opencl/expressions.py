@@ -1,8 +1,9 @@
 """Elementwise ops as OpenCL C expressions, on scalars and on built-in vectors alike.
 
-Operands are names, constants or parts of vectors: they may be repeated. No expression has undefined
-behaviour for any operand: signed arithmetic that may overflow is done unsigned, shifts by too much
-and casts of floats out of range have the values that `svod_ir.ops` gives them.
+Operands are names, constants or components of vectors, so an expression may repeat them. No
+expression has undefined behaviour for any operand: signed arithmetic that may overflow is done on
+unsigned types, and oversized shifts and casts of out-of-range floats have the values that
+`svod_ir.ops` defines.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 
 @dataclass(frozen=True, slots=True)
 class Expressions:
-    """Writes ops on values of `lanes` lanes.
+    """Writer of ops on values of `lanes` lanes.
 
-    `has_exact_division` says that division and square root of float32 are rounded correctly.
+    With `has_exact_division`, the driver rounds float32 division and square root correctly.
     """
 
     target: Target
@@ -57,10 +58,10 @@ class Expressions:
     has_exact_division: bool = True
 
     def write(self, node: UOp, operands: Sequence[str]) -> str:
-        """The expression of an elementwise node.
+        """Return the expression of an elementwise node.
 
         Raises:
-            RenderError: if the op has no expression for the dtype.
+            RenderError: if OpenCL C has no expression of the op for the dtype.
         """
         op, result, source = node.op, node.dtype.scalar, node.operand_dtype.scalar
         if op is Op.WHERE:
@@ -70,25 +71,25 @@ class Expressions:
         if op is Op.BITCAST:
             return self.bitcast(operands[0], source, result)
         if source.is_bool:
-            found = self._bool(op, operands)
+            expression = self._bool(op, operands)
         elif op in COMPARISON:
-            found = self._mask(f"{operands[0]} {_COMPARED[op]} {operands[1]}", source)
+            expression = self._mask(f"{operands[0]} {_COMPARED[op]} {operands[1]}", source)
         elif source.is_float:
-            found = self._float(op, source, operands)
+            expression = self._float(op, source, operands)
         else:
-            found = self._integer(node, source, operands)
-        if found is None:
+            expression = self._integer(node, source, operands)
+        if expression is None:
             raise RenderError(problem=f"has no expression in OpenCL C for {source}", node=node)
-        return found
+        return expression
 
     def spread(self, dtype: DType, scalar: str) -> str:
-        """A scalar in every lane."""
+        """Broadcast a scalar to every lane."""
         if self.lanes == 1:
             return scalar
         return f"({self._name(dtype)})({f'(char)-({scalar})' if dtype.is_bool else scalar})"
 
     def choose(self, dtype: DType, condition: str, x: str, y: str) -> str:
-        """`x` where the condition holds, else `y`."""
+        """Select `x` where the condition holds, else `y`."""
         if self.lanes == 1:
             return f"{condition} ? {x} : {y}"
         mask = (
@@ -97,11 +98,11 @@ class Expressions:
         return f"select({y}, {x}, {mask})"
 
     def _pick(self, comparison: str, x: str, y: str) -> str:
-        """`x` where a comparison of values as wide as these holds, else `y`."""
+        """Select `x` where a comparison of equally wide values holds, else `y`."""
         return f"{comparison} ? {x} : {y}" if self.lanes == 1 else f"select({y}, {x}, {comparison})"
 
     def cast(self, x: str, source: DType, target: DType) -> str:
-        """The value in another dtype: floats to integers saturate, and NaN becomes 0."""
+        """Cast a value. Floats saturate in integers, and NaN becomes 0."""
         name = self._name(target)
         if source.is_bool and target.is_bool:
             return x
@@ -111,17 +112,17 @@ class Expressions:
             return f"({name}){x}" if self.lanes == 1 else f"convert_{name}(-{x})"
         if source.is_float and not target.is_float:
             zero = self.spread(source, constant(source, 0))
-            # Drivers differ in what they make of NaN.
+            # The result of a saturating conversion of NaN differs between drivers.
             return f"convert_{name}_sat({self._pick(f'{x} != {x}', zero, x)})"
         return f"({name}){x}" if self.lanes == 1 else f"convert_{name}({x})"
 
     def bitcast(self, x: str, source: DType, target: DType) -> str:
-        """The same bits as another dtype."""
+        """Reinterpret the bits as another dtype."""
         if source.is_bool or target.is_bool:
             return self.cast(x, source, target)
-        given, wanted = self._name(source), self._name(target)
-        # An integer constant is wider than a narrow type that it stands for.
-        return x if given == wanted else f"as_{wanted}(({given}){x})"
+        source_type, target_type = self._name(source), self._name(target)
+        # An integer constant is an `int`; as_type() needs operands of exactly the source's size.
+        return x if source_type == target_type else f"as_{target_type}(({source_type}){x})"
 
     def _name(self, dtype: DType) -> str:
         return (
@@ -134,7 +135,7 @@ class Expressions:
         return {1: "char", 2: "short", 4: "int", 8: "long"}[dtype.itemsize] + str(self.lanes)
 
     def _mask(self, comparison: str, source: DType) -> str:
-        """A comparison as a bool; that of vectors gives lanes as wide as its operands."""
+        """Convert a comparison to a bool: vector comparisons have the lane width of operands."""
         if self.lanes == 1 or source.itemsize == 1:
             return comparison
         return f"convert_char{self.lanes}({comparison})"
@@ -162,7 +163,7 @@ class Expressions:
         x = operands[0]
         if op in (Op.MAX, Op.MIN):
             y, sign = operands[1], ">" if op is Op.MAX else "<"
-            # A NaN on either side fails the comparison or is x itself.
+            # A NaN in y fails the comparison, which selects y; a NaN in x is selected by x != x.
             return self._pick(f"({x} {sign} {y}) | ({x} != {x})", x, y)
         if op is Op.NEG:
             return f"-{x}"
@@ -177,7 +178,7 @@ class Expressions:
         return f"{_FUNCTIONS[op]}({', '.join(operands)})" if op in _FUNCTIONS else None
 
     def _divide_in_double(self, op: Op, operands: Sequence[str]) -> str:
-        """Rounding a quotient or root to double first does not change its rounding to float.
+        """Divide or take the root in double; rounding to double first does not change the float.
 
         Source: Figueroa 1995, "When is double rounding innocuous?"; 53 is at least 2 * 24 + 2.
         """
@@ -217,34 +218,37 @@ class Expressions:
                 return x if op in _ROUNDING else None
 
     def _narrow(self, dtype: DType, expression: str) -> str:
-        """An expression on scalars narrower than `int` gives an `int`."""
+        """Cast an expression on scalars narrower than `int`, which C promotes to `int`."""
         if self.lanes > 1 or dtype.itemsize >= 4:
             return expression
         return f"({self._name(dtype)})({expression})"
 
-    def _wrap(self, node: UOp, dtype: DType, form: str, operands: Sequence[str]) -> str:
-        """Arithmetic modulo 2**bits."""
-        plain = form.format(*operands)
+    def _wrap(self, node: UOp, dtype: DType, template: str, operands: Sequence[str]) -> str:
+        """Write arithmetic modulo 2**bits."""
+        expression = template.format(*operands)
         low, high = node.bounds
         is_inside = low > dtype.min or high < dtype.max
         if dtype.itemsize >= 4 and (dtype.is_unsigned or is_inside):
-            return plain
+            return expression
         if self.lanes > 1:
             if dtype.is_unsigned:
-                return plain
+                return expression
             unsigned = f"u{self._name(dtype)}"
-            return (
-                f"as_{self._name(dtype)}({form.format(*(f'as_{unsigned}({x})' for x in operands))})"
-            )
+            unsigned_operands = (f"as_{unsigned}({x})" for x in operands)
+            return f"as_{self._name(dtype)}({template.format(*unsigned_operands)})"
         wide = "ulong" if dtype.itemsize == 8 else "uint"
-        return f"({self._name(dtype)})({form.format(*(f'({wide}){x}' for x in operands))})"
+        return f"({self._name(dtype)})({template.format(*(f'({wide}){x}' for x in operands))})"
 
     def _shift(self, node: UOp, dtype: DType, x: str, amount: str) -> str:
-        """OpenCL C takes the amount modulo the number of bits; ours shifts everything out."""
-        name, given, bits = self._name(dtype), node.right, 8 * dtype.itemsize
+        """Write a shift that shifts all bits out if oversized; OpenCL C uses amount % bits."""
+        name, amount_node, bits = self._name(dtype), node.right, 8 * dtype.itemsize
         sign = "<<" if node.op is Op.SHL else ">>"
         values = (
-            given.arg if given.op is Op.VCONST else (given.arg,) if given.op is Op.CONST else ()
+            amount_node.arg
+            if amount_node.op is Op.VCONST
+            else (amount_node.arg,)
+            if amount_node.op is Op.CONST
+            else ()
         )
         is_small = bool(values) and all(0 <= v < bits for v in values)
         if self.lanes == 1:

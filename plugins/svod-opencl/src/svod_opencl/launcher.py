@@ -1,5 +1,6 @@
-"""Runs a whole batch of launches: kernel objects with their arguments are made once, a run only
-enqueues them.
+"""Launcher of a batch of kernels.
+
+Kernel objects and their arguments are created once; a run only enqueues them.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["OpenCLBatchLauncher"]
 
 @dataclass(slots=True)
 class _Entry:
-    """A launch, its own kernel object, and the arguments that this has."""
+    """A launch, its own kernel object, and the arguments set on that object."""
 
     launch: Launch
     kernel: cl.Kernel
@@ -29,7 +30,7 @@ class _Entry:
     values: array[int] = field(default_factory=lambda: array("q"))
 
     def refresh(self, context: DeviceContext) -> None:
-        """Set the arguments again if they are others than at the last run."""
+        """Set the arguments again if they changed since the last run."""
         launch = self.launch
         if self.addresses != launch.buffers or self.values != launch.values or not self.addresses:
             set_arguments(self.kernel, context, launch.buffers, launch.values)
@@ -37,9 +38,9 @@ class _Entry:
 
 
 class OpenCLBatchLauncher:
-    """The batch launcher of one device.
+    """Batch launcher of one device.
 
-    Its queue is in order, so groups need no barriers between them.
+    Its queue runs launches in order, so groups need no barriers between them.
     """
 
     def __init__(self, context: DeviceContext) -> None:
@@ -50,7 +51,7 @@ class OpenCLBatchLauncher:
         for launch in launches:
             program = launch.program
             if not isinstance(program, OpenCLProgram) or program.context is not self.context:
-                raise ValueError(f"program {program.name} is not one of {self.context.name}")
+                raise ValueError(f"program {program.name} is not loaded on {self.context.name}")
             entries.append(
                 _Entry(
                     launch,

@@ -1,4 +1,4 @@
-"""The options of svod-opencl and the environment variables that set them."""
+"""Options of svod-opencl and the environment variables that set them."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class OpenCLOptions:
     """Options of svod-opencl.
 
     Attributes:
-        platform: only platforms whose name or vendor has this in it, in any case, are looked at
+        platform: case-insensitive substring of the name or vendor of the platforms to use
             (`SVOD_OPENCL_PLATFORM`; empty for all). `OPENCL:0` is then the first device of the
-            first such platform.
-        use_binaries: whether kernels are kept as the driver's binaries (`SVOD_OPENCL_BINARIES`), by
-            default only where the driver has no cache of its own: some take longer to write a
-            binary than to compile.
-        build_options: what the driver's compiler is told besides (`SVOD_OPENCL_BUILD_OPTIONS`,
-            words as in a shell): `-g`, a vendor's own options, or `-cl-opt-disable`, with which it
-            takes less time.
+            first matching platform.
+        use_binaries: True to cache kernels as the driver's binaries (`SVOD_OPENCL_BINARIES`). The
+            default is to do so only if the driver has no cache, since some drivers take longer to
+            write a binary than to compile.
+        build_options: additional options for the driver's compiler (`SVOD_OPENCL_BUILD_OPTIONS`,
+            quoted as in a shell): `-g`, vendor options, or `-cl-opt-disable` for faster
+            compilation.
     """
 
     platform: str = ""
@@ -35,7 +35,7 @@ class OpenCLOptions:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> OpenCLOptions:
-        """The options that the environment sets.
+        """Read the options from the environment.
 
         Raises:
             OptionError: if a value cannot be used.
@@ -45,12 +45,12 @@ class OpenCLOptions:
         use_binaries = (
             read_switch(variables, "SVOD_OPENCL_BINARIES", default=False) if is_chosen else None
         )
-        given = variables.get("SVOD_OPENCL_BUILD_OPTIONS", "")
+        text = variables.get("SVOD_OPENCL_BUILD_OPTIONS", "")
         try:
-            build_options = tuple(shlex.split(given))
+            build_options = tuple(shlex.split(text))
         except ValueError as error:
-            expected = f"words as in a shell ({error})"
+            expected = f"options quoted as in a shell ({error})"
             raise OptionError(
-                variable="SVOD_OPENCL_BUILD_OPTIONS", value=given, expected=expected
+                variable="SVOD_OPENCL_BUILD_OPTIONS", value=text, expected=expected
             ) from None
         return cls(variables.get("SVOD_OPENCL_PLATFORM", "").strip(), use_binaries, build_options)

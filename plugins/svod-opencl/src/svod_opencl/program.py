@@ -1,4 +1,4 @@
-"""Loaded kernels: a launch puts arguments and size into the device's queue and returns."""
+"""Loaded kernels. A launch is enqueued on the device and returns at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _pack_value = Struct("q").pack
 
 
 class OpenCLProgram:
-    """A kernel of one device. The queue runs launches in order, so later calls see its results."""
+    """Kernel of one device. The queue runs launches in order, so later calls see its results."""
 
     entry = None
 
@@ -26,11 +26,11 @@ class OpenCLProgram:
         self.context, self.name = context, name
         self._program = program
         self._kernel = self.make_kernel()
-        # Setting arguments and enqueueing is one step: the kernel object holds the arguments.
+        # The kernel object holds the arguments: setting them and enqueueing must be atomic.
         self._lock = threading.Lock()
 
     def make_kernel(self) -> cl.Kernel:
-        """A kernel object with arguments of its own."""
+        """Return a new kernel object with separate arguments."""
         return cl.Kernel(self._program, self.name)
 
     def __call__(
@@ -50,7 +50,7 @@ class OpenCLProgram:
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel to its end, and return the nanoseconds that the device spent on it."""
+        """Run the kernel to completion and return the device's time in nanoseconds."""
         event = self._enqueue(buffers, values, global_size, local_size)
         event.wait()
         return int(event.profile.end - event.profile.start)
@@ -71,20 +71,20 @@ class OpenCLProgram:
 def set_arguments(
     kernel: cl.Kernel, context: DeviceContext, buffers: Sequence[int], values: Sequence[int]
 ) -> None:
-    """Give a kernel its blocks, offsets and values."""
-    position = 0
+    """Set the blocks, offsets and values as the kernel's arguments."""
+    index = 0
     for address in buffers:
         block = context.find(address)
-        kernel.set_arg(position, block.memory)
-        kernel.set_arg(position + 1, _pack_offset(block.offset))
-        position += 2
+        kernel.set_arg(index, block.memory)
+        kernel.set_arg(index + 1, _pack_offset(block.offset))
+        index += 2
     for value in values:
-        kernel.set_arg(position, _pack_value(value))
-        position += 1
+        kernel.set_arg(index, _pack_value(value))
+        index += 1
 
 
 def global_items(global_size: Dims, local_size: Dims | None) -> Dims:
-    """The items of a launch: a grid counts workgroups, where there are any."""
+    """Global work size in work-items. With a `local_size`, `global_size` counts workgroups."""
     if local_size is None:
         return global_size
     x, y, z = (n * m for n, m in zip(global_size, local_size, strict=True))

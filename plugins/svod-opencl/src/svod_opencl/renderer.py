@@ -1,4 +1,4 @@
-"""`OpenCLRenderer`: linear programs as OpenCL C 1.2."""
+"""Renderer of linear programs to OpenCL C 1.2."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _SPECIAL: Final = {"gidx": "get_group_id", "lidx": "get_local_id", "idx": "get_g
 
 
 class OpenCLRenderer(CRenderer):
-    """Kernels take each buffer as a memory object and an offset in bytes, and then their variables
-    as `long`s.
+    """Renderer of kernels to OpenCL C 1.2.
 
-    Vectors of 2, 3, 4, 8 and 16 lanes are built-in types; others are structs of them. No built-in
-    vector is larger than `vector_bytes`; in one kernel, all have at most `part_lanes` lanes, so
-    that those of all dtypes match."""
+    A kernel takes each buffer as a memory object and an offset in bytes, and then its variables
+    as `long`s. Vectors of 2, 3, 4, 8 and 16 lanes are built-in types; wider vectors are structs of
+    built-in vectors. No built-in vector is larger than `vector_bytes`. In one kernel, all have at
+    most `part_lanes` lanes, so that vectors of all dtypes split at the same lanes."""
 
     def __init__(
         self,
@@ -63,33 +63,32 @@ class OpenCLRenderer(CRenderer):
     def declare_vector(self, dtype: DType) -> str:
         if not self._is_struct(dtype):
             return ""
-        parts = (vector_name(dtype, size, self.target) for size in self._split(dtype))
-        fields = " ".join(f"{name} part{i};" for i, name in enumerate(parts))
+        names = (vector_name(dtype, size, self.target) for size in self._split(dtype))
+        fields = " ".join(f"{name} part{i};" for i, name in enumerate(names))
         return f"typedef struct {{ {fields} }} {self.vector_type(dtype)};"
 
     def make_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
-        parts: list[str] = []
-        start = 0
-        for size in self._split(dtype):
-            parts.append(self._make_part(dtype, lanes[start : start + size]))
-            start += size
-        return self._join(dtype, parts)
+        vectors = [
+            self._make_built_in_vector(dtype, lanes[start : start + size])
+            for start, size in self._iter_parts(dtype)
+        ]
+        return self._join(dtype, vectors)
 
     def lane(self, dtype: DType, vector: str, position: int) -> str:
-        part, place = self._get_lane(dtype, position)
-        text = f"{self._parts(dtype, vector)[part]}{place}"
+        part_index, component = self._locate_lane(dtype, position)
+        text = f"{self._parts(dtype, vector)[part_index]}{component}"
         return f"({text} != 0)" if dtype.is_bool else text
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
-        parts: list[str] = []
+        loads: list[str] = []
         for start, size in self._iter_parts(dtype):
             text = f"vload{size}(0, {address} + {start})" if size > 1 else f"({address})[{start}]"
-            parts.append(
+            loads.append(
                 f"-convert_{vector_name(dtype, size, self.target)}({text})"
                 if dtype.is_bool
                 else text
             )
-        return self._join(dtype, parts)
+        return self._join(dtype, loads)
 
     def store_vector(self, dtype: DType, address: str, value: str) -> str | None:
         statements: list[str] = []
@@ -98,23 +97,23 @@ class OpenCLRenderer(CRenderer):
         ):
             suffix = "" if size == 1 else str(size)
             text = f"convert_uchar{suffix}(-{part})" if dtype.is_bool else part
-            place = (
+            statement = (
                 f"({address})[{start}] = {text};"
                 if size == 1
                 else f"vstore{size}({text}, 0, {address} + {start});"
             )
-            statements.append(place)
+            statements.append(statement)
         return " ".join(statements)
 
     def vector_operation(self, node: UOp, operands: Sequence[str]) -> str | None:
         dtype = node.dtype
-        given = [self._parts(s.dtype, o) for s, o in zip(node.src, operands, strict=True)]
+        operand_parts = [self._parts(s.dtype, o) for s, o in zip(node.src, operands, strict=True)]
         results: list[str] = []
         for i, size in enumerate(self._split(dtype)):
             expressions = Expressions(self.target, size, self.has_exact_division)
             texts = [
                 expressions.spread(s.dtype.scalar, parts[0]) if s.dtype.lanes == 1 else parts[i]
-                for s, parts in zip(node.src, given, strict=True)
+                for s, parts in zip(node.src, operand_parts, strict=True)
             ]
             text = expressions.write(node, texts)
             results.append(f"(char)-({text})" if size == 1 and dtype.is_bool else text)
@@ -135,9 +134,9 @@ class OpenCLRenderer(CRenderer):
         return f"__global {memory_name(dtype, self.target)} *restrict"
 
     def open_file(self) -> list[str]:
-        # Within one expression: products and sums are fused where the kernel says so, in a
-        # statement of their own, and nowhere else, since some polynomials count on the rounding of
-        # each.
+        # ON contracts only within one expression. MULACC is one expression, so it may be fused; a
+        # separate MUL and ADD are two statements and stay separate, since some polynomials rely on
+        # both roundings.
         lines = ["#pragma OPENCL FP_CONTRACT ON"]
         if float64 in self.target.native_dtypes:
             lines.append("#pragma OPENCL EXTENSION cl_khr_fp64 : enable")
@@ -182,14 +181,14 @@ class OpenCLRenderer(CRenderer):
         return "barrier(CLK_LOCAL_MEM_FENCE);"
 
     def _computed_bytes(self, node: UOp) -> int:
-        """The size of the elements that a node is computed in."""
+        """Size in bytes of the elements that a node is computed with."""
         is_divided = node.op in (Op.FDIV, Op.SQRT) and not self.has_exact_division
         return max(node.dtype.itemsize, 8) if is_divided else node.dtype.itemsize
 
     def _memory_type(self, dtype: DType) -> str:
         return self.vector_type(dtype) if dtype.lanes > 1 else memory_name(dtype, self.target)
 
-    def _make_part(self, dtype: DType, lanes: Sequence[str]) -> str:
+    def _make_built_in_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
         if len(set(lanes)) == 1 and len(lanes) > 1:
             return Expressions(self.target, len(lanes)).spread(dtype.scalar, lanes[0])
         texts = [f"(char)-({x})" for x in lanes] if dtype.is_bool else lanes
@@ -204,7 +203,7 @@ class OpenCLRenderer(CRenderer):
         )
 
     def _parts(self, dtype: DType, value: str) -> list[str]:
-        """The built-in vectors that a value consists of."""
+        """Expressions of the built-in vectors that make up a value."""
         if not self._is_struct(dtype):
             return [value]
         return [f"{value}.part{i}" for i in range(len(self._split(dtype)))]
@@ -216,16 +215,15 @@ class OpenCLRenderer(CRenderer):
         return len(self._split(dtype)) > 1
 
     def _iter_parts(self, dtype: DType) -> Iterable[tuple[int, int]]:
-        """The first lane and the size of each built-in vector."""
+        """Yield the first lane and the size of each built-in vector."""
         start = 0
         for size in self._split(dtype):
             yield start, size
             start += size
 
-    def _get_lane(self, dtype: DType, position: int) -> tuple[int, str]:
-        """Which part a lane is in, and how it is picked there."""
-        for part, size in enumerate(self._split(dtype)):
-            if position < size:
-                return part, f".s{position:x}" if size > 1 else ""
-            position -= size
-        raise IndexError(position)
+    def _locate_lane(self, dtype: DType, index: int) -> tuple[int, str]:
+        """Return the index of the built-in vector that holds a lane, and the component suffix."""
+        for part_index, (start, size) in enumerate(self._iter_parts(dtype)):
+            if index < start + size:
+                return part_index, f".s{index - start:x}" if size > 1 else ""
+        raise IndexError(index)

@@ -1,9 +1,9 @@
-"""How values are typed in OpenCL C: scalars, built-in vectors, and structs of vectors for other
-numbers of lanes.
+"""OpenCL C types of values: scalars, built-in vectors, and structs of vectors for other lane
+counts.
 
-A bool is `bool` as a scalar and `uchar` in memory; a vector of bools is a vector of `char` that
-holds -1 for true, which is what comparisons give and what `select` takes. Floats that the device
-only stores are unsigned integers of their size."""
+A bool is `bool` as a scalar and `uchar` in memory. A vector of bools is a vector of `char` that
+holds -1 for true, as comparisons return it and `select` expects it. Floats that the device
+only stores are unsigned integers of the same size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _INTEGERS: Final = {8: "char", 16: "short", 32: "int", 64: "long"}
 
 
 def scalar_name(dtype: DType, target: Target) -> str:
-    """The type of one element as a value."""
+    """Type of one element as a value."""
     scalar = dtype.scalar
     if scalar is float32:
         return "float"
@@ -36,41 +36,37 @@ def scalar_name(dtype: DType, target: Target) -> str:
 
 
 def memory_name(dtype: DType, target: Target) -> str:
-    """The type of one element in memory: kernels take no pointers to `bool`."""
+    """Type of one element in memory. Kernels take no pointers to `bool`."""
     return "uchar" if dtype.is_bool else scalar_name(dtype, target)
 
 
 def vector_name(dtype: DType, lanes: int, target: Target) -> str:
-    """The built-in type of so many lanes; that of one is a scalar (of an odd lane of bools, a
-    `char`).
-    """
+    """Built-in vector type of `lanes` lanes. One lane is a scalar, and a `char` for bools."""
     name = "char" if dtype.is_bool else scalar_name(dtype, target)
     return name if lanes == 1 else f"{name}{lanes}"
 
 
 def split_lanes(lanes: int, most: int = 16) -> Sequence[int]:
-    """The sizes of the built-in vectors, of at most `most` lanes, that a vector consists of: 40 is
-    16, 16 and 8.
-    """
-    parts: list[int] = []
+    """Split a vector into built-in vectors of at most `most` lanes: 40 is 16, 16 and 8."""
+    sizes: list[int] = []
     for size in (n for n in _NATIVE_LANES if n <= most):
-        n_parts, lanes = divmod(lanes, size)
-        parts += [size] * n_parts
-    return parts
+        n_vectors, lanes = divmod(lanes, size)
+        sizes += [size] * n_vectors
+    return sizes
 
 
 def constant(dtype: DType, value: bool | int | float) -> str:
-    """A scalar constant, exact."""
+    """Exact text of a scalar constant."""
     if dtype.is_bool:
         return "true" if value else "false"
     if dtype.is_float:
         return _float_constant(dtype, float(value))
     suffix = ("u" if dtype.is_unsigned else "") + ("L" if dtype.itemsize == 8 else "")
-    number = int(value)
-    if number < 0 and number == dtype.min and dtype.itemsize >= 4:
-        # The magnitude of the least integer is not one of the type.
-        return f"(-{-(number + 1)}{suffix} - 1)"
-    return f"({number}{suffix})" if number < 0 else f"{number}{suffix}"
+    integer = int(value)
+    if integer < 0 and integer == dtype.min and dtype.itemsize >= 4:
+        # The magnitude of the smallest integer overflows the type.
+        return f"(-{-(integer + 1)}{suffix} - 1)"
+    return f"({integer}{suffix})" if integer < 0 else f"{integer}{suffix}"
 
 
 def _float_constant(dtype: DType, value: float) -> str:

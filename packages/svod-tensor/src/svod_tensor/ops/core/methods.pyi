@@ -1116,4 +1116,4 @@ class Methods(TensorBase):
     def __array_function__(self, func: Callable[..., Any], types: Iterable[type], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
         ...
     def __hash__(self) -> int:
-        """The identity of the tensor: `==` compares elements."""
+        """Hash of the tensor's identity, since `==` compares elements."""
