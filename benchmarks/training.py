@@ -22,8 +22,9 @@ from typing import Any
 
 from measure import lead_in, restart_with_threads
 from report import describe_machine, format_machine, format_table, format_time, write_json
-from training_libraries import Library, find_libraries
-from training_models import Network, iter_networks
+from training_interface import Library, Network
+from training_libraries import find_libraries
+from training_models import iter_networks
 
 SIDES = ("svod", "torch", "torch.compile", "jax")
 N_COMPARED = 5

@@ -1,83 +1,18 @@
-"""One interface to svod, torch and jax, in which networks and training steps are written."""
+"""svod, torch and jax as libraries that train networks."""
 
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from training_models import AdamW, Network, Sgd
+from training_interface import AdamW, Library, Network, Sgd, Step
 
-__all__ = ["Jax", "Library", "Step", "Svod", "Torch", "find_libraries"]
-
-Step = Callable[[], Any]
-"""Training step on the batch of the network; returns the loss."""
-
-
-class Library(ABC):
-    """Operations of networks in one library."""
-
-    name: str
-
-    @abstractmethod
-    def make_step(self, network: Network) -> Step:
-        """Return a training step that starts from the network's initial weights.
-
-        Each call continues from the previous one, and blocks until it is done.
-        """
-
-    @abstractmethod
-    def recompute(self, function: Callable[[Any], Any], x: Any) -> Any:
-        """Checkpoint `function`: the backward pass saves only `x` and recomputes the rest."""
-
-    @abstractmethod
-    def relu(self, x: Any) -> Any: ...
-
-    @abstractmethod
-    def gelu(self, x: Any) -> Any:
-        """GELU with the tanh approximation, as in GPT-2."""
-
-    @abstractmethod
-    def mean(self, x: Any, axes: Sequence[int]) -> Any: ...
-
-    @abstractmethod
-    def swap(self, x: Any, first: int, second: int) -> Any:
-        """Swap two axes."""
-
-    @abstractmethod
-    def linear(self, x: Any, weight: Any, bias: Any) -> Any: ...
-
-    @abstractmethod
-    def conv2d(self, x: Any, weight: Any, stride: int) -> Any:
-        """Convolution, padded so that the stride divides the size of the images."""
-
-    @abstractmethod
-    def batch_norm(self, x: Any, weight: Any, bias: Any) -> Any:
-        """Normalization by the mean and the variance of this batch."""
-
-    @abstractmethod
-    def layer_norm(self, x: Any, weight: Any, bias: Any) -> Any: ...
-
-    @abstractmethod
-    def attend_causally(self, query: Any, key: Any, value: Any) -> Any: ...
-
-    @abstractmethod
-    def embed(self, table: Any, positions: Any) -> Any: ...
-
-    @abstractmethod
-    def lstm(self, x: Any, weights: Mapping[str, Any]) -> Any:
-        """Outputs after each step of an LSTM, from a state of zeros; `x` has the shape (steps,
-        batch, inputs).
-        """
-
-    @abstractmethod
-    def cross_entropy(self, scores: Any, labels: Any) -> Any:
-        """Mean loss over the rows."""
+__all__ = ["Jax", "Svod", "Torch", "find_libraries"]
 
 
 def find_libraries(names: Sequence[str]) -> list[Library]:
-    """Return the installed libraries of `wanted`."""
+    """Return the installed libraries of `names`."""
     makers: dict[str, Callable[[], Library]] = {
         "svod": Svod,
         "torch": Torch,

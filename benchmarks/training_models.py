@@ -1,65 +1,19 @@
-"""Networks whose training is measured, each written once on `training_libraries.py`."""
+"""Networks whose training is measured, each written once on `training_interface.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from training_libraries import Library
+from training_interface import AdamW, Array, Library, Network, Sgd, Weights
 
-__all__ = ["AdamW", "Array", "Network", "Sgd", "iter_networks"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
-Weights: TypeAlias = Mapping[str, Any]
+__all__ = ["iter_networks"]
 
 _BLOCKS = 2
-
-
-@dataclass(frozen=True)
-class Sgd:
-    """Stochastic gradient descent; without momentum it has no state."""
-
-    rate: float
-    momentum: float = 0.0
-
-
-@dataclass(frozen=True)
-class AdamW:
-    """Adam with decoupled weight decay.
-
-    Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization (2019), algorithm 2.
-    """
-
-    rate: float
-    betas: tuple[float, float] = (0.9, 0.999)
-    epsilon: float = 1e-8
-    decay: float = 0.01
-
-
-@dataclass(frozen=True, kw_only=True)
-class Network:
-    """Network with its training data and optimizer.
-
-    Attributes:
-        weights: initial weights by name; matrices have the shape (outputs, inputs).
-        batch: inputs of every step.
-        loss: function from a library, the weights and the batch to the mean loss.
-        optimizer: optimizer of the weights.
-        flops: floating-point operations of the products in one step.
-    """
-
-    name: str
-    weights: dict[str, Array]
-    batch: tuple[Array, ...]
-    loss: Callable[..., Any]
-    optimizer: Sgd | AdamW
-    flops: float
 
 
 def iter_networks(*, is_quick: bool = False) -> Iterator[Network]:

@@ -116,6 +116,22 @@ def test_no_module_writes_the_environment() -> None:
             assert not written & {"os.environ", "os.environb", "environ"}, f"{path}:{node.lineno}"
 
 
+def test_few_imports_are_local() -> None:
+    """Local imports are only for optional or expensive dependencies."""
+    n_imports = n_local = 0
+    for path in SOURCES:
+        tree = ast.parse(path.read_text())
+        imports = [n for n in ast.walk(tree) if isinstance(n, (ast.Import, ast.ImportFrom))]
+        n_imports += len(imports)
+        n_local += sum(
+            isinstance(node, (ast.Import, ast.ImportFrom))
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef)
+            for node in ast.walk(function)
+        )
+    assert n_local < 0.03 * n_imports, (n_local, n_imports)
+
+
 def test_functions_named_find_may_return_none() -> None:
     """`find_` may return None; `get_` returns a value or raises."""
     for path in [*SOURCES, *SOURCES_OF_PLUGINS]:
