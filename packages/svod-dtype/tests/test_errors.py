@@ -46,11 +46,11 @@ def test_user_and_internal_errors_are_distinct() -> None:
     [
         (
             UnknownDTypeError(given="f33", known=(bool_.name, float32.name)),
-            "'f33' is not a dtype\n  hint: use one of bool, float32",
+            "data type 'f33' not understood\n  hint: use one of bool, float32",
         ),
         (
             UnknownDTypeError(given="numpy.float32", known=(bool_.name, float32.name)),
-            "'numpy.float32' is not a dtype\n  hint: write \"float32\"",
+            "data type 'numpy.float32' not understood\n  hint: write \"float32\"",
         ),
         (
             UnknownDTypeError(given="i8", meanings=("int8", "int64")),
