@@ -143,19 +143,20 @@ def test_errors_name_the_leaf() -> None:
     x, y = Tensor([1.0, 2.0]), Tensor([1.0, 2.0, 3.0])
     with pytest.raises(
         ShapeError,
-        match=r"associative_scan: elems\['b'\] of shape \(3,\) and elems\['a'\]",
+        match=r"associative_scan: elems\['b'\] of shape \(3,\) and elems\['a'\] must .*, 2",
     ):
         associative_scan(lambda u, v: u, {"a": x, "b": y})
     with pytest.raises(
-        OperandError, match="associative_scan: expected a function that returns a nested"
+        OperandError,
+        match=r"associative_scan: expected a function that returns a nested .* list of 1, .* tuple of 1",
     ):
         associative_scan(lambda u, v: ((u[0][0],),), ([x],))
     with pytest.raises(
-        OperandError, match="associative_scan: expected a function that returns float32"
+        OperandError, match=r"associative_scan: expected a function that returns float32 .* bool"
     ):
         associative_scan(lambda u, v: [u[0] < v[0]], [x])
     with pytest.raises(
-        ShapeError, match=r"associative_scan: the function returned shape \(\) for elems of"
+        ShapeError, match=r"associative_scan: the function returned shape \(\) for elems of shape"
     ):
         associative_scan(lambda u, v: (u + v).sum(), y)
     with pytest.raises(AxisError):

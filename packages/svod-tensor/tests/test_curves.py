@@ -39,7 +39,8 @@ def test_curves_through_points_agree_with_numpy(rng):
     check(Tensor(values).polyval(x), np.polyval(values, x))
     check(Tensor(np.array([1, 2, 3])).polyval(np.arange(4)), np.polyval([1, 2, 3], np.arange(4)))
     with pytest.raises(
-        ShapeError, match=r"interp: fp \(2,\) and xp \(4,\) must be 1-d, not empty, and of"
+        ShapeError,
+        match=r"interp: fp \(2,\) and xp \(4,\) must be 1-d, not empty, and of one length",
     ):
         Tensor(x).interp(places, values[:2])
 

@@ -192,7 +192,7 @@ def test_invalid_calls_are_errors() -> None:
     with pytest.raises(UnsupportedError, match="custom function 'nobody' is not registered"):
         custom_function("nobody", x, outputs=((2,), float32)).realize()
     with pytest.raises(
-        ShapeError, match="custom function 'f': zero-size operands and results are not"
+        ShapeError, match=r"custom function 'f': zero-size .* are not supported: \(0, 2\)"
     ):
         custom_function("f", x, outputs=((0, 2), float32))
     with pytest.raises(

@@ -142,11 +142,11 @@ def test_invalid_arguments_are_errors_at_the_call() -> None:
         with pytest.raises(OperandError, match=f"{name}: expected real numbers"):
             getattr(sv.fft, name)(x * 1j)
     for name in SEVERAL:
-        with pytest.raises(ShapeError, match="axes"):
+        with pytest.raises(ShapeError, match=r"and axes \(0,\) must have the same length"):
             getattr(sv.fft, name)(x, s=(2, 3), axes=(0,))
-    with pytest.raises(OperandError, match="fftfreq: expected"):
+    with pytest.raises(OperandError, match=r"^fftfreq: expected at least one point, got 0"):
         sv.fft.fftfreq(0)
-    with pytest.raises(OperandError, match="rfftfreq: expected"):
+    with pytest.raises(OperandError, match="rfftfreq: expected a float dtype, got int32"):
         sv.fft.rfftfreq(3, dtype="int32")
 
 

@@ -27,7 +27,7 @@ def test_reshape_keeps_row_major_order(a):
 
 def test_a_wrong_reshape_is_an_error_with_both_sizes(a):
     with pytest.raises(
-        ShapeError, match=r"reshape: cannot reshape tensor of size 120 into shape \(7,"
+        ShapeError, match=r"reshape: cannot reshape tensor of size 120 into shape \(7, 17\)"
     ):
         Tensor(a).reshape(7, 17)
     with pytest.raises(
@@ -65,10 +65,10 @@ def test_axes_are_checked(a):
     with pytest.raises(IndexError):
         Tensor(a).unsqueeze(6)
     with pytest.raises(
-        ShapeError, match=r"permute_dims: axes \(0, 0, 1, 2\) are not a permutation of the"
+        ShapeError, match=r"permute_dims: axes \(0, 0, 1, 2\) are not a permutation"
     ):
         Tensor(a).permute(0, 0, 1, 2)
-    with pytest.raises(ShapeError, match="repeated axis in"):
+    with pytest.raises(ShapeError, match=r"repeated axis in \(1, 1\)"):
         Tensor(a).flip((1, 1))
     with pytest.raises(OperandError, match="integer axes"):
         Tensor(a).flip(1.5)
@@ -95,7 +95,7 @@ def test_expand_and_broadcast_repeat_axes_of_size_one(a):
         np.broadcast_to(np.array([1, 2], np.float32), (3, 1, 2)),
     )
     with pytest.raises(
-        ShapeError, match="expand: the expanded size 6 must match the existing size 3 at"
+        ShapeError, match="expand: the expanded size 6 must match the existing size 3 at axis 1"
     ):
         Tensor(a).expand(2, 6, 4, 5)
     with pytest.raises(ShapeError):
@@ -140,7 +140,10 @@ def test_concat_promotes_keeps_nan_and_skips_empty_tensors():
     check(Tensor.concat([Tensor.zeros(0, 2), Tensor([[1.0, 2.0]])]), np.array([[1, 2]], np.float32))
     check(Tensor.concat([Tensor.zeros(2, 0), Tensor.zeros(2, 0)]), np.zeros((4, 0), np.float32))
     check(Tensor.concat([Tensor([[1]]), Tensor([2, 3])], axis=None), np.array([1, 2, 3], np.int32))
-    with pytest.raises(ShapeError, match=r"\) and \(2"):
+    with pytest.raises(
+        ShapeError,
+        match=r"sizes must match except along axis 0: \(2, 3\) and \(2, 4\)",
+    ):
         Tensor.concat([Tensor.zeros(2, 3), Tensor.zeros(2, 4)])
     with pytest.raises(ShapeError, match="expected at least one tensor"):
         Tensor.concat([])
@@ -313,7 +316,10 @@ def test_incompatible_shapes_cannot_be_concatenated(name):
             OperandError, match="expected tensors, as separate arguments or a sequence, got"
         ):
             join(x, other)
-    with pytest.raises(ShapeError, match=r"\) and \(2"):
+    with pytest.raises(
+        ShapeError,
+        match=r"(shapes must be equal|except along axis 0): \(2, 2\) and \(2,\)",
+    ):
         join(x, x[0])
 
 
@@ -359,7 +365,8 @@ def test_padding_modes_repeat_elements(rng, mode):
 
 def test_padding_of_an_unknown_mode_or_an_empty_axis_is_an_error():
     with pytest.raises(
-        OperandError, match="pad: expected one of the modes constant, edge, replicate,"
+        OperandError,
+        match=r"pad: expected one of the modes constant, edge, replicate,.*got mode='mirror'",
     ):
         Tensor([1]).pad((1, 1), mode="mirror")
     with pytest.raises(ShapeError, match="pad: cannot extend the empty axis 0"):
@@ -370,9 +377,11 @@ def test_several_axes_are_added_at_once(rng):
     a = make_array(rng, (3, 4), "int32")
     for axes in ((0, 2), (-1, 0), [1], (), (4, 0, 2)):
         check(Tensor(a).expand_dims(axes), np.expand_dims(a, tuple(axes)))
-    with pytest.raises(ShapeError, match="repeated axis in"):
+    with pytest.raises(ShapeError, match=r"repeated axis in \(0, -4\)"):
         Tensor(a).expand_dims((0, -4))
-    with pytest.raises(AxisError, match="expand_dims: axis 5 is out of bounds for a tensor of"):
+    with pytest.raises(
+        AxisError, match="expand_dims: axis 5 is out of bounds for a tensor of dimension"
+    ):
         Tensor(a).expand_dims((0, 5))
 
 

@@ -109,7 +109,8 @@ def test_normalizations_agree_with_their_formulas(rng, a):
     expected = (images - mean[:, None, None]) / np.sqrt(var[:, None, None] + 1e-5)
     check(Tensor(images).batchnorm(Tensor(mean), Tensor(var)), expected, rtol=1e-4)
     with pytest.raises(
-        ShapeError, match=r"group_norm: number of channels \(6\) must be divisible by the"
+        ShapeError,
+        match=r"group_norm: number of channels \(6\) must be divisible by the number of groups \(4\)",
     ):
         Tensor(images).group_norm(4)
 

@@ -81,7 +81,8 @@ def test_invalid_quantiles_are_errors():
     ):
         Tensor([1.0]).quantile([0.5, 1.2])
     with pytest.raises(
-        OperandError, match="quantile: expected one of the methods linear, lower, higher,"
+        OperandError,
+        match=r"quantile: expected one of the methods linear, lower, higher,.*'middle'",
     ):
         Tensor([1.0]).quantile(0.5, method="middle")
     with pytest.raises(EmptyReductionError):

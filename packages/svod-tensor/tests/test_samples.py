@@ -77,9 +77,7 @@ def test_convolutions_of_every_length_agree_with_numpy(rng, mode):
 def test_convolve_requires_1d_tensors():
     with pytest.raises(ShapeError, match=r"convolve: input must be 1-d and not empty: \(2, 2\)"):
         Tensor.zeros(2, 2).convolve([1.0])
-    with pytest.raises(
-        OperandError, match='correlate: expected mode "full", "same" or "valid", got'
-    ):
+    with pytest.raises(OperandError, match=r"correlate: expected mode .* got mode='all'"):
         Tensor([1.0]).correlate([1.0], "all")
 
 

@@ -65,11 +65,12 @@ def test_nans_win_and_complex_numbers_have_no_extremes():
     with pytest.raises(OperandError, match="one of sum, prod, mean"):
         z.scatter_reduce(0, i, z[:1], "amax")
     with pytest.raises(
-        OperandError, match="scatter_reduce: expected one of sum, prod, mean, amax, amin,"
+        OperandError, match=r"scatter_reduce: expected one of sum, prod, mean, amax, amin,.*'max'"
     ):
         x.scatter_reduce(0, i, 1.0, "max")
     with pytest.raises(
-        ShapeError, match=r"scatter_reduce: indices \(1, 1\) and operand \(2,\) must have the"
+        ShapeError,
+        match=r"scatter_reduce: indices \(1, 1\) and operand \(2,\) must have the same number of dimensions",
     ):
         x.scatter_reduce(0, Tensor([[0]]), 1.0, "sum")
 

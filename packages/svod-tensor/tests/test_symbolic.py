@@ -476,7 +476,8 @@ def test_operations_that_need_known_sizes_are_errors_with_the_size() -> None:
         ):
             call()
     with pytest.raises(
-        ShapeError, match=r"reshape: cannot reshape tensor of size 3\*n into shape \(n, 4\),"
+        ShapeError,
+        match=r"reshape: cannot reshape tensor of size 3\*n into shape \(n, 4\), which has size 4\*n",
     ):
         x.reshape(x.shape[0], 4)
     with pytest.raises(
@@ -485,7 +486,7 @@ def test_operations_that_need_known_sizes_are_errors_with_the_size() -> None:
         x.reshape(-1, 2)
     with pytest.raises(
         BroadcastError,
-        match=r"add: operands could not be broadcast together with shapes \(n,",
+        match=r"add: operands could not be broadcast together with shapes \(n, 3\) and \(5, 3\): axis -2 has sizes n and 5",
     ):
         x + Tensor(np.zeros((5, 3), np.float32))
 
@@ -518,7 +519,8 @@ def test_the_tensor_of_a_plan_has_the_length_of_the_last_execution() -> None:
     assert second.tolist() == [[0.0, 180.0, 360.0]]
     assert (y.sum() + y.sum(0)[0]).item() == 108.0
     with pytest.raises(
-        BroadcastError, match=r"add: operands could not be broadcast together with shapes \(3,"
+        BroadcastError,
+        match=r"add: operands could not be broadcast together with .* sizes n and n, bound separately",
     ):
         y + x[:, : N.bind(1)]
 

@@ -92,7 +92,8 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
     with pytest.raises(BroadcastError):
         x[x > 0] = Tensor(a)
     with pytest.raises(
-        ShapeError, match=r"assignment: mask of shape \(1,\) does not match the leading"
+        ShapeError,
+        match=r"assignment: mask of shape \(1,\) does not match the leading axes of \(4, 5\)",
     ):
         x[Tensor([True])] = 1
 
@@ -358,7 +359,8 @@ def test_put_along_axis_broadcasts_indices(rng, index_shape, axis):
     part = Tensor(a).scatter(axis, Tensor(indices), 7.0).numpy()
     assert (part == 7.0).sum() == indices.size
     with pytest.raises(
-        ShapeError, match=r"put_along_axis: indices \(2, 4, 5\) could not be broadcast to"
+        ShapeError,
+        match=r"put_along_axis: indices \(2, 4, 5\) could not be broadcast to \(3, 4, 5\)",
     ):
         Tensor(a).put_along_axis(Tensor(np.zeros((2, 4, 5), int)), 0.0, 1)
 
