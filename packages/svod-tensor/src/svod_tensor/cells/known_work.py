@@ -1,16 +1,18 @@
-"""Fast path of realize: compute a cell by the plan of an earlier graph of the same structure.
+"""Fast path of realize: compute a tensor by the plan of an earlier graph of the same structure.
 
 A short plan runs under the registry's lock, which takes microseconds and needs no registration. A
 long one is registered as a computation and runs without the lock. Everything unusual is left to
-`work`, above all when another thread computes or captures a function."""
+`work`, above all when another thread computes or captures a function, and while a function is
+differentiated: results need marks then, through which derivatives propagate."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from svod_device import Buffer
-from svod_tensor.cells import registry, tables
+from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.work import get_result_owner
 from svod_tensor.engine.known_plans import (
     KNOWN_PLANS,
     GraphStructure,
@@ -20,6 +22,7 @@ from svod_tensor.engine.known_plans import (
 )
 
 if TYPE_CHECKING:
+    from svod_ir import UOp
     from svod_tensor.cells.cell import Live
     from svod_tensor.options import PrepareConfig
 
@@ -27,9 +30,10 @@ __all__ = ["compute_known"]
 
 
 def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
-    """Compute a cell by a known plan and return the plan; None if nothing was done."""
-    if not isinstance(tensor, Cell) or tensor.memory is not None or not can_be_known(config):
+    """Compute a cell or view by a known plan and return the plan; None if nothing was done."""
+    if not can_be_known(config) or tensor.cell.memory is not None:
         return None
+    tensor = get_result_owner(tensor)
     node = tensor.node
     structure = find_structure(node)
     known = (
@@ -43,7 +47,8 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
         if (
             tables.captured
             or registry.is_computing()
-            or tensor.memory is not None
+            or derivatives.active
+            or tensor.is_realized
             or tensor.node is not node
         ):
             return None
@@ -54,8 +59,7 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
             result = _execute(known, operands)
             if result is None:
                 return None
-            tensor.set_memory(result, known.make_node)
-            registry.replace_computed(node, tensor)
+            _adopt(tensor, node, known, result)
             return known
         computation = registry.start_computation(
             [buffer.storage_id for buffer in operands], (), {id(tensor): node}
@@ -68,23 +72,35 @@ def compute_known(tensor: Live, config: PrepareConfig) -> KnownPlan | None:
 
 
 def _compute_registered(
-    cell: Cell, known: KnownPlan, operands: list[Buffer], computation: registry.Computation
+    tensor: Live, known: KnownPlan, operands: list[Buffer], computation: registry.Computation
 ) -> bool:
-    """Compute a cell without the lock; return False if it has no result from it."""
-    node = computation.nodes[id(cell)]
+    """Compute a tensor without the lock; return False if it has no result from it."""
+    node = computation.nodes[id(tensor)]
     result = _execute(known, operands)
     if result is None:
         return False
     with tables.lock:
         # Other threads may have written the cell, and replaced parts of its graph by their results.
-        present = computation.nodes[id(cell)]
-        if cell.is_donated or cell.memory is not None or cell.node is not present:
+        present = computation.nodes[id(tensor)]
+        if tensor.cell.is_donated or tensor.is_realized or tensor.node is not present:
             return False
-        cell.set_memory(result, known.make_node)
-        registry.replace_computed(present, cell)
+        _adopt(tensor, present, known, result)
         if present is not node:
-            registry.replace_computed(node, cell)
+            registry.replace_nodes({node: tensor.node})
     return True
+
+
+def _adopt(tensor: Live, node: UOp, known: KnownPlan, result: Buffer) -> None:
+    """Bind a tensor, and the graphs that were built on its node, to the memory of its value; the
+    caller holds the registry's lock.
+    """
+    if isinstance(tensor, Cell):
+        tensor.set_memory(result, known.make_node)
+        registry.replace_computed(node, tensor)
+    else:
+        new = known.make_node(result)
+        tensor.adopt(node, new)
+        registry.replace_nodes({node: new})
 
 
 def _list_buffers(structure: GraphStructure) -> list[Buffer] | None:

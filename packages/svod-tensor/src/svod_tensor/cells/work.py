@@ -33,6 +33,7 @@ __all__ = [
     "Work",
     "adopt_outputs",
     "get_copies",
+    "get_result_owner",
     "list_results",
     "make_job",
     "make_request",
@@ -196,12 +197,12 @@ def _list_requests(tensors: Iterable[Live]) -> list[Request]:
         tensor for tensor in tensors if not (tensor.cell is tensor and tensor.cell.is_donated)
     ]
     requests = {
-        id(tensor): tensor for tensor in map(_get_result_owner, usable) if not tensor.is_realized
+        id(tensor): tensor for tensor in map(get_result_owner, usable) if not tensor.is_realized
     }
     return [request for tensor in requests.values() if (request := make_request(tensor)).missing]
 
 
-def _get_result_owner(tensor: Live) -> Live:
+def get_result_owner(tensor: Live) -> Live:
     """The cell or view that gets the memory of a result: a view, or the cell of a tensor that is
     all of it.
 

@@ -3,9 +3,9 @@
     ADD(BUFFER 7, BUFFER 9)   and   ADD(BUFFER 12, BUFFER 3), of equal sizes and dtypes on one device, have one structure
 
 A graph is eligible if it consists of elementwise operations, reductions and movement on memory and
-constants: no variables, assignments, copies, loops, checks or derivative marks. Its plan is
-executed on the memory of each such graph in turn, as the plan of a captured function is, without
-normalizing, looking up and binding each graph."""
+constants: no variables, assignments, copies, loops or checks. Derivative marks are left out of the
+structure, as they are of kernels. The plan is executed on the memory of each such graph in turn, as
+the plan of a captured function is, without normalizing, looking up and binding each graph."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from svod_device import Buffer, PermanentAllocator, get_allocator
 from svod_ir import Op, UOp
-from svod_ir.ops import ELEMENTWISE, MOVEMENT
+from svod_ir.ops import ELEMENTWISE, MARKS, MOVEMENT
 from svod_ir.origins import has_origins
 from svod_runtime import Lending
 from svod_tensor._memory_views import view_prefix
@@ -36,7 +36,7 @@ __all__ = [
     "keep_known_plan",
 ]
 
-MAX_NODES: Final = 64
+MAX_NODES: Final = 128
 """Maximum number of nodes of an eligible graph. Larger graphs compute long enough to hide the
 overhead of the general path.
 """
@@ -50,7 +50,16 @@ must be free again within microseconds.
 
 _BUFFER: Final = Op.BUFFER
 _LEAVES: Final = frozenset({Op.CONST, Op.IOTA})
-_PLAIN: Final = ELEMENTWISE | MOVEMENT | {Op.REDUCE_AXIS, Op.CONTIGUOUS, Op.GATHER}
+_PLAIN: Final = (
+    ELEMENTWISE
+    | MOVEMENT
+    | {
+        Op.REDUCE_AXIS,
+        Op.SCAN_AXIS,
+        Op.CONTIGUOUS,
+        Op.GATHER,
+    }
+)
 
 StructureKey: TypeAlias = tuple[Hashable, ...]
 
@@ -107,6 +116,9 @@ def find_structure(root: UOp) -> GraphStructure | None:
     key: list[Hashable] = []
     for node in order:
         op = node.op
+        if op in MARKS:
+            index_of[node] = index_of[node.source]
+            continue
         if op in _PLAIN:
             key.append((op, node.dtype, node.arg, *[index_of[operand] for operand in node.src]))
         elif op is _BUFFER:
@@ -118,7 +130,9 @@ def find_structure(root: UOp) -> GraphStructure | None:
             key.append(node)
         else:
             return None
-        index_of[node] = len(index_of)
+        index_of[node] = len(key) - 1
+    # The operands of a derivative rule may come after the value.
+    key.append(index_of[root])
     return GraphStructure(tuple(key), memories)
 
 
