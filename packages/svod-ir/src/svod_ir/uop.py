@@ -41,7 +41,16 @@ from svod_ir.ops import ARG_TYPES, AxisType, Op
 if TYPE_CHECKING:
     from svod_ir._sharding import Placement
 
-__all__ = ["SInt", "UOp", "clear_interned", "count_interned", "defines", "keep_order", "to_node"]
+__all__ = [
+    "SInt",
+    "UOp",
+    "clear_interned",
+    "count_interned",
+    "defines",
+    "keep_order",
+    "set_derived",
+    "to_node",
+]
 
 Key = tuple[Op, DType, tuple["UOp", ...], object]
 Rule = TypeVar("Rule", bound=Callable[..., Any])
@@ -831,6 +840,13 @@ def _derive(root: UOp, slot: str) -> None:
         if getattr(node, slot) is _UNSET:
             setattr(node, slot, infer(node))
         stack.pop()
+
+
+def set_derived(node: UOp, shape: tuple[SInt, ...], placement: Placement) -> None:
+    """Set the shape and the placement of a node, which must be those that would be derived from its
+    operands.
+    """
+    node._shape, node._placement = shape, placement  # pyright: ignore[reportPrivateUsage]
 
 
 def count_interned() -> int:

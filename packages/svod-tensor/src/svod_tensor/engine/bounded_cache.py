@@ -47,6 +47,11 @@ class BoundedCache(Generic[K, V]):
                 del self._entries[next(iter(self._entries))]
         return kept
 
+    def replace(self, key: K, value: V) -> None:
+        """Store a value in the place of that of an equal key."""
+        with self._lock:
+            self._entries[key] = value
+
     def get(self, key: K, make: Callable[[], V]) -> V:
         """The value of this key, computed by `make` if missing."""
         value = self.find(key)

@@ -8,6 +8,7 @@
 | `known_plan` | the structure of a small graph | its plan, which takes the memory of each such graph in turn | in the process |
 | `kernel` | a kernel, its device and its options | a loaded program | in the process |
 | `binary` | source code, the compiler and the kind of the device | object code, which all devices of a kind load | in the process |
+| `decomposition` | a composed operation, and the shapes and dtypes of its operands | its graph | in the process |
 | `stored_graph` | a graph, the targets of its devices, and the compiler's own source files | its kernels | on disk |
 | `stored_kernel` | a kernel, its device, options and target, and the compiler's own source files | source and object code | on disk |
 | `object` | source code and the compiler's identity | object code | on disk |
@@ -27,6 +28,7 @@ from svod_ir import CacheCounts
 from svod_runtime import CachedKernel, PlanTemplate, find_sharing
 from svod_tensor.engine.bounded_cache import BoundedCache
 from svod_tensor.engine.choose_device import choose_device
+from svod_tensor.engine.decompositions import DECOMPOSITIONS
 from svod_tensor.engine.known_plans import KNOWN_PLANS
 from svod_tensor.engine.preschedule import PreSchedule
 from svod_tensor.engine.size_history import OUTLINES
@@ -88,6 +90,7 @@ _IN_PROCESS: Final = {
     "known_plan": KNOWN_PLANS,
     "kernel": KERNELS,
     "binary": BINARIES,
+    "decomposition": DECOMPOSITIONS,
 }
 
 
@@ -136,6 +139,7 @@ def caches() -> dict[str, CacheCounts]:
       caches above.
     - `kernel`: compiled kernels of the process.
     - `binary`: their object code, which all devices of a kind load.
+    - `decomposition`: graphs of composed operations, which are built again for other operands.
     - `stored_graph`: graphs on disk, lowered to kernels, for later processes.
     - `stored_kernel`: whole kernels on disk, for later processes.
     - `object`: compiled objects on disk, for kernels with equal source from another version of svod.

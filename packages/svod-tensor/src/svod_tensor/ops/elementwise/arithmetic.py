@@ -25,6 +25,7 @@ from svod_tensor.ops.core.operands import (
     to_float,
 )
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.elementwise.complex_functions import raise_power
 from svod_tensor.ops.elementwise.partials import FMOD, REMAINDER
@@ -130,6 +131,7 @@ def divide(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_arithmetic.py::test_quotients_and_remainders_of_all_magnitudes_agree_with_numpy",
     standard=True,
 )
+@reuse_graph
 def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
     """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes promote.
 
@@ -156,6 +158,7 @@ def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
     standard=True,
     aliases=("mod",),
 )
+@reuse_graph
 def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
     """Remainder of floor division, `x1 - (x1 // x2) * x2`, with the sign of `x2`. Shapes broadcast.
 
@@ -212,6 +215,7 @@ def _float_divmod(x: Tensor, divisor: Tensor) -> tuple[Tensor, Tensor]:
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+@reuse_graph
 def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
     """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`. Shapes broadcast
     and dtypes promote.
@@ -502,6 +506,7 @@ def _rounded(x: Tensor, op: Op) -> Tensor:
 
 
 @operation(test="test_arithmetic.py::test_isclose_and_lerp")
+@reuse_graph
 @rounds_once
 def lerp(x: Tensor, /, end: Operand, weight: Operand) -> Tensor:
     """Linear interpolation `x + (end - x) * weight`. Shapes broadcast and dtypes promote.

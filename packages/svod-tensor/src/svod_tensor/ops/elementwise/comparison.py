@@ -10,6 +10,7 @@ from svod_ir import Op, OperandError, UOp
 from svod_tensor._shapes import broadcast_node
 from svod_tensor.ops.core.operands import apply_binary, apply_op, promote, promote_to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -138,6 +139,7 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
 
 
 @operation(test="test_arithmetic.py::test_isclose_and_lerp")
+@reuse_graph
 @rounds_once
 def isclose(
     x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
@@ -212,6 +214,7 @@ def isfinite(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_comparison.py::test_nans_keep_their_signs", standard=True)
+@reuse_graph
 def signbit(x: Tensor, /) -> Tensor:
     """Test element-wise whether the sign bit is set, also for -0.0 and NaN.
 
@@ -265,6 +268,7 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+@reuse_graph
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
     """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
@@ -278,6 +282,7 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+@reuse_graph
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
     """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
 
@@ -309,6 +314,7 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
+@reuse_graph
 def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
     """Change the sign of `x1` to that of `x2`, element-wise. Shapes broadcast and dtypes promote;
     integers become float32.
@@ -323,6 +329,7 @@ def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy", standard=True)
+@reuse_graph
 def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
     """Return the next floating-point value after `x1` towards `x2`, element-wise. Shapes broadcast
     and dtypes promote; integers become float32.

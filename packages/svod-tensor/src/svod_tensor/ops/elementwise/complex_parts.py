@@ -21,6 +21,7 @@ from svod_ir import (
 from svod_tensor._shapes import broadcast_node, broadcast_shapes
 from svod_tensor.ops.core.operands import make_result, promote_to_float, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 
 if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
@@ -88,6 +89,7 @@ def conj(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
+@reuse_graph
 def angle(x: Tensor, /) -> Tensor:
     """Angle (argument) of each element in radians, in [-pi, pi]. Integers become float32.
 

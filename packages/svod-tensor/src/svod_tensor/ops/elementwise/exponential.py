@@ -10,6 +10,7 @@ from svod_ir import Op
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import apply_unary, promote_to_float, through_float64, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.elementwise.complex_functions import apply_function, compute_function
 from svod_tensor.ops.elementwise.partials import CBRT, HYPOT, LOGADDEXP
@@ -103,6 +104,7 @@ def log2(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_functions.py::test_special_values_agree_with_numpy", standard=True)
+@reuse_graph
 def log10(x: Tensor, /) -> Tensor:
     """Base-10 logarithm; NaN for negative numbers. Integers become float32.
 
@@ -129,6 +131,7 @@ def log1p(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
+@reuse_graph
 @rounds_once
 def logaddexp(x1: Tensor, x2: Operand, /) -> Tensor:
     """Logarithm of the sum of exponentials, `log(exp(x1) + exp(x2))`, without overflow. Shapes
@@ -171,6 +174,7 @@ def rsqrt(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_functions.py::test_cube_roots_are_within_two_ulps")
+@reuse_graph
 def cbrt(x: Tensor, /) -> Tensor:
     """Cube root, also of negative numbers. Integers become float32.
 
@@ -194,6 +198,7 @@ def cbrt(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_functions.py::test_two_argument_functions_agree_with_numpy", standard=True)
+@reuse_graph
 def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
     """Hypotenuse `sqrt(x1**2 + x2**2)` without overflow. Shapes broadcast and dtypes promote;
     integers become float32.
@@ -215,6 +220,7 @@ def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def sigmoid(x: Tensor, /) -> Tensor:
     """Logistic sigmoid `1 / (1 + exp(-x))`. Integers become float32.

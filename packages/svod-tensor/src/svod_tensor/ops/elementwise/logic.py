@@ -17,6 +17,7 @@ from svod_tensor.ops.core.operands import (
     promote_to_float,
 )
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 
 if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
@@ -128,6 +129,7 @@ def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tenso
 
 
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
+@reuse_graph
 def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
     """Heaviside step function: 0 for negative, 1 for positive, `x2` for zero, NaN for NaN. Integers
     become float32.

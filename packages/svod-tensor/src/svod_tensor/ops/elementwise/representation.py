@@ -9,6 +9,7 @@ from svod_ir import OperandError
 from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
 from svod_tensor.ops.core.operands import as_tensor, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 
 if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
@@ -55,6 +56,7 @@ def bitwise_count(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_representation.py::test_fractions_and_exponents_agree_with_numpy")
+@reuse_graph
 def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
     """Decompose floats into mantissas in [0.5, 1) and exponents (int32): `x = mantissa * 2 **
     exponent`. Integers become float32.
@@ -78,6 +80,7 @@ def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
 
 
 @operation(test="test_representation.py::test_products_with_powers_of_two_round_once")
+@reuse_graph
 def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
     """Compute `x1 * 2 ** x2`, rounded once. Shapes broadcast; integers become float32.
 

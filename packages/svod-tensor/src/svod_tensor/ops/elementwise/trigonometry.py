@@ -16,6 +16,7 @@ from svod_tensor._data import make_constant
 from svod_tensor.ops.core.gradient_rules import with_rule
 from svod_tensor.ops.core.operands import promote_to_float, through_float64, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.elementwise.complex_functions import apply_function, compute_function
 from svod_tensor.ops.elementwise.partials import ACOS, ACOSH, ASIN, ASINH, ATAN, ATAN2, ATANH
@@ -84,6 +85,7 @@ def tan(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arcsin",),
 )
+@reuse_graph
 def asin(x: Tensor, /) -> Tensor:
     """Inverse sine, in [-pi/2, pi/2]; NaN outside of [-1, 1]. Integers become float32.
 
@@ -102,6 +104,7 @@ def asin(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arccos",),
 )
+@reuse_graph
 def acos(x: Tensor, /) -> Tensor:
     """Inverse cosine, in [0, pi]; NaN outside of [-1, 1]. Integers become float32.
 
@@ -120,6 +123,7 @@ def acos(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arctan",),
 )
+@reuse_graph
 def atan(x: Tensor, /) -> Tensor:
     """Inverse tangent, in [-pi/2, pi/2]. Integers become float32.
 
@@ -138,6 +142,7 @@ def atan(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arctan2",),
 )
+@reuse_graph
 def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
     """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi]; signs of
     zeros are respected. Shapes broadcast and dtypes promote.
@@ -195,6 +200,7 @@ def tanh(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arcsinh",),
 )
+@reuse_graph
 def asinh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic sine. Integers become float32.
 
@@ -213,6 +219,7 @@ def asinh(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arccosh",),
 )
+@reuse_graph
 def acosh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic cosine, non-negative; NaN below 1. Integers become float32.
 
@@ -231,6 +238,7 @@ def acosh(x: Tensor, /) -> Tensor:
     standard=True,
     aliases=("arctanh",),
 )
+@reuse_graph
 def atanh(x: Tensor, /) -> Tensor:
     """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32.
 

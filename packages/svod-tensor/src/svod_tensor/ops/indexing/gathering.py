@@ -48,6 +48,7 @@ from svod_tensor.ops.core.base import DTypeLike, TensorBase
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import as_tensor, make_result
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.indexing.index_items import (
     NonzeroIndices,
     check_indices,
@@ -169,6 +170,7 @@ def _select(x: Tensor, index: Index) -> Tensor:
 
 
 @operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
+@reuse_graph
 def take(
     x: Tensor,
     /,
@@ -210,6 +212,7 @@ def _take(x: Tensor, indices: IndexItem, axis: int, operation: str) -> Tensor:
 
 
 @operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy", standard=True)
+@reuse_graph
 def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor:
     """Take the elements at `indices` along `axis`, as numpy and the array API standard do. Other
     axes broadcast.
@@ -253,6 +256,7 @@ def _gather_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> 
 
 
 @operation(test="test_indexing.py::test_take_and_gather_agree_with_numpy")
+@reuse_graph
 def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
     """Gather the elements at `indices` along `axis`, as PyTorch does. Other axes may be shorter than
     those of `x`.
@@ -289,6 +293,7 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
 
 
 @operation(test="test_indexing.py::test_one_hot_and_embedding")
+@reuse_graph
 def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
     """Gather the rows of `weight` at the indices in `x`: shape (*x.shape, *weight.shape[1:]).
 
@@ -315,6 +320,7 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
 
 
 @operation(test="test_indexing.py::test_one_hot_and_embedding")
+@reuse_graph
 def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> Tensor:
     """Encode class indices as one-hot vectors along a new last axis; an out-of-range index gives
     zeros.

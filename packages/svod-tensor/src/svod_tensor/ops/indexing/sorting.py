@@ -19,6 +19,7 @@ from svod_tensor._shards import move_like
 from svod_tensor.host_functions.sort_rows import SORT
 from svod_tensor.ops.core.operands import as_tensor, is_scalar, make_result, promote, slice_axis
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.indexing.gathering import gather_along_axis
 from svod_tensor.ops.indexing.sorting_kernels import find_order, pack_indices
 
@@ -41,6 +42,7 @@ _MAX_COMPARED: Final = 32
 
 
 @operation(test="test_sorting.py::test_sorting_is_stable_and_agrees_with_numpy", standard=True)
+@reuse_graph
 def argsort(
     x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True
 ) -> Tensor:
@@ -68,6 +70,7 @@ def argsort(
 
 
 @operation(test="test_sorting.py::test_sorting_is_stable_and_agrees_with_numpy", standard=True)
+@reuse_graph
 def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool = True) -> Tensor:
     """Return a sorted copy of a tensor; NaN sorts last, as the largest value. `argsort` gives indices.
 
@@ -91,6 +94,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
 
 
 @operation(test="test_sorting.py::test_topk_of_long_rows_is_stable")
+@reuse_graph
 def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple[Tensor, Tensor]:
     """Return the `k` largest elements along an axis, sorted, and their indices (int64); the sort is
     stable.
@@ -163,6 +167,7 @@ def _take_order(x: Tensor, order: Tensor, axis: int) -> Tensor:
 
 
 @operation(test="test_sorting.py::test_searchsorted_agrees_with_numpy", standard=True)
+@reuse_graph
 def searchsorted(
     x1: Tensor,
     x2: Operand,
@@ -212,6 +217,7 @@ def searchsorted(
 
 
 @operation(test="test_sorting.py::test_membership", standard=True)
+@reuse_graph
 def isin(x1: Tensor, x2: Operand, /, *, invert: bool = False) -> Tensor:
     """Test whether each element of `x1` is in `x2`; returns booleans in the shape of `x1`.
 

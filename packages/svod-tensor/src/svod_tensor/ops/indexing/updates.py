@@ -42,6 +42,7 @@ from svod_tensor.host_functions.scatter import INVERT, invert_indices
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import as_tensor, as_value, make_result
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.indexing.gathering import view_items
 from svod_tensor.ops.indexing.index_items import (
@@ -245,6 +246,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
 
 
 @operation(test="test_update.py::test_put_along_axis_and_scatter_agree_with_numpy")
+@reuse_graph
 def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
     """Write `value` to a copy of `x` at the elements that `gather(axis, indices)` reads; for repeated
     indices, the last value is kept.
@@ -300,6 +302,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
 
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
+@reuse_graph
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
     """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
 
@@ -320,6 +323,7 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
 
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
+@reuse_graph
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
     """Add `value` to the elements that `gather(axis, indices)` reads, as torch's `scatter_add` does.
 
@@ -340,6 +344,7 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
 
 
 @operation(test="test_scatter_reduce.py::test_scatter_reduce_agrees_with_numpy")
+@reuse_graph
 @rounds_once
 def scatter_reduce(
     x: Tensor,

@@ -25,6 +25,7 @@ from svod_tensor._shapes import Shape, concrete_shape, normalize_axis, to_shape
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import slice_axis, to_tensors
 from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.indexing.data_dependent import repeat_each
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ __all__ = [
     methods=("cat",),
     binds=True,
 )
+@reuse_graph
 def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) -> Tensor:
     """Concatenate arrays along an existing axis, in their promoted dtype.
 
@@ -77,6 +79,7 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
 @static_operation(
     test="test_movement.py::test_concat_and_stack_agree_with_numpy", standard=True, binds=True
 )
+@reuse_graph
 def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
     """Stack arrays of equal shape along a new axis, in their promoted dtype.
 
@@ -183,6 +186,7 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 @operation(
     test="test_movement.py::test_repetition_agrees_with_numpy", standard=True, is_variadic=True
 )
+@reuse_graph
 def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
     """Repeat the whole tensor `repetitions[i]` times along axis i.
 

@@ -34,6 +34,7 @@ from svod_tensor._shapes import (
 from svod_tensor.cells.views import Shrink
 from svod_tensor.ops.core.operands import slice_axis
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -148,6 +149,7 @@ def _crop(x: Tensor, pairs: Sequence[tuple[SInt, SInt]]) -> Tensor:
 @operation(
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
+@reuse_graph
 def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
     """Roll elements by `shift` along an axis; elements beyond the end reappear at the start.
 
@@ -216,6 +218,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 
 
 @operation(test="test_movement.py::test_diagonals_become_matrices")
+@reuse_graph
 def diag(x: Tensor, /, k: int = 0) -> Tensor:
     """Construct a diagonal matrix from a 1-d tensor, or extract the `k`-th diagonal of a 2-d tensor.
 
@@ -248,6 +251,7 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
 @operation(
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
+@reuse_graph
 def triu(x: Tensor, /, k: int = 0) -> Tensor:
     """Upper triangle of the last two axes: zeros below the `k`-th diagonal.
 
@@ -267,6 +271,7 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 @operation(
     test="test_movement.py::test_rolls_triangles_and_diagonals_agree_with_numpy", standard=True
 )
+@reuse_graph
 def tril(x: Tensor, /, k: int = 0) -> Tensor:
     """Lower triangle of the last two axes: zeros above the `k`-th diagonal.
 

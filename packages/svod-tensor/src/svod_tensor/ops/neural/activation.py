@@ -14,6 +14,7 @@ from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.elementwise.partials import (
     ELU,
@@ -98,6 +99,7 @@ def relu(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 def relu6(x: Tensor, /) -> Tensor:
     """ReLU6 `min(max(x, 0), 6)`, in the dtype of `x`.
 
@@ -110,6 +112,7 @@ def relu6(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
     """Leaky ReLU: `x` if not negative, else `slope * x`. Integers become float32.
@@ -126,6 +129,7 @@ def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
     """Exponential linear unit: `x` if positive, else `alpha * (exp(x) - 1)`. Integers become float32.
@@ -143,6 +147,7 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 
 
 @operation(test="test_operations.py::test_selu_agrees_with_its_formula")
+@reuse_graph
 @rounds_once
 def selu(x: Tensor, /) -> Tensor:
     """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become float32.
@@ -158,6 +163,7 @@ def selu(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas", aliases=("swish",))
+@reuse_graph
 @rounds_once
 def silu(x: Tensor, /) -> Tensor:
     """SiLU (swish) `x * sigmoid(x)`. Integers become float32.
@@ -175,6 +181,7 @@ def silu(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
     """Gaussian error linear unit `x * Phi(x)`, where Phi is the normal cumulative distribution
@@ -209,6 +216,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
     """Softplus `log(1 + exp(beta * x)) / beta` without overflow. Integers become float32.
@@ -228,6 +236,7 @@ def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def mish(x: Tensor, /) -> Tensor:
     """Mish `x * tanh(softplus(x))`. Integers become float32.
@@ -243,6 +252,7 @@ def mish(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def hardsigmoid(x: Tensor, /) -> Tensor:
     """Hard sigmoid `min(max(x + 3, 0), 6) / 6`. Integers become float32.
@@ -259,6 +269,7 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def hardswish(x: Tensor, /) -> Tensor:
     """Hard swish `x * hardsigmoid(x)`. Integers become float32.
@@ -275,6 +286,7 @@ def hardswish(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_activations_agree_with_their_formulas")
+@reuse_graph
 @rounds_once
 def softsign(x: Tensor, /) -> Tensor:
     """Softsign `x / (1 + abs(x))`. Integers become float32.
@@ -289,6 +301,7 @@ def softsign(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_neural.py::test_glu_halves_an_axis")
+@reuse_graph
 @rounds_once
 def glu(x: Tensor, /, axis: int = -1) -> Tensor:
     """Gated linear unit: the first half of `axis` times the sigmoid of the second half.
@@ -317,6 +330,7 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
 
 
 @operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@reuse_graph
 @rounds_once
 def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
     """Softmax along `axis`, without overflow. Integers become float32.
@@ -338,6 +352,7 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 
 
 @operation(test="test_neural.py::test_softmax_sums_to_one_and_does_not_overflow")
+@reuse_graph
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
     """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become float32.

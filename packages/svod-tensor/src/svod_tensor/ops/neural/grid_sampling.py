@@ -11,6 +11,7 @@ from svod_ir.sizes import product
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import make_result, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.indexing.gathering import gather_along_axis
 
@@ -33,6 +34,7 @@ SamplingPadding: TypeAlias = Literal["zeros", "border", "reflection"]
 
 
 @operation(test="test_sampling.py::test_grid_sample_agrees_with_its_formula")
+@reuse_graph
 @rounds_once
 def grid_sample(
     x: Tensor,
@@ -128,6 +130,7 @@ def grid_sample(
 
 
 @operation(test="test_sampling.py::test_affine_grid_agrees_with_its_formula")
+@reuse_graph
 @rounds_once
 def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
     """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch, *sizes, axes).

@@ -16,6 +16,7 @@ from svod_tensor._shapes import Axes, concrete_shape, normalize_axes
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.neural.activation import softmax_rule
 from svod_tensor.ops.statistics.moments import center, count_elements
@@ -67,6 +68,7 @@ def _rms_norm_gradient(
 
 
 @operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
+@reuse_graph
 @rounds_once
 def layernorm(
     x: Tensor,
@@ -97,6 +99,7 @@ def layernorm(
 
 
 @operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
+@reuse_graph
 @rounds_once
 def rms_norm(
     x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
@@ -126,6 +129,7 @@ def rms_norm(
 
 
 @operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
+@reuse_graph
 @rounds_once
 def group_norm(
     x: Tensor,
@@ -183,6 +187,7 @@ def group_norm(
 
 
 @operation(test="test_neural.py::test_normalizations_agree_with_their_formulas", is_function=False)
+@reuse_graph
 @rounds_once
 def batchnorm(
     x: Tensor,
@@ -227,6 +232,7 @@ def batchnorm(
 
 
 @operation(test="test_neural.py::test_attention_agrees_with_its_formula", is_function=False)
+@reuse_graph
 def scaled_dot_product_attention(
     x: Tensor,
     /,

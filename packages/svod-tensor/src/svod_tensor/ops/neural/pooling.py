@@ -17,6 +17,7 @@ from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.gradient_rules import with_rule
 from svod_tensor.ops.core.operands import as_tensor, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.neural.window_options import (
     Numbers,
@@ -68,6 +69,7 @@ def max_pool2d(
 
 
 @operation(test="test_pooling.py::test_pooling_agrees_with_its_definition")
+@reuse_graph
 def max_pool2d(
     x: Tensor,
     /,
@@ -121,6 +123,7 @@ def max_pool2d(
 @operation(
     test="test_pooling.py::test_max_unpool_scatters_maxima_to_their_indices", is_function=False
 )
+@reuse_graph
 def max_unpool2d(
     x: Tensor,
     /,
@@ -183,6 +186,7 @@ def max_unpool2d(
 
 
 @operation(test="test_pooling.py::test_pooling_agrees_with_its_definition")
+@reuse_graph
 @rounds_once
 def avg_pool2d(
     x: Tensor,
@@ -231,6 +235,7 @@ def avg_pool2d(
 @operation(
     test="test_pooling.py::test_norms_of_windows_agree_with_their_formula", is_function=False
 )
+@reuse_graph
 @rounds_once
 def lp_pool2d(
     x: Tensor,

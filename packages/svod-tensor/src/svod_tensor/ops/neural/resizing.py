@@ -10,6 +10,7 @@ from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ _ALIASES: Final[Mapping[str, tuple[str, int]]] = {
 
 
 @operation(test="test_resizing.py::test_linear_interpolation_agrees_with_its_formula")
+@reuse_graph
 @rounds_once
 def interpolate(
     x: Tensor,

@@ -16,6 +16,7 @@ from svod_ir.sizes import bounds_of_size, normalize_size, product
 from svod_tensor._shapes import check_within, concrete_shape
 from svod_tensor.ops.core.gradient_rules import with_rule
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.neural.convolution import (
     Geometry,
@@ -89,6 +90,7 @@ def windows(
 
 
 @operation(test="test_windows.py::test_convolutions_agree_with_their_definition")
+@reuse_graph
 def conv2d(
     x: Tensor,
     /,
@@ -163,6 +165,7 @@ def conv2d(
 
 
 @operation(test="test_windows.py::test_transposed_convolutions_agree_with_their_definition")
+@reuse_graph
 def conv_transpose2d(
     x: Tensor,
     /,
@@ -246,6 +249,7 @@ def conv_transpose2d(
 
 
 @operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
+@reuse_graph
 def unfold(
     x: Tensor,
     /,
@@ -298,6 +302,7 @@ def unfold(
 
 
 @operation(test="test_windows.py::test_unfold_and_fold_agree_with_their_definition")
+@reuse_graph
 @rounds_once
 def fold(
     x: Tensor,

@@ -17,6 +17,7 @@ from svod_tensor._shapes import Shape, normalize_axes, normalize_axis
 from svod_tensor.ops.core.base import DTypeLike
 from svod_tensor.ops.core.operands import as_tensor, promote, to_tensor
 from svod_tensor.ops.core.operation import operation, static_operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.products.einsum import contract
 
@@ -37,6 +38,7 @@ __all__ = [
 
 
 @operation(test="test_products.py::test_matmul_agrees_with_numpy", standard=True, aliases=("dot",))
+@reuse_graph
 def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Tensor:
     """Matrix product by numpy's rules: a 1-d operand is a row (left) or column (right) vector, and
     batch axes broadcast.
@@ -67,6 +69,7 @@ def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Ten
 
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", is_function=False)
+@reuse_graph
 @rounds_once
 def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Linear layer `x @ weight.T + bias`: maps shape (..., inputs) to (..., outputs).
@@ -87,6 +90,7 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard="linalg.outer")
+@reuse_graph
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """Outer product of `x1` and `x2`, flattened first: shape (n, m). Dtypes promote.
 
@@ -99,6 +103,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
 
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard=True)
+@reuse_graph
 def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
     """Vector dot product along one axis; the other axes broadcast. Dtypes promote, narrow floats
     accumulate in float32, and a complex `x1` is conjugated.
@@ -133,6 +138,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
 
 
 @operation(test="test_products.py::test_products_are_summed_over_shared_axes", standard=True)
+@reuse_graph
 def tensordot(
     x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
@@ -186,6 +192,7 @@ def tensordot(
 
 
 @static_operation(test="test_products.py::test_einsum_agrees_with_numpy")
+@reuse_graph
 def einsum(formula: str, *operands: Operand) -> Tensor:
     """Evaluate the Einstein summation convention. Dtypes promote, and narrow floats are multiplied
     and accumulated in float32. Three or more operands are contracted pairwise, in the order with the
@@ -211,6 +218,7 @@ def einsum(formula: str, *operands: Operand) -> Tensor:
 
 
 @operation(test="test_products.py::test_kronecker_products_agree_with_numpy")
+@reuse_graph
 def kron(x1: Tensor, x2: Operand, /) -> Tensor:
     """Kronecker product: blocks of `x2` scaled by the elements of `x1`. Dtypes promote.
 
@@ -232,6 +240,7 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_products.py::test_traces_and_transposes", standard="linalg.trace")
+@reuse_graph
 def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
     """Sum along a diagonal of the last two axes, `offset` above the main one; `dtype` is that of the
     result, by default as for `sum`.

@@ -10,6 +10,7 @@ from svod_tensor._shapes import concrete_shape, normalize_axis
 from svod_tensor.ops.core.base import DTypeLike
 from svod_tensor.ops.core.operands import slice_axis
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.elementwise.complex_functions import multiply_running
 from svod_tensor.ops.reductions.sums_and_extrema import sum_dtype
@@ -63,6 +64,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 
 
 @operation(test="test_operations.py::test_the_cumulative_maximum_agrees_with_numpy")
+@reuse_graph
 def cummax(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative maximum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
@@ -75,6 +77,7 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
 
 
 @operation(test="test_reduction.py::test_cumulative_reductions_agree_with_numpy")
+@reuse_graph
 def cummin(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative minimum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
@@ -87,6 +90,7 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
 
 
 @operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
+@reuse_graph
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative maximum along `axis`: its first occurrence, or the first NaN.
 
@@ -99,6 +103,7 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
 
 
 @operation(test="test_cumulative.py::test_cumargmax_agrees_with_argmax_of_each_prefix")
+@reuse_graph
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative minimum along `axis`: its first occurrence, or the first NaN.
 
@@ -225,6 +230,7 @@ def _with_initial(
 
 
 @operation(test="test_cumulative.py::test_diff_agrees_with_numpy", standard=True)
+@reuse_graph
 @rounds_once
 def diff(
     x: Tensor,

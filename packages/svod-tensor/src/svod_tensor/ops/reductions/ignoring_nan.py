@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from svod_ir import OperandError
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.statistics.moments import center, take_root
 
@@ -27,6 +28,7 @@ __all__ = [
 
 
 @operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def nanvar(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
@@ -57,6 +59,7 @@ def nanvar(
 
 
 @operation(test="test_missing.py::test_moments_without_nans_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def nanstd(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
@@ -83,6 +86,7 @@ def nanstd(
 
 
 @operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
+@reuse_graph
 def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first maximum along an axis, ignoring NaN; 0 for all-NaN slices.
 
@@ -99,6 +103,7 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
 
 @operation(test="test_missing.py::test_nanargmax_agrees_with_numpy")
+@reuse_graph
 def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first minimum along an axis, ignoring NaN; 0 for all-NaN slices.
 
@@ -115,6 +120,7 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
 
 @operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
+@reuse_graph
 def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative sum, treating NaN as 0.
 
@@ -131,6 +137,7 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
 
 
 @operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
+@reuse_graph
 def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = None) -> Tensor:
     """Cumulative product, treating NaN as 1.
 
@@ -147,6 +154,7 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
 
 
 @operation(test="test_missing.py::test_nan_to_num_replaces_nan_and_infinities")
+@reuse_graph
 def nan_to_num(
     x: Tensor, /, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Tensor:

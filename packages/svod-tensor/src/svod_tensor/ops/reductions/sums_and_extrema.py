@@ -20,6 +20,7 @@ from svod_tensor._shapes import Axes, broadcast_node, normalize_axes, normalize_
 from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.core.base import DTypeLike
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.ops.elementwise.complex_functions import multiply_all
 
@@ -193,6 +194,7 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
 
 
 @operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
+@reuse_graph
 def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first maximum along an axis; NaN is treated as the maximum.
 
@@ -213,6 +215,7 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
 
 @operation(test="test_reduction.py::test_argmax_gives_the_first_occurrence", standard=True)
+@reuse_graph
 def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
     """Index (int64) of the first minimum along an axis; NaN is treated as the minimum.
 
@@ -233,6 +236,7 @@ def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
+@reuse_graph
 def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Sum over axes, treating NaN as 0, in the dtype of `sum`.
 
@@ -252,6 +256,7 @@ def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
+@reuse_graph
 def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Product over axes, treating NaN as 1, in the dtype of `prod`.
 
@@ -271,6 +276,7 @@ def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
+@reuse_graph
 def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Maximum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices.
 
@@ -291,6 +297,7 @@ def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
+@reuse_graph
 def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Minimum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices.
 

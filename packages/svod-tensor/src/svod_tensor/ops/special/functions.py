@@ -14,6 +14,7 @@ from svod_ir import OperandError
 from svod_tensor.ops.core.gradient_rules import elementwise_rule, with_rule
 from svod_tensor.ops.core.operands import promote_to_float, through_float64
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.special.bessel import (
     compute_i0,
     compute_i0e,
@@ -108,6 +109,7 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def gamma(x: Tensor, /) -> Tensor:
     """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers. Integers become
     float32.
@@ -121,6 +123,7 @@ def gamma(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def lgamma(x: Tensor, /) -> Tensor:
     """Logarithm of the absolute value of the gamma function. Integers become float32.
 
@@ -133,6 +136,7 @@ def lgamma(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def digamma(x: Tensor, /) -> Tensor:
     """Digamma function, the derivative of `lgamma`; NaN at negative integers. Integers become float32.
 
@@ -145,6 +149,7 @@ def digamma(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def erfc(x: Tensor, /) -> Tensor:
     """Complementary error function `1 - erf(x)`, accurate in the tail. Integers become float32.
 
@@ -157,6 +162,7 @@ def erfc(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def erfcx(x: Tensor, /) -> Tensor:
     """Scaled complementary error function `exp(x ** 2) * erfc(x)`. Integers become float32.
 
@@ -169,6 +175,7 @@ def erfcx(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def erfinv(x: Tensor, /) -> Tensor:
     """Inverse error function: infinite at 1 and -1, NaN outside. Integers become float32.
 
@@ -181,6 +188,7 @@ def erfinv(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def ndtr(x: Tensor, /) -> Tensor:
     """Standard normal cumulative distribution function. Integers become float32.
 
@@ -193,6 +201,7 @@ def ndtr(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def log_ndtr(x: Tensor, /) -> Tensor:
     """Logarithm of `ndtr`, without underflow in the lower tail. Integers become float32.
 
@@ -205,6 +214,7 @@ def log_ndtr(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def ndtri(x: Tensor, /) -> Tensor:
     """Quantile function of the standard normal distribution, the inverse of `ndtr`. Integers become
     float32.
@@ -218,6 +228,7 @@ def ndtri(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def i0(x: Tensor, /) -> Tensor:
     """Modified Bessel function of the first kind of order 0. Integers become float32.
 
@@ -230,6 +241,7 @@ def i0(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def i0e(x: Tensor, /) -> Tensor:
     """Exponentially scaled modified Bessel function `exp(-abs(x)) * i0(x)`. Integers become float32.
 
@@ -242,6 +254,7 @@ def i0e(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def i1(x: Tensor, /) -> Tensor:
     """Modified Bessel function of the first kind of order 1. Integers become float32.
 
@@ -254,6 +267,7 @@ def i1(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def i1e(x: Tensor, /) -> Tensor:
     """Exponentially scaled modified Bessel function `exp(-abs(x)) * i1(x)`. Integers become float32.
 
@@ -266,6 +280,7 @@ def i1e(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def j0(x: Tensor, /) -> Tensor:
     """Bessel function of the first kind of order 0. Integers become float32.
 
@@ -278,6 +293,7 @@ def j0(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def j1(x: Tensor, /) -> Tensor:
     """Bessel function of the first kind of order 1. Integers become float32.
 
@@ -290,6 +306,7 @@ def j1(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy", is_function=False)
+@reuse_graph
 def polygamma(x: Tensor, /, n: int) -> Tensor:
     """Polygamma function, the `n`-th derivative of `digamma`. Integers become float32.
 
@@ -311,6 +328,7 @@ def polygamma(x: Tensor, /, n: int) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
     """Hurwitz zeta function, the sum of `(k + q) ** -x` over k >= 0: infinite at 1, NaN below.
     Integers become float32.
@@ -328,6 +346,7 @@ def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def beta(x1: Tensor, x2: Operand, /) -> Tensor:
     """Beta function `gamma(x1) * gamma(x2) / gamma(x1 + x2)` for positive numbers. Shapes broadcast
     and dtypes promote; integers become float32.
@@ -350,6 +369,7 @@ def beta(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
     """Compute `x1 * log(x2)`, with 0 where `x1` is 0 unless `x2` is NaN. Shapes broadcast and dtypes
     promote; integers become float32.
@@ -368,6 +388,7 @@ def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def logit(x: Tensor, /) -> Tensor:
     """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN outside. Integers
     become float32.
@@ -381,6 +402,7 @@ def logit(x: Tensor, /) -> Tensor:
 
 
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
+@reuse_graph
 def sinc(x: Tensor, /) -> Tensor:
     """Normalized sinc function `sin(pi * x) / (pi * x)`, 1 at 0. Integers become float32.
 

@@ -10,6 +10,7 @@ from svod_ir import OperandError, ShapeError, format_shape
 from svod_tensor._shapes import concrete_shape
 from svod_tensor.ops.core.operands import as_tensor, promote, slice_axis, to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.neural.convolution import Geometry, convolve as convolve_windows
 from svod_tensor.ops.statistics.moments import center, count_elements
@@ -29,6 +30,7 @@ __all__ = [
 
 
 @operation(test="test_samples.py::test_covariances_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def cov(
     x: Tensor,
@@ -90,6 +92,7 @@ def cov(
 
 
 @operation(test="test_samples.py::test_covariances_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> Tensor:
     """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard deviations.
@@ -208,6 +211,7 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
 
 
 @operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "full") -> Tensor:
     """Discrete convolution of two 1-d tensors, `sum(x[k] * v[i - k])`. Dtypes promote.
@@ -240,6 +244,7 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
 
 
 @operation(test="test_samples.py::test_convolutions_of_every_length_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = "valid") -> Tensor:
     """Cross-correlation of two 1-d tensors, `sum(x[i + k] * v[k])`. Dtypes promote.

@@ -16,6 +16,7 @@ from svod_tensor.ops.core.operands import (
     to_float,
 )
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
 
 
 @operation(test="test_curves.py::test_integrals_and_slopes_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
     """Integrate along an axis by the trapezoidal rule. Integers become float32.
@@ -68,6 +70,7 @@ def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int
 
 
 @operation(test="test_curves.py::test_curves_through_points_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def interp(
     x: Tensor,
@@ -136,6 +139,7 @@ def interp(
 
 
 @operation(test="test_curves.py::test_curves_through_points_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def polyval(p: Tensor, /, x: Operand) -> Tensor:
     """Evaluate a polynomial at `x`, with coefficients from the highest power. Dtypes promote.
@@ -164,6 +168,7 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
 
 
 @operation(test="test_curves.py::test_integrals_and_slopes_agree_with_numpy")
+@reuse_graph
 @rounds_once
 def central_differences(
     x: Tensor, /, *spacing: Operand, axis: int | Sequence[int] | None = None, edge_order: int = 1

@@ -16,6 +16,7 @@ from svod_tensor.linalg.lapack.factors import singular_values
 from svod_tensor.ops.core.gradient_rules import elementwise_rule, gradient_rule, with_rule
 from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
+from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -130,6 +131,7 @@ def _norm_gradient(
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+@reuse_graph
 @rounds_once
 def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over axes; NaN for no elements. Integers accumulate in float64 and give float32.
@@ -151,6 +153,7 @@ def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+@reuse_graph
 @rounds_once
 def var(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
@@ -191,6 +194,7 @@ def var(
 
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
+@reuse_graph
 @rounds_once
 def std(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
@@ -215,6 +219,7 @@ def std(
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
+@reuse_graph
 @rounds_once
 def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Arithmetic mean over axes, ignoring NaN; NaN for all-NaN slices. Integers give float32.
@@ -238,6 +243,7 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
 
 @operation(test="test_reduction.py::test_logsumexp_does_not_overflow")
+@reuse_graph
 @rounds_once
 def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Logarithm of the sum of exponentials over axes, without overflow. Integers become float32.
@@ -270,6 +276,7 @@ def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
     methods=("vector_norm",),
     is_function=False,
 )
+@reuse_graph
 @rounds_once
 def norm(
     x: Tensor, /, axis: Axes = None, *, ord: float | Literal["fro"] = 2, keepdims: bool = False
@@ -323,6 +330,7 @@ def norm(
     standard="linalg.matrix_norm",
     is_function=False,
 )
+@reuse_graph
 @rounds_once
 def matrix_norm(
     x: Tensor, /, *, ord: float | Literal["fro", "nuc"] = "fro", keepdims: bool = False

@@ -1,0 +1,144 @@
+"""Reuse of the graphs that composed operations build.
+
+The graph of `x.softmax()` depends on the shape, dtype and placement of `x`, and not on its value.
+The second call with equal ones records the graph on stand-ins for the operands; later calls build
+its nodes from the record, without the function. Such a call takes 10 us and 0.6 us for each node, a
+seventh of what the function takes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, ParamSpec, TypeVar, cast
+
+from svod_dtype import DType, default_float
+from svod_ir import UOp
+from svod_ir.derivatives import make_traced
+from svod_ir.graph_template import GraphTemplate
+from svod_tensor._origins import wrap
+from svod_tensor._scopes import leave_scope
+from svod_tensor.cells.cell import Cell, View
+from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey, Decomposition
+from svod_tensor.options import DEFAULT_DEVICE
+from svod_tensor.tensor import Tensor
+
+__all__ = ["reuse_graph"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PLAIN: Final = frozenset({bool, int, str, type(None), DType})
+
+
+def reuse_graph(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate an operation whose graph depends only on the shapes, dtypes and placements of its
+    tensors, on its other arguments, and on the default float dtype.
+
+    An operation that reads values, draws random numbers or writes does not qualify.
+    """
+
+    def build(*args: P.args, **kwargs: P.kwargs) -> R:
+        operands: list[UOp] = []
+        key = _make_key(function, args, kwargs, operands)
+        if key is None:
+            return function(*args, **kwargs)
+        known = DECOMPOSITIONS.find(key)
+        if known == "called":
+            known = _record(function, args, kwargs) or "varies"
+            DECOMPOSITIONS.replace(key, known)
+        if known.__class__ is Decomposition:
+            return cast("R", _make_results(known, operands))
+        result = function(*args, **kwargs)
+        if known is None:
+            DECOMPOSITIONS.add(key, "called")
+        return result
+
+    return wrap(build, function)
+
+
+def _make_key(
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: dict[str, object],
+    operands: list[UOp],
+) -> CallKey | None:
+    """The key of a call; None if its graph cannot be reused. Appends the nodes of its tensors to
+    `operands`.
+    """
+    parts = _describe((*args, *kwargs.values()) if kwargs else args, operands)
+    if parts is None:
+        return None
+    return function, default_float(), parts, tuple(kwargs) if kwargs else None
+
+
+def _describe(values: Sequence[object], operands: list[UOp]) -> tuple[Hashable, ...] | None:
+    parts: list[Hashable] = [values.__class__]
+    for value in values:
+        kind = value.__class__
+        if kind is Tensor:
+            node = cast("Tensor", value).uop
+            placement = node.placement
+            # The graph of complex numbers depends on how their parts are stored, that of shards on
+            # each shard; a constant, which has no placement, is folded.
+            if placement.__class__ is not str or node.dtype.is_complex:
+                return None
+            operands.append(node)
+            parts.append((node.shape, node.dtype, placement))
+        elif kind in _PLAIN:
+            # True and 1 are equal, but not the same argument.
+            parts.append((kind, value))
+        elif kind is float and value == value:
+            parts.append((kind, value, math.copysign(1.0, cast("float", value))))
+        elif kind is tuple or kind is list:
+            inner = _describe(cast("Sequence[object]", value), operands)
+            if inner is None:
+                return None
+            parts.append(inner)
+        else:
+            return None
+    return tuple(parts)
+
+
+def _record(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
+) -> Decomposition | None:
+    """Call an operation on stand-ins for its operands, and record the graph of its result."""
+    inputs: list[Tensor] = []
+
+    def replace(value: Any) -> Any:
+        if value.__class__ is Tensor:
+            # TRACED nodes are distinct even if the operands are not, and merge with no reader.
+            inputs.append(Tensor.from_uop(make_traced(value.uop)))
+            return inputs[-1]
+        return type(value)(map(replace, value)) if value.__class__ in (tuple, list) else value
+
+    with leave_scope():
+        result = function(*map(replace, args), **{name: replace(v) for name, v in kwargs.items()})
+    is_tuple = isinstance(result, tuple)
+    results: tuple[Any, ...] = result if is_tuple else (result,)
+    cells = {stand_in.content for stand_in in inputs}
+    # The function may return an operand, or a view of one, whose memory the result shares.
+    if any(value.__class__ is not Tensor or value.content.cell in cells for value in results):
+        return None
+    contents = [cast("Tensor", value).content for value in results]
+    roots = [c.node for content in contents for c in dict.fromkeys((content.cell, content))]
+    nodes = [stand_in.uop for stand_in in inputs]
+    if any(size.__class__ is not int for node in (*roots, *nodes) for size in node.shape):
+        return None
+    template = GraphTemplate.record(roots, nodes)
+    if template is None:
+        return None
+    collect = getattr(result, "_make", tuple) if is_tuple else None
+    return Decomposition(template, tuple([content.path for content in contents]), collect)
+
+
+def _make_results(known: Decomposition, operands: list[UOp]) -> object:
+    roots = iter(known.template.build(operands))
+    results: list[Tensor] = []
+    for path in known.paths:
+        root = next(roots)
+        cell = Cell(root, (root.shape, root.dtype, root.placement or DEFAULT_DEVICE))
+        content = View(cell, path, root, next(roots)) if path else cell
+        results.append(Tensor.from_content(content))
+    return results[0] if known.collect is None else known.collect(results)
