@@ -45,6 +45,7 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
     operands = dict(enumerate(switch.operands))
     parameters = {slot: make_parameter(operand, slot) for slot, operand in operands.items()}
     low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.choice.bounds)
+    # The branch becomes a part of the graph around it, in which writes are values.
     if low == high:
         bodies = [write_as_values(bodies[low], list_written_slots(bodies[low]))]
     results: dict[int, UOp] = {}
