@@ -83,6 +83,7 @@ def _branch(op: Op, x: UOp, fresh: FreshIds, target: Target) -> UOp:
     )
     # A loop of no or one iteration is the IR's only branch.
     loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
+    # AFTER the loops of x, so that the stores are not hoisted out of them.
     outer = sorted(x.ranges, key=lambda r: r.arg.id)
     argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)
     argument_store = argument.after(*outer).index(_ZERO).store(x)

@@ -122,6 +122,7 @@ class LoopDraft:
         del self.values[position]
         if position in self.carried:
             self.carried.remove(position)
+            # It keeps its slot: the body may still read the value that no iteration changes.
             self.constants.insert(0, position)
 
     def drop_operands(self) -> None:

@@ -74,6 +74,7 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
         }
     for slot, operand in operands.items():
         written = set[int]().union(*map(list_written_slots, bodies))
+        # Memory for such an operand would be filled before every run.
         if slot not in written and (is_cheap_constant(operand) or 0 in operand.shape):
             bodies = [replace_parameter(body, parameters[slot], slot, operand) for body in bodies]
     return {**results, **_make_switch(switch.choice, bodies, operands, list(remaining))}
