@@ -82,8 +82,8 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     """Simplify a loop. Returns the replacement of each result that has a reader, by position."""
     if draft.size == 0:
         return {p: _get_initial(draft, p) for p in draft.read}
-    # Dead values first, so that no later step works on them. A carry that is dead only because of
-    # its invariance is found by the second call.
+    # Dead values first, so that no later step works on them; the second call removes the carries
+    # that only invariant values read.
     draft.drop_unread()
     scope = draft.scope if draft.counter is None else draft.scope | {draft.counter}
     draft.set_body(_simplify(draft.body, scope))

@@ -166,8 +166,7 @@ def _unflatten(flat: UOp, sizes: Sequence[SInt]) -> list[UOp]:
             result.append(quotient)
         else:
             size = to_node(sizes[axis])
-            # Simplified at once: through a chain of reshapes the expression would grow
-            # exponentially.
+            # Simplified at once: the expression would grow with every reshape of a chain.
             result.append(simplify(quotient % size))
             quotient = simplify(quotient // size)
     return result[::-1]
