@@ -53,6 +53,7 @@ class _TunedStore:
         if not self._has_entries:
             return None
         known = name_kernel(ast_hash, device)
+        # A kernel without an entry is kept as None, so that the disk is read once for each kernel.
         if known not in self._known:
             data = get_store().get(self._key(ast_hash, device))
             with self._lock:
@@ -72,6 +73,7 @@ class _TunedStore:
     def _remember(self, ast_hash: str, device: Device, opts: tuple[Opt, ...] | None) -> None:
         with self._lock:
             self._known[name_kernel(ast_hash, device)] = opts
+            # Even after a removal: entries of other kernels may exist.
             self._has_entries = True
 
     def clear(self) -> None:
