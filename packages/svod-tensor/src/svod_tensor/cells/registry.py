@@ -326,8 +326,7 @@ def start_computation(
     """Register a computation, which ends with `end_computation` or when its last reference is
     dropped; the caller holds `lock`.
 
-    A nested computation of the same thread is never refused: it would wait for
-    itself.
+    A nested computation of the same thread is never refused: it would wait for itself.
 
     Returns:
         None if it conflicts with the computation of another thread. The caller then calls

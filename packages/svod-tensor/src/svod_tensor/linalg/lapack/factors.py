@@ -209,6 +209,7 @@ def _svd_gradient(
                 "its vectors beyond the singular values are an arbitrary basis",
                 "full_matrices",
             )
+        # The derivatives of the values need the first vectors only.
         left, _, right = svd(x, is_full=False)
     inner: Tensor | None = None if values_bar is None else diagonal_matrix(values_bar)
     outer: Tensor | None = None

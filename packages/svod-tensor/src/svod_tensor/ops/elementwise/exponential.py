@@ -113,7 +113,7 @@ def log10(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return compute_function("log10", x)
-    # In float32, the rounded factor would make log10(1000) unequal to 3.
+    # In float32, the rounded factor would make log10(1e9) equal to 9.000001.
     return through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)), x)
 
 
