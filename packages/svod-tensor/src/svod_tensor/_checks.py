@@ -67,6 +67,7 @@ def make_checks(sink: UOp) -> Checks | None:
     if not checks:
         return None
     device = _device_of(checks[0])
+    # One output for all checks, so that `execute` reads the device once.
     findings = make_concat(
         [copy_to_device(_get_first_violation(check), device) for check in checks], 0
     )

@@ -71,6 +71,7 @@ def make_node(data: object, dtype: DType | None) -> UOp:
         case bool() | int() | float() | complex():
             return make_constant(data, dtype or _scalar_dtype(data))
         case UOp():
+            # Expressions of variables have the dtype index, which tensors cannot have.
             node = data if data.dtype.kind != "index" else data.cast(int64)
             return node if dtype is None else node.cast(dtype)
         case bytes():

@@ -151,6 +151,7 @@ def _read_tensor(operation: str, leaf: object, name: str) -> Tensor:
 
 def has_parameters(value: object) -> bool:
     """Whether a value is a network with parameters, such as a `svod_nn.Module`."""
+    # By its method, since svod_nn imports this package.
     return callable(getattr(value, "trainable_parameters", None))
 
 

@@ -191,6 +191,7 @@ def _stack(
         unit = (positions == i).cast(along.dtype)
         derivatives = derive(unit.uop)
         return carry, [
+            # None where the result does not depend on the argument.
             like.zeros_like() if derivative is None else like.from_uop(derivative)
             for derivative, like in zip(derivatives, likes, strict=True)
         ]

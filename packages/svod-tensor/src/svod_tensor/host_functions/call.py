@@ -77,6 +77,7 @@ def custom_function(
                 problem=f"zero-size operands and results are not supported: {format_shape(shape)}",
             )
     for x in inputs:
+        # A host function gets one array for each operand.
         if x.sharding is not None:
             raise OperandError(
                 operation=f"custom function {kind!r}",

@@ -95,6 +95,7 @@ def norm(
     """
     tensor = to_tensor(x)
     axes = normalize_axes("norm", axis, tensor.ndim)
+    # As in numpy: the 2-norm of all elements, for any number of axes.
     if ord is None:
         return tensor.norm(axes, keepdims=keepdims)
     if len(axes) == 1 and not isinstance(ord, str):

@@ -119,6 +119,7 @@ def _make_call(
 
     def call(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
         leaves, result = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
+        # The carry of `scan` keeps its structure, shapes and dtypes.
         difference = result.find_difference(structure)
         if difference is not None:
             path, returned, expected = difference

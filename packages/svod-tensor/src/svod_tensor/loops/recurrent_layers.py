@@ -103,6 +103,7 @@ def run_layers(
             end, output = _run_cell(kind, name, cells[name], begin, x, reverse=len(outputs) > 0)
             ends.append(end)
             outputs.append(output)
+        # As in PyTorch, the next layer reads the outputs of both directions.
         x = outputs[0].concat(*outputs[1:], axis=2)
     last = [Tensor.stack([end[k] for end in ends]).cast(dtype) for k in range(kind.n_states)]
     if not is_batched:

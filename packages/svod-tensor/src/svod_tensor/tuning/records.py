@@ -123,6 +123,7 @@ class _Records:
 def _read(key: str) -> Record | None:
     data = get_store().get(key)
     record = None if data is None else Record.from_text(data.decode(errors="replace"))
+    # So that it is not read and parsed again.
     if data is not None and record is None:
         get_store().reject(key)
     return record

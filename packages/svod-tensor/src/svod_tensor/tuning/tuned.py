@@ -48,6 +48,7 @@ class _TunedStore:
 
     def find(self, ast_hash: str, device: Device) -> tuple[Opt, ...] | None:
         """The tuned opts of a kernel, or None."""
+        # Without a folder of entries, no kernel pays for a key.
         if self._has_entries is None:
             self._has_entries = os.path.isdir(get_store().directory)
         if not self._has_entries:

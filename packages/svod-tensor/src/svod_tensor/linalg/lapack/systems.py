@@ -149,6 +149,7 @@ def _least_squares_gradient(
     (cotangent,), (value,), (a, b, cutoff) = cotangents, values, operands
     if cotangent is None:
         return None, None, None
+    # The same cutoff, so that the same singular values count as 0.
     inverted = pseudo_inverse(a, cutoff)
     adjoint_inverse = adjoint(inverted)
     b_bar = adjoint_inverse.matmul(cotangent)

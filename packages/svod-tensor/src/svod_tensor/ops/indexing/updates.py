@@ -129,6 +129,7 @@ def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
             ),
         )
     wide = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)).broadcast_to(x.shape)
+    # Each selected element has a value of its own, so that their positions must be known.
     if value.ndim > x.ndim - mask.ndim:
         return x.with_items(read_values(mask, "assignment of several values to x[mask]"), value)
     return wide.where(value.broadcast_to(x.shape), x)
@@ -138,6 +139,7 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
     """Replace the elements of a basic index."""
     view = view_items(x, index)
     check_value("x[index]", value.shape, view.shape)
+    # The steps from `x` to the view, without those from the memory to `x`.
     path = view.content.path[len(x.content.path) :]
     return make_result(put(path, x.uop, broadcast_node(value.uop, view.shape)), x, value)
 
@@ -235,6 +237,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
     if indices.ndim == x.ndim:
         shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
         if indices.shape != shape:
+            # As in numpy, indices of size 1 broadcast along the other axes.
             if any(n not in (1, size) for n, size in zip(indices.shape, shape, strict=True)):
                 problem = (
                     f"indices {format_shape(indices.shape)} could not be broadcast to"

@@ -128,6 +128,7 @@ def randn(
             dtype=part_dtype,
             device=device,
         )
+        # As in torch, a complex number has variance 1, half of it in each part.
         return pairs.mul(math.sqrt(0.5)).as_complex()
     kind = float_dtype("randn", dtype)
     if kind is float64:
@@ -314,6 +315,7 @@ def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
 
     Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without
     rejection."""
+    # The factor has 65 bits, more than `_high_product` takes.
     if count == 1 << 64:
         return high
     below, carried = high.mul(count), _high_product(low, count)
