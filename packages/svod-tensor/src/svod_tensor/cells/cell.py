@@ -439,4 +439,4 @@ def _follow(cell: Cell, path: Path, base: UOp, node: UOp, steps: Iterable[Step])
 
 
 Live: TypeAlias = Cell | View
-"""What a live tensor has as its content, as `registry.iter_live` lists it."""
+"""Content of a live tensor, as `registry.iter_live` lists it."""

@@ -262,7 +262,7 @@ def _sort_groups(
 def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) -> list[UOp]:
     if len(members) == 1:
         return list(members)
-    # What comes from outside of the loop is computed before it begins.
+    # Values from outside of the loop are computed before it begins.
     group = set(members)
     return _sort_groups(
         members,

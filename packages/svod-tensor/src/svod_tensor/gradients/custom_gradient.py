@@ -219,7 +219,7 @@ def _match(
     if like.kind is None and actual.kind is None:
         yield next(leaves)
     elif _is_none(actual):
-        # As in JAX, None stands for a whole subtree without derivative.
+        # As in JAX, None represents a whole subtree without derivative.
         yield from [None] * like.n_leaves
     elif (like.kind, like.names) != (actual.kind, actual.names):
         raise _error(

@@ -123,7 +123,7 @@ class ProcessCompilers:
         self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="svod-tune")
         self._is_closed = False
         for _ in range(n_workers):
-            # None stands for a worker whose process starts with its first task.
+            # None represents a worker whose process starts with its first task.
             self._idle.put(None)
 
     def compile(

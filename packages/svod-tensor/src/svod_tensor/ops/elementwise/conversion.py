@@ -95,7 +95,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     target = to_dtype(dtype)
     if x.dtype is target:
         return x.clone()
-    # Memory is never complex, so bits are those of the parts.
+    # Memory is never complex, so the bits of a number are in its two parts.
     if x.dtype.is_complex:
         pairs = x.as_real()
         return (

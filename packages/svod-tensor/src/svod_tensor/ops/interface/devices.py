@@ -118,7 +118,7 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         axis = normalize_axis("shard", axis, x.ndim)
         (size,) = concrete_shape("shard", x.shape[axis : axis + 1])
         sharding = Sharding(names, axis, split_evenly(size, len(names)))
-    # One device needs no shards: the graph stays that of a plain tensor.
+    # One device needs no shards: the graph has a single tensor.
     if len(names) == 1:
         return x.to(names[0])
     return (

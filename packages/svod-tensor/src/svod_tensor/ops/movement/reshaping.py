@@ -219,7 +219,7 @@ def transpose(
         >>> Tensor.zeros(2, 3, 4).transpose(0, 1).shape
         (3, 2, 4)
     """
-    # The three forms are those of numpy (none, an order) and torch (two axes).
+    # numpy accepts no axes or an order, and torch two axes.
     if axes is None and axis1 is None:
         return x.T
     if isinstance(axes, Sequence) and axis1 is None:

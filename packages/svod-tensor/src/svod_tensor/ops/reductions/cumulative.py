@@ -115,7 +115,7 @@ def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
     NaN counts and later NaNs do not.
     """
     n = x.shape[axis]
-    # Without neighbors there is nothing to compare.
+    # The only element has index 0.
     if x.size == 0 or n == 1:
         return x.zeros_like(dtype=int64)
     current, previous = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
@@ -127,7 +127,7 @@ def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
     new_indices = is_new.where(indices, 0).pad(
         *(first if a == axis else (0, 0) for a in range(x.ndim))
     )
-    # Indices ascend, so that the largest is that of the last new extremum.
+    # Indices ascend, so that the largest belongs to the last new extremum.
     return new_indices.cummax(axis)
 
 
