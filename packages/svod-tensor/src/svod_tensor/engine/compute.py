@@ -173,7 +173,7 @@ def make_kernels(
             see("compile", task.subject, binary)
             loaded = load(source, binary, task.device)
             see("load", task.subject, loaded)
-        # Kernels that an observer sees must not enter the cache: another run would skip its steps.
+        # Kernels that an observer sees must not enter the cache: another run would skip their steps.
         kernels[target] = loaded if is_observed() else keep_kernel(task, loaded, binary)
     return kernels
 
