@@ -99,13 +99,17 @@ def link_elf(
     """
     try:
         image = _Image(code)
+        # Stubs before relocation: calls need their offsets. They are in the image because a
+        # relative call reaches 2 GiB, and the C library may be mapped further away.
         image.place_externals(symbols, find_symbol)
         pages = mmap.mmap(-1, max(1, len(image.data)), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         base = ctypes.addressof(ctypes.c_char.from_buffer(pages))
         image.relocate(base)
+        # Only now is the image complete, and the pages are still writable.
         pages[: len(image.data)] = bytes(image.data)
         _protect(base, len(pages))
         return {name: base + image.exports[name] for name in symbols}, pages
+    # A damaged object: LLVM's linker reports what is wrong with it.
     except (struct.error, IndexError, KeyError, ValueError, OSError) as error:
         raise UnsupportedObject(str(error)) from error
 
@@ -187,6 +191,8 @@ class _Image:
         define.
         """
         missing: list[str] = []
+        # Objects also list symbols that no code refers to. Sorted, so that equal objects have equal
+        # images.
         for index in sorted(self._referenced()):
             symbol, name = self._symbols[index]
             if symbol.section == 0:
@@ -221,6 +227,8 @@ class _Image:
             self._relocate(start + offset, info >> 32, info & 0xFFFFFFFF, addend, base)
 
     def _relocate(self, offset: int, index: int, kind: int, addend: int, base: int) -> None:
+        # All of these are relative to the code, except the last one: only it depends on where the
+        # pages are.
         if kind in _VIA_SLOT:
             struct.pack_into("<i", self.data, offset, self._get_slot(index) + addend - offset)
         elif kind in (_PC32, _PLT32):
@@ -297,6 +305,7 @@ def _protect(address: int, size: int) -> None:
     """Make whole pages readable and executable, and no longer writable."""
     c_library = _libraries()[0]
     c_library.mprotect.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+    # mprotect works on whole pages; the mapping has no other data on its last one.
     pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
     if c_library.mprotect(address, pages, mmap.PROT_READ | mmap.PROT_EXEC) != 0:
         raise OSError("the system forbids executable pages")

@@ -41,6 +41,8 @@ def load_object(code: bytes, symbols: Sequence[str]) -> LoadedCode:
             return LoadedCode(*link_elf(code, symbols, _find_symbol))
         except UnsupportedObject:
             pass  # LLVM's linker supports all objects
+    # The names are in the object's symbol table as text, so no parser is needed. Compiling the
+    # helpers would take longer than linking without them.
     needs_support = any(name.encode() in code for name in SUPPORT_SYMBOLS)
     imports: Mapping[str, int] = load_support().addresses if needs_support else {}
     return LoadedCode(*link_with_lljit(code, symbols, imports))

@@ -18,6 +18,8 @@ def get_object(store: DiskStore, key: str, compile_source: Callable[[], bytes]) 
     """Return the object stored under `key`; on a miss, call `compile_source` and store its result."""
     cached = store.get(key)
     if cached is not None:
+        # Code for another processor would crash the process. A key names the processor, but the
+        # folder may have been copied or damaged.
         if not is_foreign_object(cached):
             return cached
         store.reject(key)

@@ -64,6 +64,7 @@ def render_program(program: UOp, renderer: Renderer) -> UOp:
     if _count_stages(program, at_least=2) >= 3:
         return program
     sink, linear = program.src
+    # A SINK that was built by hand has no KernelInfo, and so no name.
     source = renderer.render(linear.src, getattr(sink.arg, "name", "kernel"))
     return _fill(program, UOp(Op.SOURCE, void, (), source))
 
@@ -89,6 +90,7 @@ def load_program(program: UOp, loader: Loader) -> Program:
     _count_stages(program, at_least=4)
     spec, binary = ProgramSpec.from_program(program), program.binary.arg
     return loader(
+        # No binary: the driver of the device compiles the source when it is loaded.
         CompiledSpec.from_bytes(spec, binary) if binary else CompiledSpec.from_source(spec)
     )
 
@@ -105,6 +107,7 @@ def _count_stages(program: UOp, at_least: int = 1) -> int:
         raise ProgramStageError(
             stage="end", expected="nothing", found=program.src[len(STAGES)].op.name
         )
+    # Checked before the number of stages, so that a wrong stage is named and not a missing one.
     for expected, stage in zip(STAGES, program.src, strict=False):
         if stage.op is not expected:
             raise ProgramStageError(

@@ -55,6 +55,7 @@ __all__ = [
 ]
 
 _LENGTH_BYTES: Final = 4
+# All distributions whose code takes part in compiling a kernel or in its launch data.
 _COMPILER_PACKAGES: Final = (
     "svod_dtype",
     "svod_ir",
@@ -134,6 +135,8 @@ def fingerprint_code(*packages: str) -> str:
 
     If a file changed after this process loaded svod, the state that runs here is unknown, so the
     fingerprint is unique."""
+    # Files are only listed, which takes about a millisecond; reading them all
+    # would take many times as long.
     names = sorted({*_COMPILER_PACKAGES, *packages})
     states = [state for name in names for state in _iter_file_states(name)]
     is_known = all(state.changed_ns <= LOADED_AT_NS for state in states)
@@ -147,6 +150,7 @@ class _FileState(NamedTuple):
 
 
 def _iter_file_states(package: str) -> Iterator[_FileState]:
+    # Found without an import, which would load packages that the process does not need.
     spec = find_spec(package)
     for root in (spec.submodule_search_locations or ()) if spec is not None else ():
         yield _FileState(root)
@@ -184,6 +188,7 @@ class _Header(TypedDict):
 
 def _make_header(spec: ProgramSpec, compiled: CompiledSpec) -> _Header | None:
     global_size, local_size = _find_constant(spec.global_size), _find_constant(spec.local_size)
+    # Sizes that depend on variables are expressions, which JSON does not hold.
     if global_size is None or (local_size is None and spec.local_size is not None):
         return None
     return _Header(
@@ -218,6 +223,8 @@ def encode_kernel(spec: ProgramSpec, compiled: CompiledSpec) -> bytes:
     header = _make_header(spec, compiled)
     if header is None:
         return b""
+    # Source and code follow the header as they are: in JSON, the code would need an encoding and a
+    # third more bytes.
     text = json.dumps(header).encode()
     return (
         len(text).to_bytes(_LENGTH_BYTES, "little") + text + spec.source.encode() + compiled.binary

@@ -50,6 +50,7 @@ class AxisGroup:
         values: dict[UOp, UOp] = {}
         for i, axis in enumerate(reversed(self.axes)):
             is_outermost = i == len(self.axes) - 1
+            # The outermost axis needs no remainder: the grid has no index beyond its end.
             values[axis] = linear if is_outermost else linear % axis.stop
             linear = linear // axis.stop
         return values
@@ -66,6 +67,8 @@ def arrange_axes(axes: Sequence[UOp], limits: Sequence[int] = ()) -> list[AxisGr
     groups = [(axis,) for axis in reversed(axes)]
     while len(groups) > len(limits):
         groups = _join_smallest(groups)
+    # One dimension for all axes is the last resort: their divisions cost, but the first limit is
+    # often the largest (2^31 - 1 in CUDA, where the others are 65535).
     if (
         any(_largest(g) > limit for g, limit in zip(groups, limits, strict=False))
         and _largest(axes) <= limits[0]
@@ -101,6 +104,8 @@ def _make_group(
     if n_free and all(isinstance(exact_trips(axis), int) for axis in group):
         most = min(limits[first + 1], largest)
         fewest = -(-largest // limits[first])
+        # Only exact divisors: a rounded split would need a mask. The fewest parts keep the inner
+        # dimension, which is coalesced, longest.
         outer = next((n for n in range(fewest, most + 1) if largest % n == 0), None)
         if outer is not None:
             sizes = UOp.const(index, largest // outer), UOp.const(index, outer)

@@ -16,6 +16,7 @@ def replace_range(sink: UOp, r: UOp, expression: UOp, ranges: tuple[UOp, ...]) -
     """Replace the value of `r` in `sink` by `expression`, and each loop over `r` by loops over
     `ranges`.
     """
+    # Not `substitute`: where `r` is the loop of a node and not a value, it becomes several loops.
     done: dict[UOp, UOp] = {r: expression}
     for node in sink.toposort():
         if node in done:
@@ -41,6 +42,8 @@ def mask_accesses(sink: UOp, loop: UOp, inside: UOp) -> UOp:
                 Op.INDEX, new.dtype, (*new.src[:2], inside if gate is None else gate & inside)
             )
         elif node.op is Op.REDUCE and loop in node.loops:
+            # A gated load gives 0, which is the identity of a sum but not of a maximum or a
+            # product.
             value = UOp(Op.WHERE, new.dtype, (inside, new.source, identity_of(new.arg, new.dtype)))
             new = new.with_src((value, *new.loops))
         done[node] = new

@@ -271,6 +271,7 @@ def _name_rule(error: SpecError, matches: list[Match]) -> SpecError:
 def _breaks(node: UOp, error: SpecError) -> bool:
     try:
         return find_violation(node, error.stage) == error.rule
+    # The node belongs to a broken graph: another failure must not hide the one that is reported.
     except Exception:
         return False
 

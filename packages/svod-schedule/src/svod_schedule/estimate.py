@@ -51,6 +51,8 @@ def estimate_work(kernel: UOp) -> Work:
         elif node.op is Op.INDEX and node.memory.unordered.op is Op.PARAM:
             memory = node.memory.unordered
             n_elements = min(_trips(node.position.ranges), memory.arg.size)
+            # Several reads of one memory mostly read the same elements, so the largest counts, not
+            # the sum.
             touched[memory] = max(touched.get(memory, 0), n_elements)
     return Work(n_operations, sum(n * memory.dtype.itemsize for memory, n in touched.items()))
 

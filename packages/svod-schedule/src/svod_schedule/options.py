@@ -87,12 +87,14 @@ class OptimizerConfig:
     plan_seconds: float = 600.0
     compile_seconds: float = 10.0
     max_uops: int = 3000
+    # As many float32 as 32 registers of 512 bits hold.
     max_upcast: int = 512
     max_local: int = 1024
     max_bloat: float = 2.0
     max_rounds: int = 10
     max_measured: int = 24
     n_runs: int = 3
+    # Smaller differences are noise, even between interleaved measurements.
     min_gain: float = 0.02
     can_pad: bool = False
     use_tensor_cores: bool = True
@@ -126,6 +128,7 @@ class OptimizerConfig:
         default = OptimizerConfig()
         width = read_integer(env, "SVOD_BEAM", 0)
         has_none = read_switch(env, "SVOD_NOOPT", default=False)
+        # An error, since either variable would silently cancel the other.
         if has_none and width:
             raise OptionError(
                 variable="SVOD_BEAM",
@@ -134,6 +137,7 @@ class OptimizerConfig:
             )
         return OptimizerConfig(
             strategy="none" if has_none else "beam" if width else "heuristic",
+            # SVOD_BEAM=0 means no search, but a configuration has a valid width all the same.
             width=width or default.width,
             kernel_seconds=read_number(env, "BEAM_TIMEOUT", default.kernel_seconds),
             plan_seconds=read_number(env, "BEAM_PLAN_TIMEOUT", default.plan_seconds),
@@ -166,6 +170,8 @@ class OptimizerConfig:
         """Text of all options that the choice of opts depends on, equal in every process."""
         if self.strategy != "beam":
             return self.strategy if self.use_tensor_cores else f"{self.strategy}, no tensor cores"
+        # Part of keys on disk, so it has every option that could lead to other opts, time limits
+        # included.
         limits = (
             f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.name not in _UNMEASURED
         )
@@ -187,6 +193,7 @@ def read_search(
     Raises:
         OptionError, ConfigError: if an argument or a variable is invalid.
     """
+    # As text of the variables: arguments are then checked by the same code, with the same messages.
     overrides: dict[str, object] = {
         "BEAM_TIMEOUT": kernel_seconds,
         "BEAM_PLAN_TIMEOUT": plan_seconds,

@@ -499,6 +499,7 @@ def __getattr__(name: str) -> object:
 
         return import_module(f"svod_tensor.{name}")
     if name in FUNCTIONS:
+        # Stored, so that the next access does not come here.
         function = globals()[name] = FUNCTIONS[name]
         return function
     module = _LAZY.get(name)

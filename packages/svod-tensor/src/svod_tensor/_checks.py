@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checks", "build_checked", "make_checks"]
 
+# Larger than every index, so that the minimum is the first violation.
 _NO_VIOLATION: Final = int64.max
 
 
@@ -66,6 +67,7 @@ def make_checks(sink: UOp) -> Checks | None:
     if not checks:
         return None
     device = _device_of(checks[0])
+    # One output for all checks, so that `execute` reads the device once.
     findings = make_concat(
         [copy_to_device(_get_first_violation(check), device) for check in checks], 0
     )
@@ -83,6 +85,7 @@ def _get_first_violation(check: UOp) -> UOp:
     x = make_reshape(check.source, (size,))
     indices = _is_violation(x, check).where(make_iota(size, int64), _NO_VIOLATION)
     first = make_reduce_axis(indices, Op.MIN, (0,))
+    # Without a violation the index is out of bounds, for which GATHER gives 0.
     return make_concat([first, make_gather(x, first, 0).cast(int64)], 0)
 
 
@@ -149,6 +152,7 @@ class _CheckInfo(NamedTuple):
             return IntegerDivisionError(
                 operation=operation, position=position, origins=self.origins
             )
+        # The finding was stored as int64.
         value = value % (1 << 64) if self.dtype is uint64 else value
         size = _resolve(self.size, variables)
         return PositionError(

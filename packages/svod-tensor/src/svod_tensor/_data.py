@@ -71,6 +71,7 @@ def make_node(data: object, dtype: DType | None) -> UOp:
         case bool() | int() | float() | complex():
             return make_constant(data, dtype or _scalar_dtype(data))
         case UOp():
+            # Expressions of variables have the dtype index, which tensors cannot have.
             node = data if data.dtype.kind != "index" else data.cast(int64)
             return node if dtype is None else node.cast(dtype)
         case bytes():
@@ -145,6 +146,7 @@ def _view_parts(array: Array, dtype: DType) -> Array:
     import numpy as np
 
     array = array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+    # numpy changes the item size only of contiguous arrays.
     return np.ascontiguousarray(array).view(dtype.part.numpy).reshape((*array.shape, 2))
 
 
@@ -240,8 +242,10 @@ def _to_array(numbers: Sequence[Scalar], dtype: DType) -> Array:
         )
     if dtype.is_inexact:
         with np.errstate(all="ignore"):
+            # An overflow becomes an infinity, as in a cast on a device; numpy would warn.
             return np.array(numbers, dtype.numpy)
     reals = [value for value in numbers if not isinstance(value, complex)]
+    # If all numbers are integers, the extremes are enough.
     for value in (
         reals if float in set(map(type, reals)) else (min(reals), max(reals)) if reals else ()
     ):
@@ -253,6 +257,7 @@ def _flatten(data: object) -> tuple[tuple[int, ...], list[object]]:
     """The shape of nested lists, and their leaves in row-major order."""
     level: list[object] = [data]
     shape: list[int] = []
+    # Level by level, which visits each number once and needs no recursion.
     while level and _is_list(level[0]):
         lengths = {len(e) if _is_list(e) else -1 for e in level}
         if len(lengths) > 1:
@@ -330,6 +335,7 @@ def _from_foreign(data: object, dtype: DType | None) -> UOp:
 
     if isinstance(data, np.generic):
         scalar = cast("np.generic[object]", data)
+        # A numpy scalar keeps its dtype, unlike a Python number.
         source_dtype, value = to_dtype(scalar.dtype), scalar.item()
         python_value = (
             value
@@ -360,6 +366,7 @@ def _from_readable(data: object, dtype: DType | None) -> UOp:
         data = cast("_Recorded", data).detach()
     try:
         array: Array = np.asarray(data)
+    # numpy has no bfloat16, and PyTorch refuses to convert it; DLPack has a code for it.
     except TypeError:
         if not hasattr(data, "__dlpack__"):
             raise
@@ -374,6 +381,7 @@ def _from_readable(data: object, dtype: DType | None) -> UOp:
 
 def _from_array(array: Array, dtype: DType | None) -> UOp:
     source_dtype = to_dtype(array.dtype)
+    # A copy, as `np.array` and `torch.tensor` make: later writes to the array are not seen.
     node = make_array_node(array, may_share=False)
     if dtype is None or dtype is source_dtype:
         return node
@@ -386,6 +394,7 @@ def check_finite(array: Array, dtype: DType) -> None:
     """Raise if an element that should become an integer is NaN or an infinity."""
     import numpy as np
 
+    # Widened for narrow floats, for which numpy has no `isfinite`.
     values = array.astype(np.float64)
     bad = values[~np.isfinite(values)]
     if bad.size:

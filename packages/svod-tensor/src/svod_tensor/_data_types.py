@@ -115,6 +115,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
             expected="a float dtype",
             hint="iinfo is for integers",
         )
+    # IEEE 754: the smallest normal number has the exponent 1 - bias.
     bias = (1 << (dtype.exponent_bits - 1)) - 1
     top = dtype.finfo_max
     return FloatInfo(dtype.bits, dtype.finfo_eps, top, -top, math.ldexp(1.0, 1 - bias), dtype)
@@ -179,6 +180,8 @@ def can_cast(from_: DTypeLike | Tensor, to: DTypeLike, /) -> bool:
         return False
     source, target = source.part, target.part
     if source.is_int and not target.is_int:
+        # A float represents all integers of one bit more than its mantissa, whose leading bit is
+        # implicit.
         return target is float64 or source.bits - source.is_signed <= target.mantissa_bits + 1
     return True
 

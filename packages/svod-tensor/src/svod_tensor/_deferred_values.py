@@ -37,6 +37,7 @@ def defer_values(tensor: T) -> T:
     check_not_capturing("makes initial values")
     content = tensor.content
     if not content.cell.is_realized and tensor.size != 0:
+        # Otherwise a plan would sample the initial values anew at each execution.
         keep_samples(content.node)
         deferred.add(content.cell)
     return tensor
@@ -69,6 +70,7 @@ def realize_deferred(tensors: Iterable[Tensor]) -> None:
         >>> weight.is_realized, bias.is_realized
         (True, True)
     """
+    # `tensors` may be all parameters of a network, at each call of it.
     if not deferred.has_entries() or find_capture() is not None:
         return
     cells = deferred.list_deferred([tensor.content.cell for tensor in tensors])

@@ -254,6 +254,7 @@ def _get_seed() -> int:
 
 
 def _compute_key(seed: int, index: int) -> int:
+    # The first key is the seed itself, so that `seed=n` and a new generator of that seed agree.
     return threefry((1 << 64) - index, seed) if index else seed
 
 
@@ -305,6 +306,7 @@ def _update(cell: Cell, change: State | int | None) -> State:
             buffer = None if node is None else find_buffer(node)
             if buffer is not None:
                 storage = (buffer.storage_id,)
+                # Registered like a plan that writes: no plan samples from this state meanwhile.
                 computation = registry.start_computation(storage, storage, {})
                 if computation is None:
                     registry.wait_if_refused()
@@ -333,6 +335,7 @@ def _realize(state: Cell) -> None:
 def _make_key(key: int) -> UOp:
     import numpy as np
 
+    # Shared: no other code has this array.
     return make_array_node(np.array(key, np.uint64), may_share=True)
 
 

@@ -31,6 +31,7 @@ def view_bytes(node: UOp, dtype: DType, shape: Shape) -> UOp:
     copy.
     """
     memory, begin = _get_part(node)
+    # Elements must be aligned to their size.
     if memory is None or (begin * node.dtype.itemsize) % dtype.itemsize:
         memory, begin = UOp(Op.CONTIGUOUS, node.dtype, (node,)), 0
     size = math.prod(map(max_size, shape))
@@ -46,6 +47,7 @@ def _get_part(node: UOp) -> tuple[UOp | None, int]:
         source = node.source
         if node.op is Op.SHRINK:
             first, end, *inner = node.sizes
+            # A slice is contiguous only if it takes all of the inner axes.
             is_whole = all(
                 b == 0 and e == s
                 for b, e, s in zip(inner[::2], inner[1::2], source.shape[1:], strict=True)

@@ -42,6 +42,7 @@ class NamespaceInfo:
         """Optional capabilities of the standard. Data-dependent shapes are supported: the values
         are computed when such a function is called. The number of axes is unlimited.
         """
+        # None: the standard's value for no limit.
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": None}
 
     def default_device(self) -> str:

@@ -89,6 +89,7 @@ def call_ufunc(
     options = dict(kwargs)
     outs = cast("tuple[object, ...]", options.pop("out", ()))
     if any(_overrides_ufuncs(value) for value in (*inputs, *outs)):
+        # numpy then asks the other library.
         return NotImplemented
     if not _has_counterpart(ufunc, ufunc_method, options):
         return _compute_arrays(ufunc, ufunc_method, inputs, outs, options)
@@ -150,6 +151,7 @@ def _compute_arrays(
     """Compute with numpy on the values; assign to tensors among the outputs."""
     if ufunc_method == "at":
         target, *operands = inputs
+        # A copy: the array may be memory of the tensor, which only an assignment may change.
         array = _read(target).copy() if isinstance(target, Tensor) else target
         ufunc.at(array, *(cast("Any", _to_array(value)) for value in operands))
         if isinstance(target, Tensor):
@@ -248,6 +250,7 @@ def _fill(out: object, result: Tensor) -> object:
     import numpy as np
 
     if isinstance(out, np.ndarray):
+        # numpy's own rule for `out`.
         np.copyto(cast("NDArray[np.generic]", out), _read(result), casting="same_kind")
         return cast("NDArray[np.generic]", out)
     cast("Any", out)[...] = result
@@ -277,6 +280,7 @@ def call_function(
     import numpy as np
 
     if not all(issubclass(kind, (Tensor, np.ndarray)) for kind in types):
+        # numpy then asks the other type.
         return NotImplemented
     name = f"{function.__module__}.{function.__name__}".removeprefix("numpy.")
     counterpart = FUNCTIONS.get(name)
@@ -287,6 +291,8 @@ def call_function(
     options = {name: value for name, value in kwargs.items() if not _is_default(name, value)}
     out = options.pop("out", None)
     try:
+        # Arguments that only numpy knows lead to numpy, on the values; a name that is new to both
+        # is an error.
         bound = signature(counterpart).bind(owner, *args, **options)
     except TypeError:
         known = list(signature(counterpart).parameters)
@@ -446,6 +452,7 @@ def _pad(
     is_known = mode == "constant" and is_scalar(filling)
     if not is_known and (options or mode not in ("edge", "reflect", "symmetric", "wrap")):
         return np.pad(_read(x), pad_width, mode, **options)  # pyright: ignore[reportCallIssue, reportArgumentType, reportUnknownVariableType]
+    # numpy's short forms: one number for all sides, or one pair for all axes.
     pairs = [tuple(pair) for pair in np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).tolist()]
     return cast("Any", x).pad(pairs, mode=mode, constant_values=filling)
 

@@ -38,6 +38,7 @@ def _axis_function(name: str) -> Callable[..., Any]:
 
 
 def _get(library: str, name: str) -> Callable[..., Any]:
+    # Imported with the first call: building graphs does not need these modules.
     return getattr(import_module(f"svod_tensor.{library}"), name)
 
 

@@ -24,6 +24,7 @@ def _call_quantile(name: str) -> Callable[..., Tensor]:
         q: Any,
         axis: Axis = None,
         *,
+        # A permission to reuse memory, which changes no result.
         overwrite_input: bool = False,
         method: str = "linear",
         keepdims: bool = False,
@@ -66,6 +67,7 @@ def _cov(
     fweights: Any = None,
     aweights: Any = None,
 ) -> Tensor:
+    # In numpy, `ddof` overrides `bias`.
     correction = (0 if bias else 1) if ddof is None else ddof
     return _wrap(owner, m).cov(
         y, rowvar=bool(rowvar), correction=correction, fweights=fweights, aweights=aweights

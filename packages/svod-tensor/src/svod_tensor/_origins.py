@@ -105,6 +105,7 @@ def is_tracking_origins() -> bool:
 @contextmanager
 def _enter(name: str) -> Generator[None]:
     if current_scope.get() is None:
+        # Only the outermost block: in a nested one these nodes are marked already.
         _skip_existing_nodes()
     token = current_scope.set(name)
     try:

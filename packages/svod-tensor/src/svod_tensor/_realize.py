@@ -64,6 +64,7 @@ def realize_tensors(
     check_not_capturing("reads values")
     started = perf_counter()
     if (
+        # A small graph of a known structure takes a tenth of the time of the general path.
         len(tensors) == 1
         and not is_segment
         and (known := compute_known(tensors[0], config)) is not None
@@ -104,6 +105,8 @@ def realize_tensors(
                     tensors = [
                         t for t in usable if t.node is not nodes[id(t)] and not t.is_realized
                     ]
+                    # Before the commit, which rebinds graphs to the memory that the tensors have
+                    # now.
                     adopted = adopt_outputs(work, plan, range(len(work.results)))
                     if not is_segment:
                         overwriting.commit_writes(
@@ -187,6 +190,7 @@ def _start_plan(
             if not separate:
                 resample_on_execution(tensors)
                 return start_plan(tensors, config)
+        # Without the lock, since it compiles and runs kernels; then the readers are listed again.
         for cell in separate:
             _compute_separately(cell, config, kept)
 

@@ -111,6 +111,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     name = os.path.abspath(str(os.fspath(path)))
     entries = read_header(name)
     device = f"DISK:{name}"
+    # Mapped once, as bytes: the tensors are views of it.
     base = storage.open_file(device, uint8, os.path.getsize(name))
     return {key: _make_tensor(entry, base, device) for key, entry in entries.items()}
 
@@ -173,6 +174,7 @@ def _read_text(name: str) -> tuple[dict[str, object], int, int]:
             raise SafetensorsError(
                 path=name, problem=f"{file_bytes} bytes are too few for the size of the header"
             )
+        # The most frequent wrong file is PyTorch's own format.
         if prefix.startswith(_ZIP):
             raise SafetensorsError(
                 path=name, problem="it is a zip file, as torch.save writes one", hint=_FROM_TORCH
@@ -220,12 +222,16 @@ def save_safetensors(
         }
         offset += nbytes
     text = json.dumps(header, separators=(",", ":")).encode()
+    # The format allows spaces after the header: the data then begin at a multiple of 8, so that a
+    # mapped file has aligned elements.
     text += b" " * (-len(text) % 8)
     target = str(os.fspath(path))
+    # In the same folder: `os.replace` is atomic only within a file system.
     partial = f"{target}.{os.getpid()}.part"
     try:
         with open(partial, "wb") as file:
             file.write(len(text).to_bytes(8, "little") + text)
+            # One after another: at most one tensor is copied to bytes at a time.
             for tensor in tensors.values():
                 file.write(tensor.numpy().tobytes())
         os.replace(partial, target)
@@ -248,6 +254,7 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
         return entries
 
     try:
+        # Without the hook, json would keep the last of two entries silently.
         header: object = json.loads(text.decode("utf-8"), object_pairs_hook=check_unique)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise SafetensorsError(path=path, problem=f"the header is no JSON: {error}") from error
@@ -298,11 +305,14 @@ def _read_entry(
 
 def _is_sizes(value: object) -> TypeGuard[list[int]]:
     return isinstance(value, list) and all(
-        type(n) is int and n >= 0 for n in cast("list[object]", value)
+        # Not `isinstance`: JSON's `true` becomes a bool, which is an int.
+        type(n) is int and n >= 0
+        for n in cast("list[object]", value)
     )  # pyright: ignore[reportOperatorIssue]
 
 
 def _check_overlaps(path: str, entries: Mapping[str, TensorEntry]) -> None:
+    # Overlapping tensors would let a file claim more data than it has.
     spans = sorted((e.begin, e.end, name) for name, e in entries.items() if e.begin < e.end)
     for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
@@ -315,6 +325,7 @@ def _make_tensor(entry: TensorEntry, base: Buffer, device: str) -> Tensor:
     nbytes = entry.end - entry.begin
     if nbytes == 0:
         return Tensor.zeros(entry.shape, dtype=entry.dtype)
+    # Kernels load aligned elements only.
     if entry.begin % entry.dtype.itemsize:
         data = base.view(entry.begin, nbytes).as_numpy().copy().view(entry.dtype.numpy)
         return Tensor.from_uop(

@@ -62,6 +62,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             shape
             if not result
             else _broadcast_pair(result, shape)
+            # Equal shapes, the usual case, are not compared axis by axis.
             if shape and shape != result
             else result
         )
@@ -102,12 +103,14 @@ def normalize_axis(operation: str, axis: int, ndim: int) -> int:
 
 
 def _to_axis(operation: str, axis: object) -> int:
+    # The usual case, without a further call.
     if type(axis) is int:
         return axis
     return _to_integer(operation, axis, "integer axes")
 
 
 def _to_integer(operation: str, value: object, expected: str) -> int:
+    # `operator.index` accepts a bool, which is usually an argument in the wrong position.
     if not isinstance(value, bool):
         try:
             return int(operator.index(value))  # pyright: ignore[reportArgumentType]

@@ -28,6 +28,7 @@ def shards_of(node: UOp) -> tuple[UOp, ...]:
 
 def iter_shards(nodes: Iterable[UOp]) -> Iterable[UOp]:
     """The shards of all nodes, each once, without empty ones."""
+    # A dict keeps the order, which a set would not.
     return dict.fromkeys(
         shard for node in nodes for shard in shards_of(node) if 0 not in shard.shape
     )
@@ -84,4 +85,5 @@ def _make_shard(node: UOp, sharding: Sharding, index: int) -> UOp:
 
 def _make_empty_shard(dtype: DType, shape: Shape, device: str) -> UOp:
     """A shard without elements."""
+    # A constant: nothing is transferred.
     return make_copy(make_empty(dtype, shape), device)

@@ -46,7 +46,10 @@ class Structure:
     items: tuple[Structure, ...] = ()
     n_leaves: int = 1
     _build: Callable[[Sequence[object]], object] | None = field(
-        default=None, compare=False, repr=False
+        # Two structures are equal although each has functions of its own.
+        default=None,
+        compare=False,
+        repr=False,
     )
 
     @property
@@ -131,6 +134,7 @@ def _flatten(tree: object, leaves: list[object]) -> Structure:
     if level is None:
         leaves.append(tree)
         return _LEAF
+    # Sorted as in JAX: dicts that are equal match, whatever the order of insertion.
     if level.kind[0] is dict:
         level = _sort(level)
     items = tuple([_flatten(item, leaves) for item in level.items])

@@ -11,6 +11,7 @@ from svod_tensor.errors import VariableBoundsError, VariableNameError
 
 __all__ = ["Variable", "explain_unbound"]
 
+# Kernels take variables as int64.
 _MIN, _MAX = -(1 << 63), (1 << 63) - 1
 
 
@@ -38,6 +39,7 @@ class Variable:
         is_text = isinstance(name, str)  # pyright: ignore[reportUnnecessaryIsInstance]
         if not (is_text and name.isascii() and name.isidentifier()):
             raise VariableNameError(name=name, problem="is not an identifier")
+        # The compiler's own variables: kernels get values by name.
         if name == CORE_ID or is_counter_name(name):
             raise VariableNameError(name=name, problem="is reserved")
         low, high = _to_bound(low), _to_bound(high)

@@ -64,6 +64,8 @@ def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Itera
     from svod_tensor.options import resolve_config
 
     resolved = resolve_config(config)
+    # Collected before the first is yielded: an observer sees all threads, so it must not stay while
+    # the caller computes.
     artifacts: list[Artifact] = []
     with observing(_make_observer(artifacts.append)):
         # New nodes, so that the tensors are not bound to the results.

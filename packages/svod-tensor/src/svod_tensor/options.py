@@ -138,6 +138,7 @@ class PrepareConfig:
                 value="beam",
                 expected="possible with passes of your own",
             )
+        # Computed once: every look-up of a kernel needs it.
         object.__setattr__(self, "fingerprint", self._make_fingerprint())
 
     @property
@@ -164,6 +165,7 @@ class PrepareConfig:
     def _make_fingerprint(self) -> str:
         opts = self.fixed_opts
         chosen = f"opts {format_opts(opts)}" if opts is not None else self.optimizer.fingerprint
+        # Tuned and heuristic opts give different kernels of one body.
         if opts is None and not self.use_tuned:
             chosen += ", untuned"
         if self.passes is not None:
@@ -181,6 +183,7 @@ class PrepareConfig:
 _read_config: Final = cache_by_environment(PrepareConfig.from_env, os.environ)
 """`PrepareConfig.from_env`, cached until the environment changes."""
 
+# Not a stack: blocks of several threads may overlap, so each removes its own entry.
 _optimizers: Final[list[OptimizerConfig]] = []
 
 

@@ -183,6 +183,7 @@ class Tensor(Methods):
 
         config = _config_resolver()(config)
         donated = tuple(donate)
+        # Donation is rare, and its module is imported only then.
         if not donated:
             return prepare_tensors([t.content for t in tensors], config)
         from svod_tensor.capture.donation import prepare_donating
@@ -190,6 +191,7 @@ class Tensor(Methods):
         return prepare_donating(tuple(tensors), config, donated)
 
 
+# The module imports the optimizer's options, which building graphs does not need.
 @cache
 def _config_resolver() -> Callable[[AnyConfig | None], PrepareConfig]:
     from svod_tensor.options import resolve_config

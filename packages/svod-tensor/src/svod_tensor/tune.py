@@ -83,6 +83,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
             _run(options.script, options.arguments)
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; results so far are stored\n")
+        # 128 + SIGINT, as shells report it.
         return 130
     return 0
 
@@ -124,6 +125,7 @@ def searching(
 
 def _read_seconds(text: str) -> float:
     seconds = float(text)
+    # Also refuses NaN, for which every comparison is false.
     if not seconds > 0:
         raise ValueError(text)
     return seconds

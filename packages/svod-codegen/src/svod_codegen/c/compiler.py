@@ -28,6 +28,7 @@ __all__ = ["CCompiler"]
 _STEPS_VERSION: Final = 1
 """Version of the steps of this module besides the toolchain's command, part of the cache keys."""
 
+# Far above the time of any kernel: only a compiler that hangs takes so long.
 _TIMEOUT_S: Final = 300.0
 _MESSAGE: Final = re.compile(
     r"^<stdin>:(?P<line>\d+):(?:\d+:)? (?:fatal )?error: (?P<text>.*)$", re.MULTILINE
@@ -66,11 +67,14 @@ class CCompiler:
 def _compile(toolchain: Toolchain, source: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="svod-") as directory:
         target = Path(directory) / "kernel.o"
+        # Through a pipe, not a file: messages then name <stdin>, and so do not differ with the
+        # folder.
         command = (*toolchain.command, "-c", "-x", "c", "-", "-o", str(target))
         stderr = _run(command, source, source)
         if stderr is not None:
             raise _make_error(toolchain, stderr, source)
         code = target.read_bytes()
+        # A second run of the driver takes as long as the compilation, and few kernels need it.
         missing = [
             name for name in list_undefined_symbols(code) if find_process_symbol(name) is None
         ]
@@ -116,6 +120,7 @@ def _make_error(toolchain: Toolchain, stderr: str, source: str) -> CompileError:
     lines = stderr.strip().splitlines()
     return CompileError(
         compiler=str(toolchain),
+        # Messages may be translated: then the first line is all that is known.
         message=match["text"] if match else lines[0] if lines else "no error message",
         source=source,
         line=int(match["line"]) if match else None,

@@ -72,6 +72,7 @@ _FUNCTIONS: Final = {
     Op.SINH: "sinh",
     Op.COSH: "cosh",
 }
+# Ops that leave integers and bools as they are.
 _ROUNDING: Final = frozenset({Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND})
 _WRAPPING: Final = frozenset({Op.ADD, Op.SUB, Op.MUL})
 
@@ -88,6 +89,7 @@ def constant_expression(dtype: DType, value: bool | int | float) -> str:
     elif math.isinf(as_float):
         text = "-INFINITY" if as_float < 0 else "INFINITY"
     else:
+        # Hexadecimal, since a decimal number may be read as a neighbouring float.
         text = as_float.hex() + ("f" if dtype is not float64 else "")
     if dtype is float16:
         return f"((_Float16){text})"
@@ -145,6 +147,7 @@ def _bool_expression(op: Op, operands: list[str]) -> str | None:
     if op in _BOOL_OPERATORS:
         return f"{operands[0]} {_BOOL_OPERATORS[op]} {operands[1]}"
     if op is Op.NOT:
+        # Not ~, which promotes true to int and gives -2, which is true as well.
         return f"!{operands[0]}"
     if op is Op.MULACC:
         return f"({operands[0]} & {operands[1]}) | {operands[2]}"
@@ -231,6 +234,8 @@ def _wrapping(
 ) -> str:
     if dtype.bits >= 32:
         low, high = node.bounds
+        # Bounds prove that the sum does not overflow: signed arithmetic lets the compiler widen
+        # indices once, outside of a loop.
         if dtype.is_unsigned or low > dtype.min or high < dtype.max:
             return plain
     wide = type_name(_unsigned(dtype))
@@ -245,6 +250,7 @@ def _shift(node: UOp, dtype: DType, operands: list[str], type_name: TypeName) ->
     values = count.arg if count.op is Op.VCONST else (count.arg,) if count.op is Op.CONST else ()
     if values and all(0 <= v < dtype.bits for v in values):
         return f"({name})({shifted})"
+    # In C, a shift by the width or more is undefined.
     too_much = f"{x} < 0 ? -1 : 0" if node.op is Op.SHR and dtype.is_signed else "0"
     return f"(uint64_t){amount} < {dtype.bits} ? ({name})({shifted}) : ({name})({too_much})"
 
@@ -274,4 +280,5 @@ def _bitcast(x: str, source: DType, target: DType, type_name: TypeName) -> str:
         return f"({target_type}){x}"
     if target.is_bool:
         return f"{x} != 0"
+    # A union, since a cast of pointers breaks the aliasing rules.
     return f"((union {{ {source_type} from; {target_type} to; }}){{ .from = {x} }}).to"

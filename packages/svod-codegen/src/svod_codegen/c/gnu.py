@@ -139,6 +139,7 @@ class GnuCRenderer(CRenderer):
         ):
             return None
         masks = self._find_masks(node.condition, dtype, value, MAX_CONDITION)
+        # A condition of other bools, or of elements of another width, is selected lane by lane.
         if masks is None:
             return None
         register = self._split(dtype)[0]
@@ -181,6 +182,7 @@ class GnuCRenderer(CRenderer):
 
     def _select(self, dtype: DType, mask: str, x: str, y: str) -> str:
         """Select `x` where the comparison `mask` holds, and `y` elsewhere."""
+        # By bits: gcc has no `?:` on vectors in C, only in C++.
         name = self.vector_type(dtype)
         return f"({name})(((m{name})({mask}) & (m{name}){x}) | (~(m{name})({mask}) & (m{name}){y}))"
 
@@ -207,6 +209,7 @@ class GnuCRenderer(CRenderer):
         if node.op in _COMPARED and self._is_comparable(source):
             mask = f"m{self.vector_type(self._split(source)[0])}"
             compared = f"({mask})({operands[0]} {_COMPARED[node.op]} {operands[1]})"
+            # A comparison gives -1 where it holds, a bool is 1.
             return f"__builtin_convertvector({compared}, {self.vector_type(dtype)}) & 1"
         if any(s.dtype is not node.dtype for s in node.src):
             return None

@@ -27,6 +27,7 @@ class KernelWriter:
         self.language = language
         self.lines: list[str] = []
         self.names: dict[UOp, str] = {}
+        # A dict: types are declared in the order of their first use, in every process.
         self.types: dict[DType, None] = {}
         self.depth = 1
         self.n_values = 0
@@ -98,6 +99,7 @@ class KernelWriter:
         self.names[node] = name
 
     def _elementwise(self, node: UOp) -> str:
+        # Its values are stored as integers, whose sum would be a sum of bits.
         if node.op not in (Op.WHERE, Op.BITCAST) and any(
             self.language.is_stored(n.dtype) for n in (node, *node.src)
         ):
@@ -110,6 +112,7 @@ class KernelWriter:
             return self.language.scalar_operation(node, [self.value(s) for s in node.src])
         if node.op is Op.BITCAST and node.source.dtype.lanes != node.dtype.lanes:
             raise RenderError(problem="regroups the lanes of a vector", node=node)
+        # Languages without vector operations, and ops that have none, are written lane by lane.
         vector = self._vector_expression(node)
         if vector is not None:
             return vector
@@ -121,6 +124,8 @@ class KernelWriter:
         return self.language.make_vector(node.dtype, lanes)
 
     def _vector_expression(self, node: UOp) -> str | None:
+        # By the operands of the comparison first: its value is a vector of bools, which has to be
+        # widened.
         chosen = self.language.vector_selection(node, self.value) if node.op is Op.WHERE else None
         return chosen or self.language.vector_operation(node, [self.value(s) for s in node.src])
 
@@ -128,6 +133,7 @@ class KernelWriter:
         """Skip effects and structure without a statement."""
 
     def _alias(self, node: UOp) -> None:
+        # An AFTER of an effect has no value.
         if node.source in self.names:
             self.names[node] = self.names[node.source]
 
@@ -172,6 +178,7 @@ class KernelWriter:
         memory, position = self.value(location.memory), location.position
         if position.dtype.lanes > 1:
             return [f"{memory}[{lane}]" for lane in self.lanes_of(position)]
+        # Memory of vectors is indexed by vectors; any other vector is a run of elements.
         if location.dtype.lanes == 1 or memory_of(location).dtype is location.dtype:
             return [self.value(location)]
         return [f"{memory}[{self.value(position)} + {i}]" for i in range(location.dtype.lanes)]
@@ -185,6 +192,8 @@ class KernelWriter:
             )
         elements = self._elements(location)
         if gate is not None:
+            # A conditional, not a selection afterwards: where the gate is false, the element may
+            # not exist.
             gates, alternatives = self.lanes_of(gate), self.lanes_of(node.alternative)
             elements = [
                 f"{gates[i % len(gates)]} ? {e} : {alternatives[i]}" for i, e in enumerate(elements)
@@ -217,6 +226,7 @@ class KernelWriter:
             if statement is not None:
                 self.add(statement)
                 return
+        # With a gate, or indices in a vector, each element is stored by itself.
         values = self.lanes_of(value) if len(elements) > 1 else [self.value(value)]
         gates = [] if gate is None else self.lanes_of(gate)
         for i, (element, lane) in enumerate(zip(elements, values, strict=True)):
@@ -269,6 +279,7 @@ class KernelWriter:
         scalar = x.dtype.scalar
         lanes = self._fold_halves(node, x)
         step = _make_step(node.arg, scalar)
+        # Pairwise, so that half of the operations do not depend on each other.
         while len(lanes) > 1:
             half = (len(lanes) + 1) // 2
             joined: list[str] = []
@@ -322,6 +333,7 @@ class KernelWriter:
 
 def _make_step(op: Op, dtype: DType) -> UOp:
     """Make the node of one step of a reduction, on two operands of unknown value."""
+    # With the bounds of the dtype, so that an integer sum is written to wrap.
     operand = UOp(Op.DEFINE_VAR, dtype.scalar, (), ("lane", dtype.scalar.min, dtype.scalar.max))
     value = operand if dtype.lanes == 1 else UOp(Op.BROADCAST, dtype, (operand,))
     return UOp(op, dtype, (value, value))

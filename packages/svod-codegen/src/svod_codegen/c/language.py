@@ -48,6 +48,7 @@ class CLanguage:
             return "bool"
         if scalar is float16 and float16 in self.target.native_dtypes:
             return "_Float16"
+        # Narrow floats are moved and selected, but lowering leaves no arithmetic on them.
         if scalar.is_float:
             return f"uint{scalar.bits}_t"
         return f"{'u' if scalar.is_unsigned else ''}int{scalar.bits}_t"
@@ -113,12 +114,14 @@ class CLanguage:
 
     def constant(self, dtype: DType, value: bool | int | float) -> str:
         """Format a scalar constant."""
+        # As its bits, since the type has no literals.
         if dtype.is_float and self.is_stored(dtype):
             return f"{storage_bits(float(value), dtype)}{'ull' if dtype.itemsize == 8 else ''}"
         return constant_expression(dtype, value)
 
     def pointer_type(self, dtype: DType) -> str:
         """Return the type of a pointer to elements of a buffer."""
+        # Memory that a kernel writes does not overlap its other buffers.
         return f"{self.type_name(dtype)} *restrict"
 
     def open_file(self) -> list[str]:
@@ -139,6 +142,7 @@ class CLanguage:
         position = 0
         for variable in variables:
             type_name = self.type_name(variable.node.dtype)
+            # It differs between the calls of one launch, which share their values.
             if variable.node.arg.name == "core_id":
                 lines.append(f"  const {type_name} {variable.name} = ({type_name})core_id;")
             else:
@@ -146,6 +150,7 @@ class CLanguage:
                     f"  const {type_name} {variable.name} = ({type_name})values[{position}];"
                 )
                 position += 1
+        # Kernels without variables or threads would cause warnings.
         return [*lines, *(f"  (void){unused};" for unused in ("buffers", "values", "core_id"))]
 
     def declare_local(self, name: str, dtype: DType, size: int) -> str:

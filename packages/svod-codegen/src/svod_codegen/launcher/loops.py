@@ -75,6 +75,7 @@ class _Maker:
                 moves_and_loops.append(item) if isinstance(
                     item, Move | Repeat
                 ) else launches.append(item)
+            # Items of a group may run in any order, so launches come first, as one region.
             if launches:
                 self._add_launches(launches)
             for item in moves_and_loops:
@@ -96,6 +97,7 @@ class _Maker:
         return self.records[-1]
 
     def _add_launches(self, launches: Sequence[Launch]) -> None:
+        # Launches of one part are collected: one RUN step calls many of them in a row.
         words = make_group(launches)
         if sum(launch.n_parts for launch in launches) == 1:
             self._singles += words
@@ -127,6 +129,7 @@ class _Maker:
         # updated in-place are written once.
         carried = sorted(repeat.carried, key=lambda value: value.spare is None)
         updates = self._make_updates(repeat)
+        # Three spans of one array, so that an iteration walks only over the words that change.
         n_own, n_changing = len(updates), len(updates)
         spans: list[tuple[int, int, int]] = []
         for value in carried:

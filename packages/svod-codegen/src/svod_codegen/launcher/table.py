@@ -36,6 +36,7 @@ class CpuTable:
                 words += make_group(self.launches[start:end])
                 start = end
         self.records = _ffi.new("int64_t[]", words)
+        # Bound once, since a plan of small kernels spends its time on such lookups.
         self.run = partial(pool.run_table, pool.handle, self.records, self.n_launches)
 
 
@@ -50,6 +51,7 @@ def make_group(group: Sequence[Launch]) -> list[int]:
                 f"program {launch.program.name!r} has no native entry point and cannot run in a"
                 " batch"
             )
+        # Addresses of arrays, which the caller keeps alive and writes before each run.
         buffers, values = launch.buffers.buffer_info()[0], launch.values.buffer_info()[0]
         words += (entry, buffers, values, launch.n_parts, len(group), n_parts)
     return words

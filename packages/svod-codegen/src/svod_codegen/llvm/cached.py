@@ -26,6 +26,8 @@ class LlvmCompiler:
 
     def __init__(self, store: DiskStore) -> None:
         self._store = store
+        # Everything besides the source that determines the object: the launcher's conventions, the
+        # passes, LLVM and the processor.
         self._key_head = (f"abi {ABI_VERSION}", COMPILER_FLAGS, host_key())
 
     @property

@@ -26,6 +26,7 @@ __all__ = ["EMITTERS", "emit_reduce"]
 
 Emitter = Callable[[FunctionWriter, UOp], str]
 
+# Ordered comparisons are false for NaN; `une` is true, since NaN differs from everything.
 _FLOAT_BINARY: Final = {
     Op.ADD: "fadd",
     Op.SUB: "fsub",
@@ -171,6 +172,8 @@ def _shift(w: FunctionWriter, node: UOp) -> str:
     amount_type = type_text(amount.dtype)
     limit = _splat_constant(amount.dtype, min(dtype.bits, int(amount.dtype.max)))
     condition = type_text(bool_.vec(dtype.lanes))
+    # Unsigned, so that a negative amount is out of range too. The amount is replaced before the
+    # shift, since a shift by too much is poison.
     fits = w.emit(f"icmp ult {amount_type} {w.value(amount)}, {limit}")
     # A signed right shift out of range leaves copies of the sign bit.
     replacement = _splat_constant(
@@ -206,6 +209,7 @@ def _multiply_add(w: FunctionWriter, node: UOp) -> str:
     _check_arithmetic(node, dtype)
     text = type_text(dtype)
     if dtype.is_float:
+        # Not fmuladd, which may be two instructions: a MULACC is rounded once.
         return w.call_same(f"llvm.fma.{suffix_text(dtype)}", text, x, y, z)
     if dtype.is_bool:
         return w.emit(f"or {text} {w.emit(f'and {text} {x}, {y}')}, {z}")
@@ -252,7 +256,8 @@ def _intrinsic(w: FunctionWriter, node: UOp) -> str:
         return w.call_same(
             f"{_INTRINSICS[node.op]}.{suffix_text(dtype)}", type_text(dtype), *operands
         )
-    # Most intrinsics do not exist for half; for the others, float gives the same result.
+    # Most intrinsics do not exist for half, and LLVM aborts the process on one that it cannot lower;
+    # for the others, float gives the same result.
     wide = float32.vec(dtype.lanes)
     operands = [_resize_float(w, o, dtype, wide) for o in operands]
     result = w.call_same(f"{_INTRINSICS[node.op]}.{suffix_text(wide)}", type_text(wide), *operands)
@@ -308,6 +313,7 @@ def _float_to_integer(w: FunctionWriter, x: str, source: DType, target: DType) -
     if source.scalar is float16:
         wide = float32.vec(source.lanes)
         x, source = _resize_float(w, x, source, wide), wide
+    # Vector units convert floats to integers of 32 bits or more.
     carrier = target if target.bits >= 32 else int32.vec(target.lanes)
     text, condition, carrier_type = (
         type_text(source),
@@ -404,6 +410,7 @@ def _combine(w: FunctionWriter, op: Op, dtype: DType, x: str, y: str) -> str:
 
 
 def _identity(op: Op, dtype: DType) -> bool | int | float:
+    # Extra lanes must not change the result, whatever the other lanes hold.
     if op is Op.MAX:
         return dtype.min
     if op in (Op.MIN, Op.AND):
@@ -412,6 +419,7 @@ def _identity(op: Op, dtype: DType) -> bool | int | float:
 
 
 _REDUCED: Final = frozenset({Op.ADD, Op.MUL, Op.MAX, Op.MIN, Op.AND, Op.OR, Op.XOR})
+# -0.0, since 0.0 plus -0.0 is 0.0: a sum of negative zeros would change.
 _FLOAT_START: Final = {Op.ADD: ("fadd", -0.0), Op.MUL: ("fmul", 1.0)}
 
 
@@ -421,6 +429,7 @@ def _reduce_lanes(w: FunctionWriter, op: Op, dtype: DType, name: str, node: UOp)
     dtype, name = _fold_to_power_of_two(w, op, dtype, name)
     vector, element, suffix = type_text(dtype), type_text(dtype.scalar), suffix_text(dtype)
     if dtype.is_float and op in _FLOAT_START:
+        # `reassoc` permits a tree of additions; without it, LLVM adds lane by lane.
         function, start = _FLOAT_START[op]
         return w.call(
             element,

@@ -34,6 +34,7 @@ class FunctionWriter:
         self.lines: list[str] = []
         self.entry: list[str] = []
         self.names: dict[UOp, str] = {}
+        # A dict, so that each function is declared once, in the order of use.
         self.declarations: dict[str, None] = {}
         self.memory_tags: dict[UOp, str] = {}
         self.target = target
@@ -53,6 +54,7 @@ class FunctionWriter:
         """Append an instruction to the entry block and return the name of its value."""
         self._n_values += 1
         name = f"%v{self._n_values}"
+        # SROA promotes only allocas of the entry block, and arguments are loaded once.
         self.entry.append(f"  {name} = {instruction}")
         return name
 
@@ -98,8 +100,10 @@ class FunctionWriter:
     def splat(self, dtype: DType, scalar: str) -> str:
         """Make a vector of `dtype` whose lanes are all the scalar operand `scalar`."""
         vector, element = type_text(dtype), type_text(dtype.scalar)
+        # Operands that begin with % are values, all others constants.
         if scalar[0] != "%":
             return f"splat ({element} {scalar})"
+        # LLVM recognizes this pair of instructions as a broadcast.
         first = self.emit(f"insertelement {vector} poison, {element} {scalar}, i64 0")
         return self.emit(
             f"shufflevector {vector} {first}, {vector} poison, <{dtype.lanes} x i32>"
@@ -136,6 +140,7 @@ class FunctionWriter:
         """Extend an index operand to i64, with the same number of lanes."""
         if node.dtype.itemsize == 8:
             return self.value(node)
+        # A constant has no type of its own in the text.
         if self.value(node)[0] != "%" and node.dtype.lanes == 1:
             return self.value(node)
         extend = "zext" if node.dtype.is_unsigned else "sext"

@@ -52,12 +52,14 @@ def emit_load(w: FunctionWriter, node: UOp) -> None:
         name = w.emit(
             f"load {memory_type(node.dtype)}, ptr {w.value(location)}{_access(w, location)}"
         )
+    # The first elements are only a substitute if the memory has as many.
     elif gate.dtype.lanes == 1 and memory_of(location).arg.size >= node.dtype.lanes:
         name = _load_safely(w, location, gate)
     else:
         name = _masked_load(w, node, location, gate)
     dtype = node.dtype
     if dtype.is_bool:
+        # In memory a bool is a byte: LLVM packs the lanes of an i1 vector into bits.
         name = w.emit(f"icmp ne {memory_type(dtype)} {name}, zeroinitializer")
     if gate is not None and gate.dtype.lanes == 1:
         name = w.emit(
@@ -91,6 +93,7 @@ def emit_store(w: FunctionWriter, node: UOp) -> None:
             f" {value.dtype.itemsize}, {w.typed(gate)}){_tags(w, location)}"
         )
     else:
+        # A store cannot be replaced by a harmless one, as a load can.
         body, done = w.new_label("store"), w.new_label("stored")
         w.do(f"br i1 {w.value(gate)}, label %{body}, label %{done}")
         w.start_block(body)
@@ -129,6 +132,8 @@ def _memory_value(w: FunctionWriter, value: UOp) -> str:
 
 def _load_safely(w: FunctionWriter, location: UOp, gate: UOp) -> str:
     """Load the location, or the first elements of its memory if the gate is false."""
+    # A selected address, not a branch: the loop body stays one block, which LLVM schedules as a
+    # whole.
     start = w.value(location.memory)
     address = w.emit(f"select i1 {w.value(gate)}, ptr {w.value(location)}, ptr {start}")
     return w.emit(f"load {memory_type(location.dtype)}, ptr {address}{_access(w, location)}")
@@ -159,6 +164,7 @@ def _address_inside(w: FunctionWriter, location: UOp, gate: UOp) -> str:
     hundred times slower."""
     lanes = gate.dtype.lanes
     if lanes & (lanes - 1):
+        # The bits of such a mask are no machine integer.
         return w.value(location)
     bits = w.emit(f"bitcast {w.typed(gate)} to i{lanes}")
     has_any = w.emit(f"icmp ne i{lanes} {bits}, 0")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = ["render"]
 
+# A cache line, and the widest vector: private memory is read in whole vectors.
 _LOCAL_ALIGNMENT: Final = 64
 _RARELY: Final = '!{!"branch_weights", i32 1, i32 2000}'
 """Weights of the branch to a slow path: without them, registers are spilled before the branch instead
@@ -58,10 +59,13 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     rare_loops = _list_rare_loops(linear, target)
     weights = f"!{1 + 3 * n_scopes}"
     w.branch_tags = dict.fromkeys(rare_loops, f", !prof {weights}")
+    # Before anything is written: LLVM would abort the process on an intrinsic that the processor
+    # lacks.
     check_units([node for node in linear if node.op is Op.WMMA], target)
     tiles = assign_tiles(linear)
     if tiles:
         start_tiles(w)
+    # By name, so that each function is defined once however often it is called.
     functions: dict[str, UOp] = {}
     for node in linear:
         if node in tiles:
@@ -84,6 +88,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         line for name, node in functions.items() for line in _define_shared(w, name, node)
     ]
     core_id = f"i64{_core_id_range(linear)} %core_id"
+    # Kernels do not throw: without nounwind each would get unwind tables.
     header = (
         f"define void @{name}(ptr noalias %buffers, ptr noalias %values, {core_id}) nounwind {{"
     )
@@ -163,6 +168,8 @@ def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
     written = any(n.op is Op.STORE and memory_of(n.location).op is Op.PARAM for n in linear)
     if not written or len(params) < 2:
         return 0
+    # Scopes, since `noalias` applies to parameters of the function, and these addresses are loaded
+    # from an array.
     for scope, param in enumerate(params):
         w.memory_tags[param] = f", !alias.scope !{scope + 1}, !noalias !{scope + 1 + len(params)}"
     return len(params)
@@ -267,6 +274,7 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
 
 
 def _leave_loop(w: FunctionWriter, node: UOp) -> None:
+    # The index of a loop is named `%label.i`.
     label = w.value(node.loop)[1:-2]
     w.do(f"br i1 {w.value(node.condition)}, label %{label}.done, label %{label}.again")
     w.start_block(f"{label}.again")
@@ -287,6 +295,7 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
     else:
         w.do(f"br label %{label}.latch")
         w.start_block(f"{label}.latch")
+        # The index is below the trip count, so it cannot wrap; LLVM can then widen it.
         w.do(f"{index}.next = add nuw nsw {dtype} {index}, 1")
         again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.stop)}")
         w.do(f"br i1 {again}, label %{label}, label %{label}.done")
@@ -325,6 +334,7 @@ def _concatenate(w: FunctionWriter, node: UOp) -> None:
     if all(dtype.lanes == 1 for dtype, _ in vectors):
         w.names[node] = w.lanes(node.dtype, [name for _, name in vectors])
         return
+    # Pairwise: the depth of the shuffles grows with the logarithm.
     while len(vectors) > 1:
         paired = [_join(w, *vectors[k], *vectors[k + 1]) for k in range(0, len(vectors) - 1, 2)]
         vectors = paired + vectors[2 * len(paired) :]

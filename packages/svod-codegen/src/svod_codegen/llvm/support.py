@@ -39,6 +39,7 @@ _TRUNCATIONS: Final = {
     "__truncdfbf2": (_DOUBLE, _BFLOAT),
 }
 
+# libgcc_s has the functions for half only, and most processes do not load it.
 SUPPORT_SYMBOLS: Final = frozenset(_TRUNCATIONS) | {"__extendhfsf2"}
 
 

@@ -23,6 +23,7 @@ __all__ = [
     "vector_constant_text",
 ]
 
+# LLVM has bfloat arithmetic, which it lowers to calls of functions that few processes have.
 _STORAGE_ONLY = frozenset({bfloat16, float8_e4m3, float8_e5m2})
 _FLOATS = {float16: ("half", "f16"), float32: ("float", "f32"), float64: ("double", "f64")}
 

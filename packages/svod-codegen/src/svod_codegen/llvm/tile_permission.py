@@ -30,6 +30,7 @@ def may_use_tiles() -> bool:
     """
     if sys.platform != "linux":
         return False
+    # Imported here: processors without tiles never come this far.
     import ctypes
 
     system_call = ctypes.CDLL(None).syscall

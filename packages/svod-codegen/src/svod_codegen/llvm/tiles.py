@@ -49,6 +49,7 @@ def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
     products = [n for n in linear if n.op is Op.WMMA and n.arg.tiles]
     if not products:
         return {}
+    # The accumulators of all products, found through chains of products to their first load.
     registers = {_register(load) for load in map(_first_value, products)}
     analysis = _Assignment(
         registers, {_factor(node, factor) for node in products for factor in node.src[:2]}
@@ -57,6 +58,7 @@ def assign_tiles(linear: Sequence[UOp]) -> dict[UOp, int]:
         analysis.visit(node, position)
     tiles = analysis.allocate()
     for node in linear:
+        # Accumulators are registers, so neither their memory nor an address into it is written.
         if node in registers or (node.op is Op.INDEX and memory_of(node) in registers):
             tiles[node] = -1
         elif node.op is Op.STORE and node.value in analysis.held:
@@ -121,6 +123,8 @@ class _Assignment:
             self._store(node, position)
 
     def _leave(self, node: UOp, position: int) -> None:
+        # The next iteration would read the accumulator as it was before, but the tile has the new
+        # value.
         if self.unstored:
             raise RenderError(
                 problem="ends a loop in which the result of a WMMA was not stored", node=node
@@ -134,6 +138,7 @@ class _Assignment:
         for factor in node.src[:2]:
             self._touch(factor, factor, position)
         self._touch(key, node, position)
+        # Values read before are no longer in the tile.
         self.versions[key] += 1
         self.unstored.add(key)
         self._hold(node, key)
@@ -145,6 +150,7 @@ class _Assignment:
         if source is not None:
             self._touch(source, node, position)
         if not is_accumulator:
+            # Tiles are stored as a whole; there is no masked store.
             if source is not None and location.gate is not None:
                 raise RenderError(problem="stores a tile where a gate is true", node=node)
             return
@@ -202,6 +208,8 @@ def _allocate_tiles(
     live_ranges: dict[Accumulator | UOp, _LiveRange],
 ) -> dict[Accumulator | UOp, int]:
     """Allocate the lowest free tile to each live range, in the order of their starts (linear scan)."""
+    # A linear scan suffices: a kernel has a handful of tiles, and one that needs more is refused
+    # anyway.
     ends = [-1] * N_TILES
     tile_of: dict[Accumulator | UOp, int] = {}
     for key, live_range in sorted(live_ranges.items(), key=lambda item: item[1].start):
@@ -258,6 +266,7 @@ def _is_zero(value: UOp) -> bool:
     if value.op is Op.BROADCAST:
         value = value.source
     constants = value.arg if value.op is Op.VCONST else (value.arg,)
+    # By text, since -0.0 equals 0.0, and tilezero sets 0.0.
     return value.op in (Op.CONST, Op.VCONST) and all(
         str(constant) in ("0", "0.0") for constant in constants
     )

@@ -20,6 +20,8 @@ __all__ = ["C_COMPILER", "call_c", "call_llvm"]
 C_COMPILER: Final = shutil.which("gcc") or shutil.which("clang")
 """Path of the system's C compiler, or None."""
 
+# Without contraction, so that results can be compared to the last bit; -Wno-psabi and -w, since
+# vectors wider than the baseline's would warn at each call.
 _FLAGS: Final = (
     "-std=gnu99",
     "-O1",

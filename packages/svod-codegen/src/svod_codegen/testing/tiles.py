@@ -47,6 +47,7 @@ def emulate_tiles(source: str) -> str:
     used = sorted(set(_INTRINSIC.findall(source)))
     if not used:
         return source
+    # Declarations of the intrinsics would stay undefined on a processor without AMX.
     lines = [
         line
         for line in source.splitlines()
@@ -61,6 +62,7 @@ def emulate_tiles(source: str) -> str:
     return "\n".join([text, _COMMON, *(_FUNCTIONS[name] for name in used), ""])
 
 
+# Vectors of 16 words, one per column: a row of a tile is one register of AVX-512.
 _COMMON: Final = """\
 define internal ptr @amx.tile(ptr %file, i8 %number) nounwind {
   %n = zext i8 %number to i64
@@ -103,6 +105,8 @@ define internal <16 x float> @amx.add_product(<16 x float> %sum, <16 x float> %x
 declare <16 x float> @llvm.fma.v16f32(<16 x float>, <16 x float>, <16 x float>)
 """
 
+# Configuration sets all tiles to 0, as the processor does; release writes NaNs, so that a kernel
+# that reads a tile after it fails.
 _FILL: Final = """\
 define internal void @amx.{name}(ptr %file{parameters}) nounwind noinline {{
 entry:

@@ -166,6 +166,7 @@ class _Calls:
 def _group_kernels(calls: _Calls, max_arguments: int) -> list[_Group]:
     """Group the CALLs that are joined. Returns the groups in an order in which they can run."""
     groups = [_Group(i) for i in range(len(calls.calls))]
+    # By pattern, the last kernel that has it: nearest in the order, so that little has to move.
     latest: dict[_Walk, int] = {}
     for i, kernel in enumerate(calls.kernels):
         if kernel is None:
@@ -239,6 +240,7 @@ def _find_position(
 
 def _may_move(group: _Group, position: int, calls: _Calls) -> bool:
     """Whether a group can move to another position without longer live ranges of buffers."""
+    # Existing memory is live in any case, so only new buffers are kept near.
     is_near = abs(position - group.position) <= MAX_DISTANCE
     return is_near or not any(_is_new(kernel.result) for kernel in calls.get_kernels(group))
 
@@ -254,6 +256,8 @@ def _are_joinable(group: _Group, new: _Group, calls: _Calls, max_arguments: int)
     ):
         return False
     stored_indices = {kernel.result: kernel.stored_indices for kernel in (*kernels, *new_kernels)}
+    # Two kernels write the same memory: their order matters, and a joined kernel would have to keep
+    # it.
     if len(stored_indices) < len(kernels) + len(new_kernels):
         return False
     if any(

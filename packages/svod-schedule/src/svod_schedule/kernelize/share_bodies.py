@@ -42,6 +42,7 @@ def share_bodies(sink: UOp) -> UOp:
     if len(bodies) < 2:
         return sink
     parametrized = {body: new for body in bodies if (new := _parametrize(body)) is not None}
+    # Counted after the offsets are replaced: only then are the bodies equal.
     n_sharers = Counter(new.body for new in parametrized.values())
     shared = {body: new for body, new in parametrized.items() if n_sharers[new.body] > 1}
     if not shared:
@@ -79,8 +80,11 @@ def _parametrize(body: UOp) -> _Parametrized | None:
         terms = {n: to_terms(n.position) for n in reads}
         offset = min(t.get(ONE, 0) for t in terms.values())
         is_part = any(n.position.vmin > 0 or n.position.vmax < size - 1 for n in reads)
+        # A read of the whole memory has no offset to vary.
         if not is_part or name in taken or not 0 <= offset < size:
             continue
+        # The bounds of the memory, not of the offsets that occur: the body is then the same, and in
+        # the caches, for any number of steps.
         variable = UOp.variable(name, 0, size - 1)
         offsets[param] = variable, offset
         shifted.update(

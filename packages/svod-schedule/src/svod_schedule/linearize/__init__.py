@@ -75,6 +75,7 @@ class _Loops:
         ranges = node.ranges
         if not ranges:
             return None
+        # Many nodes depend on the same loops, and the check below walks the whole nest.
         cached = self.innermost_of.get(ranges)
         if cached is not None:
             return cached
@@ -83,6 +84,7 @@ class _Loops:
         except KeyError as missing:
             raise LinearizeError(problem=f"no END closes {missing.args[0]}", node=node) from missing
         around: UOp | None = loop
+        # Every loop that the node depends on has to enclose the innermost one.
         n_around = 0
         while around is not None:
             n_around += around in ranges

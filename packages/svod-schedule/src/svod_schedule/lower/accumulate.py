@@ -38,11 +38,14 @@ def accumulate(sink: UOp) -> UOp:
     fresh = FreshIds(sink)
     carried = _Carried(sink, done, around, fresh)
     for node in _toposort_groups(sink, groups):
+        # Carried values first: the AFTER of a CARRY is a read, while any other AFTER is only
+        # copied.
         if carried.rewrite(node):
             continue
         if node.op not in _LOOPED or len(node.src) < 2:
             done[node] = node.with_images(done)
         elif node.op is Op.REDUCE:
+            # The first reduction of a group rewrites all of them.
             if node not in done:
                 done.update(_reduce_together(groups[node.loops], done, fresh))
         else:
@@ -90,6 +93,8 @@ def _reduce_together(members: list[UOp], done: dict[UOp, UOp], fresh: FreshIds) 
         register = fresh.make_register(node.dtype)
         value = done[node.source]
         start = _initialize(register, node, value, loops)
+        # AFTER the loops, so that the load is not hoisted out of them: each iteration reads the
+        # last one's total.
         inside = register.after(start, *loops).index(_ZERO)
         updates.append(inside.store(_accumulate(node.arg, inside.load(), value)))
         registers.append(register)
@@ -126,6 +131,8 @@ def _accumulate(op: Op, total: UOp, value: UOp) -> UOp:
     while value.op is op and op is Op.ADD and value.left.op is op:
         chain.append(value.right)
         value = value.left
+    # ADD(ADD(a, b), c) ends at two operands: both are terms, and the accumulator comes before the
+    # first.
     if chain:
         chain.extend(reversed(value.src))
     else:
@@ -187,11 +194,14 @@ class _Carried:
 
     def _read(self, node: UOp) -> UOp:
         carry, order = node.source, tuple(self.done[d] for d in node.dependencies)
+        # After the loop, its END implies the initial store, even if the loop had no iteration.
         start = () if node.dependencies[0].op is Op.END else (self.start[carry],)
         return self.done[carry].after(*start, *order).index(_ZERO).load()
 
     def _advance(self, node: UOp) -> UOp:
         """Update all registers, after all of them have been read."""
+        # Values may be exchanged, as in `a, b = b, a + b`: no store may come before a read of
+        # another register.
         read = UOp(Op.GROUP, void, tuple(self.done[c] for c in node.carried))
         stores = [
             self.done[c.source]

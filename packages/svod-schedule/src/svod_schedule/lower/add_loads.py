@@ -34,6 +34,7 @@ def add_loads(sink: UOp) -> UOp:
 def _load(node: UOp, location: UOp, loaded: dict[UOp, UOp]) -> UOp:
     load = loaded.get(node)
     if load is None:
+        # The value of a masked lane is 0, on which padding relies.
         alternative = None if location.gate is None else UOp.const(location.dtype, 0)
         load = loaded[node] = location.load(alternative)
     return load

@@ -48,6 +48,7 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     return done[sink]
 
 
+# Kernels of one process share few functions, in the lanes and dtypes of their vectors.
 @lru_cache(maxsize=64)
 def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
     """Define the slow path of a function, for rare arguments, in the ops of `target`.
@@ -76,10 +77,13 @@ def define_rare(op: Op, dtype: DType, target: Target) -> tuple[UOp, UOp]:
 def _branch(op: Op, x: UOp, fresh: FreshIds, target: Target) -> UOp:
     case, has_fma = RARE[op], target.has_fma
     is_rare = case.is_rare(x, has_fma=has_fma)
+    # One rare lane takes the slow path for the whole vector; the selection below keeps the others.
     has_any = (
         UOp(Op.REDUCE, is_rare.dtype.scalar, (is_rare,), Op.MAX) if x.dtype.lanes > 1 else is_rare
     )
+    # A loop of no or one iteration is the IR's only branch.
     loop = fresh.make_range(has_any.cast(index), AxisType.LOOP)
+    # AFTER the loops of x, so that the stores are not hoisted out of them.
     outer = sorted(x.ranges, key=lambda r: r.arg.id)
     argument, value = fresh.make_register(x.dtype), fresh.make_register(x.dtype)
     argument_store = argument.after(*outer).index(_ZERO).store(x)

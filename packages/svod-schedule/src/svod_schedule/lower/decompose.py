@@ -42,6 +42,7 @@ def make_decompositions(target: Target) -> RuleSet:
     return _make_rules(target.native_ops, target.contracts)
 
 
+# Building a RuleSet indexes its patterns; a process has few targets.
 @lru_cache(maxsize=16)
 def _make_rules(native: frozenset[Op], contracts: bool) -> RuleSet:
     missing = tuple(r for op, r in FOR_MISSING if op not in native)
@@ -62,6 +63,7 @@ def _make_rules(native: frozenset[Op], contracts: bool) -> RuleSet:
 @rule(node(Op.NOT, x < y, kinds=BOOL))
 def not_less(x: UOp, y: UOp) -> UOp | None:
     """~(x < y) -> y <= x.  When neither can be NaN."""
+    # With a NaN both comparisons are false, so the negation of one is not the other.
     return None if x.dtype.is_float else y <= x
 
 
@@ -111,6 +113,8 @@ def add_negated(x: UOp, y: UOp) -> UOp:
 def divide_by_power_of_two(x: UOp, c: UOp) -> UOp | None:
     """x / c -> x * (1 / c).  When 1 / c is exact."""
     divisor = splat_value(c)
+    # The significand of a power of two is 0.5; its inverse is exact unless it overflows, which the
+    # last line tests.
     if not divisor or not math.isfinite(divisor) or abs(math.frexp(divisor)[0]) != 0.5:
         return None
     inverse = splat_like(x, 1.0 / divisor)
@@ -136,6 +140,7 @@ SIMPLER: Final = RuleSet(
 
 
 _RESULT_OP: Final[dict[Rule, Op]] = {not_less: Op.LE, not_equal: Op.NE}
+"""Rules whose result the target may lack."""
 
 
 @rule((x * c).of(INT))
@@ -174,6 +179,7 @@ def reciprocal(x: UOp) -> UOp:
 @rule(node(Op.RSQRT, x))
 def reciprocal_root(x: UOp) -> UOp:
     """RSQRT(x) -> 1 / SQRT(x), in float32 for float16, so that it is rounded once."""
+    # A square root and a division in float16 would round twice.
     wide = x.cast(float32.vec(x.dtype.lanes)) if x.dtype.scalar is float16 else x
     return (splat_like(wide, 1.0) / wide.alu(Op.SQRT)).cast(x.dtype)
 
@@ -239,6 +245,7 @@ def integer_power(x: UOp, y: UOp) -> UOp:
     """POW(x, y) -> products of squares of x; a negative power is 0 unless x is 1 or -1."""
     ones = splat_like(x, 1)
     result, square = ones, x
+    # The bounds of the exponent often leave a few steps, e.g. two for a square or a cube.
     n_bits = min(max(int(y.vmax), 0).bit_length(), x.dtype.bits)
     for bit in range(n_bits):
         is_set = (y & splat_like(y, 1 << bit)).ne(0)
@@ -263,6 +270,8 @@ def round_half_even(x: UOp) -> UOp:
     integers.
     """
     anchor = splat_like(x, 2.0**x.dtype.mantissa_bits)
+    # Of |x|, since for a negative x the sum would be below the anchor, where floats are half as far
+    # apart.
     magnitude = x.alu(Op.ABS)
     # The sum is not simplified away: float addition is never reassociated.
     return _with_sign_of(x, magnitude, (magnitude + anchor) - anchor, anchor)

@@ -94,6 +94,7 @@ def choose_lane_axes(sink: UOp, axes: Sequence[UOp]) -> set[UOp]:
         if n.op is Op.END and any(r.arg.kind is AxisType.TILE_K for r in n.loops)
     ]
     for axis in sorted(axes, key=lambda a: (not _is_column(a), -gain[a])):
+        # Only powers of two: LLVM widens or splits a vector of another number of lanes.
         bit = 1 << axes.index(axis)
         size = max_trips(axis)
         is_profitable = (
@@ -213,6 +214,8 @@ class _Expander:
         self.copied = [a for a in axes if a not in lanes]
         self.expanded = set(axes)
         self.sizes = [max_trips(a) for a in self.copied]
+        # Tiles first: `make_tiles` finds the strides of operands along the core's axes, which are
+        # lane axes too, and would be gone.
         self.sink = merge_accesses(make_tiles(sink, cores), self.lane_axes)
         self.mask: dict[UOp, int] = {}
         self.lanes: dict[UOp, int] = {}
@@ -246,6 +249,7 @@ class _Expander:
 
     def _project(self, outer: int, inner: int) -> list[int]:
         """Map the copies over the axes in `outer` to the indices of copies over the axes in `inner`."""
+        # Few pairs of masks occur, each at many nodes.
         indices = self.projections.get((outer, inner))
         if indices is None:
             axes = self._axes_in(outer)
@@ -323,6 +327,7 @@ class _Expander:
         return members
 
     def _end(self, node: UOp) -> list[UOp]:
+        # One loop for all copies of the effect, see `_dependences`.
         effects = self.copies[node.body]
         loops = tuple(self.copies[r][0] for r in node.loops if r not in self.expanded)
         effect = effects[0] if len(effects) == 1 else UOp(Op.GROUP, void, tuple(effects))
@@ -339,6 +344,8 @@ class _Expander:
         results: list[UOp] = []
         for copies in members:
             values = [widen(v, lanes) for v in copies]
+            # Separate accumulators hide the latency of an addition. Beyond the limit they would
+            # spill, and the copies of a register tile are independent chains already.
             if loops and len(values) * len(members) <= MAX_ACCUMULATORS and not is_tile(values[0]):
                 total = _combine(op, [UOp(Op.REDUCE, v.dtype, (v, *loops), op) for v in values])
             else:
@@ -358,6 +365,7 @@ def widen(value: UOp, lanes: int) -> UOp:
     """Broadcast a scalar to `lanes` lanes."""
     if lanes == 1 or value.dtype.lanes == lanes:
         return value
+    # A vector constant keeps rules on constants applicable, which a BROADCAST would hide.
     if value.op is Op.CONST:
         return UOp.const(value.dtype.vec(lanes), value.arg)
     return UOp(Op.BROADCAST, value.dtype.vec(lanes), (value,))
@@ -365,6 +373,7 @@ def widen(value: UOp, lanes: int) -> UOp:
 
 def _combine(op: Op, values: list[UOp]) -> UOp:
     """Reduce values pairwise."""
+    # Pairwise, since the chains end together and their sum is on the critical path.
     while len(values) > 1:
         paired = [UOp(op, a.dtype, (a, b)) for a, b in zip(values[::2], values[1::2], strict=False)]
         values = paired + values[len(paired) * 2 :]

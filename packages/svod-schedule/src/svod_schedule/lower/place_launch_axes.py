@@ -44,6 +44,7 @@ def get_work_items(sink: UOp) -> list[UOp]:
     The last one is the axis along which memory accesses are closest to contiguous.
     """
     work_items = [r for r in _get_axes(sink) if r.arg.kind in _WORK_ITEM_AXES]
+    # Private and shared memory do not count: only the global accesses of a subgroup are coalesced.
     if len(work_items) > 1:
         accesses = [n for n in sink.iter_ops(Op.INDEX) if n.memory.op is Op.PARAM]
         work_items.sort(key=lambda r: -sum(_distance(n, r) for n in accesses))
@@ -84,6 +85,8 @@ def _substitute(sink: UOp, replaced: dict[UOp, UOp], work_items: list[UOp]) -> U
             operands = (operands[0], *(r for r in operands[1:] if r not in replaced))
         operands = tuple(done[s] for s in operands)
         new = operands[0] if node.op is Op.END and len(operands) == 1 else node.with_src(operands)
+        # Every work-item holds the result of a shared reduction, but one of them stores it. Stores
+        # to shared memory differ by work-item.
         if node.op is Op.STORE and _memory_of(node).op is Op.PARAM:
             ranges = node.location.position.ranges
             new = _store_once(new, [replaced[r] for r in work_items if r not in ranges])

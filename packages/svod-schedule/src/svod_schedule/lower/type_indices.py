@@ -50,6 +50,7 @@ def _lower(node: UOp, src: tuple[UOp, ...]) -> UOp:
         return _join(node, src)
     if op is Op.CAST:
         return src[0].cast(_own(node) if node.dtype.kind == "index" else node.dtype)
+    # Memory outlives the kernel, so its type must not depend on the bounds that one kernel knows.
     if op in MEMORY:
         return node.with_dtype(int64.vec(lanes))
     if op is Op.STORE:
@@ -76,6 +77,7 @@ def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
         if original.dtype.kind == "index"
     ]
     is_index = node.dtype.kind == "index"
+    # One type for all operands: the sum of two int32 may need int64, and then both are extended.
     wide = int64 in widths or (is_index and _own(node) is int64)
     integer = int64 if wide else int32
     src = tuple(
@@ -89,5 +91,7 @@ def _join(node: UOp, src: tuple[UOp, ...]) -> UOp:
 
 def _own(node: UOp) -> DType:
     """Return the narrowest type that holds every value of the node."""
+    # int32 wherever possible: twice as many lanes in a vector of indices, and gathers of 32-bit
+    # offsets.
     low, high = node.bounds
     return int32 if low >= _LOW and high <= _HIGH else int64

@@ -64,7 +64,8 @@ from svod_schedule.pipeline import Context, run_pipeline
 __all__ = ["Event", "Tried", "format_event", "predict", "search"]
 
 _BATCH = 8
-"""Number of candidates that are measured between two calls of `should_stop`."""
+"""Number of candidates that are measured between two calls of `should_stop`. A larger batch overruns
+the time limit by more; each batch also times the fastest kernel so far once more."""
 
 _WORK_ITEM_AXES = frozenset({AxisType.LOCAL, AxisType.WARP, AxisType.GROUP_REDUCE})
 
@@ -149,6 +150,8 @@ class _Search:
         self.pool: dict[str, tuple[float, Candidate]] = {}
         """Candidates that are not measured yet, with the time that is predicted for them."""
         self.outcomes: dict[str, Outcome] = {}
+        # A candidate that was skipped for lack of time is still unknown: this search may measure
+        # it.
         self.known = {k: o for k, o in known.items() if not is_stopped(o)}
         self.expanded: set[str] = set()
         self.tried: set[tuple[Opt, ...]] = set()
@@ -156,6 +159,7 @@ class _Search:
         self.rounds: list[Round] = []
 
     def run(self) -> SearchResult:
+        # The heuristics' choice is measured first: a search that is stopped at once returns it.
         heuristic = self._make_heuristic()
         unoptimized = self._make((), None) or heuristic
         self._measure([heuristic])
@@ -206,6 +210,8 @@ class _Search:
                 and current_best > previous_best * (1 - self.config.min_gain)
             ):
                 return StopReason.CONVERGED
+            # The neighbours of an expanded candidate were generated before: measured, or still in
+            # the pool.
             beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
         return StopReason.ROUNDS
 
@@ -231,6 +237,8 @@ class _Search:
         is_gain = default_seconds is None or (
             seconds is not None and seconds < default_seconds * (1 - self.config.min_gain)
         )
+        # Of a gain within the noise, the heuristics' choice is kept: it is the same in the next
+        # search.
         return best if is_gain else heuristic
 
     def _make_heuristic(self) -> Candidate:
@@ -244,6 +252,7 @@ class _Search:
         """Return the kernel with these opts, or None if one is not allowed. Common prefixes of
         sequences are applied once.
         """
+        # A sequence that is not allowed is cached too, as None: many neighbours share its prefix.
         if opts not in self.schedulers:
             prefix = self._scheduler_of(opts[:-1])
             scheduler = None if prefix is None else prefix.copy()
@@ -280,6 +289,7 @@ class _Search:
         cost = estimate_cost(kernel, self.target)
         candidate = Candidate(tuple(scheduler.applied_opts), kernel, key, cost.seconds)
         self.candidates[key], self.costs[key] = candidate, cost
+        # The start of the search has no parent and no limits: it is what the search falls back on.
         if parent is not None:
             dropped = self._check_limits(scheduler, cost) or self._check_bloat(
                 cost, self.costs[parent.key]
@@ -320,6 +330,8 @@ class _Search:
 
     def _take_promising(self) -> list[Candidate]:
         """Remove the candidates of the least predicted time from the pool."""
+        # Of equal times the smaller key comes first, so that a search repeats with equal
+        # measurements. Candidates that are not taken stay in the pool for later rounds.
         ranked = sorted(self.pool.values(), key=lambda entry: (entry[0], entry[1].key))
         chosen = [candidate for _, candidate in ranked[: self.config.max_measured]]
         for candidate in chosen:
@@ -333,6 +345,7 @@ class _Search:
             if candidate.key in self.known and candidate.key not in self.outcomes:
                 self._note(candidate, self.known[candidate.key])
         missing = [c for c in candidates if c.key not in self.outcomes]
+        # Callers have just asked whether time is up, so the first batch does not ask again.
         for start in range(0, len(missing), _BATCH):
             if start and self.should_stop():
                 break

@@ -83,6 +83,7 @@ class DropReason(Enum):
     WRONG = "computes something else"
     STOPPED = "was not measured, since time was up"
 
+    # Members are singletons, and Enum's hash of the name is much slower.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
@@ -147,6 +148,7 @@ def rank_candidates(
 ) -> list[Candidate]:
     """Return the timed candidates, the fastest first."""
     timed = [
+        # The key breaks ties, so that equal measurements give an equal order in every process.
         (seconds, c.key, c)
         for c in candidates
         if (seconds := find_seconds(c, outcomes)) is not None
@@ -158,6 +160,8 @@ def make_key(kernel: UOp) -> str:
     """Hash an optimized kernel without its opts, its name and the ids of its loops: kernels of equal
     keys run the same code.
     """
+    # Ids of loops depend on the order of the Opts that created them: two ways to one kernel would
+    # have different keys.
     order = kernel.toposort()
     ranges = [n for n in order if n.op is Op.RANGE]
     renumbered = {r: r.with_arg(r.arg._replace(id=i)) for i, r in enumerate(ranges)}
@@ -170,6 +174,7 @@ def check_length(linear: Sequence[UOp], max_uops: int) -> Dropped | None:
     """
     if len(linear) <= max_uops:
         return None
+    # The ops show the cause: unrolled loads, or masks, for instance.
     frequent = Counter(n.op.name for n in linear).most_common(5)
     return Dropped(
         DropReason.UOPS,

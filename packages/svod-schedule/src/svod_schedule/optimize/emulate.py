@@ -30,6 +30,7 @@ from svod_schedule.errors import UnsupportedDtypeError
 
 __all__ = ["emulate", "make_emulation"]
 
+# These change one bit of the stored number. Through float32 they would take a dozen instructions.
 _SIGN_BIT_OPS: Final = frozenset({Op.NEG, Op.ABS})
 _ARITHMETIC: Final = (UNARY | BINARY | TERNARY) - COMPARISON - _SIGN_BIT_OPS - {Op.WHERE}
 _COMPUTED: Final = _ARITHMETIC | COMPARISON | _SIGN_BIT_OPS | {Op.CAST, Op.REDUCE, Op.SCAN}
@@ -43,6 +44,7 @@ def emulate(sink: UOp, target: Target) -> UOp:
     Raises:
         UnsupportedDtypeError: if the kernel needs float64 arithmetic, which the target lacks.
     """
+    # Checked first, so that the error names an op of the graph and not of its emulation.
     if float64 not in target.native_dtypes:
         _check_no_double(sink, target)
     return graph_rewrite(make_emulation(target), sink)
@@ -63,6 +65,8 @@ def _becomes_double(x: UOp, target: Target) -> bool:
     """Whether lowering computes `x` in float64, though neither it nor its operands are float64."""
     if x.op is Op.CAST:
         wide = x.source.dtype
+        # Such an integer becomes a float32 that is rounded to odd, by way of float64: rounded to
+        # nearest, it would be rounded twice.
         is_rounded_twice = x.dtype.scalar is bfloat16 and bfloat16 not in target.native_dtypes
         return is_rounded_twice and wide.is_int and wide.bits > EXACT_IN_F32
     return x.op in _THROUGH_DOUBLE and x.dtype.is_float and x.op not in target.native_ops
@@ -77,6 +81,7 @@ def make_emulation(target: Target) -> RuleSet:
     )
 
 
+# Compiling the patterns takes longer than most rewrites; a process has few sets of dtypes.
 @lru_cache(maxsize=16)
 def _make_rules(emulated: frozenset[DType]) -> RuleSet:
     def is_emulated(x: UOp) -> bool:
@@ -134,6 +139,7 @@ def _compare_in_float32(x: UOp) -> UOp:
 
 def _reduce_in_float32(x: UOp) -> UOp:
     """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, rounded once; SCAN likewise."""
+    # Rounded at each step, a sum of ones would stop at 2048 in float16, and at 256 in bfloat16.
     return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(
         x.dtype
     )
@@ -158,6 +164,8 @@ def _narrow_float(x: UOp) -> UOp:
 
 def _narrow_double_to_half(x: UOp) -> UOp:
     """CAST(a : f64) : f16 -> CAST(a : f32, rounded to odd) : f16."""
+    # Rounding to float32 and then to float16, each to nearest, can be off by one: rounding to odd
+    # keeps the discarded digits in the last bit.
     return round_to_odd(x.source).cast(float16)
 
 

@@ -35,6 +35,7 @@ from svod_schedule.optimize.candidates import Dropped, DropReason, Outcome, Time
 __all__ = ["Round", "SearchResult", "StopReason", "find_result"]
 
 _VERSION: Final = 1
+"""Raised with the text form: a result of another version is searched again."""
 
 
 class StopReason(Enum):
@@ -45,6 +46,7 @@ class StopReason(Enum):
     ROUNDS = "the number of rounds was reached"
     STOPPED = "time was up"
 
+    # Members are singletons, and Enum's hash of the name is much slower.
     __hash__ = object.__hash__  # pyright: ignore[reportAssignmentType]
 
 
@@ -90,6 +92,8 @@ class SearchResult:
                 "heuristic_opts": format_opts(self.heuristic_opts),
                 "heuristic_seconds": self.heuristic_seconds,
                 "unoptimized_seconds": self.unoptimized_seconds,
+                # Enums are stored by name: their values are texts for display, which may be
+                # reworded.
                 "stop": self.stop.name,
                 "rounds": [
                     [r.n_made, r.n_measured, format_opts(r.best_opts), r.best_seconds]
@@ -125,6 +129,7 @@ def find_result(text: str) -> SearchResult | None:
                 str(key): _outcome_from_json(*entry) for key, entry in data["outcomes"].items()
             },
         )
+    # The file may be cut off or edited: every surprise is a miss, and the kernel is searched again.
     except (ValueError, KeyError, TypeError, AttributeError, ParseError):
         return None
 

@@ -55,6 +55,8 @@ def _share(node: UOp, known: dict[object, list[_Reads]], depth: int) -> UOp:
             return node
         source = node.source.substitute(dict(zip(loops, reads.loops, strict=True)))
         elements = _collect_elements(source, reads.loops)
+        # With a subset of the other's elements, the fused loop needs no register for a further
+        # load.
         if elements and (elements <= reads.elements or reads.elements <= elements):
             reads.elements |= elements
             return UOp(_REDUCE, node.dtype, (source, *reads.loops), node.arg)

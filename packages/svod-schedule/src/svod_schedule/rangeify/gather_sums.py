@@ -157,6 +157,7 @@ def _find_terms(node: UOp, inner: _Terms | None) -> _Terms | None:
         or any(not isinstance(s, int) for s in sizes)
     ):
         return None
+    # Only index expressions that are known now: indices in memory are not inspected.
     affine = _read_positions(node.position)
     if affine is None:
         return None
@@ -166,6 +167,7 @@ def _find_terms(node: UOp, inner: _Terms | None) -> _Terms | None:
     if len(axes) > 2:
         return None
     if len(axes) == 2:
+        # Either axis can be the one of windows: the split with fewer terms reads fewer zeros.
         straight, crossed = _cut_windows(axes[0], axes[1]), _cut_windows(axes[1], axes[0])
         if crossed.count_terms(axes[1].size) < straight.count_terms(axes[0].size):
             terms, axes, straight = _exchange(terms, axis), axes[::-1], crossed
@@ -186,6 +188,8 @@ def _read_positions(position: UOp) -> tuple[int, list[_Steps]] | None:
     nodes = position.toposort()
     if len(nodes) > MAX_NODES or any(n.op not in _KNOWN for n in nodes):
         return None
+    # Pulled as in a kernel, so that every movement op between the indices and their IOTA is
+    # understood.
     loops = KernelLoops()
     loop_indices = tuple(loops.make(size, AxisType.LOOP) for size in position.shape)
     terms = to_terms(
@@ -215,6 +219,7 @@ def _order_axes(
     )
     offset += sum(a.step * (a.size - 1) for a in axes if a.step < 0)
     long = [i for i, a in enumerate(axes) if a.size > 1]
+    # The longest step first: the outer axis selects a window, the inner one an element of it.
     moving = sorted(
         (i for i in long if axes[i].step), key=lambda i: (-abs(axes[i].step), -axes[i].size)
     )

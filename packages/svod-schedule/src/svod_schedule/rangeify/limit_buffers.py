@@ -55,6 +55,7 @@ def _choose_cut(sink: UOp, max_inputs: int) -> set[UOp]:
             for operand in (node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
         }
         while len(read := frozenset[UOp]().union(*inputs_of_operand.values())) > max_inputs:
+            # The operand with the most buffers first: one store then saves the most.
             largest = max(inputs_of_operand, key=lambda operand: len(inputs_of_operand[operand]))
             if len(inputs_of_operand[largest]) < 2:
                 break

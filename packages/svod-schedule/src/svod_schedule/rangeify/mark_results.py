@@ -66,6 +66,7 @@ def mark_results(sink: UOp) -> UOp:
         if node.op is Op.ASSIGN:
             # The target is the memory itself, also where a copy of that memory is a result.
             operands = (_remake_view(node.target, done, unmarked), operands[1])
+        # A value that is stored already needs no copy, also where only its shape differs.
         if node.op is Op.CONTIGUOUS and _is_stored(_without(_SAME_ORDER, operands[0])):
             done[node] = operands[0]
             continue
@@ -120,6 +121,8 @@ def _choose_values(sink: UOp) -> set[UOp]:
     Of results that differ only in shape, one is stored below its RESHAPEs and the others as they
     are.
     """
+    # In the order of the results: the first of several with equal elements takes the value below the
+    # RESHAPEs, and the others are stored in their own shapes.
     results = dict.fromkeys(_without(_TRANSPARENT, s) for s in sink.src)
     values = {result for result in results if _value_of(result) is result}
     for result in results:

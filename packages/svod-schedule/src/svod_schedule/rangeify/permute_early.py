@@ -41,6 +41,7 @@ class _Pusher:
         self.has_reduction: dict[UOp, bool] = {}
 
     def visit(self, node: UOp) -> None:
+        # Without a reduction below it, a PERMUTE is index arithmetic wherever it is, and stays.
         self.has_reduction[node] = node.op is Op.REDUCE_AXIS or (
             self._is_transparent(node)
             and any(self.has_reduction[s] and self.n_readers[s] == 1 for s in node.src)
@@ -61,10 +62,12 @@ class _Pusher:
         return pushed
 
     def _permute(self, node: UOp, axes: tuple[int, ...], depth: int) -> UOp:
+        # A second reader wants the old order: pushing would compute the reduction twice.
         if depth == 0 or self.n_readers[node] != 1:
             return make_permute(self.done[node], axes)
         if node.op is Op.REDUCE_AXIS:
             op, reduced = node.arg
+            # Reduced axes keep size 1, so they are permuted like the others.
             moved = tuple(i for i, a in enumerate(axes) if a in reduced)
             return UOp(
                 Op.REDUCE_AXIS, node.dtype, (self._push(node.source, axes, depth - 1),), (op, moved)

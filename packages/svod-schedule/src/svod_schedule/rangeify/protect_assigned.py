@@ -48,6 +48,8 @@ def protect_assigned(sink: UOp) -> UOp:
     order = sink.toposort()
     if not any(node.op is Op.ASSIGN for node in order):
         return sink
+    # Reductions first, since a stored one is no longer a reader in the later steps; cycles last,
+    # since each copy of an earlier step may have broken one.
     sink = _break_cycles(_save_overwritten(_store_reductions(sink)))
     order = sink.toposort()
     below = _list_memories_below(order)
@@ -68,6 +70,8 @@ def assigned_memory(target: UOp) -> UOp:
 def _list_memories_below(order: Sequence[UOp]) -> dict[UOp, int]:
     """Return a bit set for each node: the assigned buffers that it depends on, itself included."""
     assigned = dict.fromkeys(assigned_memory(node.target) for node in order if node.op is Op.ASSIGN)
+    # Integers as bit sets: a training step has hundreds of assignments, and each node has such a
+    # set.
     below = {memory: 1 << n for n, memory in enumerate(assigned)}
     for node in order:
         bits = below.get(node, 0)

@@ -23,6 +23,7 @@ def release_events(sink: UOp) -> UOp:
     done = make_images()
     for node in sink.toposort():
         if node.op is Op.CONTROL_DEPENDENCY and node in needed:
+            # Two events may have become one node.
             events = dict.fromkeys(done[event] for event in node.src[1:] if event in needed)
             done[node] = node.with_src((done[node.source], *events))
         else:
@@ -38,5 +39,6 @@ def _list_needed(sink: UOp) -> set[UOp]:
         node = stack.pop()
         if node not in needed:
             needed.add(node)
+            # Only along values: an event that is needed only as an event would keep itself alive.
             stack.extend(node.src[:1] if node.op is Op.CONTROL_DEPENDENCY else node.src)
     return needed

@@ -82,6 +82,7 @@ class _Writer:
     def visit(self, node: UOp) -> None:
         """Write the shards of `node`, whose operands are written already."""
         self._write(node, node.placement)
+        # Each shard is computed for the source line of the whole.
         for shard in self.shards.get(node, ()):
             propagate_labels(shard, (node,))
 
@@ -102,6 +103,8 @@ class _Writer:
         elif node.op is Op.GRADIENT:
             self.plain[node] = self.plain[node.source]
         elif node.op is Op.COPY and node.source in self.shards:
+            # A copy of a sharded value to one device gathers the shards there: a sharding over one
+            # device.
             source = node.source
             self.plain[node] = self._fetch(source, source.placement, Sharding((node.arg,)), 0)
         elif isinstance(placement, Sharding) and node.op is not Op.MSTACK:
@@ -135,6 +138,7 @@ class _Writer:
             return _scatter(node, layout.operands[0], operands)
         if node.op is Op.FLIP:
             return _flip(node, layout.operands[0], operands)
+        # Movement ops have the sizes of the whole tensor in their arg; each shard needs its own.
         make = _MOVES.get(node.op)
         if make is not None:
             own = layout.operands[0] or placement
@@ -156,6 +160,7 @@ class _Writer:
         )
         written = map_bodies(node, lambda body: _write_body(body, placements, device))
         if node.op is Op.LOOP:
+            # Each shard is a carry or slice of its own, so the counts grow with the devices.
             n_carried, end_sliced = node.arg.n_carried, node.arg.n_carried + node.arg.n_sliced
             n_carried, n_sliced = (
                 sum(map(len, group))
@@ -221,6 +226,7 @@ class _Writer:
             None,
         )
         is_carried = node.op is Op.LOOP and position < node.arg.n_carried
+        # A carry and its next value alternate between two buffers, so both are on one device.
         if device is None and is_carried:
             device = make_results(node)[position].placement
         if any(_is_read_by_loop(body, slot) for body in get_bodies(node)):
@@ -247,6 +253,7 @@ class _Writer:
         """Write a RESULT as one for each shard, or as one that is copied to every device."""
         owner, placed = self.plain[node.source], self.placed[node.source]
         counts = [_count_devices(_get_placement(placed, p)) for p in range(node.arg + 1)]
+        # Results of sharded values take several positions, which shifts those after them.
         first = sum(counts[:-1])
         results = tuple(UOp(Op.RESULT, node.dtype, (owner,), first + i) for i in range(counts[-1]))
         if not isinstance(placement, Sharding):
@@ -258,6 +265,7 @@ class _Writer:
 
     def _write_control_dependency(self, node: UOp) -> None:
         """Make each shard depend on all shards of the events."""
+        # All shards, since any of them may read the memory that is overwritten next.
         events = tuple(shard for event in node.src[1:] for shard in self._expand(event))
         dependent = tuple(node.with_src((shard, *events)) for shard in self._expand(node.source))
         if node.source in self.shards:
@@ -286,8 +294,10 @@ class _Writer:
         if have == want:
             return shards[position]
         if have.axis is None:
+            # The replica on the same device, if there is one, is read without a transfer.
             own = have.devices.index(device) if device in have.devices else 0
             return make_copy(_cut(shards[own], want, position), device)
+        # Along the same axis only the overlap is copied; along another one, a piece of each shard.
         if want.axis == have.axis:
             pieces = [_overlap(s, have, want, i, position) for i, s in enumerate(shards)]
         else:
@@ -299,6 +309,7 @@ class _Writer:
             sum(p.shape[a] for p in pieces) if a == have.axis else s
             for a, s in enumerate(pieces[0].shape)
         )
+        # The COPY gives the empty shard its device, since it depends on no memory.
         return make_copy(make_empty(node.dtype, tuple(shape)), device)
 
 
@@ -318,6 +329,7 @@ def _is_read_by_loop(body: UOp, slot: int) -> bool:
 
 def _replace_parameters(body: UOp, parameters: Mapping[UOp, UOp], shifts: Mapping[int, int]) -> UOp:
     """Replace parameters of a body, and shift the slots of the remaining PARAMs."""
+    # One substitution for both: in two, a shifted PARAM could be mistaken for one that is replaced.
     shifted = {
         p: p.with_arg(p.arg._replace(slot=shifts[p.arg.slot]))
         for p in body.iter_ops(Op.PARAM)
@@ -388,6 +400,7 @@ def _narrow(x: UOp, axis: int, begin: int, end: int) -> UOp:
 def _reduce(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
     """REDUCE_AXIS over the sharded axis -> ALLREDUCE of each shard's REDUCE_AXIS."""
     op, axes = node.arg
+    # Shards are reduced before they are sent, so that only results travel.
     reduced = tuple(make_reduce_axis(shards[0], op, axes) for shards in operands)
     if own is None or own.axis not in axes:
         return reduced

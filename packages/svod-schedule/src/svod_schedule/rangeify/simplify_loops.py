@@ -82,20 +82,27 @@ def _simplify_loop(draft: LoopDraft) -> Mapping[int, UOp]:
     """Simplify a loop. Returns the replacement of each result that has a reader, by position."""
     if draft.size == 0:
         return {p: _get_initial(draft, p) for p in draft.read}
+    # Dead values first, so that no later step works on them; the second call removes the carries
+    # that only invariant values read.
     draft.drop_unread()
     scope = draft.scope if draft.counter is None else draft.scope | {draft.counter}
     draft.set_body(_simplify(draft.body, scope))
     _remove_empty(draft)
+    # Writes become values before the dependences are examined: an ASSIGN is never loop-invariant.
     _write_as_values(draft)
     _keep_unchanged(draft)
     draft.drop_unread()
+    # Before operands are folded: an expression of the counter that replaces a slice cannot be
+    # batched.
     _batch(draft)
     _fold_operands(draft)
     _merge_operands(draft)
     _hoist(draft)
     draft.drop_operands()
+    # Last, when hoisting and batching have left as few nodes in the body as possible.
     if should_unroll(draft):
         return unroll(draft)
+    # Only for what stays a loop: unrolled values are no stacks, and have no stride.
     shared = share_stacks(draft)
     shapes = widen_slices(draft)
     return add_shared(crop_results(draft.make_results(), shapes), shared)
@@ -178,6 +185,8 @@ def _merge_operands(draft: LoopDraft) -> None:
 
 def _hoist(draft: LoopDraft) -> None:
     """Hoist expensive loop-invariant values out of the loop."""
+    # A hoisted value becomes memory that each iteration loads, so only values that cost more than a
+    # load are worth it.
     changing = _list_changing(draft, [*draft.carried, *draft.sliced])
     moved: dict[UOp, UOp] = {}
     for node in _list_highest(draft.body, lambda n: n not in changing and is_expensive(n)):
@@ -264,6 +273,7 @@ def _list_highest(body: UOp, holds: Callable[[UOp], bool]) -> list[UOp]:
         node = stack.pop()
         if node in seen:
             continue
+        # The highest nodes only: hoisting one takes everything below it along.
         seen.add(node)
         if holds(node):
             highest[node] = None

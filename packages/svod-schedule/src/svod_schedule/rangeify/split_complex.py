@@ -126,6 +126,7 @@ class _PairWriter:
 
     def get_pair(self, node: UOp) -> Pair:
         """Return the components of a complex node as two nodes."""
+        # Both forms are kept once they exist: readers of one do not make others convert again.
         pair = self.pairs.get(node)
         if pair is None:
             both = self.interleaved[node]
@@ -215,6 +216,8 @@ class _PairWriter:
         """Write a sum of complex products z * w as a sum of real products, with an additional
         reduced axis: of (x, y) with the rows (u, v) and (-v, u).
         """
+        # The smaller operand is stored in the form of four components per number, twice its size;
+        # the larger one stays interleaved, as it is in memory.
         chains = sorted(
             map(_list_moved, node.source.src), key=lambda chain: _count_elements(chain[-1])
         )

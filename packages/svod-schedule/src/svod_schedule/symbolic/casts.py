@@ -39,6 +39,8 @@ def bitcast_of_bitcast(n: UOp, x: UOp) -> UOp:
     return UOp(Op.BITCAST, n.dtype, (x,))
 
 
+# Polynomials of indices end at a cast: moved to the leaves, it lets the rules on indices see the
+# sum.
 _exact = node(frozenset({Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN}), x, y, name="inner", kinds=INT)
 
 
@@ -88,6 +90,7 @@ def cast_division_to_index(n: UOp, inner: UOp, x: UOp, y: UOp) -> UOp | None:
 def keeps_values(x: UOp, dtype: DType) -> bool:
     """Whether every value of `x`, including -0.0 and NaN, is representable in `dtype`."""
     source = x.dtype
+    # A cast to bool tests for zero, so it keeps only bools.
     if dtype.kind == "bool" or source.kind == "bool":
         return source.kind == "bool"
     if source.kind == "float":
@@ -100,6 +103,7 @@ def keeps_values(x: UOp, dtype: DType) -> bool:
         )
     low, high = x.bounds
     if dtype.kind == "float":
+        # All integers up to this power of two have a float; the next odd one has none.
         limit = 1 << (dtype.mantissa_bits + 1)
         return -limit <= low and high <= limit and limit <= dtype.finfo_max
     full = dtype_bounds(dtype)

@@ -50,6 +50,7 @@ def compare_by_difference(n: UOp, x: UOp, y: UOp) -> UOp | None:
     difference = _find_difference(x, y)
     if difference is None:
         return None
+    # The difference has tighter bounds than its sides: common terms cancel.
     low, high = get_interval(difference)
     return UOp.const(n.dtype, True) if high < 0 else UOp.const(n.dtype, False) if low >= 0 else None
 
@@ -65,6 +66,7 @@ def move_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
         if reduced is not None:
             terms, limit = _reduce_order(reduced)
     order = _make_order(terms, limit, x)
+    # The same node: the comparison is in normal form, and the rewriter would not end otherwise.
     return None if order is n else order
 
 
@@ -77,12 +79,14 @@ def _reduce_order(difference: Terms) -> tuple[Terms, int]:
     factor = gcd(*terms.values())
     if factor > 1:
         terms = {m: coefficient // factor for m, coefficient in terms.items()}
+        # Rounded up: 3 * a < 7 holds for a = 2, and so does a < 3.
         limit = -(-limit // factor)
     return terms, limit
 
 
 def _divide_order(terms: Terms, limit: int) -> Terms | None:
     """a*g + b < c -> a < k when (c - b) / g rounds up to k for every value of b. Returns a - k."""
+    # The largest g first: it leaves the smallest coefficients.
     for g in sorted({abs(coefficient) for coefficient in terms.values()} - {1}, reverse=True):
         indivisible = {m: coefficient for m, coefficient in terms.items() if coefficient % g}
         low, high = get_interval(indivisible)
@@ -151,6 +155,7 @@ def move_equal_terms(n: UOp, x: UOp, y: UOp) -> UOp | None:
         return UOp.const(n.dtype, n.op is Op.NE)
     if low == high == 0:
         return UOp.const(n.dtype, n.op is Op.EQ)
+    # The first term becomes positive, so that x == y and y == x are one node.
     sign = factor if difference[first_monomial(difference)] > 0 else -factor
     left = {
         m: coefficient // sign for m, coefficient in difference.items() if coefficient // sign > 0
@@ -236,6 +241,7 @@ COMPARISONS = RuleSet(
     (
         never_less_than_itself,
         always_equal_to_itself,
+        # Casts first, so that the rules below see the sums inside of them.
         compare_casts,
         compare_cast_with_constant,
         compare_constant_with_cast,

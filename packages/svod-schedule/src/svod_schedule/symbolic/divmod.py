@@ -89,6 +89,8 @@ def _split_by_remainder(terms: Terms, d: int) -> Split | None:
 
     The remainder of a coefficient may be taken as c % d or as c % d - d: each choice is tried.
     """
+    # Each rounding leaves another b: of a coefficient -1 and d = 4, it is -1 or 3, with other
+    # values.
     for choose in (_round_down, _round_to_zero, _round_to_nearest):
         quotients = {m: q for m, coefficient in terms.items() if (q := choose(coefficient, d))}
         if quotients:
@@ -112,6 +114,8 @@ def _round_to_nearest(coefficient: int, d: int) -> int:
 
 def _split_off_multiples(terms: Terms, d: int) -> Split | None:
     """(a*7 + 6) // 4 -> a + (a*3 + 2) // 4 + 1."""
+    # Variables are rounded to zero, so that -a stays -a and the rule does not fire again; the constant
+    # is rounded down, so that it ends in 0..d - 1.
     quotients = {
         m: q
         for m, coefficient in terms.items()
@@ -127,6 +131,7 @@ def _split_by_factor(terms: Terms, d: int) -> Split | None:
 
     The largest such divisor g of d gives the simplest division.
     """
+    # All common divisors of d and of a coefficient, also of several coefficients.
     factors = {d}
     for monomial, coefficient in terms.items():
         if monomial:
@@ -155,12 +160,14 @@ _SPLITS: tuple[Callable[[Terms, int], Split | None], ...] = (
 def _find_split(
     numerator: UOp, d: int, split: Callable[[Terms, int], Split | None]
 ) -> Split | None:
+    # `divide_by_negative` makes the divisor positive, and `divide_by_zero` removes it.
     if d <= 0:
         return None
     terms = to_terms(numerator)
     if not fits(terms, numerator.dtype):
         return None
     result = split(terms, d)
+    # The new numerator may be larger than the old one, and must not wrap either.
     return result if result is not None and fits(result.inner, numerator.dtype) else None
 
 
@@ -286,6 +293,7 @@ def divide_nested(numerator: UOp, d: int) -> tuple[UOp, UOp] | None:
     a = inner.right.arg
     terms = to_terms(inner.left)
     shifted = add_scaled(dict(terms), {ONE: shift * a}, 1) if shift else terms
+    # The product of the divisors has to fit the dtype, and no step may have wrapped.
     if not fits({ONE: a * d}, dtype) or not all(
         fits(t, dtype) for t in (terms, shifted, to_terms(numerator))
     ):
@@ -310,6 +318,7 @@ def modulo_remainder(x: UOp, c: UOp) -> UOp | None:
     changed: Terms = {}
     for monomial, coefficient in terms.items():
         add_scaled(changed, _open_remainder(monomial, coefficient, c.arg), coefficient)
+    # Congruent modulo c, but larger: without the remainder it may leave the dtype.
     if changed == terms or not fits(terms, x.dtype) or not fits(changed, x.dtype):
         return None
     return UOp(Op.MOD, x.dtype, (from_terms(changed, x.dtype), c))
@@ -385,6 +394,7 @@ def _split_by_symbol(numerator: UOp, divisor: UOp) -> tuple[Terms, Terms, bool] 
 
 def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
     """Divide polynomials: take out each multiple of the divisor of which all terms are present."""
+    # A term of the highest degree occurs once in each multiple of the divisor.
     lead = max(divisors, key=len)
     coefficient = divisors[lead]
     quotient: Terms = {}
@@ -398,6 +408,7 @@ def _divide_terms(terms: Terms, divisors: Terms) -> tuple[Terms, Terms]:
         product: Terms = {}
         for term, scale in divisors.items():
             add_scaled(product, {make_monomial(*factors, *term): scale}, factor)
+        # A multiple that is present in part would add terms instead of removing some.
         if all(p in remaining for p in product):
             add_scaled(remaining, product, -1)
             add_scaled(quotient, {factors: factor}, 1)
@@ -411,8 +422,11 @@ def _is_below(terms: Terms, bound: UOp, bounds: Terms) -> bool:
     low, high = get_interval(terms)
     if low < 0:
         return False
+    # Intervals are quick, and decide wherever the divisor is bounded well below.
     if high < bound.vmin:
         return True
+    # Each factor is at most its last value, in terms of the symbols that the divisor has too: i < n
+    # gives n - 1.
     largest: Terms = {}
     for monomial, coefficient in terms.items():
         if coefficient < 0 or any(atom.vmin < 0 for atom in monomial):
@@ -446,6 +460,7 @@ DIVMOD = RuleSet(
         divide_by_one,
         modulo_one,
         divide_by_zero,
+        # Rules that remove a division come before those that shorten its numerator or its divisor.
         divide_by_interval,
         modulo_by_interval,
         divide_multiples_away,

@@ -95,6 +95,7 @@ def float_power(x: UOp, c: UOp) -> UOp | None:
     match splat_value(c):
         case 0.0:
             return UOp.const(x.dtype, 1.0)
+        # Exact: one multiplication rounds as the power does. A third power would round twice.
         case 2.0:
             return UOp(Op.MUL, x.dtype, (x, x))
         case 0.5:

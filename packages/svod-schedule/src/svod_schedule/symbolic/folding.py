@@ -26,6 +26,8 @@ _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 )
 def fold_constants(n: UOp) -> UOp | None:
     """2 + 3 -> 5, if the result is defined to the last bit."""
+    # None for functions whose last bit depends on the target: a kernel must not differ from a
+    # folded one.
     value = evaluate_scalar(n.op, n.dtype, tuple(s.arg for s in n.src))
     return None if value is None else UOp.const(n.dtype, value)
 
@@ -65,6 +67,7 @@ def collapse_single_value(n: UOp) -> UOp | None:
 
     When: the loop cannot be empty.
     """
+    # An empty loop must stay a loop: its body would run once otherwise.
     if n.op is Op.RANGE and n.stop.bounds[0] < 1:
         return None
     low, high = n.bounds

@@ -71,6 +71,7 @@ def drop_mask(x: UOp, c: UOp) -> UOp | None:
     """x & c -> x when c is a mask of ones that covers every value of x."""
     mask = splat_value(c)
     assert isinstance(mask, int)
+    # All ones in a signed dtype; for an unsigned one, its maximum.
     if mask == -1 or (mask & (mask + 1) == 0 and x.vmin >= 0 and x.vmax <= mask):
         return x
     return x if mask == x.dtype.scalar.max and x.dtype.kind == "uint" else None
@@ -88,6 +89,7 @@ _regrouped = frozenset({Op.AND, Op.OR, Op.XOR, Op.MAX, Op.MIN})
 @rule(node(_regrouped, node(_regrouped, x, c, name="inner"), d, name="n"))
 def combine_constants(n: UOp, inner: UOp, x: UOp, c: UOp, d: UOp) -> UOp | None:
     """(x & c) & d -> x & (c & d), and so for |, ^, max and min."""
+    # Constants are left to folding, which has the values.
     if inner.op is not n.op or x.op in (Op.CONST, Op.VCONST):
         return None
     return n.with_src((x, UOp(n.op, n.dtype, (c, d))))
@@ -102,6 +104,7 @@ def undo_twice(x: UOp) -> UOp:
 @rule(node(Op.MAX, x, y, kinds=INT | BOOL))
 def maximum_by_bounds(x: UOp, y: UOp) -> UOp | None:
     """max(x, y) -> x when no value of y is larger than any of x."""
+    # Patterns of commutative ops are tried in both orders, so this also finds y.
     return x if x.vmin >= y.vmax else None
 
 
@@ -120,6 +123,8 @@ def absolute_of_positive(x: UOp) -> UOp | None:
 @rule(node(Op.SHL, x, const("c"), kinds=_INDEX))
 def shift_left_of_index(x: UOp, c: UOp) -> UOp | None:
     """x << c -> x * 2**c, for dtype index."""
+    # As a product, the shift takes part in polynomials. From 63 on, its factor is no 64-bit
+    # integer.
     return UOp(Op.MUL, x.dtype, (x, UOp.const(x.dtype, 1 << c.arg))) if 0 <= c.arg < 63 else None
 
 
@@ -138,6 +143,8 @@ def mask_of_index(x: UOp, c: UOp) -> UOp:
 @rule(node(Op.POW, x, splat("c", INT), kinds=INT))
 def small_power(x: UOp, c: UOp) -> UOp | None:
     """x ** 0 -> 1, x ** 1 -> x, x ** 3 -> x * (x * x), for constant powers of integers up to 8."""
+    # Up to 8, four multiplications suffice; a larger power is left to `decompose`, which loops over
+    # its bits.
     exponent = splat_value(c)
     if not isinstance(exponent, int) or not 0 <= exponent <= 8:
         return None

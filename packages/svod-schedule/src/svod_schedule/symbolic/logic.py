@@ -13,6 +13,8 @@ __all__ = ["LOGIC"]
 x, y, z, w, a, b = var("x"), var("y"), var("z"), var("w"), var("a"), var("b")
 _AND_OR: Final = frozenset({Op.AND, Op.OR})
 _MAX_CHAIN: Final = 64
+"""Maximum number of operands of a chain that is sorted: each of its nodes is a chain, so the total cost
+grows with the square."""
 
 
 @rule(
@@ -70,6 +72,7 @@ def normalize_chain(n: UOp) -> UOp | None:
     distinct = _tighten(dict.fromkeys(operands), n.op)
     if distinct is None or any(o.op is Op.NOT and o.source in distinct for o in distinct):
         return UOp.const(n.dtype, n.op is Op.OR)
+    # Sorted by structure, so that equal conditions are one node, in every process.
     chain, *operands_left = sorted(distinct, key=node_key)
     for operand in operands_left:
         chain = UOp(n.op, n.dtype, (chain, operand))
@@ -157,6 +160,7 @@ def choose_twice(z: UOp, x: UOp, y: UOp) -> UOp:
 @rule(node(Op.WHERE, a, node(Op.WHERE, b, x, y), y))
 def choose_by_both(a: UOp, b: UOp, x: UOp, y: UOp) -> UOp | None:
     """where(a, where(b, x, y), y) -> where(a & b, x, y)."""
+    # One condition for all lanes and one for each are not combined: that takes a BROADCAST.
     if a.dtype is not b.dtype:
         return None
     return UOp(Op.WHERE, x.dtype, (UOp(Op.AND, a.dtype, (a, b)), x, y))
@@ -190,6 +194,7 @@ _constants = node(Op.WHERE, z, const("a"), const("b"))
 def choose_among_results(n: UOp, z: UOp, a: UOp, b: UOp, c: UOp) -> UOp:
     """where(c, 1, 2) + 3 -> where(c, 1 + 3, 2 + 3)."""
     first, second = (tuple(s if s is c else chosen for s in n.src) for chosen in (a, b))
+    # Constants of equal value are one node, so identity does not tell which operand is `c`.
     if a is c or b is c:
         is_left = n.right is c
         first, second = ((a, c), (b, c)) if is_left else ((c, a), (c, b))

@@ -42,6 +42,7 @@ def reduce_invariant(n: UOp) -> UOp | None:
     free = [r for r in ranges if r.op is Op.RANGE and r not in x.ranges and r.stop.vmin > 0]
     if not free:
         return None
+    # Not for floats: n additions round differently than one product.
     if n.arg is Op.ADD and x.dtype.is_int:
         for r in free:
             x = UOp(Op.MUL, x.dtype, (x, UOp(Op.CAST, x.dtype, (r.stop,))))
@@ -129,6 +130,7 @@ def _solve(comparison: UOp, r: UOp) -> _Solution | None:
     terms = add_scaled(*sides, -1)
     lead = next((m for m in terms if len(m) == 1 and _is_counter(m[0], r)), None)
     sign = terms.pop(lead) if lead is not None else 0
+    # A factor other than 1 would need a test for divisibility.
     if sign not in (1, -1) or any(r in atom.ranges for m in terms for atom in m):
         return None
     free: Terms = add_scaled({}, terms, -sign)
@@ -174,6 +176,7 @@ def _move(root: UOp, r: UOp, e: UOp, inside: UOp) -> UOp | None:
     for current in root.toposort(stop={r, e, inside}):
         if current in done or r not in current.ranges:
             continue
+        # Effects, and reads that are ordered after some, stay where their loop is.
         if current.op in (Op.LOAD, Op.STORE, Op.AFTER, Op.END):
             return None
         src = tuple(done.get(s, s) for s in current.src)

@@ -96,10 +96,12 @@ def merge_terms(n: UOp) -> UOp | None:
     if not any(s.op in _SUM or s.op is Op.MUL for s in n.src) and n.left is not n.right:
         return None
     leaves = count_leaves(n)
+    # Merging is tried at every sum of a chain, so long chains would take quadratic time.
     if leaves > MAX_TERMS:
         return None
     terms = to_terms(n)
     merged = recombine(terms) if n.dtype.lanes == 1 and fits(terms, n.dtype) else terms
+    # Only if it gets shorter: another order of the same terms could be rewritten back for ever.
     return from_terms(merged, n.dtype) if len(merged) < leaves else None
 
 
@@ -112,10 +114,12 @@ def multiply_twice(x: UOp, c: UOp, d: UOp) -> UOp | None:
 
 def recombine(terms: Terms) -> Terms:
     """Combine quotients and remainders of the same division in a sum."""
+    # Most sums have no division: this test is all that they cost.
     if not any(atom.op is Op.IDIV or atom.op is Op.MOD for monomial in terms for atom in monomial):
         return terms
     while True:
         combined = next((f for monomial in terms for f in _recombine_at(terms, monomial)), None)
+        # Ends, since each step removes a quotient or a remainder.
         if combined is None:
             return terms
         terms = combined
@@ -140,6 +144,7 @@ def join_quotient(terms: Terms, monomial: Monomial, factors: Monomial, atom: UOp
     x, divisor = atom.src
     scale = terms[monomial]
     if divisor.op is not Op.CONST:
+        # x // 0 and x % 0 are 0, which do not add up to x.
         if divisor.vmin <= 0 <= divisor.vmax:
             return None
         partner = make_monomial(*factors, UOp(Op.IDIV, x.dtype, (x, divisor)), divisor)
@@ -221,6 +226,7 @@ def take_quotient_away(
     scale = terms[monomial]
     if divisor.op is not Op.CONST or divisor.arg <= 0:
         return None
+    # The sum may hold x // p, of which x // n is the quotient by n // p.
     for numerator, step in _steps(terms, x, divisor.arg):
         if scale % step:
             continue

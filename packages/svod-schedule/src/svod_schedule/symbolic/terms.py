@@ -27,6 +27,7 @@ from svod_ir.polynomial import (
 __all__ = ["count_leaves", "first_monomial", "fits", "from_terms", "to_terms"]
 
 _MAX_DEPTH: Final = 8
+"""Maximum nesting of products that are expanded: the recursion of `_expand`."""
 _CONSTANTS: Final = (Op.CONST, Op.VCONST)
 
 
@@ -61,6 +62,7 @@ class _Reader:
             self.budget -= 1
             match current.op if current.op in _READ else None:
                 case Op.ADD:
+                    # The left operand on top, so that terms are met in the order of the expression.
                     stack += ((current.right, scale), (current.left, scale))
                 case Op.SUB:
                     stack += ((current.right, -scale), (current.left, scale))
@@ -70,12 +72,14 @@ class _Reader:
                     self._add_product(terms, current, scale, stack, depth)
                 case Op.CONST | Op.VCONST:
                     value = splat_value(current)
+                    # A vector of different constants is an atom: its lanes have no common value.
                     if value is None:
                         add_monomial(terms, (current,), scale)
                     else:
                         add_monomial(terms, ONE, scale * int(value))
                 case _:
                     add_monomial(terms, (current,), scale)
+            # Given up as a whole: a partly expanded sum has no normal form.
             if self.budget < 0 or len(terms) > MAX_TERMS:
                 return None
         return terms
@@ -170,6 +174,7 @@ def from_terms(terms: Terms, dtype: DType) -> UOp:
 
 
 def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) -> UOp:
+    # Polynomials are over all integers, coefficients of a dtype modulo 2^bits.
     coefficients = {m: _wrap(terms[m], dtype) for m in monomials}
     added = [
         _make_product(m, coefficients[m], dtype) for m in monomials if m and coefficients[m] > 0
@@ -178,6 +183,7 @@ def _from_signed_terms(monomials: list[Monomial], terms: Terms, dtype: DType) ->
         _make_product(m, -coefficients[m], dtype) for m in monomials if m and coefficients[m] < 0
     ]
     constant = coefficients.get(ONE, 0)
+    # c - x is one operation, -x + c would be two.
     if not added and subtracted and constant:
         added, constant = [UOp.const(dtype, constant)], 0
     elif not added and subtracted:

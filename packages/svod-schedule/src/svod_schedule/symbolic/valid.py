@@ -39,6 +39,7 @@ class Bound(NamedTuple):
 def simplify_under(valid: UOp, expression: UOp) -> UOp:
     """Simplify `expression` where `valid` holds; its value elsewhere is arbitrary."""
     simplified = simplify(expression)
+    # A leaf has no form to improve.
     if not simplified.src:
         return simplified
     for i, bound in enumerate(_get_bounds(_read_clauses(iter_clauses(simplify(valid))))):

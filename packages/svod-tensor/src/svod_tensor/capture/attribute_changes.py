@@ -32,6 +32,7 @@ class _Changes:
         """Count a change that the caller has made already: a thread that sees the new count then
         sees the new value too.
         """
+        # `next` of a count is atomic in CPython: two threads never get the same number.
         self.last = self._next()
 
 
@@ -79,8 +80,11 @@ def _count_calls(method: Callable[..., None]) -> Callable[..., None]:
         try:
             method(self, name, *value)
         finally:
+            # Also if the method raises: it may have changed the object before.
             changes.add()
 
     change.__name__, change.__qualname__ = method.__name__, method.__qualname__
+    # A set of functions, not of classes: a subclass that overrides the method has another function,
+    # and is then not taken for observed.
     _observing.add(change)
     return change

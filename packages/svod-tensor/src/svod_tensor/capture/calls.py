@@ -248,6 +248,8 @@ class Captured:
         """
         if any((cell := w.cell()) is not None and cell.node is not w.node for w in self.watched):
             return True
+        # While no write id was taken, no cell has left its memory: one comparison for all held
+        # tensors.
         return self.last_write_id != tables.get_last_write_id() and any(
             home.has_moved for home in self.held_memory
         )
@@ -277,21 +279,25 @@ class Captured:
             BoundsConflictError: if two variables have one name.
         """
         direct, plan = self.direct, self.plan
+        # The plan reads held memory by its address, so pending writes must be in it first.
         if self.holds_tensors and self.last_write_id != tables.get_last_write_id():
             self._commit_held_writes()
         if direct is not None and plan is not None:
             lent = direct.find_buffers(given)
             if lent is not None:
+                # Donated memory is written, so calls take turns; the plan has no forks.
                 if direct.takes_memory:
                     with self.lock:
                         plan.execute_on(
                             dict(zip(direct.indices, lent, strict=True)), {}, lent=direct.indices
                         )
+                # False if another thread runs the plan.
                 elif not plan.execute_direct(direct.lending, lent):
                     self._execute(
                         plan, dict(zip(direct.indices, lent, strict=True)), {}, direct.indices
                     )
                 return self.build(iter(direct.make_results(lent)))
+        # Decided once: all calls with one signature have variables at the same positions.
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
         values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
@@ -335,6 +341,8 @@ class Captured:
 
     def _commit_held_writes(self) -> None:
         """Compute the pending writes to held tensors, which no read has asked for."""
+        # Read before the search: a write that another thread begins meanwhile has a higher id, and
+        # the next call searches again.
         write_id = tables.get_last_write_id()
         storages = {buffer.storage_id for buffer in self.held.values()}
         with registry.lock:
@@ -362,13 +370,17 @@ class Captured:
     def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new fork for a thread that found no idle plan, or, at the maximum, one to wait for."""
         with self.lock:
+            # Each running plan occupies a core: more plans would take memory and save no time.
             self.max_plans = self.max_plans or count_usable_cores()
             if len(self.plans) < self.max_plans:
                 try:
                     self.plans.append(plan.fork())
                     return self.plans[-1]
+                # A fork allocates all intermediates again. Without room for them, threads share the
+                # plans that exist.
                 except OutOfMemoryError:
                     self.max_plans = len(self.plans)
+        # Spreads the waiting threads over the plans without a shared counter.
         return self.plans[get_ident() % len(self.plans)]
 
     def _bind_inputs(
@@ -436,6 +448,8 @@ class Captured:
                             (memory, new_buffers[node]) for memory, node in list(nodes.items())
                         )
             if readers:
+                # Without the lock, since it compiles and runs kernels; then the readers are listed
+                # again.
                 kept = keep_values(readers, resolve_config(None), kept)
         if donated:
             self._take(
@@ -468,6 +482,7 @@ class Captured:
             if not i.is_donated and i.memory in nodes
         }
         taken = [donation for _, donation in donated]
+        # Checked before anything is invalidated: after an error the caller's tensors are usable.
         check_distinct(self.name, taken, {**self.held, **other_buffers})
         invalidate_donated(taken, self.name)
         # Results own the donated memory, under new BUFFER nodes: the old ones are invalid.
@@ -544,6 +559,8 @@ def _compute_arguments(pending: Sequence[Tensor]) -> registry.Computation | None
                 for t in shared
                 for memory in versions.iter_memories(t.uop)
             ]
+            # A BUFFER without memory was invalidated by another thread's write: rebind, and look
+            # again.
             if None in buffers:
                 overwriting.resolve_stale_nodes()
             elif all(memory_nodes.is_buffer_identity(t.uop) for t in shared):

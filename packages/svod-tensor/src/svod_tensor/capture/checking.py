@@ -51,11 +51,14 @@ def _are_close(left: Tensor, right: Tensor) -> bool:
     if not (dtype.is_float or dtype.is_complex):
         return bool(np.array_equal(left.numpy(), right.numpy()))
     wide = np.complex128 if dtype.is_complex else np.float64
+    # Widened first: a difference of two float16 values may overflow or round.
     a, b = left.numpy().astype(wide), right.numpy().astype(wide)
     finite = np.abs(b[np.isfinite(b)])
     # Half of the bits of an element or of a part of it.
     tolerance = 2.0 ** (-4 * dtype.part.itemsize)
     return bool(
+        # The absolute tolerance follows the largest element: one that cancels to nearly zero has
+        # the error of its summands.
         np.allclose(a, b, rtol=tolerance, atol=tolerance * finite.max(initial=0.0), equal_nan=True)
     )
 

@@ -138,6 +138,7 @@ class DirectCall:
             tensor = given[position]
             if not isinstance(tensor, Tensor) or not isinstance(cell := tensor.content, Cell):
                 return None
+            # Read once: another thread that asks for the node clears the attribute.
             memory = cell.memory
             if memory is None:
                 memory = None if taken_as is not None else cell.find_memory()
@@ -158,6 +159,7 @@ class DirectCall:
         """Donate the arguments to this call, as only its cells know the memory; False if an
         argument is passed twice.
         """
+        # The general path reports which arguments are the same tensor.
         if len({id(value.content) for value in given if isinstance(value, Tensor)}) < len(given):
             return False
         for position, _, taken_as in self.reads:

@@ -117,6 +117,8 @@ def get_donated_memory(taker: str, tensor: TensorBase, shard: int, argument: str
     assert buffer is not None, node
     # Memory of a symbolic shape has room for the largest sizes.
     size = math.prod(map(max_size, shards_of(tensor.uop)[shard].shape))
+    # The taker may use the storage for anything of its size, so elements beside the tensor would be
+    # overwritten.
     if buffer.offset or buffer.nbytes != buffer.storage_nbytes or buffer.size != size:
         problem = "is a part of larger memory"
         raise DonationError(
@@ -155,10 +157,13 @@ def ensure_own_memory(tensor: TensorBase, shard: int) -> UOp:
             is_whole = memory_nodes.is_buffer_identity(
                 tensor.content.cell.node
             ) and memory_nodes.is_buffer_identity(tensor.uop)
+            # False if this thread had to wait, during which another thread may have assigned: look
+            # again.
             if is_whole and writing.make_own(tensor.content.cell):
                 node = find_base_of(tensor, shard)
                 assert node is not None, tensor
                 return node
+        # A view of memory becomes a tensor of its own, whose computation copies the elements.
         tensor = tensor.from_uop(tensor.uop) if tensor.is_realized else tensor
         realize_tensors([tensor.content], resolve_config(None))
 
@@ -229,12 +234,14 @@ def prepare_donating(
     )
     memories = {memory.memory for memory in donated}
     computed = {id(t.content.cell) for t in tensors}
+    # Pending readers get their values now: each execution of the plan may overwrite the memory.
     kept = keep_values(
         [cell for cell in overwriting.list_readers(memories) if id(cell) not in computed], config
     )
     plan = prepare_tensors([t.content for t in tensors], config, memories)
     invalidate_donated(donated, "a plan")
     with registry.lock:
+        # Graphs that another thread has built on the memory meanwhile read the kept values instead.
         registry.invalidate({}, {**kept.values, **kept.copies})
     # The plan keeps the buffers, for its first execution.
     plan.replace_buffers({index: plan.buffers[index] for index in plan.donated_indices})

@@ -179,6 +179,7 @@ class JitFunction(Generic[P, R]):
                 raise
             if result is not UNUSUAL:
                 return cast("R", result)
+        # The outer capture or derivative must see the operations themselves, not a plan.
         if registry.find_capture() is not None or derivatives.is_differentiating():
             return self.function(*args, **kwargs)
         if self._has_dead:
@@ -189,6 +190,8 @@ class JitFunction(Generic[P, R]):
         captured = known[0] if known else None
         if captured is None or (captured.can_change and not captured.is_current):
             with self._capturing:
+                # Again, now under the lock: another thread may have captured this signature
+                # meanwhile.
                 captured = self._find(key)
                 if captured is None:
                     if self._has_many_networks(key):
@@ -236,6 +239,7 @@ class JitFunction(Generic[P, R]):
             return self(*args, **kwargs)
         except CaptureError:
             # For example, the function sets an attribute of a network.
+            # The count never reaches the limit again, so this is tried only once.
             self._objects, self._n_networks = Objects.UNOBSERVED, -sys.maxsize
             self.clear()
             return self(*args, **kwargs)

@@ -102,6 +102,8 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
     ]
     outputs: list[Tensor] = []
     weak_ids = set(map(id, weak))
+    # Listed before the function runs: a value that the run changes then differs at the next call,
+    # which captures again.
     edges = [
         edge.weaken() if id(edge.owner) in weak_ids else edge
         for edge in list_outside_values(function, *_list_objects(function, args, kwargs, objects))
@@ -132,6 +134,8 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
         outputs.clear()
         _check_leaks(capture, memories, ())
         capture.drop_dependents(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
+    # Pending writes of other threads. As part of the plan they would happen again at each call, so
+    # they are committed and the function runs once more.
     foreign = (
         versions.get_pending_versions(*graphs).keys() - capture.assigned.keys()
         if graphs
@@ -152,6 +156,8 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
             name, capture, inputs, recipes, sources, build, config, tuple(bound)
         )
     except BufferNotFoundError:
+        # Another thread overwrote memory that the trace read: run again. Any other missing buffer
+        # is an error.
         memories = set(UOp.sink(*graphs).iter_ops(Op.BUFFER))
         if all(registry.get_latest_version(memory) is memory for memory in memories):
             raise
@@ -195,6 +201,8 @@ def _start_capture(name: str) -> Generator[Capture]:
         with registry.lock:
             registry.end_capture()
             # Undo the writes, in graphs that other threads built on them meanwhile too.
+            # Backwards, so that a cell with several writes ends with the node from before the
+            # first.
             for cell, node in reversed(capture.without_memory):
                 cell.set_node(node)
             overwriting.commit_writes(capture.assigned)
@@ -291,6 +299,7 @@ def _list_objects(
 
 def _iter_objects(tree: object, level: Parts, objects: Objects) -> Iterator[object]:
     if level.is_object:
+        # Methods of the class may read outside values, too.
         yield type(tree)
     for item in level.items:
         inner = None if is_leaf(item) else flatten_one_level(item, objects=objects)
@@ -417,6 +426,7 @@ def _make_builder(
     """
     if isinstance(result, Tensor):
         outputs.append(result)
+        # `next` itself: the fast path recognizes a single result by it (`quick.QuickCall`).
         return next
     if result is None:
         return _build_none
@@ -469,6 +479,8 @@ def _list_recipes(
         cell, path = tensor.content.cell, tensor.content.path
         key = id(cell)
         position = given_cells.get(key)
+        # A donated argument that is returned becomes a result in its memory: the argument itself
+        # cannot be used after the call.
         if position in donated:
             key, path, position = id(tensor), (), None
             sources.setdefault(key, tensor.uop)
@@ -483,6 +495,7 @@ def _list_recipes(
                 else Recipe(held=tensor)
             )
             continue
+        # The view shares memory with another result, as it does in the plain function.
         elif key in returned_whole:
             sources.setdefault(key, cell.node)
         else:
@@ -501,6 +514,7 @@ def _copy_overwritten(node: UOp, capture: Capture) -> UOp:
         capture.last_versions.get(memory)
         for memory in map(versions.memory_of, versions.list_versions(node))
     } - {None}
+    # No later write overwrites this version: it can be returned without a copy.
     if last <= set(versions.list_versions(node)):
         return node
     return _make_result(node, list(map(versions.copy_of, shards_of(node))))
@@ -641,6 +655,7 @@ def _list_held_memory(
             continue
         memories = set(versions.iter_memories(cell.node))
         if placeholders.isdisjoint(memories):
+            # An array on such memory would change with a later call, or change a result.
             is_kept = not returned.isdisjoint(memories) or any(ref() is cell for ref in written)
             held_memory[id(cell)] = HeldMemory(weakref.ref(cell), list_storages(cell), is_kept)
     return list(held_memory.values())
@@ -660,5 +675,6 @@ def _get_held(plan: ExecutionPlan | None, inputs: Sequence[Input]) -> dict[str, 
     return {
         f"a tensor that the function holds (buffer {node_id})": plan.buffers[index]
         for node_id, index in plan.ast_to_buffer.items()
+        # Negative ids are intermediates of the plan.
         if node_id > 0 and node_id not in own
     }

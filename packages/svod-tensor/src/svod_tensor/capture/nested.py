@@ -255,8 +255,10 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
     kind: type = type(value)
     if objects is Objects.NONE or _is_opaque(kind) or len(above) > _MAX_DEPTH:
         return None
+    # A cycle: a rebuilt object would refer to the original one.
     if any(outer is value for outer in above):
         return None
+    # One comparison guards all attributes of these objects (`attribute_changes`).
     if objects is Objects.UNOBSERVED and is_observed_class(kind):
         return None
     items: dict[str, object] = {}
@@ -264,6 +266,7 @@ def _split(value: object, above: tuple[object, ...], objects: Objects) -> _Split
     above, is_always_tree = (*above, value), _is_always_tree(kind)
     for name, attribute in list_attributes(value).items():
         flags = _get_flags(attribute, above, objects)
+        # A copy would share the opaque object, and the function could tell that it has a copy.
         if flags & _HAS_OPAQUE and not is_always_tree:
             return None
         (items if flags & _HAS_INPUTS else static)[name] = attribute
@@ -308,6 +311,7 @@ def _make_key(value: object, objects: Objects) -> object:
     if _is_sequence(value):
         return (type(value), *[_make_key(item, objects) for item in value])
     if _is_dict(value):
+        # In the dict's own order, which the function may depend on.
         return (dict, *((key, _make_key(item, objects)) for key, item in value.items()))
     if is_plain(value):
         return key_of(value)

@@ -264,6 +264,7 @@ class _ReachabilityWalk:
         """Record that code may read anything reachable from `value`."""
         if is_leaf(value) or id(value) in self._reachable:
             return
+        # The reference keeps the value alive, so that no other object gets its id during the walk.
         self._reachable[id(value)] = value
         self._pending.append((value, name))
 
@@ -465,6 +466,7 @@ class _ReachabilityWalk:
         if isinstance(owner, type):
             return self._read_class(owner, owner, key, text)
         on_class = _get_on_class(type(owner), key)
+        # The getter is not called, since it may have side effects: its code is analyzed.
         if _is_a(on_class, (property, cached_property)):
             self._guard_member(type(owner), key)
             self._follow_member(on_class, owner, text)

@@ -144,11 +144,13 @@ class QuickCall:
             buffers.append(memory)
         for make in self._factories:
             buffers.append(make())
+        # Another thread runs the plan. Nothing was done yet: only the new buffers are dropped.
         if not self._execute(self.lending, buffers):
             return UNUSUAL
         single = self._single
         if single is not None:
             position, make_node, spec = single
+            # Without `Tensor.from_content`: one Python call less.
             result = object.__new__(Tensor)
             set_content(result, Cell.on(buffers[position], make_node, spec))
             return result

@@ -63,6 +63,7 @@ class Results:
         sizes = [size for recipe in recipes for size in list_sizes(recipe.path)]
         self.binds = [bind for node in (*nodes, *sizes) for bind in node.iter_ops(Op.BIND)]
         changing = {*placeholders, *self.binds}
+        # Memory that is neither an argument nor a result: its BUFFER is replaced by each write.
         self._held = [
             n
             for n in dict.fromkeys(n for node in nodes for n in node.iter_ops(Op.BUFFER))
@@ -70,6 +71,7 @@ class Results:
         ]
         changing.update(self._held)
         self._changing: list[UOp] = []
+        # Only nodes that depend on what changes from call to call are rebuilt in each call.
         for node in UOp.sink(*nodes).toposort(stop=changing)[:-1]:
             if node not in changing and not changing.isdisjoint(node.src):
                 changing.add(node)
@@ -78,6 +80,8 @@ class Results:
             make_direct_result(node, form)
             for node, form in zip(self._nodes, self._forms, strict=True)
         ]
+        # A result that shares memory with an argument must be a view of the argument's cell, so
+        # that each sees writes to the other.
         is_direct = is_plain and all(self._owns)
         direct = [result for result in direct_results if result is not None]
         self.direct = direct if is_direct and len(direct) == len(direct_results) else None

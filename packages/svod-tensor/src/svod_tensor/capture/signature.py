@@ -74,10 +74,12 @@ def read_arguments(
 
     A tensor that is in trees twice is one input.
     """
+    # The count separates positional arguments from the names and values that follow.
     key: list[object] = [len(args)]
     inputs: list[Tensor | UOp] = []
     reader = _ArgumentReader(key, inputs, objects)
     for value in args:
+        # The most frequent kind of argument, without a call of the reader.
         if isinstance(value, Tensor):
             inputs.append(value)
             key.append(value.content.spec)
@@ -86,6 +88,8 @@ def read_arguments(
     for name, value in kwargs.items():
         key.append(name)
         reader.read(value)
+    # A tensor that occurs twice in trees, such as a tied weight, must be one tensor in the traced
+    # function, too.
     if reader.has_trees and len(inputs) > 1:
         inputs = _merge_repeated(key, inputs)
     return Signature(tuple(key), inputs, reader.borrowed)
@@ -98,6 +102,7 @@ def describe_arguments(
     arguments: list[Argument] = []
     named = [*enumerate(args), *kwargs.items()]
     has_trees = any(list_items(value, objects=objects) is not None for _, value in named)
+    # As in `_merge_repeated`, only trees have repeated inputs.
     seen: set[int] | None = set() if has_trees else None
     for root, value in named:
         _describe(value, root, "", arguments, seen, objects)
@@ -119,6 +124,7 @@ def get_reason(
         [*_compare(new, arguments), *([change] if change else [])] for arguments, change in known
     ]
     return "since " + "; ".join(
+        # The plan with the fewest differences tells best what to change in the program.
         min(differences, key=len) or ["a tensor that the function holds is another one"]
     )
 
@@ -129,6 +135,7 @@ def find_array(value: object) -> Tensor | None:
         return None
     import numpy as np
 
+    # On the array's own memory: the plan reads it without a copy.
     return Tensor.from_numpy(np.asarray(value))
 
 
@@ -157,6 +164,7 @@ class _ArgumentReader:
             return
         array = find_array(value)
         if array is not None:
+            # The program may write to the array after the call, so no result may share its memory.
             self.borrowed.append(array)
             value = array
         if _is_input(value):
@@ -170,6 +178,7 @@ def _merge_repeated(key: list[object], inputs: list[Tensor | UOp]) -> list[Tenso
     order = [index_of.setdefault(_identify(value), len(index_of)) for value in inputs]
     if len(index_of) == len(inputs):
         return inputs
+    # The plan reads a repeated tensor once, so calls with another pattern need another plan.
     key.append(tuple(order))
     return list({_identify(value): value for value in inputs}.values())
 

@@ -90,6 +90,8 @@ class Cell:
         )
         self.memory, self.is_assigned_in_place = None, False
         tables.add(self)
+        # Only a comparison for most cells: `growth` chooses the count at which graphs are walked
+        # next.
         if count_new() >= tables.next_check:
             tables.check_growth(self)
 
@@ -287,6 +289,8 @@ class Element(Cell):
     _path: Path
     # Node of the source cell when the element was selected, and node of the element.
     _seen: tuple[UOp, UOp]
+    # Weak: an element is a value of its own and must not keep the array's cell among the live
+    # cells.
     _source: ref[Cell]
 
     def __init__(self, source: Live, steps: Path) -> None:
@@ -372,6 +376,8 @@ class View:
     def along(self, steps: Iterable[Step]) -> Cell | View:
         """The view along further `steps`. Where numpy would copy, the copy is a new cell."""
         seen = self._seen
+        # Nodes are immutable, so the identity of the cell's node tells whether the view is up to
+        # date.
         base, node = seen if seen[0] is self.cell.node else self._refresh()
         return _follow(self.cell, self.path, base, node, steps)
 
@@ -433,3 +439,4 @@ def _follow(cell: Cell, path: Path, base: UOp, node: UOp, steps: Iterable[Step])
 
 
 Live: TypeAlias = Cell | View
+"""Content of a live tensor, as `registry.iter_live` lists it."""

@@ -43,6 +43,7 @@ def list_deferred(cells: Iterable[Cell]) -> list[Cell]:
     """Return the deferred cells among `cells`, each once. Cells that have memory by now are removed
     from the table.
     """
+    # Nearly every program defers nothing: such calls neither lock nor build a list.
     if not _deferred:
         return []
     with tables.lock:

@@ -68,8 +68,8 @@ class _Thread(threading.local):
     """State of the calling thread.
 
     Attributes:
-        is_busy: whether it computes a segment, to which this module must not apply again. period:
-            the number of nodes in an iteration of the writing loop whose graph was cut last, 0
+        is_busy: whether it computes a segment, to which this module must not apply again.
+        period: the number of nodes in an iteration of the writing loop whose graph was cut last, 0
             before the first cut.
     """
 

@@ -29,6 +29,7 @@ class Loan:
 
     __slots__ = ("_array", "_home", "_make_node", "_snapshot")
 
+    # Weak: the loan ends when the program drops the array.
     _array: ref[NDArray[np.generic]]
     _home: UOp | None
     _make_node: Callable[[Buffer], UOp]
@@ -60,6 +61,8 @@ class Loan:
         return self._array()
 
     def __call__(self, memory: Buffer) -> UOp:
+        # Called once the array is gone (`Cell._make_own_node`): the cell continues on the same
+        # memory.
         return self._home or self._make_node(memory)
 
     def get_snapshot(self, memory: Buffer) -> UOp:
@@ -70,6 +73,8 @@ class Loan:
         from svod_tensor import _storage as storage
 
         snapshot = self._snapshot
+        # Each new BUFFER makes other graphs, so that equal expressions would be computed twice.
+        # Comparing the bytes is cheaper.
         if snapshot is not None and storage.has_equal_bytes(snapshot[1], memory):
             return snapshot[0]
         copy = storage.allocate(memory.device, memory.dtype, memory.size)

@@ -34,6 +34,8 @@ def list_readers(memories: set[UOp]) -> list[Cell]:
     """The pending cells that read `memories`, except the owners of `memories`."""
     with registry.lock:
         registry.wait_for_capture()
+        # Before the search: a stale graph reads an invalidated BUFFER, and would not be found as a
+        # reader of the present one.
         resolve_stale_nodes()
         pending = [cell for cell in registry.iter_pending_cells() if 0 not in cell.node.shape]
         return [
@@ -56,6 +58,8 @@ def list_readers_of_overwritten(nodes: Sequence[UOp]) -> list[Cell]:
     readers: dict[int, Cell] = {}
     known = set(nodes)
     while True:
+        # Repeated until no reader is added: the graph of a reader may contain writes, which
+        # overwrite versions that have readers too.
         written = versions.get_pending_versions(*known)
         if not written:
             return []
@@ -147,6 +151,8 @@ def commit_writes(
             version: new_buffers.get(memory, memory) for version, memory in written.items()
         }
         for version, memory in committed.items():
+            # Marked on the write id: every rebuilt version of this write has the same id, so that
+            # another thread recognizes it as committed (`get_committed`).
             versions.write_id_of(version).attached = memory
         replacements = {**committed, **(values or {})}
         if new_buffers:
@@ -154,6 +160,8 @@ def commit_writes(
             kept = {
                 version: copy for version, copy in (copies or {}).items() if version in overwritten
             }
+            # `kept` last: a graph on the old version reads a copy of the old elements if there is
+            # one.
             replacements = {**new_buffers, **replacements, **kept}
             replacements.update(_rebase(replacements))
             # Successors are kept only for users of this memory: an equal node over other memory may

@@ -60,6 +60,7 @@ class Capture:
         self.reads: dict[int, tuple[weakref.ref[Cell], UOp]] = {}
         self.created: dict[int, weakref.ref[Live]] = {}
         self.dead: set[int] = set()
+        # Weak: a temporary that the function writes must not look like a leaked tensor.
         self._written: list[weakref.ref[Cell]] = []
 
     def existed_before(self, cell: Cell) -> bool:
@@ -76,6 +77,9 @@ class Capture:
         """
         known = {id(tensor) for root in kept for tensor in (root, root.cell)}
         leaked = None
+        # Reference cycles, such as an exception with its traceback, may keep tensors alive until a
+        # garbage collection. It walks all objects of the process, so it runs only when something
+        # seems to leak.
         for collect in (False, True):
             if collect:
                 gc.collect()
@@ -127,6 +131,7 @@ class Capture:
 
     def record_read(self, cell: Cell) -> None:
         """Record the node that `cell`, which existed before this run, had at the first read."""
+        # Only the first node: a later one may contain writes of this run, which are undone.
         if id(cell) not in self.reads:
             self.reads[id(cell)] = weakref.ref(cell), cell.node
 
@@ -140,4 +145,6 @@ class Capture:
     def record_version(self, version: UOp, before: UOp) -> None:
         """Record a write, which leads from one version of a BUFFER to another."""
         self.last_versions[version.source] = version
+        # Flat, not a chain: each version maps to the node before the first write, to which it is
+        # undone.
         self.assigned[version] = self.assigned.get(before, before)

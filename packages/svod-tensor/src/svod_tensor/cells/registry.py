@@ -76,6 +76,7 @@ _live = cast("dict[int, weakref.ref[Live]]", tables.live)
 _pending = cast("dict[int, weakref.ref[Live]]", tables.pending)
 # The running capture by thread, at most one entry; of nested captures the innermost.
 _captures: dict[int, Capture] = {}
+# Weak keys: a replacement is of use only as long as something can still read the old node.
 _successors: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 _latest_of: weakref.WeakKeyDictionary[UOp, UOp] = weakref.WeakKeyDictionary()
 computed_inside_others: weakref.WeakSet[Cell] = weakref.WeakSet()
@@ -85,6 +86,7 @@ computed_inside_others: weakref.WeakSet[Cell] = weakref.WeakSet()
 _plans: dict[int, weakref.ref[ExecutionPlan]] = {}
 # Weak, as tensors are: an abandoned computation must not block others for ever.
 _running: dict[int, weakref.ref[Computation]] = {}
+# On `lock` itself, so that a waiting thread releases it however often it has acquired it.
 _ended = threading.Condition(lock)
 _waiting: list[int] = []
 _refused: set[int] = set()
@@ -324,8 +326,7 @@ def start_computation(
     """Register a computation, which ends with `end_computation` or when its last reference is
     dropped; the caller holds `lock`.
 
-    A nested computation of the same thread is never refused: it would wait for
-    itself.
+    A nested computation of the same thread is never refused: it would wait for itself.
 
     Returns:
         None if it conflicts with the computation of another thread. The caller then calls
@@ -334,6 +335,7 @@ def start_computation(
     computation = Computation(touched, written, nodes)
     running = _list_running()
     is_inner = any(c.thread == computation.thread for c in running)
+    # A host function in a plan may compute tensors: its computation must not wait for the plan.
     if not is_inner and any(computation.conflicts_with(c) for c in running):
         _refused.add(computation.thread)
         return None

@@ -22,6 +22,8 @@ class GraphSnapshot:
         self._cells = {
             node: Cell(node)
             for node in self._sink.toposort()
+            # Pending versions too: a later write commits them, and leaves their elements to this
+            # cell.
             if node.op is Op.BUFFER or versions.is_pending_version(node)
         }
 

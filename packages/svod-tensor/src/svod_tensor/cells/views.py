@@ -147,6 +147,8 @@ class Every(NamedTuple):
     step: int
 
     def apply(self, node: UOp) -> UOp:
+        # The IR has no strided slice: pad to a multiple of the step, split the axis into (count,
+        # step), and keep the first of each group.
         size = node.shape[self.axis]
         count = item_count(0, size, self.step)
         padding: list[tuple[SInt, SInt]] = [(0, 0)] * len(node.shape)
@@ -253,6 +255,7 @@ def apply_path(path: Iterable[Step], node: UOp) -> UOp:
 
 def make_target(path: Path, node: UOp) -> UOp:
     """The view of `node` along `path`, as the target of a write."""
+    # As in torch, a detached tensor shares the memory: a write through it changes that memory.
     return apply_path([step for step in path if step.__class__ is not Detach], node)
 
 
@@ -262,6 +265,7 @@ def as_real_target(target: UOp) -> UOp:
     """
     if target.op is Op.AS_COMPLEX:
         return target.source
+    # Every movement is repeated with an axis of size 2 at the end, which it leaves as it is.
     source = as_real_target(target.source)
     match target.op:
         case Op.RESHAPE:
@@ -286,6 +290,8 @@ def read_array(path: Iterable[Step], array: Array) -> Array:
 def put(path: Path, node: UOp, value: UOp) -> UOp:
     """`node` with `value` in the elements that `path` selects."""
     is_part = any(step.__class__ in (Shrink, Every) for step in path)
+    # The mask follows the same steps as the value. Padding is False in it, and marks the elements
+    # that keep their values.
     inside = broadcast_node(UOp.const(bool_, True), value.shape) if is_part else None
     for step in reversed(path):
         value = step.put(value)
@@ -366,6 +372,7 @@ def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     """The strides of shape `new` over elements that have shape `old` and `strides`; None if no
     strides reach them in that order.
     """
+    # Without elements, any strides are right.
     if any(isinstance(s, int) and s == 0 for s in old):
         return _contiguous_strides(new)
     axes = [
@@ -374,6 +381,7 @@ def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
     result: list[SInt] = []
     sizes = list(new)
     while sizes or axes:
+        # No address depends on the stride of an axis of size 1, so it splits no group.
         if sizes and _is_size(sizes[0], 1):
             result.append(0)
             sizes.pop(0)
@@ -382,6 +390,8 @@ def _reshape_strides(old: Shape, strides: Shape, new: Shape) -> Shape | None:
         if group is None:
             return None
         merged, n_new = group
+        # Axes merge if each one steps over all elements of the next one, the rule of numpy's
+        # `_attempt_nocopy_reshape`.
         if any(merged[i][1] != _multiply(*merged[i + 1]) for i in range(len(merged) - 1)):
             return None
         stride = merged[-1][1]
@@ -418,6 +428,8 @@ def _take_group(
 def _is_smaller(left: SInt, right: SInt) -> bool:
     if isinstance(left, int) and isinstance(right, int):
         return left < right
+    # Symbolic sizes have no order. A size that divides the other one is the smaller side; where
+    # neither divides, the group does not end and the reshape is a copy.
     return divide_size(right, left) is not None
 
 

@@ -113,6 +113,8 @@ def start_work(tensors: Sequence[Live], config: PrepareConfig) -> Work | None:
     """
     while True:
         with registry.lock:
+            # Made again after each wait, which releases the lock: other threads may have computed
+            # or replaced these nodes.
             requests = _list_requests(tensors)
             if not requests:
                 return None
@@ -153,6 +155,8 @@ def _try_start(
     if graph.written:
         if registry.wait_for_capture():
             return None
+        # Another thread has committed one of these writes, while this graph still contained it.
+        # Computing it again would write the memory twice.
         if overwriting.get_committed(graph.written):
             overwriting.resolve_stale_nodes()
             return None
@@ -175,10 +179,13 @@ def _try_start(
         inputs = get_inputs(
             graph, results, computed, range(len(results)) if order is None else order
         )
+    # The graph was built on a BUFFER that another thread has invalidated since.
     except BufferNotFoundError:
         if not overwriting.resolve_stale_nodes():
             raise
         return None
+    # Last: from here on other threads respect these storages, so nothing that was read above may
+    # change before.
     computation = registry.start_computation(
         [buffer.storage_id for buffer in inputs.buffers],
         [get_buffer(memory).storage_id for memory in graph.written.values()],

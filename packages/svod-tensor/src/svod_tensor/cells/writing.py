@@ -41,6 +41,7 @@ def write(cell: Cell, path: Path, value: UOp) -> None:
             capture.before_write(cell)
         shared = cell.node
         in_place = _can_overwrite(cell, path, capture)
+        # Read again: `_can_overwrite` may have moved the cell to memory of its own.
         old = cell.node
         if capture is not None and old is not shared:
             capture.unshared.append((weakref.ref(cell), shared))
@@ -166,6 +167,7 @@ def _make_version(node: UOp, target: UOp, value: UOp) -> UOp:
     version = versions.find_target_version(node)
     assert version is not None, node
     memory = versions.memory_of(version)
+    # Nodes are interned: without a unique id, the same value written twice would be one version.
     write_id = UOp(Op.NOOP, void, (), take_write_id())
     write_id.attached = get_ident()
     if target.dtype.is_complex:

@@ -39,9 +39,11 @@ def iter_arguments(item: ScheduleItem) -> Iterator[BufferUse]:
         yield BufferUse(slot, buffer_id, buffer, slot in written)
 
 
+# Bodies are interned, and the same bodies return in many schedules.
 @lru_cache(maxsize=4096)
 def _written_slots(ast: UOp) -> frozenset[int]:
     """Slots that a body writes; the first slot, if the body is not a kernel."""
+    # A copy, view or custom function has its result as the first argument.
     if ast.op is not Op.SINK:
         return frozenset({0})
     return frozenset(t.memory.arg.slot for t in _iter_targets(ast) if t.memory.op is Op.PARAM)

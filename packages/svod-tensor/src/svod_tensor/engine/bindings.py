@@ -29,6 +29,7 @@ __all__ = [
     "resolve_size",
 ]
 
+# Makes each symbol a node of its own, so that the values of two plans are never interned as one.
 _numbers = itertools.count(1)
 
 
@@ -67,6 +68,7 @@ def add_variable(known: dict[str, UOp], variable: UOp) -> None:
     """
     name, *bounds = variable.arg
     known_variable = known.setdefault(name, variable)
+    # Kernels get values by name, so two variables of one name would share a value.
     if known_variable is not variable:
         _, low, high = known_variable.arg
         raise BoundsConflictError(name=name, first=(low, high), second=(bounds[0], bounds[1]))
@@ -78,6 +80,7 @@ def add_binding(values: dict[str, int], bind: UOp) -> None:
     Raises:
         VariableConflictError: if the variable has another value already.
     """
+    # By name, as kernels get them: a graph may bind the variable several times, to one value.
     name, value = bind.symbol.arg.name, _value_of(bind)
     if values.setdefault(name, value) != value:
         raise VariableConflictError(name=name, first=values[name], second=value)
@@ -95,6 +98,7 @@ def bind_to_plan(root: UOp, values: Mapping[str, int]) -> UOp:
         for bind in root.iter_ops(Op.BIND)
         if bind.symbol.arg.name in values
     }
+    # Most graphs have no variables, and a substitution walks the whole graph.
     return root.substitute(replaced) if replaced else root
 
 
@@ -117,6 +121,7 @@ def bind_to_call(roots: Sequence[UOp]) -> dict[UOp, UOp]:
 def _bind_to(variable: UOp, values: Mapping[str, int]) -> UOp:
     name, low, high = variable.arg
     symbol = UOp.variable(f"{name}@{next(_numbers)}", low, high, variable.dtype)
+    # The mapping itself, not a copy: the plan updates it at each execution.
     symbol.attached = values
     return UOp(Op.BIND, variable.dtype, (variable, symbol))
 
@@ -147,6 +152,7 @@ def find_size(size: UOp) -> int | None:
     is_known = (
         size.dtype is index
         and all(map(is_bound, binds))
+        # A variable outside of any BIND has no value yet.
         and known.issuperset(size.iter_ops(Op.DEFINE_VAR))
     )
     return resolve_size(size) if is_known else None

@@ -43,6 +43,7 @@ class BoundedCache(Generic[K, V]):
         limit = self._read_limit()
         with self._lock:
             kept = self._entries.setdefault(key, value)
+            # The oldest, not the least recently used: a hit then changes nothing and needs no lock.
             while len(self._entries) > limit:
                 del self._entries[next(iter(self._entries))]
         return kept

@@ -80,6 +80,7 @@ def build(nodes: Sequence[UOp], findings: UOp | None = None) -> TensorGraph:
         BoundsConflictError: if two variables have one name.
     """
     graph = normalize_results(nodes) if findings is None else None
+    # Nearly always: the graph was walked once, and no SINK was built for its original nodes.
     if graph is not None and not _list_remote(graph):
         return graph
     results = map(make_result, nodes)
@@ -147,6 +148,7 @@ def _normalize(
     values: dict[str, int] = {}
     variables: dict[str, UOp] = {}
     devices: dict[str, None] = (
+        # A root without a placement reads no memory, and is computed on the default device.
         {} if all(root.placement is not None for root in roots) else {DEFAULT_DEVICE: None}
     )
     done: dict[UOp, UOp] = {}
@@ -155,6 +157,7 @@ def _normalize(
         op, operands = node.op, node.src
         if op is _BUFFER:
             _, size, device = node.arg
+            # Numbered in topological order, which depends on the structure alone.
             done[node] = UOp(_PARAM, node.dtype, (), ParamArg(len(params), size, device))
             params.append(node)
         elif op is _BIND and is_bound(node):
@@ -167,6 +170,7 @@ def _normalize(
             has_gradients = has_gradients or op is _GRADIENT
             continue
         elif op is _LOOP or op is _SWITCH:
+            # A body is a graph of its own that this walk does not enter.
             done[node] = drop_marks(
                 UOp(op, node.dtype, tuple([done[s] for s in operands]), node.arg)
             )
@@ -201,6 +205,7 @@ def _normalize(
     )
     if has_gradients and len(set(sink.iter_ops(_PARAM))) < len(params):
         # Derivative rules have operands that the values do not depend on: drop their parameters.
+        # A walk that does not enter these operands, so that no slot number is skipped.
         needed = sort_nodes(roots, lambda node: node.src[:1] if node.op in MARKS else node.src)
         return _normalize(roots, needed, is_stored, assigned)
     lines = collect_lines(done)

@@ -56,7 +56,9 @@ __all__ = [
     "make_template_key",
 ]
 
+# An entry holds kernels and graphs but no memory of tensors, so the limits need not be tight.
 MAX_SCHEDULES: Final = 1024
+# Higher, since a schedule has a template for each sharing of its inputs and each memory planner.
 MAX_TEMPLATES: Final = 4096
 MAX_BINARIES: Final = 1024
 
@@ -98,11 +100,13 @@ def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
     """Cache key of a graph's kernels. Source lines are part of it only if they are recorded."""
     compilers = [choose_device(name, config).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
+    # The graph itself: nodes are interned, so that comparing two keys compares references.
     return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
 
 
 def make_binary_key(source: ProgramSpec, device: Device) -> BinaryKey:
     """Cache key of a kernel's object code. The name is part of the source."""
+    # Without the device's index: devices of one kind load the same object code.
     return device.base_key, device.compiler.cache_key, source.source
 
 
@@ -121,6 +125,7 @@ def make_template_key(pre: PreSchedule, job: Job, config: PrepareConfig) -> Temp
         job.donated_slots,
         inputs.outputs,
         job.guard is not None,
+        # A device that was lost and opened again has none of the kernels that were loaded before.
         tuple([get_device(device).opening for device in graph.devices]),
         # Buffers that are only outputs are not described by the graph.
         inputs.outputs
@@ -168,6 +173,7 @@ def clear_caches(*, disk: bool = False) -> None:
         >>> caches()["kernel"].entries
         0
     """
+    # Imported here: the search compiles kernels, so its modules import this one.
     from svod_tensor.tuning import records, tuned
 
     for cache in _IN_PROCESS.values():

@@ -81,6 +81,7 @@ def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> 
         key = make_schedule_key(job.graph, config)
         pre = SCHEDULES.find(key)
         if pre is None:
+            # A plan that is executed often is worth kernels for its own sizes.
             resized = _find_resized_plan(job, config) if is_for_once else None
             if resized is not None:
                 return resized
@@ -102,6 +103,8 @@ def _find_resized_plan(job: Job, config: PrepareConfig) -> ExecutionPlan | None:
     graph = resized.job.graph
     pre = SCHEDULES.get(make_schedule_key(graph, config), lambda: make_pre_schedule(graph, config))
     template = _get_template(pre, resized.job, config)
+    # Intermediates have room for the largest sizes: if that is much, kernels for these sizes are
+    # better.
     if template.spare_bytes is None or template.spare_bytes > MAX_SPARE_BYTES:
         return None
     return template.bind(
@@ -124,6 +127,8 @@ def make_pre_schedule(
     context = make_graph_context(graph.devices, config)
     with record_labels(number_nodes(graph.sink)) if graph.lines else nullcontext():
         see("build", GRAPH, graph)
+        # Kernel graphs are stored, and not later artifacts, since they have a text form that parses
+        # back to the same nodes.
         kernels = find_stored_graph(graph, context, config)
         if kernels is None:
             ranged = rangeify(graph.sink, context)
@@ -161,12 +166,14 @@ def make_kernels(
         (target, *start_compiling(*make_source(task, see), len(new)))
         for target, task in new.items()
     ]
+    # A second loop: every compilation has started before the first one is waited for.
     for target, task, source, finish in compiling:
         with task.noting_origins():
             binary = finish()
             see("compile", task.subject, binary)
             loaded = load(source, binary, task.device)
             see("load", task.subject, loaded)
+        # Kernels that an observer sees must not enter the cache: another run would skip their steps.
         kernels[target] = loaded if is_observed() else keep_kernel(task, loaded, binary)
     return kernels
 
@@ -204,6 +211,7 @@ def plan(
 ) -> ExecutionPlan:
     """Bind a plan template to memory."""
     graph, inputs = job.graph, job.inputs
+    # Not part of the template: equal graphs on other source lines share it.
     origins = get_kernel_origins(pre, graph.sink, graph.lines)
     watched = None if config.check_floats == "off" else config.check_floats
     return template.bind(inputs.buffers, graph.values, inputs.ids, origins, job.guard, watched)

@@ -76,7 +76,9 @@ def _get_uses(items: Sequence[ScheduleItem]) -> dict[int, _Use]:
 def _may_be_overwritten(input_: _Use, uses: Mapping[int, _Use]) -> bool:
     """True if the memory of an input is accessed only by known reads."""
     is_only_read = not input_.writers and all(
-        i.ast.op in (Op.SINK, Op.COPY) for i in input_.items.values()
+        # A view or a custom function may access more than the schedule knows of.
+        i.ast.op in (Op.SINK, Op.COPY)
+        for i in input_.items.values()
     )
     is_shared = any(
         u is not input_ and u.buffer.storage_id == input_.buffer.storage_id for u in uses.values()
@@ -88,6 +90,7 @@ def _is_fresh_output(output: _Use) -> bool:
     """True if an output is memory that the schedule allocates and kernels fill completely."""
     first = next(iter(output.items))
     writers = [output.items[p] for p in output.writers]
+    # A gated store would leave elements of the donated input in the output.
     is_filled = all(item.ast.op is Op.SINK and not has_partial_store(item.ast) for item in writers)
     return output.id < 0 and is_fresh(output.buffer) and first in output.writers and is_filled
 
@@ -167,6 +170,7 @@ class _Search:
 
     def _reads_where_it_writes(self, input_: _Use, output: _Use) -> bool:
         item = output.items[next(iter(output.items))]
+        # The body has a parameter for each argument, and only one of them is replaced.
         if item.buffer_ids.count(input_.id) != 1 or item.buffer_ids.count(output.id) != 1:
             return False
         return _is_elementwise(item.ast, _slot_of(item, output.id), _slot_of(item, input_.id))
@@ -180,6 +184,7 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     """True if each element of the written argument depends only on the element of the read argument
     at the same index, which no later store reads.
     """
+    # Between several effects no order is defined.
     if len(ast.src) != 1:
         return False
     (effect,) = ast.src
@@ -196,7 +201,10 @@ def _is_elementwise(ast: UOp, written: int, read: int) -> bool:
     if len(own) != 1:
         return False
     _, *indices = stores[own[0]].location.src
+    # An index that is read from memory may occur twice: the second store would read the result of
+    # the first.
     is_computed = any(node.op is Op.INDEX for index in indices for node in index.toposort())
+    # Likewise, a loop that the target does not depend on stores each element several times.
     is_once = set(loops) <= set(stores[own[0]].location.ranges) and not is_computed
     if not is_once or not all(_reads_only_at(s.value, read, tuple(indices)) for s in stores):
         return False
@@ -267,5 +275,6 @@ def _get_ancestors(predecessors: Sequence[set[int]], order: Sequence[int]) -> li
     ancestors = [0] * len(predecessors)
     for position in order:
         for earlier in predecessors[position]:
+            # Ints as bit sets: a union over a long schedule is one operation.
             ancestors[position] |= ancestors[earlier] | 1 << earlier
     return ancestors

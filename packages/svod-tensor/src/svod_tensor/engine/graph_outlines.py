@@ -49,6 +49,7 @@ def find_outline(sink: UOp) -> GraphOutline | None:
     sizes: list[int] = []
     for node in nodes:
         if node.op is Op.CONST:
+            # Only graphs with constants need the lengths, which takes another walk.
             lengths = _list_lengths(nodes) if lengths is None else lengths
         if not _has_outline(node):
             return None
@@ -88,6 +89,7 @@ def _has_outline(node: UOp) -> bool:
         case Op.PARAM | Op.CONST:
             return True
         case Op.IOTA | Op.RESHAPE | Op.EXPAND | Op.PAD | Op.SHRINK:
+            # A further operand is a size that is symbolic already.
             return len(node.src) <= (node.op is not Op.IOTA)
         case Op.CHECK:
             return node.arg.axis is None
@@ -127,6 +129,7 @@ def _iter_sizes(node: UOp, lengths: Sequence[int] | set[int]) -> Iterator[int]:
 def _may_be_length(const: UOp) -> bool:
     """True if a constant is a number that a conversion from a size gives exactly."""
     value, dtype = const.arg, const.dtype
+    # float32 represents integers exactly up to 2**24; smaller floats, far fewer.
     is_exact = not isinstance(value, bool) and 1 < value < 1 << 24 and value == int(value)
     return is_exact and dtype.itemsize >= 4 and (dtype.is_float or dtype.is_int)
 
@@ -142,6 +145,7 @@ def _list_lengths(nodes: Sequence[UOp]) -> set[int]:
             lengths.add(max_size(product([node.source.shape[axis] for axis in axes])))
         elif node.op is Op.IOTA:
             lengths.add(node.arg)
+    # `mean` divides by the length; `std` and `argmax` use one less.
     return lengths | {length - 1 for length in lengths}
 
 
@@ -178,6 +182,7 @@ def _rebuild(node: UOp, operands: list[UOp], sizes: Sequence[SInt]) -> UOp | Non
             )
         case _:
             shapes = {shape for s in operands if (shape := s.find_shape())}
+            # Sizes that were equal by coincidence are different expressions now.
             is_alike = node.op not in ELEMENTWISE or len(shapes) < 2
             return UOp(node.op, node.dtype, tuple(operands), node.arg) if is_alike else None
 

@@ -28,6 +28,7 @@ InputBuffers = Mapping[UOp, Buffer]
 def instantiate(pre: PreSchedule, job: Job, values: Mapping[str, int] | None = None) -> Schedule:
     """The items of a job on its memory, with donated memory reused."""
     graph = job.graph
+    # Buffers beyond the parameters are outputs that no kernel accesses.
     buffers = dict(zip(graph.params, job.inputs.buffers, strict=False))
     origins = get_kernel_origins(pre, graph.sink, graph.lines)
     schedule = instantiate_schedule(
@@ -90,6 +91,7 @@ def _make_item(
         item.ast,
         buffers,
         tuple(buffer_id(m) for m in item.memory),
+        # The schedule's own values last: no caller may override them.
         {**caller_values, **own},
         frozenset(own),
         alias_ids=tuple(buffer_id(m) for m in item.aliases),
@@ -143,6 +145,7 @@ def _allocate(
             raise BufferNotFoundError(node=node)
         case _:
             raise ScheduleError(rule="an argument of a CALL is memory", found=node)
+    # A DISK device holds files and allocates nothing: results go where the readers are.
     if device is None or is_disk(device):
         device = _first_device(memory, inputs, allocated)
     buffer = Buffer(get_allocator(device), node.dtype, size)
@@ -174,6 +177,7 @@ def restore_pre_schedule(pre: PreSchedule, graph: TensorGraph) -> PreSchedule:
     def restore(nodes: tuple[UOp, ...]) -> tuple[UOp, ...]:
         return tuple([buffers.get(node, node) for node in nodes])
 
+    # Only the lists of memory are replaced, so that a cached schedule costs little to use again.
     items = tuple(
         replace(i, memory=restore(i.memory), aliases=restore(i.aliases)) for i in pre.items
     )

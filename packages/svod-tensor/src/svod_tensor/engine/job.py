@@ -70,11 +70,13 @@ def get_inputs(
         BufferNotFoundError: if a BUFFER has no storage.
     """
     params = graph.params
+    # The usual case. A list never equals a range, so the comparison does not walk it.
     if len(computed) == len(results) and order == range(len(results)):
         return Inputs(params, tuple([get_buffer(node) for node in params]), None)
     missing = set(computed)
     slots = {memory: slot for slot, memory in enumerate(params)}
     indices: list[int] = []
+    # Results that are not computed are inputs too: they are outputs in memory that exists.
     n_computed = 0
     for node in results:
         if node in missing:
@@ -82,11 +84,13 @@ def get_inputs(
             n_computed += 1
         else:
             indices.append(~slots.setdefault(find_base(node) or _make_empty(node), len(slots)))
+    # `order` may name one result twice, for two tensors of one value.
     outputs = tuple(indices[index] for index in order)
     nodes = tuple(slots)
     return Inputs(
         nodes,
         tuple(map(get_buffer, nodes)),
+        # Normalized, since the outputs are part of the template's key.
         None if outputs == tuple(range(n_computed)) else outputs,
     )
 

@@ -25,6 +25,7 @@ _CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
 def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
     """The origins of each key, by value; empty if no node has origins."""
+    # Off by default; otherwise every realize would pay for this walk.
     if not has_origins():
         return {}
     lines: dict[UOp, frozenset[Origin]] = {}

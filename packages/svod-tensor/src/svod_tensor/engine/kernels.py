@@ -94,6 +94,8 @@ class KernelTask:
         """Cache key of the program."""
         device = self.device
         return KernelKey(
+            # A hash instead of the node: entries keep no graph alive, and caches on disk have the
+            # same key.
             self.kernel.content_hash,
             device.name,
             device.compiler.cache_key,
@@ -137,6 +139,7 @@ def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[KernelTarget, 
     tasks: dict[KernelTarget, KernelTask] = {}
     for item in schedule.iter_kernels():
         target = kernel_target_of(item)
+        # Equal bodies are one kernel, whatever they are called with.
         task = tasks.get(target)
         if task is None:
             device = choose_device(target.device, config)
@@ -148,6 +151,8 @@ def make_tasks(schedule: Schedule, config: PrepareConfig) -> dict[KernelTarget, 
     opts_of = _choose_opts(schedule, tasks, config)
     for (target, task), opts in zip(tasks.items(), opts_of, strict=True):
         if opts is not None:
+            # `plain` is used if the opts, which another version of the compiler may have found, do
+            # not apply.
             tasks[target] = replace(task, config=replace(config, opts=opts), plain=config)
     return tasks
 
@@ -156,6 +161,7 @@ def _choose_opts(
     schedule: Schedule, tasks: dict[KernelTarget, KernelTask], config: PrepareConfig
 ) -> Iterable[tuple[Opt, ...] | None]:
     """The tuned opts of each kernel, searched now or earlier."""
+    # A search goes first: it looks up earlier results itself.
     if config.is_searched:
         from svod_tensor.tuning.choose import search_all
 
@@ -190,6 +196,7 @@ def start_compiling(
     """Start to compile a kernel, in a thread if there are several; return the arguments with a
     function that waits for the result.
     """
+    # A single kernel would only wait for the pool.
     if n_beside == 1:
         return task, source, partial(_compile, source, task.device)
     return task, source, _pool().submit(_compile, source, task.device).result
@@ -229,6 +236,7 @@ def find_kernel(task: KernelTask) -> CachedKernel | None:
     """The program of a kernel that this process or, on disk, an earlier one compiled."""
     key, device = task.key, task.device
     kernel = KERNELS.find(key)
+    # Custom passes are code without a key, so their kernels are not stored on disk.
     if kernel is not None or task.config.passes is not None:
         return kernel
     stored = find_stored_kernel(key, device, IROptions.from_env())

@@ -41,10 +41,12 @@ Observer: TypeAlias = Callable[[str, str, object], None]
 GRAPH = "graph"
 """Subject of artifacts that do not belong to one kernel."""
 
+# A tuple that is replaced, never changed: it is read without the lock.
 _observers: tuple[Observer, ...] = ()
 _lock = make_lock()
 
 
+# Threads compute different graphs at the same time.
 class _Described(threading.local):
     graph = GRAPH
 

@@ -83,6 +83,7 @@ def prepare(
 
 
 def _main_device(items: Sequence[ScheduleItem]) -> str:
+    # A DISK device runs nothing.
     return next((b.device for item in items for b in item.buffers if not is_disk(b.device)), "CPU")
 
 
@@ -95,6 +96,7 @@ class _BufferTable:
             for item in schedule.items
             for n, b in zip(item.buffer_ids, item.buffers, strict=True)
         }
+        # Inputs that are outputs may be read by no item.
         memory |= schedule.kept
         self.index_of = {buffer_id: index for index, buffer_id in enumerate(memory)}
         self.buffers = list(memory.values())
@@ -117,6 +119,7 @@ def _prepare_op(
     indices = table.list_indices(item)
     if item.body is not None:
         return _prepare_loop(item, item.body, indices, kernels)
+    # These three run without a compiled program; everything else is a kernel.
     effect = effect_of(item.ast)
     match effect.op:
         case Op.COPY:
@@ -149,6 +152,7 @@ def _prepare_loop(
     table = _BufferTable(body)
     ops: list[PreparedOp] = []
     for inner in body.items:
+        # By id, since positions in a body are not positions in the plan.
         needed = tuple(body.items[position].kernel_id for position in inner.dependencies)
         ops.append(replace(_prepare_op(inner, table, kernels), dependencies=needed))
     n_results = repeat.n_carried + repeat.n_stacked
@@ -174,6 +178,7 @@ def _prepare_loop(
             table.index_of[body.output_ids[n_results]] if repeat.is_conditional else None,
         ),
         count=None if repeat.is_count_read else count,
+        # A computed trip count is the last operand (`RepeatArg.is_count_read`).
         count_position=len(indices) - 1 if repeat.is_count_read else None,
         branch=repeat.branch,
         n_branches=repeat.n_branches,
@@ -190,6 +195,7 @@ def _list_overwritten(repeat: RepeatArg, body: Schedule) -> list[int]:
         for use in iter_arguments(item)
         if use.is_written
     }
+    # A carry with a spare alternates between two buffers, and is not overwritten in place.
     in_place = set(range(repeat.n_carried)).difference(repeat.spares)
     return sorted(slot for slot in slots if slot is not None and slot not in in_place)
 
@@ -200,6 +206,7 @@ def _list_bindings(
     """The memory that each buffer of a body is bound to; `first` is the position of the first
     operand among the loop's buffers.
     """
+    # None: an intermediate of the body, the same memory in each iteration.
     bindings: list[Binding | None] = [None] * len(table.buffers)
     for position, buffer_id in enumerate(body.output_ids[: repeat.n_carried + repeat.n_stacked]):
         is_carried = position < repeat.n_carried
@@ -240,7 +247,9 @@ def _view_bytes(effect: UOp) -> tuple[int, int]:
 
 def _prepare_launch(item: ScheduleItem, indices: list[int], kernel: CachedKernel) -> PreparedKernel:
     spec = kernel.spec
+    # Matched by slot: a compiled kernel may have fewer parameters than its call has arguments.
     index_of_slot = {slot: position for position, slot in enumerate(list_slots(item.kernel))}
+    # A plan passes raw addresses. A wrong slot would corrupt memory instead of raising an error.
     _check_metadata(item, spec, index_of_slot)
     position_of = {slot: position for position, slot in enumerate(spec.globals)}
     return PreparedKernel(

@@ -80,6 +80,7 @@ class KernelInvocation:
     fixedvars: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+# A cache key: comparing by value would compare all kernels.
 @dataclass(frozen=True, slots=True, eq=False)
 class PreSchedule:
     """Kernels, their runs in order, and the memory of the outputs in the order of the SINK.
@@ -123,6 +124,7 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
         ScheduleError: if the graph breaks a rule of scheduling.
         DependencyCycleError: if kernels depend on each other.
     """
+    # The bodies of CALLs are kernels, whose nodes order nothing here.
     nodes = root.toposort(enter_calls=False)
     calls = [node for node in nodes if node.op is Op.CALL]
     if not calls:
@@ -134,6 +136,7 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
     id_of = {call: i for i, call in enumerate(order)}
     counts = {node.body: node.loops[0].stop for node in nodes if _is_repeat(node)}
     items: list[PreScheduleItem] = []
+    # Items of loop bodies are numbered after all items of this level.
     end = first + len(order)
     for i, call in enumerate(order):
         item = _make_item(i, call, {id_of[d] for d in dependencies[call]}, loops)
@@ -148,6 +151,7 @@ def create_pre_schedule(root: UOp, first: int = 0) -> PreSchedule:
 def _get_aliases(arguments: Sequence[UOp], memory: Sequence[UOp]) -> tuple[UOp, ...]:
     """The BUFFERs and PARAMs that arguments name besides `memory`, each once."""
     named: dict[UOp, None] = {}
+    # Reversed, so that popping keeps the order of the arguments.
     stack = list(reversed(arguments))
     while stack:
         node = stack.pop()
@@ -169,16 +173,20 @@ def _get_dependencies(calls: Sequence[UOp], nodes: Sequence[UOp]) -> dict[UOp, s
     for node in nodes:
         if node.op is Op.AFTER:
             producers, order_only = _split_after(node)
+            # An AFTER on another AFTER orders kernels that read nothing from each other, as a
+            # reader before the write that overwrites its memory.
             for earlier in order_only:
                 for call in producers:
                     _add_producers(earlier, dependencies[call])
     for call, producers_ in dependencies.items():
+        # A kernel that updates its own memory names its result as an argument.
         producers_.discard(call)
     return dependencies
 
 
 def _add_producers(source: UOp, found: set[UOp]) -> None:
     """Add the CALLs that fill `source`."""
+    # An explicit stack: chains of kernels may be deeper than Python's recursion limit.
     stack = [source]
     while stack:
         node = stack.pop()
@@ -245,6 +253,7 @@ def _sort_groups(
         for position in sort_by_dependencies(waits)
         for call in _sort_members(group_members[position], dependencies)
     ]
+    # The sort leaves out everything on a cycle and behind it.
     if len(order) < len(calls):
         raise DependencyCycleError(kernels=[c for c in calls if c not in set(order)])
     return order
@@ -253,6 +262,7 @@ def _sort_groups(
 def _sort_members(members: Sequence[UOp], dependencies: Mapping[UOp, set[UOp]]) -> list[UOp]:
     if len(members) == 1:
         return list(members)
+    # Values from outside of the loop are computed before it begins.
     group = set(members)
     return _sort_groups(
         members,
@@ -287,6 +297,8 @@ def _group_loops(calls: Sequence[UOp], loops: Mapping[UOp, UOp]) -> dict[UOp, in
     numbers.
     """
     first: dict[UOp, int] = {}
+    # One group for each loop, so that no other kernel is ordered between its kernels: `_unroll`
+    # repeats a contiguous part.
     return {call: first.setdefault(loops.get(call, call), i) for i, call in enumerate(calls)}
 
 
@@ -307,6 +319,7 @@ def _make_item(
                 ),
                 found=f"range {counter.range.arg.id}, which is not active there",
             )
+    # A bound variable takes a slot, but has no memory.
     memory = tuple(get_memory(a) for a in arguments if a.op is not Op.BIND)
     variables = frozenset(n.arg.name for n in body.iter_ops(Op.DEFINE_VAR))
     constants = {

@@ -25,9 +25,11 @@ __all__ = [
 ]
 
 
+# Far below the ids of intermediates, which count down from -1.
 _FIRST_PARAM: Final = -(1 << 40)
 
 
+# Not frozen: `instantiate_schedule` sets dependencies and origins once all items have positions.
 @dataclass(slots=True)
 class ScheduleItem:
     """One run of a kernel, a copy, a view or a custom function.
@@ -89,6 +91,7 @@ class Schedule:
         for item in self.items:
             if item.body is not None:
                 yield from item.body.iter_kernels()
+            # These run without a compiled program.
             elif effect_of(item.ast).op not in (Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION):
                 yield item
 
@@ -103,6 +106,7 @@ def buffer_id(node: UOp) -> int:
     return (
         node.arg.id
         if node.op is Op.BUFFER
+        # PARAMs occur only in bodies of loops, whose buffers have ids of their own.
         else _FIRST_PARAM - (node.arg.slot if node.op is Op.PARAM else node.arg.id)
     )
 
@@ -130,5 +134,7 @@ class KernelTarget(NamedTuple):
 def kernel_target_of(item: ScheduleItem) -> KernelTarget:
     """The kernel of an item, on the device of its first buffer that is not on disk."""
     return KernelTarget(
-        item.ast, next((b.device for b in item.buffers if not is_disk(b.device)), "CPU")
+        # A kernel reads files in the memory of the device that runs it.
+        item.ast,
+        next((b.device for b in item.buffers if not is_disk(b.device)), "CPU"),
     )

@@ -22,6 +22,7 @@ def separate_results(graph: UOp, sink: UOp) -> UOp:
     repeated = _list_repeated(graph, sink)
     if not repeated:
         return graph
+    # Ids of intermediates are negative: the new ones go on below the lowest.
     lowest = min(
         (n.arg.id for n in graph.toposort(enter_calls=False) if n.op is Op.BUFFER), default=0
     )
@@ -37,6 +38,7 @@ def _list_repeated(graph: UOp, sink: UOp) -> list[int]:
     taken: set[UOp] = set()
     for position, (source, result) in enumerate(zip(graph.src, sink.src, strict=True)):
         memory = get_memory(source)
+        # A PARAM is memory of an existing tensor, which later writes may change.
         if result.op is Op.CONTIGUOUS and (memory in taken or memory.op is not Op.BUFFER):
             repeated.append(position)
         taken.add(memory)

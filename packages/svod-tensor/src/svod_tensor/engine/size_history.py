@@ -38,6 +38,8 @@ __all__ = ["MAX_SPARE_BYTES", "OUTLINES", "ResizedJob", "SizeHistory", "find_res
 OutlineKey: TypeAlias = tuple[Hashable, tuple[str, ...]]
 
 MAX_OUTLINES: Final = 1024
+# The bounds tell the optimizer the approximate amount of work, by which it chooses vectors and
+# threads. With these steps most data sets need one to three intervals.
 SMALLEST_BOUND: Final = 256
 BOUND_STEP: Final = 8
 MAX_ELEMENTS: Final = 1 << 27

@@ -76,7 +76,9 @@ def find_pattern(samples: Sequence[Numbers]) -> SizePattern | None:
     columns = list(zip(*samples, strict=True))
     known: dict[Numbers, _SizeExpression] = {}
     variables: list[Numbers] = []
+    # Smaller sizes first, so that a variable comes before its multiples.
     for column in sorted({c for c in columns if len(set(c)) > 1}):
+        # Two equal values out of three fit too many expressions.
         if len(set(column)) < len(samples):
             return None
         expression = _find_number(column, variables)
@@ -92,6 +94,7 @@ def find_pattern(samples: Sequence[Numbers]) -> SizePattern | None:
 
 def _find_number(column: Numbers, variables: Sequence[Numbers]) -> _SizeExpression | None:
     """`column` as a multiple of one variable plus an offset, or as a multiple of a product of two."""
+    # In this order: the first, simplest expression wins.
     choices: Iterable[tuple[int, ...]] = [
         *((v,) for v in range(len(variables))),
         *combinations_with_replacement(range(len(variables)), 2),
@@ -100,6 +103,7 @@ def _find_number(column: Numbers, variables: Sequence[Numbers]) -> _SizeExpressi
         products = [math.prod([variables[v][i] for v in chosen]) for i in range(len(column))]
         factor, remainder = divmod(column[1] - column[0], products[1] - products[0] or 1)
         offset = column[0] - factor * products[0]
+        # An offset to a product fits any two samples, which leaves only the third one to refute it.
         is_simple = not remainder and factor > 0 and (not offset or len(chosen) == 1)
         if is_simple and all(
             factor * p + offset == c for p, c in zip(products, column, strict=True)

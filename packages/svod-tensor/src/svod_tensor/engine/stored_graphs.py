@@ -68,4 +68,5 @@ def _make_key(graph: TensorGraph, context: Context) -> str:
         for device in graph.devices
         for text in (device, describe_target(context.target_of(device)))
     ]
+    # The compiler's own source is a part: after a change to a pass, no old kernel is found.
     return make_key(graph.sink.content_hash, *targets, fingerprint_code())

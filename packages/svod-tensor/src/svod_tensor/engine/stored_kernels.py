@@ -37,6 +37,7 @@ def store_kernel(key: KernelKey, device: Device, spec: ProgramSpec, compiled: Co
 def _make_parts(key: KernelKey, device: Device) -> tuple[str, ...]:
     """Everything that a kernel depends on. A plugin's renderer counts as code of the compiler."""
     renderer_package = type(device.renderer).__module__.partition(".")[0]
+    # A part that is missing here would let a process load a kernel for another target.
     return (
         key.ast_hash,
         key.device,

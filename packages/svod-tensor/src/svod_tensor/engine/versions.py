@@ -40,7 +40,11 @@ __all__ = [
 
 _TARGET_VIEWS = frozenset({Op.RESHAPE, Op.PERMUTE, Op.SHRINK, Op.FLIP, Op.AS_COMPLEX})
 _AS_COMPLEX = Op.AS_COMPLEX
+# Module constants: looking up an enum member takes longer, and walks call these functions for every
+# node.
 _RESHAPE, _AFTER, _ASSIGN = Op.RESHAPE, Op.AFTER, Op.ASSIGN
+# EXPAND repeats elements, so that a write to one would change several; a write goes through a
+# DETACH without it (`cells.views.make_target`).
 _VIEWS = _TARGET_VIEWS | {Op.EXPAND, Op.DETACH}
 _WHOLE_VIEWS = frozenset({Op.BUFFER, Op.RESHAPE, Op.SHRINK, Op.AFTER, Op.MULTI, Op.AS_COMPLEX})
 
@@ -90,6 +94,7 @@ def find_whole_version(node: UOp) -> UOp | None:
     """
     while node.op is _RESHAPE or node.op is _AS_COMPLEX:
         node = node.source
+    # The leading part of memory that has room for the largest value of a symbolic size.
     if node.arg == (0, None) and node.op is Op.SHRINK:
         node = node.source
     return node if is_pending_version(node) else None

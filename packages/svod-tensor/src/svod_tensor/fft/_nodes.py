@@ -41,6 +41,7 @@ def get_scale(operation: str, norm: Norm, *, is_inverse: bool) -> int:
         )
     if norm == "ortho":
         return _BY_ROOT
+    # numpy's names say which direction divides by the number of points.
     return _BY_COUNT if is_inverse == (norm == "backward") else _UNSCALED
 
 
@@ -48,6 +49,7 @@ def to_complex(x: Tensor) -> Tensor:
     """`x` as complex numbers, in the dtype of its transform."""
     kind = x.dtype if x.dtype.is_inexact else default_float()
     dtype = (
+        # pocketfft computes narrow floats in single precision.
         complex128 if promote_types(kind, complex64) is complex128 or kind is float64 else complex64
     )
     return x if x.dtype is dtype else x.cast(dtype)
@@ -69,6 +71,7 @@ def resize(operation: str, x: Tensor, n: SInt | None, axis: int) -> Tensor:
         )
     if n == size:
         return x
+    # For symbolic sizes, padding must be known not to be negative.
     if is_known_at_most(n, size):
         return slice_axis(x, axis, 0, n)
     return x.pad(*((0, n - size) if a == axis else (0, 0) for a in range(x.ndim)))
@@ -113,6 +116,7 @@ def _from_real_gradient(
     (cotangent,), (x,) = cotangents, operands
     if cotangent is None:
         return (None,)
+    # The elements that rfft leaves out have no cotangent.
     padded = resize("rfft", cotangent, x.shape[axis], axis)
     return (transform(padded, (axis,), is_inverse=True, scale=scale).real,)
 
@@ -143,4 +147,5 @@ def _to_real_gradient(
     )
     factors = is_unpaired.where(1.0, 2.0).cast(cotangent.dtype)
     shape = [x.shape[axis] if a == axis else 1 for a in range(x.ndim)]
+    # The second half of the spectrum is the conjugate of the first one, and so is its cotangent.
     return (from_real(cotangent, axis, scale).mul(factors.reshape(*shape)),)

@@ -38,6 +38,7 @@ def fftfreq(
         >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
         True
     """
+    # Integers first, so that the frequencies are rounded once.
     indices = _count("fftfreq", n, n, device)
     return _scale("fftfreq", indices.lt((n + 1) // 2).where(indices, indices - n), n, d, dtype)
 
@@ -87,6 +88,7 @@ def fftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
         normalize_axes("fftshift", axes, tensor.ndim),
     )
     return (
+        # For an odd size, the two shifts differ by one: each is the inverse of the other.
         tensor.roll([shape[a] // 2 for a in positive_axes], positive_axes)
         if positive_axes
         else tensor.clone()
@@ -131,4 +133,5 @@ def _scale(operation: str, indices: Tensor, n: int, d: float, dtype: DTypeLike |
     kind = default_float() if dtype is None else to_dtype(dtype)
     if not kind.is_float:
         raise OperandError(operation=operation, found=kind, expected="a float dtype")
+    # As numpy computes them: multiples of one rounded step.
     return indices.cast("float64").mul(1.0 / (n * d)).cast(kind)

@@ -194,6 +194,7 @@ def to_floats(operation: str, x: Operand) -> Tensor:
             expected="real numbers",
             hint="write x.real, or fft(x)",
         )
+    # pocketfft has no routines for floats narrower than float32.
     wide = accumulation_dtype(tensor.dtype) if tensor.dtype.is_float else default_float()
     return tensor if tensor.dtype is wide else tensor.cast(wide)
 
@@ -229,5 +230,6 @@ def _to_real(operation: str, x: Tensor, n: SInt | None, axis: int, norm: Norm) -
     tensor = to_complex(x)
     axis = normalize_axis(operation, axis, tensor.ndim)
     n = normalize_size((tensor.shape[axis] - 1) * 2) if n is None else n
+    # 0 points for an `n` that is not positive: `resize` then raises the error.
     half = resize(operation, tensor, n // 2 + 1 if not isinstance(n, int) or n > 0 else 0, axis)
     return to_real(half, n, axis, scale)

@@ -123,6 +123,7 @@ def rfftn(
     for n, axis in zip(sizes, positive_axes, strict=True):
         tensor = resize("rfftn", tensor, n, axis)
     *complex_axes, last = positive_axes
+    # The real axis first: the other transforms then have half of the elements.
     half_spectrum = from_real(tensor, last, scale)
     return (
         transform(half_spectrum, complex_axes, is_inverse=False, scale=scale)
@@ -167,6 +168,7 @@ def irfftn(
     for size, axis in zip(half_sizes, positive_axes, strict=True):
         tensor = resize("irfftn", tensor, size, axis)
     if complex_axes:
+        # The real axis last, in reverse order of `rfftn`.
         tensor = transform(tensor, complex_axes, is_inverse=True, scale=scale)
     return to_real(tensor, n, last, scale)
 
@@ -198,6 +200,7 @@ def _read_axes(
     """The numbers of points, and the axes that they belong to."""
     if axes is None:
         count = x.ndim if s is None else len(s)
+        # numpy's default: as many trailing axes as there are sizes.
         axes = range(-count, 0)
     positive_axes = normalize_axes(operation, tuple(axes), x.ndim)
     sizes = [x.shape[a] for a in positive_axes] if s is None else list(s)

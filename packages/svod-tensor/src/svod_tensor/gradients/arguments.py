@@ -77,6 +77,7 @@ def check_unassigned(
         DerivativeError: if it did.
     """
     for tensor, node, path in zip(tensors, nodes, paths, strict=True):
+        # Each assignment gives a tensor another node.
         if tensor.uop is not node:
             raise DerivativeError(
                 operation=operation,
@@ -94,6 +95,8 @@ def trace_arguments(operation: str, args: Sequence[object], argnums: Argnums) ->
     indices = _normalize(operation, argnums, len(args))
     selected = args[indices[0]] if isinstance(argnums, int) else tuple(args[n] for n in indices)
     leaves, structure = read_tensors(operation, selected)
+    # Nodes are interned: without a node of its own, an argument would share its derivative with
+    # every equal tensor.
     tensors = [type(t).from_uop(make_traced(t.uop)) for t in leaves]
     replacement = structure.unflatten(tensors)
     values = (replacement,) if isinstance(argnums, int) else cast("tuple[object, ...]", replacement)
@@ -148,6 +151,7 @@ def _read_tensor(operation: str, leaf: object, name: str) -> Tensor:
 
 def has_parameters(value: object) -> bool:
     """Whether a value is a network with parameters, such as a `svod_nn.Module`."""
+    # By its method, since svod_nn imports this package.
     return callable(getattr(value, "trainable_parameters", None))
 
 

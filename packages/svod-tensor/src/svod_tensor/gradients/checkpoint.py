@@ -47,6 +47,7 @@ def checkpoint(f: F) -> F:
     @functools.wraps(f)
     def checkpointed(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten((args, kwargs))
+        # Before `f` runs: values that exist now are saved, not recomputed.
         live_nodes = list_live_nodes()
         traced = {
             n: make_traced(leaf.uop) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)
@@ -58,6 +59,8 @@ def checkpoint(f: F) -> F:
         new_args, new_kwargs = cast(
             "tuple[tuple[object, ...], dict[str, object]]", traced_arguments
         )
+        # Values that `f` reads, as in an `if`, stay connected to the graph that they were computed
+        # from.
         with differentiating():
             result = f(*new_args, **new_kwargs)
         check_unassigned(
@@ -89,6 +92,7 @@ def _list_operands(values: Sequence[UOp], live_nodes: Collection[UOp]) -> Sequen
 
     def is_saved(node: UOp) -> bool:
         if node.op is Op.TRACED and node.arg.computed_from is not None:
+            # `f` itself read this value: it is recomputed like any other intermediate value.
             return node in live_nodes
         is_memory = (
             node.op in _MEMORY

@@ -57,6 +57,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
     @functools.wraps(f)
     def custom(*args: object, **kwargs: object) -> object:
         leaves, structure = flatten(args)
+        # Nodes of their own, as in `trace_arguments`.
         traced = {
             n: make_traced(x.uop)
             for n, x in enumerate(leaves)
@@ -80,6 +81,7 @@ def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Calla
             for n, out in enumerate(outputs)
             if isinstance(out, Tensor) and out.dtype.is_inexact
         }
+        # No derivative can pass, so the inner function is not traced.
         if not floats or not tensors:
             return value
         nodes = [tensor.uop for tensor in floats.values()]
@@ -132,6 +134,8 @@ def _split(result: object) -> tuple[object, Callable[[object], object]]:
 def _check_closed(values: Sequence[UOp], operands: Sequence[UOp]) -> None:
     """Check that values depend on differentiated tensors only through operands."""
     stop = set(operands)
+    # Smaller numbers are arguments of an enclosing derivative; larger ones were traced inside of
+    # `f`.
     begin = min(node.arg.number for node in operands)
     for node in sort_nodes(values, lambda node: () if node in stop else list_sources(node, {})):
         if (
@@ -164,6 +168,8 @@ def _run(
     trace = _BackwardTrace("custom_gradient", getattr(f, "__name__", "f"), None)
     with start_trace(trace, {}):
         results = backward(cotangents)
+        # The trace serves every derivative, so there is no moment at which an assignment would
+        # happen.
         if trace.redirections:
             raise trace.make_error("assigns to a tensor, or samples random numbers")
     return results
@@ -175,6 +181,8 @@ def _read_cotangents(
     """The cotangent of each leaf of the arguments."""
     n_args = len(structure.items)
     cotangents, cotangent_structure = flatten(results)
+    # A single argument may itself be a tuple: its cotangent may come with or without a tuple around
+    # it.
     if n_args == 1 and not (
         isinstance(results, tuple) and _is_like(cotangent_structure, structure)
     ):
@@ -211,6 +219,7 @@ def _match(
     if like.kind is None and actual.kind is None:
         yield next(leaves)
     elif _is_none(actual):
+        # As in JAX, None represents a whole subtree without derivative.
         yield from [None] * like.n_leaves
     elif (like.kind, like.names) != (actual.kind, actual.names):
         raise _error(
@@ -228,6 +237,7 @@ def _check_cotangent(cotangent: object, like: object, path: str) -> UOp:
             f"expected None as cotangent of argument{path}, which is not a tensor of floats",
             "return None for it",
         )
+    # Python numbers are weak: they take the dtype of the argument.
     tensor = cotangent if isinstance(cotangent, Tensor) else Tensor(cotangent, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
     if tensor.shape != like.shape or tensor.dtype != like.dtype:
         raise _error(

@@ -106,6 +106,8 @@ def _value_and_grad(
             value = _take_value(operation, f, result, has_aux)
             traced.check_kept(operation)
             node = value.uop
+            # Still within the block: the derivative may be differentiated itself, by an enclosing
+            # call.
             cotangents = make_cotangents([node], [UOp.const(node.dtype, 1)], traced.nodes)
             # A computation between two gradients would leave the others on old versions of memory.
             gradients = [
@@ -145,6 +147,7 @@ def _take_value(operation: str, f: object, result: object, has_aux: bool) -> Ten
 
 
 def _or_zeros(derivative: UOp | None, source: Tensor) -> Tensor:
+    # As in JAX: an argument without influence has a gradient of zeros, not None.
     return source.zeros_like() if derivative is None else type(source).from_uop(derivative)
 
 
@@ -234,6 +237,7 @@ def jvp(
         )
     check_argnums("jvp", f, 0)
     traced = trace_arguments("jvp", primals, tuple(range(len(primals))))
+    # Before the function runs, so that a mismatch is reported at once.
     input_tangents = _read_like("jvp", tuple(tangents), traced.tensors, traced.structure)
     with differentiating():
         result = f(*traced.args)
@@ -282,6 +286,7 @@ def _read_like(
         )
     tensors: list[Tensor] = []
     for leaf, like in zip(leaves, likes, strict=True):
+        # Python numbers are weak.
         tensor = leaf if isinstance(leaf, Tensor) else Tensor(leaf, dtype=like.dtype)  # pyright: ignore[reportArgumentType]
         if tensor.shape != like.shape or tensor.dtype != like.dtype:
             raise DerivativeError(

@@ -44,10 +44,13 @@ def make_gradients(
     start = (
         UOp.const(output.dtype, 1) if cotangent is None else _check_cotangent(output, cotangent).uop
     )
+    # The graph was built from the base of a source, and need not contain this view of it.
     chains = [_list_views(source.uop) for source in sources]
     cotangents = make_cotangents([output.uop], [start], [chain[-1] for chain in chains])
     gradients: list[Tensor] = []
     for i, (gradient, chain, source) in enumerate(zip(cotangents, chains, sources, strict=True)):
+        # Unlike `grad(f)`, which returns zeros: a path that is missing here was usually cut by an
+        # early computation.
         if gradient is None:
             raise DerivativeError(
                 operation="gradient",

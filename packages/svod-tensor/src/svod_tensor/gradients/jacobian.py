@@ -78,6 +78,7 @@ def jacobian(
             value, *aux = split_aux("jacobian", result, has_aux)
             outputs, structure = read_tensors("jacobian", value, "result")
             n_rows, n_columns = _count(outputs), _count(traced.tensors)
+            # Reverse mode computes a row in each iteration, forward mode a column.
             is_reverse = n_rows <= n_columns if mode is None else mode == "reverse"
             make_rows = _make_rows if is_reverse else _make_columns
             rows = make_rows(traced, outputs)
@@ -113,6 +114,8 @@ def hessian(
         >>> hessian(lambda x: x[0] * x[1] * x[1])(Tensor([2.0, 3.0])).tolist()
         [[0.0, 6.0], [6.0, 4.0]]
     """
+    # Forward over reverse, as in `jax.hessian`: reverse over reverse would save the values of two
+    # passes.
     return jacobian(grad(f, argnums, has_aux=has_aux), argnums, has_aux=has_aux, mode="forward")
 
 
@@ -160,12 +163,13 @@ def _make_columns(traced: TracedArguments, outputs: Sequence[Tensor]) -> list[li
     columns: list[list[Tensor]] = []
     nodes = [output.uop for output in outputs]
     for source, node in zip(traced.tensors, traced.nodes, strict=True):
-
+        # A default argument binds the node of this iteration.
         def push(unit: UOp, node: UOp = node) -> Sequence[UOp | None]:
             return make_tangents(nodes, [node], [unit])
 
         columns.append(
             [
+                # Columns are stacked along the first axis, but the axes of the argument come last.
                 stacked_columns.moveaxis(0, -1).reshape(*output.shape, *source.shape)
                 for stacked_columns, output in zip(
                     _stack(source, outputs, push), outputs, strict=True
@@ -183,9 +187,11 @@ def _stack(
     positions = Tensor.arange(size).reshape(along.shape)
 
     def step(carry: None, i: Tensor) -> tuple[None, list[Tensor]]:
+        # Computed in the loop: an identity matrix would have the square of the size.
         unit = (positions == i).cast(along.dtype)
         derivatives = derive(unit.uop)
         return carry, [
+            # None where the result does not depend on the argument.
             like.zeros_like() if derivative is None else like.from_uop(derivative)
             for derivative, like in zip(derivatives, likes, strict=True)
         ]

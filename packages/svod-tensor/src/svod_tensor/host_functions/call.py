@@ -69,6 +69,7 @@ def custom_function(
         for dtype, shape in zip(dtypes, shapes, strict=True)
     ]
     for shape in (*(s.shape for s in specs), *(x.shape for x in inputs)):
+        # A graph has no memory for tensors without elements.
         if not all(map(max_size, shape)):
             raise ShapeError(
                 operation=f"custom function {kind!r}",
@@ -76,12 +77,14 @@ def custom_function(
                 problem=f"zero-size operands and results are not supported: {format_shape(shape)}",
             )
     for x in inputs:
+        # A host function gets one array for each operand.
         if x.sharding is not None:
             raise OperandError(
                 operation=f"custom function {kind!r}",
                 found=f"shards on {x.device}",
                 expected="tensors on one device",
             )
+    # The function reads memory, so that views and pending operations are stored first.
     operands = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in inputs]
     node = make_custom_function(kind, specs, operands, list(map(_to_node, numbers)))
     tensors = map(Tensor.from_uop, list_outputs(node) if isinstance(outputs, list) else [node])
@@ -96,5 +99,7 @@ def _to_node(number: Number) -> UOp:
     if isinstance(number, UOp):
         return number
     return UOp.const(
-        bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float64, number
+        # bool first: in Python, True is an int.
+        bool_ if isinstance(number, bool) else int64 if isinstance(number, int) else float64,
+        number,
     )

@@ -73,6 +73,7 @@ def _fit(cotangent: Tensor | None, operand: Tensor) -> UOp | None:
     if cotangent is None:
         return None
     if cotangent.dtype.is_complex:
+        # A real operand changes along the real axis only.
         cotangent = cotangent.conj() if operand.dtype.is_complex else cotangent.real
     return cast_to(cotangent, operand.dtype).uop
 
@@ -81,6 +82,7 @@ def with_matrix_rule(
     rule: GradientRule, values: Sequence[Tensor], operands: Sequence[Tensor], *parameters: object
 ) -> tuple[Tensor, ...]:
     """`values` with the derivative rule by `operands`; `parameters` must have a text form."""
+    # Graphs are printed and parsed for the caches on disk, so parameters need a text form.
     nodes = make_gradients([v.uop for v in values], [x.uop for x in operands], rule, parameters)
     return tuple(v.from_uop(node) for v, node in zip(values, nodes, strict=True))
 

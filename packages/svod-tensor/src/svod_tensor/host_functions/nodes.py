@@ -32,7 +32,9 @@ def call_host(
     of their devices, and results are replicated on all of them."""
     first = inputs[0]
     dtypes = [*(dtype for _, dtype in outputs), *(x.dtype for x in inputs)]
+    # Memory is never complex: the mask tells the function which arrays are (`libraries`).
     numbers = [sum(1 << n for n, dtype in enumerate(dtypes) if dtype.is_complex), *numbers]
+    # No element is to be computed, so the function is not called.
     if all(_is_empty(shape) for shape, _ in outputs):
         zeros = [first.zeros(*shape, dtype=dtype).uop for shape, dtype in outputs]
         return tuple(first.from_uop(move_like(node, first.uop)) for node in zeros)
@@ -40,6 +42,7 @@ def call_host(
         return _call_now(kind, inputs, outputs, numbers)
     gathered = [x if x.sharding is None else x.to(x.sharding.devices[0]) for x in inputs]
     specs = [ArraySpec(dtype.part, _get_stored_shape(shape, dtype)) for shape, dtype in outputs]
+    # A host function reads memory: views and pending operations are stored first.
     operands = [(x.as_real() if x.dtype.is_complex else x).contiguous().uop for x in gathered]
     node = make_custom_function(
         kind,

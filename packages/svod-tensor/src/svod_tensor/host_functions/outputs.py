@@ -15,6 +15,7 @@ def list_outputs(node: UOp) -> tuple[UOp, ...]:
     if len(signature.outputs) == 1:
         return (node,)
     views: list[UOp] = []
+    # A CUSTOM_FUNCTION has one buffer for all its outputs.
     for begin, spec in zip(signature.offsets, signature.outputs, strict=True):
         view = UOp(Op.BUFFER_VIEW, spec.dtype, (node,), (begin, spec.n_elements))
         views.append(view_prefix(view, spec.shape))

@@ -76,14 +76,18 @@ def _on_buffers(kind: str, function: Callable[..., None]) -> CustomFunction:
             for b, spec in zip(read, signature.inputs, strict=True)
         ]
         for array in inputs:
+            # An input may be memory of a tensor, whose node would go on standing for the old
+            # elements.
             array.flags.writeable = False
         function(*outputs, *inputs, *(_to_number(n, variables) for n in signature.scalars))
+        # The function has filled a copy on the host.
         if not memory.is_host_addressable:
             memory.copyin(data)
 
     return run
 
 
+# Each execution of a plan passes the same operands.
 @lru_cache(maxsize=256)
 def _read_signature(kind: str, operands: tuple[UOp, ...]) -> CustomSignature:
     return read_signature(UOp(Op.CUSTOM_FUNCTION, void, operands, kind))
@@ -106,6 +110,7 @@ def _to_array(
         s if isinstance(s, int) else evaluate_expression(s, variables) for s in spec.shape
     )
     flat = np.frombuffer(data, spec.dtype.numpy)
+    # Memory of a symbolic size has room for its largest value.
     return flat[: math.prod(shape)].reshape(shape)
 
 

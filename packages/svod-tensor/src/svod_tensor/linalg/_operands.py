@@ -26,6 +26,7 @@ def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:
     kind = reduce(
         promote_types, (x.dtype if x.dtype.is_inexact else default_float() for x in tensors)
     )
+    # LAPACK has no routines for floats narrower than float32.
     wide = accumulation_dtype(kind)
     return [x if x.dtype is wide else x.cast(wide) for x in tensors], kind
 

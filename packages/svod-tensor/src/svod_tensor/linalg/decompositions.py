@@ -91,6 +91,7 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
     """
     (a,), kind = read_floats(x)
     check_square("cholesky", a)
+    # The adjoint moves the upper triangle to the lower one, the only one that LAPACK reads.
     factor = adjoint(factors.cholesky(adjoint(a))) if upper else factors.cholesky(a)
     return round_to(kind, factor)[0]
 

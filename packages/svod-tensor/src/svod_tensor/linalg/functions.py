@@ -102,6 +102,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
     if n < 0:
         (base,), kind = read_floats(base)
         base = systems.inverse(base)
+    # Narrow floats would be rounded in each product.
     power = base.cast(accumulation_dtype(base.dtype))
     result: Tensor | None = None
     remaining = abs(n)
@@ -111,6 +112,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
         remaining >>= 1
         power = power.matmul(power) if remaining else power
     if result is None:
+        # The power 0 of every matrix, a singular one too, is the identity.
         result = is_diagonal(power).cast(power.dtype).broadcast_to(power.shape).clone()
     return round_to(kind, result)[0]
 

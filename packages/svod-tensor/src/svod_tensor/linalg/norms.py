@@ -95,6 +95,7 @@ def norm(
     """
     tensor = to_tensor(x)
     axes = normalize_axes("norm", axis, tensor.ndim)
+    # As in numpy: the 2-norm of all elements, for any number of axes.
     if ord is None:
         return tensor.norm(axes, keepdims=keepdims)
     if len(axes) == 1 and not isinstance(ord, str):
@@ -132,6 +133,7 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
     values = factors.singular_values(a)
     if not max_size(values.shape[-1]):
         return values.sum(-1).cast(int64)
+    # As in numpy: relative to the largest value, so that scaling a matrix keeps its rank.
     limit = values.max(-1, keepdims=True) * systems.get_cutoff(a, rtol).unsqueeze(-1)
     return values.gt(limit).sum(-1, dtype=int64)
 
@@ -158,10 +160,12 @@ def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
     if p is None or p in (2, -2):
         check_matrices("cond", a)
         values = factors.singular_values(a)
+        # In descending order.
         first, last = values[..., 0], values[..., -1]
         quotient = last / first if p == -2 else first / last
     else:
         check_square("cond", a)
+        # A singular matrix has a condition number, so its inverse is NaN here instead of an error.
         quotient = a.matrix_norm(ord=p) * systems.inverse(a, is_total=True).matrix_norm(ord=p)
     # 0 / 0 and singular matrices are infinite; matrices with NaN stay NaN, as in numpy.
     is_singular = quotient.isnan() & ~a.isnan().any((-2, -1))

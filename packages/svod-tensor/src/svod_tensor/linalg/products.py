@@ -49,6 +49,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
     """
     x, y = to_tensors(x1, x2)
     ndim = max(x.ndim, y.ndim)
+    # Counted from the end, since the operands may have different numbers of axes.
     axis = normalize_axis("cross", axis, ndim) - ndim
     for operand in (x, y):
         if operand.ndim < -axis or operand.shape[axis] != 3:
@@ -58,6 +59,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
                 problem=f"axis {axis} must have size 3: {format_shape(operand.shape)}",
             )
     kind = promote_types(x.dtype, y.dtype)
+    # The differences of products cancel.
     wide = accumulation_dtype(kind)
     (a, b, c), (d, e, f) = x.cast(wide).unstack(axis=axis), y.cast(wide).unstack(axis=axis)
     return round_to(kind, Tensor.stack([b * f - c * e, c * d - a * f, a * e - b * d], axis=axis))[0]
@@ -150,6 +152,7 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
     matrices = list(operands)
     matrices[0] = matrices[0].unsqueeze(0) if is_row else matrices[0]
     matrices[-1] = matrices[-1].unsqueeze(1) if is_column else matrices[-1]
+    # The order must not depend on the values of variables: one plan serves them all.
     sizes = [max_size(x.shape[0]) for x in matrices] + [max_size(matrices[-1].shape[1])]
     result = _multiply(matrices, _choose_splits(sizes), 0, len(matrices) - 1)
     return result.squeeze(tuple([0] * is_row + [1] * is_column)) if is_row or is_column else result
@@ -167,6 +170,7 @@ def _choose_splits(sizes: Sequence[int]) -> dict[tuple[int, int], int]:
         for first in range(n - length):
             last = first + length
             edges = sizes[first] * sizes[last + 1]
+            # Ranges of matrices from short to long, so that the costs of both halves are known.
             candidates = [
                 (costs[first, k] + costs[k + 1, last] + edges * sizes[k + 1], k)
                 for k in range(first, last)

@@ -175,6 +175,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
     columns = _to_columns("lstsq", a, b)
     cutoff = systems.get_cutoff(a, rcond)
     solution = systems.least_squares(a, columns, cutoff)
+    # Computed for every rank: in a graph, the shape of a result cannot depend on values.
     residuals = columns.sub(a.matmul(solution)).abs().square().sum(-2)
     values = factors.singular_values(a)
     x, residuals, values = round_to(
@@ -248,6 +249,7 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
 
 def _to_columns(operation: str, a: Tensor, b: Tensor) -> Tensor:
     """The right-hand sides as matrices with the number of rows of `a`."""
+    # As in numpy 2: only a 1-d right-hand side is one vector, anything else a batch of matrices.
     columns = b.unsqueeze(-1) if b.ndim == 1 else b
     if columns.ndim < 2 or columns.shape[-2] != a.shape[-2]:
         raise ShapeError(

@@ -61,6 +61,7 @@ def associative_scan(
         return elems
     axes = [normalize_axis("associative_scan", axis, t.ndim) for t in tensors]
     n = _get_size(tensors, axes, structure)
+    # Nothing to combine. A copy, so that a write to the result leaves `elems` as it is.
     if n in (0, 1):
         return cast("Tree", structure.unflatten([t.clone() for t in tensors]))
     call = _make_call(cast("Callable[[object, object], object]", fn), structure)
@@ -105,6 +106,7 @@ def _make_start(x: Tensor, axis: int, n: SInt) -> Tensor:
     empty, or is sharded.
     """
     sizes = [1 if a == axis else size for a, size in enumerate(x.shape)]
+    # A first element need not exist, or is on one of the devices only.
     if bounds_of_size(n)[0] < 1 or (x.sharding is not None and x.sharding.axis == axis):
         return Tensor.zeros(sizes, dtype=x.dtype)
     return x.shrink(*((0, size) for size in sizes))
@@ -117,6 +119,7 @@ def _make_call(
 
     def call(left: list[Tensor], right: list[Tensor]) -> list[Tensor]:
         leaves, result = flatten(fn(structure.unflatten(left), structure.unflatten(right)))
+        # The carry of `scan` keeps its structure, shapes and dtypes.
         difference = result.find_difference(structure)
         if difference is not None:
             path, returned, expected = difference

@@ -163,6 +163,8 @@ def _choose(
     # The default generator must exist before a branch, which may be the first to sample from it.
     default_generator()
     tree = read_tree(operation, "operands", tuple(operands))
+    # Before the branches run: only values that other tensors need may be hoisted. A value that one
+    # branch needs would otherwise be computed for the others, too.
     live_nodes = list_live_nodes()
     branches = [_trace(operation, f, n, tree) for f, n in zip(functions, names, strict=True)]
     for branch in branches[1:]:
@@ -196,6 +198,7 @@ def _choose(
         redirection.node for redirection in cells
     ]
     n_leaves = len(tree.leaves)
+    # Values without elements have no memory, and need no result of the SWITCH.
     nonempty_results = [values for values in results if 0 not in values[0].shape]
     bodies: list[OpenBody] = []
     for position, branch in enumerate(branches):
@@ -248,6 +251,8 @@ def _trace(operation: str, function: Callable[..., Any], name: str, tree: FlatTr
             shards = _list_shards(placeholders)
             if not trace.has_new_writes:
                 trace.check_leaks(shards, [leaf for leaf in leaves if isinstance(leaf, Tensor)])
+        # Otherwise the branch read a cell before its write redirected it: trace again with the
+        # placeholder from the start.
         if not trace.has_new_writes:
             return _Branch(name, structure, values, shards, redirections)
         written.update((key, redirection.cell) for key, (redirection, _) in redirections.items())
@@ -268,6 +273,7 @@ def _unify(operation: str, path: str, branches: Sequence[_Branch], position: int
     Python numbers take the dtype of the tensors.
     """
     values = [branch.values[position] for branch in branches]
+    # Tensors decide the dtype: Python numbers are weak, as in JAX.
     first = next((n for n, value in enumerate(values) if isinstance(value, UOp)), None)
     dtype = result_type(*values) if first is None else _get_dtype(values[first])
     nodes = [_to_node(value, dtype) for value in values]
@@ -302,6 +308,7 @@ def _to_node(value: object, dtype: DType) -> UOp:
     if isinstance(value, UOp):
         return value
     assert isinstance(value, (bool, int, float))
+    # A number that does not fit gets a wider dtype, which the caller refuses.
     wider = result_type(dtype, value)
     return make_constant(value, wider)
 

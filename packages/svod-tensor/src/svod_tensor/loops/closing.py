@@ -32,6 +32,7 @@ from svod_tensor.options import DEFAULT_DEVICE
 __all__ = ["ClosedBodies", "OpenBody", "OperandShard", "close", "depends_on"]
 
 _REMATERIALIZED: Final = (
+    # THREEFRY is 20 rounds of arithmetic for each number: reading it from memory costs less.
     (ELEMENTWISE - {Op.THREEFRY})
     | MOVEMENT
     | {Op.CONST, Op.VCONST, Op.IOTA, Op.DEFINE_VAR, Op.BIND, Op.DETACH}
@@ -111,6 +112,7 @@ def _find_device(bodies: Sequence[OpenBody], operands: Sequence[UOp]) -> str | N
     placements = {operand.placement for operand in operands}
     for node in UOp.sink(*(root for body in bodies for root in body.roots)).iter_ops(Op.COPY):
         placements.add(node.arg)
+    # None follows any device.
     devices = placements - {None} or {DEFAULT_DEVICE}
     device = devices.pop()
     return device if isinstance(device, str) and not devices else None
@@ -143,6 +145,7 @@ def _collect_inside(body: OpenBody, counters: Iterable[str] = ()) -> set[UOp]:
     names = {*counters, *([] if body.counter is None else [body.counter])}
     dependents: set[UOp] = set()
     for node in UOp.sink(*body.roots).toposort()[:-1]:
+        # A nested body reads this loop's counter as a free variable, without an operand for it.
         is_source = node in body.shards or (node.op is Op.DEFINE_VAR and node.arg.name in names)
         free = (
             {variable.arg.name for variable in list_free_variables(node)}
@@ -155,7 +158,7 @@ def _collect_inside(body: OpenBody, counters: Iterable[str] = ()) -> set[UOp]:
 
 
 def _add_recomputed(body: OpenBody, dependents: set[UOp]) -> set[UOp]:
-    """Add to `inside` the values that checkpoints recompute in each iteration.
+    """Add to `dependents` the values that checkpoints recompute in each iteration.
 
     They stay in the body, since the derivative is taken by operands that the body has too.
 
@@ -199,6 +202,7 @@ def _collect_rematerialized(bodies: Sequence[OpenBody]) -> set[UOp]:
 def _collect_shards(bodies: Sequence[OpenBody]) -> set[UOp]:
     """The nodes below stacks of shards, which may be empty although the sharded value is not."""
     sink = UOp.sink(*(root for body in bodies for root in body.roots))
+    # An empty shard stays in its stack: replaced by a constant, it would lose its device.
     return {node for stack in sink.iter_ops(Op.MSTACK) for node in stack.toposort()}
 
 
@@ -220,6 +224,7 @@ def _collect(
         seen.add(node)
         if node.op is Op.BIND:
             binds[node] = None
+        # Reversed, so that the stack keeps the order of the operands.
         elif node in rematerialized or _is_view(node):
             stack.extend(reversed(node.src))
         elif node not in shards and node.find_shape() is not None and 0 in node.shape:
@@ -250,6 +255,7 @@ def _rebuild(
     sink = UOp.sink(*body.roots)
     shards = _collect_shards([body])
     for node in sink.toposort(stop=set(replacements)):
+        # Replaced before: an operand or a bound variable.
         if node in images:
             continue
         operand_shard = body.shards.get(node)

@@ -67,6 +67,7 @@ def fori_loop(
     every = (
         None if checkpoint_every is None else read_interval("fori_loop", checkpoint_every, count)
     )
+    # With every carry saved, an iteration is its own chunk and needs no outer loop.
     if every is None or every == 1:
         return _repeat(
             body_fun, init_val, _Indices(first, dtype), count, is_recomputed=every is not None
@@ -161,6 +162,8 @@ def while_loop(cond_fun: Callable[[V], Any], body_fun: Callable[[V], V], init_va
         check_structure("while_loop", "val", tree.structure, structure)
         return IterationResult(leaves, find_condition=holds)
 
+    # A LOOP tests its condition after each iteration, so the first test decides the trip count:
+    # none or the maximum.
     is_entered = holds([Tensor.from_uop(leaf.node) for leaf in tree.leaves])
     count = is_entered.where(UOp.const(int64, MAX_ITERATIONS), 0)
     after, _ = trace_loop(LoopSpec("while_loop", name, tree.leaves, count, run))
@@ -210,4 +213,5 @@ def _subtract(last: SInt, first: SInt) -> SInt:
 
 
 def _widen(bound: SInt) -> UOp:
+    # The difference of two int32 need not fit in int32.
     return UOp.const(int64, bound) if isinstance(bound, int) else bound.cast(int64)

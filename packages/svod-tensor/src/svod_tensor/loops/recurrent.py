@@ -191,6 +191,7 @@ def rnn(
 
 
 def _lstm_step(state: State, gates: Sequence[Tensor]) -> State:
+    # PyTorch's order of the gates; ONNX has another one (i, o, f, c).
     input_gate, forget_gate, candidate, output_gate = gates[0].unbind()
     c = forget_gate.sigmoid() * state[1] + input_gate.sigmoid() * candidate.tanh()
     return output_gate.sigmoid() * c.tanh(), c
@@ -200,6 +201,7 @@ def _gru_step(state: State, gates: Sequence[Tensor]) -> State:
     (reset, update, candidate), (h_reset, h_update, h_candidate) = (g.unbind() for g in gates)
     update = (update + h_update).sigmoid()
     candidate = (candidate + (reset + h_reset).sigmoid() * h_candidate).tanh()
+    # As in PyTorch, the update gate keeps the state; the paper's gate replaces it.
     return ((1 - update) * candidate + update * state[0],)
 
 

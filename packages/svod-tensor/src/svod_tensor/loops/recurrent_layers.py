@@ -93,6 +93,7 @@ def run_layers(
         x = x.unsqueeze(1)
     elif is_batch_first:
         x = x.transpose(0, 1)
+    # In a narrow float, each step would round the state, and the errors would accumulate.
     x = x.cast(accumulation_dtype(dtype))
     ends: list[State] = []
     for layer in range(n_layers):
@@ -102,6 +103,7 @@ def run_layers(
             end, output = _run_cell(kind, name, cells[name], begin, x, reverse=len(outputs) > 0)
             ends.append(end)
             outputs.append(output)
+        # As in PyTorch, the next layer reads the outputs of both directions.
         x = outputs[0].concat(*outputs[1:], axis=2)
     last = [Tensor.stack([end[k] for end in ends]).cast(dtype) for k in range(kind.n_states)]
     if not is_batched:
@@ -118,6 +120,7 @@ def _run_cell(
     bias_ih = None if weights.bias_ih is None else weights.bias_ih.cast(x.dtype)
     bias_hh = None if weights.bias_hh is None else weights.bias_hh.cast(x.dtype)
     inputs = _add(x.linear(weights.ih.cast(x.dtype)), bias_ih)
+    # Once for all steps, outside of the loop.
     if not kind.separates_products:
         inputs = _add(inputs, bias_hh)
     row = None if bias_hh is None else bias_hh.unsqueeze(0)
@@ -151,6 +154,7 @@ def _make_projection(
     The weights are packed once for all steps, in panels of columns that a product reads
     contiguously. A batch of one row reads each weight once, so that packing would not pay. The
     derivative rule refers to the unpacked weights."""
+    # A panel must not contain columns of two gates.
     size = _PANEL if width % _PANEL == 0 else width
     n_rows, n_panels = n_gates * width, n_gates * width // size
     panels = weight.reshape(n_panels, size, width).transpose(1, 2)
@@ -179,6 +183,7 @@ def _project_gradient(
     cotangent: Tensor, value: Tensor, operands: Sequence[Tensor], wanted: Sequence[bool]
 ) -> list[Tensor | None]:
     h, _, panels, *added = operands
+    # None for the panels, which are a copy of `weight`: the whole derivative goes to that operand.
     cotangents: list[Tensor | None] = [None, None, None, *(None for _ in added)]
     if wanted[0]:
         cotangents[0] = (cotangent @ panels).transpose(0, 1).reshape(h.shape)
@@ -257,6 +262,7 @@ def _arrange(
     if isinstance(weights, Mapping):
         has_biases = any(name.startswith("bias") for name in weights)
     else:
+        # A sequence has two weights for each cell without biases, and four with them.
         has_biases = len(weights) != 2 * len(cells)
     kinds = _NAMES if has_biases else _NAMES[:2]
     names = [f"{prefix}_{cell}" for cell in cells for prefix in kinds]

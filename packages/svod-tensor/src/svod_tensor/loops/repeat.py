@@ -127,9 +127,12 @@ def trace_loop(loop: LoopSpec) -> tuple[list[Tensor], list[Tensor]]:
     # Usually there is one device. Otherwise values without memory follow the device of their
     # operands in the body.
     device = DEFAULT_DEVICE if placements <= {None, DEFAULT_DEVICE} else None
+    # It ends: dtypes only get wider, and placements are only added.
     while traced is None:
         try:
             traced = _trace(loop, counter, specs, written, device)
+        # Values without memory were put on the default device, and the other operands are not
+        # there.
         except DeviceMismatchError:
             if device is None or None not in placements:
                 raise
@@ -177,10 +180,12 @@ def _trace(
             has_changed = has_changed or node is None
             next_values.append(operand if node is None else node)
         condition = None
+        # The condition is traced on the final dtypes only.
         if outcome.find_condition is not None and not has_changed:
             condition = outcome.find_condition([Tensor.from_uop(node) for node in next_values])
         redirections = list(trace.redirections.values())
         kept = [value for value in outcome.carried if isinstance(value, Tensor)]
+        # What still lives without these references was stored by the body.
         del carried, sliced
         stacked = outcome.stacked
         written_values = [redirection.cell.node for redirection in redirections]
@@ -244,6 +249,7 @@ def _match_carry(
     if unbind_shape(node) != unbind_shape(operand):
         raise _make_error(loop, leaf, operand, node)
     if node.dtype is not operand.dtype:
+        # As in JAX, only a Python number as the initial value may get a wider dtype.
         if not leaf.is_weak or (wider := promote_types(operand.dtype, node.dtype)) is operand.dtype:
             raise _make_error(loop, leaf, operand, node)
         spec.dtype = wider
@@ -269,6 +275,7 @@ def _make_error(loop: LoopSpec, leaf: Leaf, operand: UOp, node: UOp) -> CarriedV
     )
 
 
+# Compared by identity: two carries may have equal nodes.
 @dataclass(eq=False)
 class _Entry:
     """A value that an iteration may change: a carry of the caller, or a cell that the body writes.
@@ -299,6 +306,7 @@ def _finish(loop: LoopSpec, counter: UOp, traced: _Traced) -> tuple[list[Tensor]
     stacked = [leaf.node for leaf in traced.stacked if not leaf.is_empty]
     condition = [] if traced.condition is None else [traced.condition]
     stacks: list[UOp] = []
+    # A loop without iterations returns its operands.
     if loop.count != 0:
         roots = [*(entry.value for entry in entries), *stacked, *condition]
         assigned = {
@@ -315,6 +323,7 @@ def _finish(loop: LoopSpec, counter: UOp, traced: _Traced) -> tuple[list[Tensor]
             for p in (*(e.placeholder for e in entries), *(p for _, p in slices))
             for m in p.memories
         }
+        # With a condition the number of iterations is unknown, and with it the last value.
         inductions = (
             {}
             if condition
@@ -446,6 +455,7 @@ def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
     steps: list[UOp] = []
     node = entry.value
     while node is not entry.placeholder.node:
+        # A step that depends on the iteration has no closed form.
         if node.op is not Op.ADD or depends_on(node.right, memories, [counter]):
             return None
         steps.append(node.right)
@@ -455,6 +465,7 @@ def _find_step(entry: _Entry, memories: set[UOp], counter: str) -> UOp | None:
 
 def _to_number(count: SInt, dtype: DType) -> UOp:
     """A trip count as a scalar of a dtype."""
+    # A negative count means no iterations.
     return UOp.const(dtype, count) if isinstance(count, int) else count.maximum(0).cast(dtype)
 
 

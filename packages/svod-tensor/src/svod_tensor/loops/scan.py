@@ -112,6 +112,7 @@ def _scan(
         leaves, structure = flatten(result[0])
         check_structure("scan", "carry", carry_tree.structure, structure)
         stacked = read_tree("scan", "y", result[1])
+        # The body may be traced several times; the last trace counts.
         structures[:] = [stacked.structure]
         return IterationResult(leaves, stacked.leaves)
 
@@ -161,6 +162,8 @@ def _scan_chunks(
         is_reversed=is_reversed,
         is_recomputed=True,
     )
+    # Not recomputed: it has fewer iterations than a chunk, so its residuals take no more memory
+    # than those of a chunk that is being recomputed.
     carry, remaining_rows = _scan(
         f, carry, structure.unflatten(remainders), n_remaining, is_reversed=is_reversed
     )
@@ -181,6 +184,7 @@ def read_interval(operation: str, checkpoint_every: int, count: SInt) -> int:
             known.
     """
     if (
+        # In Python, True is an int.
         isinstance(checkpoint_every, bool)
         or not isinstance(checkpoint_every, int)  # pyright: ignore[reportUnnecessaryIsInstance]
         or checkpoint_every < 1

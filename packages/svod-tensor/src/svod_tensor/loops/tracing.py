@@ -155,6 +155,7 @@ class Trace(Capture):
         self.redirections[id(cell)] = Redirection(
             cell, cell.node, cell.owns, cell.is_partly_written, placeholder
         )
+        # Writes then make values: a placeholder is memory of the loop, not of the cell.
         cell.owns = False
         cell.set_node(placeholder.node)
         self.allow_in_place_writes(cell, placeholder)
@@ -175,6 +176,7 @@ class Trace(Capture):
                 redirection.is_partly_written,
             )
             redirection.cell.set_node(redirection.node)
+        # This walks all live tensors, so it is left out if there is no other thread.
         if self.redirections and threading.active_count() > 1:
             # Another thread may have built nodes from a placeholder meanwhile.
             registry.replace_nodes(self.assigned)
@@ -218,6 +220,7 @@ def list_live_nodes() -> set[UOp]:
             cells += [created.node for created in capture.iter_created()]
             capture = capture.outer
     for node in cells:
+        # A view needs no computation of its own: hoisting the viewed value suffices.
         live.add(node.strip(MOVEMENT))
     return live
 

@@ -88,6 +88,8 @@ def read_leaf(operation: str, path: str, value: object) -> Leaf:
     if isinstance(value, Tensor):
         return Leaf(value.uop, path)
     if isinstance(value, (bool, int, float, complex, UOp)) or hasattr(value, "__array_interface__"):
+        # Weak, as in JAX: the dtype of a Python number yields to the dtype that an iteration
+        # returns.
         return Leaf(Tensor(value).uop, path, is_number(value))  # pyright: ignore[reportArgumentType]
     if isinstance(value, Variable):
         return Leaf(Tensor(value.uop).uop, path)
@@ -126,6 +128,7 @@ def transfer(node: UOp, placement: str | Sharding | None) -> UOp:
 
 def unbind_shape(node: UOp) -> tuple[SInt, ...]:
     """The shape with variables instead of their bound values."""
+    # A shape is the same for all values of its variables, so shapes are compared without them.
     return tuple([s if isinstance(s, int) else normalize_size(unbind(s)) for s in node.shape])
 
 

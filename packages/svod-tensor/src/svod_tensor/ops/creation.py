@@ -184,6 +184,8 @@ def empty(
         return zeros(sizes, dtype=kind, device=device)
     inner = kind.part
     capacity = math.prod(max_size(s) for s in sizes) * (kind.itemsize // inner.itemsize)
+    # Symbolic sizes get the memory of their largest values, and complex elements that of two
+    # numbers each.
     node = memory_nodes.make_memory(inner, capacity, name, storage.allocate(name, inner, capacity))
     return Tensor.from_uop(view_prefix(node, sizes, kind), owns=True)
 
@@ -205,6 +207,7 @@ def empty_like(
     """
     dtype = x.dtype if dtype is None else to_dtype(dtype)
     if device is None and x.sharding is not None:
+        # Memory is allocated on one device; zeros are filled on each device of the sharding.
         return x.zeros_like(dtype=dtype)
     return empty(x.shape, dtype=dtype, device=str(x.device) if device is None else device)
 
@@ -229,6 +232,8 @@ def full_like(
         [9, 9]
     """
     result = full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
+    # Operands must be on the same devices, so that the result follows `x`, and not the default
+    # device.
     return result if device is not None else x.from_uop(place_like(result.uop, x.uop))
 
 
@@ -294,12 +299,14 @@ def arange(
             operation="arange", shape=(start, stop, step), problem="step must not be zero"
         )
     count = _count_steps(start, stop, step)
+    # The last value, not `stop`: `arange(0, 128, 2, dtype="int8")` ends with 126, which fits.
     last = start + max(max_size(count) - 1, 0) * step
     kind = (
         (default_float() if has_floats else _arange_dtype(start, last))
         if dtype is None
         else to_dtype(dtype)
     )
+    # Before the check of the values: an empty range has none.
     if isinstance(count, int) and count == 0:
         return zeros(0, dtype=kind, device=device)
     if kind.is_bool:
@@ -357,6 +364,7 @@ def linspace(
                 operation="linspace", found=kind, expected="a complex dtype for complex bounds"
             )
         pairs = (start.real, stop.real), (start.imag, stop.imag)
+        # Each part ends at exactly its bound.
         x, y = (
             linspace(a, b, num, endpoint=endpoint, dtype=float64, device=device) for a, b in pairs
         )
@@ -364,6 +372,7 @@ def linspace(
     (num,) = check_sizes("linspace", to_shape("linspace", (num,)))
     if isinstance(num, int) and num == 0:
         return zeros(0, dtype=kind, device=device)
+    # As in numpy, the index times the step: sums of steps would add up their rounding errors.
     index = make(make_cast(make_iota(num, int64), float64))
     last = num - 1
     steps = last if endpoint else num
@@ -377,6 +386,7 @@ def linspace(
         is_last = index.eq(make(last.cast(float64))).bitwise_and(index.gt(0))
         result = is_last.where(stop.real, result)
     elif endpoint and isinstance(last, int) and last:
+        # As in numpy: the product with the rounded step may differ from `stop` in the last bit.
         result = index.eq(float(last)).where(stop.real, result)
     return _place(result.cast(kind).uop, device)
 
@@ -442,11 +452,13 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
         )
     axes = [to_tensor(array) for array in arrays]
     n = len(axes)
+    # "xy" is numpy's default, "ij" that of torch.
     order = [1, 0, *range(2, n)] if indexing == "xy" and n > 1 else list(range(n))
     views = [
         a.reshape(tuple(-1 if i == order[k] else 1 for i in range(n))) for k, a in enumerate(axes)
     ]
     shape = broadcast_shapes(*(v.shape for v in views))
+    # Copies, as in numpy: a broadcast view repeats elements, and would be read-only.
     return tuple(v.broadcast_to(shape).clone() for v in views)
 
 
@@ -467,6 +479,7 @@ def check_sizes(operation: str, shape: Shape) -> Shape:
 
 
 def _fill(node: UOp, sizes: Shape) -> UOp:
+    # An expanded constant needs no memory, and is inlined into the kernels that read it.
     return make_expand(make_reshape(node, (1,) * len(sizes)), sizes) if sizes else node
 
 
@@ -482,6 +495,7 @@ def _count_steps(start: SInt | float, stop: SInt | float, step: int | float) -> 
         distance = (stop - start) if step > 0 else (start - stop)
         size = int(abs(step))
         return normalize_size((to_node(cast("SInt", distance)) + (size - 1)).maximum(0) // size)
+    # Python's integers are exact; a quotient of floats is not above 2**53.
     if isinstance(start, int) and isinstance(stop, int) and isinstance(step, int):
         return len(range(start, stop, step))
     distance = (stop - start) / step

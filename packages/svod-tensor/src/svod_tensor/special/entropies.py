@@ -89,6 +89,7 @@ def _entropy(x: Tensor) -> Tensor:
 @rounds_once
 def _relative_entropy(x: Tensor, y: Tensor) -> Tensor:
     is_positive = x.gt(0).logical_and(y.gt(0))
+    # Other elements get their values below; here they must not make NaN in derivatives.
     a, b = is_positive.where(x, 1.0), is_positive.where(y, 1.0)
     ratio = a.div(b)
     # Near 1 the quotient cancels, and log1p of the difference does not. A quotient that overflows or

@@ -56,6 +56,7 @@ def fit_grid(dims: LaunchDims) -> tuple[LaunchDims, float]:
         return dims, 1.0
     sizes, scale = list(dims.global_size), 1.0
     while sizes[0] * sizes[1] * sizes[2] > MAX_GROUPS:
+        # The largest axis has the most workgroups that are alike.
         largest = max(range(3), key=lambda i: sizes[i])
         half = sizes[largest] // 2
         scale *= sizes[largest] / half
@@ -107,6 +108,7 @@ class Bench:
         """The outputs of a kernel on buffers with their initial data."""
         loaded = self._programs[key]
         for slot in loaded.spec.globals:
+            # Filled again for each kernel, which may update a buffer in place.
             self._fill(slot)
         loaded.run()
         return {slot: self._buffers[slot].as_numpy().copy() for slot in loaded.spec.outs}
@@ -150,8 +152,10 @@ class _Loaded:
                 self._program.timed_call(*self._arguments(self._timed_grid))
                 for _ in range(n_launches)
             ]
+            # The minimum: disturbances only add time.
             return min(nanoseconds) * 1e-9 * self._scale
         run = self._make_batch(n_launches)
+        # Work that is still queued would be timed, too.
         self._device.allocator.synchronize()
         started = perf_counter()
         run()
@@ -199,7 +203,9 @@ def describe_difference(right: Array, found: Array, tolerance: float) -> str:
     else:
         expected, actual = right.astype(np.float64), found.astype(np.float64)
         is_finite = np.isfinite(expected)
+        # An element that cancels to nearly zero has the error of its summands.
         largest = float(np.max(np.abs(expected), initial=0.0, where=is_finite))
+        # inf - inf; such elements are compared below.
         with np.errstate(invalid="ignore"):
             is_near = np.abs(actual - expected) <= tolerance * (np.abs(expected) + largest)
         is_same = np.logical_or(

@@ -29,6 +29,7 @@ MAX_COPIED_BYTES: Final = 32 << 20
 _PATTERN: Final = 1_000_003
 """Period of the random numbers: a prime, so that no two rows are equal."""
 
+# The "small multiple" of the bound in `estimate_tolerance`.
 _SAFETY: Final = 8
 
 
@@ -110,6 +111,7 @@ def _get_largest(access: UOp, loads: list[UOp]) -> int:
         position = simplify(access.position.substitute(variables))
         if position.vmin >= 0 and position.vmax < size:
             return n
+        # Each attempt is a proof by interval arithmetic, so there should be few of them.
         n //= 2
     return 1
 
@@ -146,6 +148,8 @@ def make_array(description: BufferData) -> NDArray[np.generic]:
     rng = np.random.default_rng(description.slot)
     n = min(description.size, _PATTERN)
     if dtype.is_float:
+        # From 0.25 to 1.25: no zero to divide by, and no denormals, which some processors compute
+        # far more slowly.
         pattern = (rng.random(n) + 0.25).astype(np.float32).astype(dtype.numpy)
     elif dtype.is_bool:
         pattern = rng.integers(0, 2, n).astype(dtype.numpy)

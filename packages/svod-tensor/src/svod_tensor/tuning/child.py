@@ -64,8 +64,11 @@ class Child:
         self.n_answers = 0
         self.is_closed = False
         self._is_late = threading.Event()
+        # A file: a full pipe would block the child unless a thread here read it.
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._process = subprocess.Popen(
+            # The child must find the same modules, including plugins that only a script's path
+            # leads to.
             [sys.executable, "-c", _START, json.dumps(sys.path), str(max_bytes)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -97,6 +100,7 @@ class Child:
         finally:
             if timer is not None:
                 timer.cancel()
+                # Joined, so that `_is_late` cannot change any more.
                 timer.join()
         if self._is_late.is_set():
             self.close()  # it was killed just after it had answered
@@ -140,6 +144,7 @@ def answer(find: Callable[[str], Callable[..., object]]) -> None:
     """Main loop of the child: serve requests until the pipe closes.
 
     Other writes to stdout are redirected to stderr."""
+    # A `print` of a library in the child would otherwise be read as an answer.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     requests: SimpleQueue[bytes] = SimpleQueue()
@@ -159,6 +164,7 @@ def _read_requests(pipe: IO[bytes], requests: SimpleQueue[bytes]) -> None:
     with contextlib.suppress(EOFError, OSError):
         while True:
             requests.put(_read_message(pipe))
+    # Not `sys.exit`: a candidate may hang in the main thread.
     os._exit(0)
 
 

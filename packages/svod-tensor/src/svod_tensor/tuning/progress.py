@@ -58,6 +58,7 @@ class Lines:
     def end(self, tuned: Tuned) -> None:
         """Write the result for a kernel."""
         self.tuned.append(tuned)
+        # Known kernels are not in the number that `begin` got.
         if not tuned.was_known:
             self._n_left -= 1
             self._out.write(
@@ -146,6 +147,7 @@ def make_observer(out: TextIO) -> Observed:
     if out.isatty():
         try:
             return RichBar()
+        # rich is an optional dependency.
         except ImportError:
             pass
     return Lines(out)

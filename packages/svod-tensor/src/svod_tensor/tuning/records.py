@@ -65,6 +65,7 @@ class Record:
             return result and Record(
                 str(data["name"]), result, float(cast("float", data["spent"])), opts
             )
+        # Another version of svod may have written it: the kernel is searched again.
         except (ValueError, KeyError, TypeError, ParseError):
             return None
 
@@ -87,9 +88,11 @@ class _Records:
         """
         with self._lock:
             known = self._known.get(key)
+        # A finished record does not change, so the disk is not read.
         if known is not None and known.opts is not None:
             return known
         stored = _read(key)
+        # Another process may have searched longer, or finished.
         if known is None or stored is None:
             return stored or known
         return (
@@ -102,6 +105,7 @@ class _Records:
         """Store the progress of a search."""
         with self._lock:
             self._known[key] = record
+        # Without the lock: another thread's look-ups do not wait for the disk.
         get_store().put(key, record.to_text().encode())
 
     def reject(self, key: str) -> None:
@@ -119,6 +123,7 @@ class _Records:
 def _read(key: str) -> Record | None:
     data = get_store().get(key)
     record = None if data is None else Record.from_text(data.decode(errors="replace"))
+    # So that it is not read and parsed again.
     if data is not None and record is None:
         get_store().reject(key)
     return record

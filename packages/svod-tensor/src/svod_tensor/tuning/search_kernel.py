@@ -72,6 +72,7 @@ class KernelSearch:
         proved to be wrong.
         """
         if earlier is not None:
+            # Candidates that were measured before are not compiled again.
             self._outcomes.update(earlier.result.outcomes)
             self._spent_before = earlier.spent_seconds
         result = search(
@@ -119,6 +120,7 @@ class KernelSearch:
 
     def _keep(self, candidate: Candidate, outcome: Outcome) -> None:
         self._candidates.setdefault(candidate.key, candidate)
+        # A candidate for which no time was left has no result: the next search tries it.
         if not is_stopped(outcome):
             self._outcomes[candidate.key] = outcome
 
@@ -155,10 +157,12 @@ class KernelSearch:
             self._make_candidate(()),
             self._make_candidate(result.heuristic_opts),
         )
+        # The plainest kernel, which no opt can have made wrong.
         reference = unoptimized if self._can_run(unoptimized) else heuristic
         wrong: list[Opts] = []
         candidates = self._list_faster(heuristic)
         if not (self._was_dropped(heuristic) and self._has_run(unoptimized)):
+            # The last resort is verified as well.
             candidates.append(heuristic)
         for candidate in candidates:
             if candidate.key == reference.key:
@@ -182,6 +186,7 @@ class KernelSearch:
             if outcome.reason is DropReason.WRONG:
                 wrong.append(candidate.opts)
                 self._warn(candidate, outcome)
+        # A kernel that ran is preferred to a choice that was not verified.
         is_better_without = heuristic.opts in wrong or self._has_run(unoptimized)
         return () if is_better_without else heuristic.opts, tuple(wrong)
 
@@ -189,6 +194,8 @@ class KernelSearch:
         """The candidates that are faster than the heuristics' choice by more than noise, the
         fastest first.
         """
+        # Timed again and interleaved, since times of different batches are not accurate to
+        # `min_gain`.
         finalists = self._rank()[: self._config.width]
         if not [c for c in finalists if c.key != heuristic.key]:
             return []

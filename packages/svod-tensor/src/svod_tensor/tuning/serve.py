@@ -91,6 +91,7 @@ class Worker:
         self, device: str, backend: str | None, buffer_data: Sequence[BufferData], tolerance: float
     ) -> None:
         """Make a bench for the candidates of a kernel, after dropping the previous one."""
+        # First: the device need not have room for the buffers of two kernels.
         self._bench = None
         self._bench = make_bench(device, backend, buffer_data, tolerance)
 

@@ -12,6 +12,7 @@ class TimeBox:
     """Deadline a number of seconds from now, by a clock."""
 
     def __init__(self, seconds: float, clock: Callable[[], float] = monotonic) -> None:
+        # By default monotonic: the system's time may be set while a search runs.
         self._clock = clock
         self._started = clock()
         self._ends = self._started + seconds

@@ -48,11 +48,13 @@ class _TunedStore:
 
     def find(self, ast_hash: str, device: Device) -> tuple[Opt, ...] | None:
         """The tuned opts of a kernel, or None."""
+        # Without a folder of entries, no kernel pays for a key.
         if self._has_entries is None:
             self._has_entries = os.path.isdir(get_store().directory)
         if not self._has_entries:
             return None
         known = name_kernel(ast_hash, device)
+        # A kernel without an entry is kept as None, so that the disk is read once for each kernel.
         if known not in self._known:
             data = get_store().get(self._key(ast_hash, device))
             with self._lock:
@@ -72,6 +74,7 @@ class _TunedStore:
     def _remember(self, ast_hash: str, device: Device, opts: tuple[Opt, ...] | None) -> None:
         with self._lock:
             self._known[name_kernel(ast_hash, device)] = opts
+            # Even after a removal: entries of other kernels may exist.
             self._has_entries = True
 
     def clear(self) -> None:

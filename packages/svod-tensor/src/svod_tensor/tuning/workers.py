@@ -123,6 +123,7 @@ class ProcessCompilers:
         self._threads = ThreadPoolExecutor(n_workers, thread_name_prefix="svod-tune")
         self._is_closed = False
         for _ in range(n_workers):
+            # None represents a worker whose process starts with its first task.
             self._idle.put(None)
 
     def compile(
@@ -136,6 +137,8 @@ class ProcessCompilers:
     def close(self) -> None:
         self._is_closed = True
         for child in list(self._children):
+            # Killed first: threads that wait for an answer get an error at once, so that the pool
+            # can end.
             child.kill()
         self._threads.shutdown(cancel_futures=True)
         for child in list(self._children):
@@ -161,6 +164,7 @@ class ProcessCompilers:
             result = self._ask(
                 started, text, min(seconds, remaining), is_box_short=remaining < seconds
             )
+            # `>`, since the request to start was answered too.
             if started.is_closed or (self._max_tasks and started.n_answers > self._max_tasks):
                 self._end(started)
                 child = None
@@ -170,6 +174,7 @@ class ProcessCompilers:
             child = None
             raise
         finally:
+            # In any case: another thread may be waiting for a worker.
             self._idle.put(child)
 
     def _ask(
@@ -184,6 +189,8 @@ class ProcessCompilers:
             )
         except ChildFailedError as failure:
             return _drop_failure(failure.detail, DropReason.COMPILE)
+        # If the time of the search ended, and not the candidate's, nothing is known about the
+        # candidate.
         except ChildLateError:
             return (
                 STOPPED
@@ -200,6 +207,7 @@ class ProcessCompilers:
 
     def _start(self) -> Child:
         # Disable the object cache: only one of many candidates is ever used.
+        # No limit for a GPU, whose driver may reserve more address space than the compiler uses.
         limit = COMPILER_BYTES if self._device.allocator.is_host_addressable else 0
         child = Child(make_child_environment(SVOD_OBJECT_CACHE="0"), limit)
         self._children.add(child)
@@ -238,6 +246,7 @@ class ProcessRunner:
 
     def compare(self, key: str, kernel: bytes, reference: bytes, limit_s: float) -> str | Dropped:
         def compare() -> str:
+            # The keys of candidates are hashes, so the empty key is free.
             reference_key = self._load("", reference)
             return cast(
                 "str", self._ask(limit_s, "compare", self._load(key, kernel), reference_key)
@@ -272,6 +281,8 @@ class ProcessRunner:
 
     def _load(self, key: str, kernel: bytes) -> str:
         if self._child is None:
+            # Started without a time limit: imports and the filling of buffers are not the
+            # candidate's time.
             self._child = Child(make_child_environment())
             name, backend = self._device.name, self._device.default_backend
             self._child.ask("start", name, backend)
@@ -348,6 +359,7 @@ class LocalRunner:
 
 
 def _drop_failure(detail: str, reason: DropReason) -> Dropped:
+    # Errors of a child arrive as text, `Name: message`.
     if detail.startswith(CompileTimeoutError.__name__):
         reason = DropReason.COMPILE_TIMEOUT
     return Dropped(reason, detail.splitlines()[0])

@@ -6,6 +6,14 @@ from typing import Final
 
 __all__ = ["EDGES"]
 
+# Carried values alternate between two buffers, result and spare. The first iteration writes the one
+# for which the last of an even or odd number of iterations writes the result. If the initial value
+# is in the result's own memory, the first iteration must write the spare; `leave_loop` then copies
+# the final value where the parity is wrong, as it does for a loop that ends early. An update
+# toggles between two addresses by `xor` with their difference, which needs no branch; in the first
+# iteration the word is set directly, since the initial value may be in a third buffer. A loop of no
+# iteration still copies initial values to the results. A branch is clamped to the existing ones, as
+# in the reference semantics.
 EDGES: Final = """
 define internal void @copy_bytes(i64 %to, i64 %from, i64 %nbytes) nounwind {
   %same = icmp eq i64 %to, %from

@@ -18,11 +18,16 @@ from svod_codegen.launcher.ir.records import COPY, ENTER, REGION, REPEAT, RUN
 __all__ = ["LOOPS"]
 
 _RETURN_NS: Final = 50_000_000
+"""Time after which Python may handle signals: a delay of 50 ms is not noticed, and a
+return to Python costs little beside it."""
 _LOOK_NS: Final = 8192
 """Time between two readings of the clock, which take 20 to 50 ns: less than a percent of it."""
 _LOOK_ITERATIONS: Final = 1024
 """Maximum number of iterations between two readings, since later iterations may take longer."""
 
+# An update is `next = (next + stride) ^ mask`: a mask of 0 gives counters and slices, a stride of 0
+# the alternation of two buffers, and neither needs a branch. The number of iterations between two
+# readings of the clock doubles while they are short, and shrinks in proportion where one was long.
 LOOPS: Final = f"""
 define i64 @svod_run_loops(ptr %pool, ptr %program, i64 %is_resumed) nounwind {{
 entry:

@@ -64,6 +64,8 @@ _PAUSE_DECLARATIONS: Final = {
     "x86_64": "declare void @llvm.x86.sse2.pause()\n",
     "aarch64": "declare void @llvm.aarch64.hint(i32)\n",
 }
+# Numbers of the system call; C libraries have no function for it. 128 and 129 are FUTEX_WAIT and
+# FUTEX_WAKE among the threads of one process.
 _FUTEX_CALLS: Final = {"x86_64": 202, "aarch64": 98, "riscv64": 98}
 
 _PARK_FUTEX: Final = """\
@@ -87,6 +89,8 @@ _INIT_CONDITION: Final = """\
   %mutex_made = call i32 @pthread_mutex_init(ptr %mutex, ptr null)
   %condition_made = call i32 @pthread_cond_init(ptr %condition, ptr null)
 """
+# The word is compared again under the mutex, since a wake may come between the caller's look and
+# the lock, and a wait may end without one.
 _PARK_CONDITION: Final = """\
   %word = getelementptr i8, ptr %pool, i64 ${SEQUENCE}
   %mutex = getelementptr i8, ptr %pool, i64 ${MUTEX}
@@ -109,6 +113,7 @@ _WAKE_CONDITION: Final = """\
   %woken = call i32 @pthread_cond_broadcast(ptr %condition)
   %unlocked = call i32 @pthread_mutex_unlock(ptr %mutex)"""
 
+# The monotonic clock (6 on macOS, 1 elsewhere), which nobody sets back during a loop.
 _NOW_CLOCK: Final = """\
 declare i32 @clock_gettime(i32, ptr)
 
@@ -123,6 +128,8 @@ define internal i64 @now() nounwind {
   ret i64 %nanoseconds
 }
 """
+# Seconds and ticks are converted separately: their product with 10^9 would overflow within an
+# hour.
 _NOW_COUNTER: Final = """\
 declare i32 @QueryPerformanceCounter(ptr)
 declare i32 @QueryPerformanceFrequency(ptr)

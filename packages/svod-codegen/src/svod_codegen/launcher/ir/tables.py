@@ -15,6 +15,11 @@ from typing import Final
 
 __all__ = ["TABLES"]
 
+# A group of one part is called directly: entering a parallel region takes half a microsecond, which
+# is as long as a small kernel. `run_alone` does the work of a region where the pool is busy or has
+# no threads. A part is found by subtraction, since groups have few launches; no table of parts has
+# to be written for them. `svod_launch` measures time itself, so that a profile does not include
+# Python's overhead.
 TABLES: Final = """\
 %Launch = type { ptr, ptr, ptr, i64, i64, i64 }
 

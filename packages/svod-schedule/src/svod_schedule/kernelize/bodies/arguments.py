@@ -18,6 +18,7 @@ def get_argument(memory: UOp, filled: Mapping[UOp, UOp]) -> UOp:
     """
     if not has_control_dependency(memory, filled):
         return filled.get(memory, memory)
+    # Recursive: memory may wait for several control dependencies, one around the other.
     return get_argument(memory.source, filled).after(
         *(filled[event] for event in memory.dependencies)
     )

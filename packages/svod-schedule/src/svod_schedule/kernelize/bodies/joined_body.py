@@ -53,6 +53,7 @@ class Elementwise:
 def find_elementwise(call: UOp) -> Elementwise | None:
     """Analyze a CALL whose body can be joined with another one; None for other CALLs."""
     body = call.body
+    # Only kernels as cut-kernels makes them: no repeated body, no copy, and no opts yet.
     if (
         call.arg is not None
         or body.op is not Op.SINK
@@ -72,11 +73,14 @@ def find_elementwise(call: UOp) -> Elementwise | None:
         or not set(loops) <= location.ranges
     ):
         return None
+    # An index that is loaded may name any element, also one that another kernel of the group
+    # writes.
     nodes = store.value.toposort()
     if any(n.op not in _VALUES for n in nodes) or any(
         n.op is Op.INDEX for p in location.src[1:] for n in p.toposort()
     ):
         return None
+    # A kernel that reads its own result, as an update in place, is not a concatenation.
     parts = (
         None
         if any(n.memory is location.memory for n in nodes if n.op is Op.INDEX)
@@ -102,6 +106,7 @@ def make_joined_body(kernels: Sequence[Elementwise], memory: Sequence[UOp]) -> U
     for kernel in kernels:
         is_stored = kernel.result in slots
         done: dict[UOp, UOp] = {}
+        # The SINK itself, last in the order, is left out: only the stores are joined.
         for node in UOp.sink(
             *(store if is_stored else store.value for store in kernel.stores)
         ).toposort()[:-1]:

@@ -49,6 +49,8 @@ def _count_parts(loop: UOp, nodes: Sequence[UOp]) -> int | None:
         return None
     borders: set[int] = set()
     for node in nodes:
+        # Only comparisons of the loop itself with constants: of an expression of it, the parts
+        # would not be contiguous.
         if node.dtype.kind != "bool" or loop not in node.src:
             continue
         if node.op is not Op.LT or node.left is not loop or node.right.op is not Op.CONST:
@@ -64,6 +66,7 @@ def _split(loops: Sequence[UOp], cut: UOp, store: UOp, n_parts: int) -> Parts | 
     size = cut.stop.arg // n_parts
     images: dict[UOp, UOp] = {}
     for loop in loops:
+        # Parts of one row need no loop over rows.
         if loop is not cut or size > 1:
             stop = UOp.const(index, size) if loop is cut else loop.stop
             images[loop] = UOp(Op.RANGE, index, (stop,), loop.arg._replace(id=len(images)))

@@ -55,6 +55,8 @@ def fill_results(
     repeat = _Repeat(
         loop, [get_argument(operand, filled) for operand in loop.src], results, new, device
     )
+    # Results first get memory of their own, so that the runtime can exchange the buffers of a
+    # carry.
     graphs = [
         _separate(make_body(repeat.make_sink(body), device), repeat.n_carried, len(repeat.results))
         for body in get_bodies(loop)
@@ -108,6 +110,7 @@ class _Repeat:
         """Make the SINK to compile for a body: in-place updates as their assignments, other values
         in new memory.
         """
+        # Variables take no slot of memory, so the PARAMs after them move down.
         renumbered = {
             p: p.with_arg(p.arg._replace(slot=self.slots[p.arg.slot]))
             for p in body.iter_ops(Op.PARAM)
@@ -122,12 +125,16 @@ class _Repeat:
         arg = self.loop.arg
         in_place = [k for k in range(arg.n_carried) if _is_param(body.src[k], k)]
         spares = tuple(k for k in range(arg.n_carried) if k not in in_place)
+        # The body writes memory only in place of a carry. Another operand that it writes is a copy:
+        # the graph still reads the original.
         operands = self._protect(_list_written(body) - set(in_place))
         buffers = [
             self.new.make(r.dtype, r.arg.size, r.arg.device)
             for r in (self.results[k] for k in spares)
         ]
         is_count_read = find_count(self.loop) is None
+        # A trip count that is computed is read when the loop starts; the RANGE only has an upper
+        # bound.
         stop = UOp.const(index, MAX_ITERATIONS) if is_count_read else self.count
         repeat = RepeatArg(
             arg.n_carried,

@@ -93,6 +93,7 @@ def polynomial(x: UOp, coefficients: Sequence[float]) -> UOp:
 def with_sign_of(magnitude: UOp, x: UOp) -> UOp:
     """Copy the sign bit of `x` to a non-negative value."""
     layout = format_of(x)
+    # By bits: a comparison with 0 would lose the sign of -0.0, and take a select.
     return layout.from_bits(layout.to_bits(magnitude) | (layout.to_bits(x) & layout.signed.min))
 
 
@@ -104,6 +105,7 @@ def product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
         Dekker, "A floating-point technique for extending the available precision", Numerische
         Mathematik 18 (1971); here the operands are split by a mask.
     """
+    # The fma computes x * y - product with one rounding, of a value that is exact.
     if has_fma:
         return fma(x, y, -product)
     (x_high, x_low), (y_high, y_low) = _halves(x), _halves(y)
@@ -111,5 +113,7 @@ def product_error(x: UOp, y: UOp, product: UOp, *, has_fma: bool) -> UOp:
 
 
 def _halves(x: UOp) -> tuple[UOp, UOp]:
+    # 27 bits less leave 26, so the product of two high parts is exact. A mask does not overflow, as
+    # Dekker's multiplication by 2^27 + 1 does for large x.
     high = FLOAT64.from_bits(FLOAT64.to_bits(x) & ~((1 << 27) - 1))
     return high, x - high

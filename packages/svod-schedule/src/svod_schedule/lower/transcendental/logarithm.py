@@ -132,5 +132,6 @@ def split_exponent(
 
 
 def _with_special_values(x: UOp, result: UOp) -> UOp:
+    # Infinity and NaN give themselves: a comparison with NaN is false.
     result = (x < math.inf).where(result, x)
     return (x > 0.0).where(result, x.eq(0.0).where(UOp.const(x.dtype, -math.inf), math.nan))

@@ -65,6 +65,7 @@ def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:
     magnitude = (
         _power32(size, bounded) if layout is FLOAT32 else _power64(size, bounded, has_fma=has_fma)
     )
+    # All floats from 2^(mantissa + 1) on are even integers, which half of y shows as well.
     is_integer = y.alu(Op.TRUNC).eq(y)
     half = y * 0.5
     is_odd = is_integer & half.alu(Op.TRUNC).ne(half)
@@ -72,6 +73,7 @@ def pow(x: UOp, y: UOp, *, has_fma: bool = True) -> UOp:
     result = layout.from_bits(layout.to_bits(magnitude) | sign)
     has_no_root = (x < 0.0) & (x > -math.inf) & y.alu(Op.TRUNC).ne(y)
     result = has_no_root.where(UOp.const(x.dtype, math.nan), result)
+    # Last, since it also holds for a NaN as the other operand.
     return (x.eq(1.0) | y.eq(0.0)).where(UOp.const(x.dtype, 1.0), result)
 
 

@@ -28,6 +28,8 @@ def find_operands(reduce: UOp) -> tuple[UOp, UOp] | None:
 
 def _find_operand(value: UOp) -> UOp | None:
     source = value
+    # An exact cast changes no product, so the core may do the widening. A rounded one has to happen
+    # first.
     while source.op is Op.CAST and _is_exact(source.source.dtype, source.dtype):
         source = source.source
     if source.op is Op.INDEX:
@@ -54,6 +56,7 @@ def _is_expression(value: UOp) -> bool:
 
 def get_locations(operand: UOp) -> list[UOp]:
     """List the locations that an operand reads, without the locations inside their indices."""
+    # A dict, since the order of the operands' loads must not depend on addresses of nodes.
     locations: dict[UOp, None] = {}
     stack, seen = [operand], set[UOp]()
     while stack:
@@ -106,11 +109,13 @@ def find_core(reduce: UOp, cores: tuple[TensorCore, ...]) -> tuple[TensorCore, U
     operands = find_operands(reduce) if is_tiled(reduce) else None
     if operands is None:
         return None
+    # The factors of a product commute: b is the one with columns.
     a, b = sorted(operands, key=lambda n: bool(tile_axes(n, AxisType.TILE_N)))
     k = max_trips(*(r for r in reduce.loops if r.arg.kind is AxisType.TILE_K))
     n, m = (
         max_trips(*tile_axes(x, kind)) for x, kind in ((b, AxisType.TILE_N), (a, AxisType.TILE_M))
     )
+    # Dimensions and dtypes identify the core, which TC chose: the graph itself names none.
     for core in cores:
         dtypes = core.dtypes
         if (

@@ -52,6 +52,7 @@ def is_tile(value: UOp) -> bool:
 
 def add_to(total: UOp, value: UOp) -> UOp:
     """Return `total` + `value`, where `value` is a chain of WMMAs that starts with zeros."""
+    # A core adds to its accumulator for free: the total replaces the zeros at the chain's start.
     chain: list[UOp] = []
     while value.op is Op.WMMA:
         chain.append(value)
@@ -77,6 +78,7 @@ class _TileMaker:
         dtype_a, dtype_b, dtype = core.operand_dtypes
         values = (
             _read_value(a, done, [*rows, *depth]).cast(dtype_a),
+            # b's lanes are groups of depth within columns, the order in which a core multiplies.
             _read_value(b, done, [*depth[:-1], *columns, *depth[-1:]]).cast(dtype_b),
         )
         has_tiles = core.dims[1] > 1
@@ -93,6 +95,8 @@ class _TileMaker:
 
     def _stage(self, value: UOp) -> UOp:
         """Return an operand of several rows as a contiguous vector in memory."""
+        # Tile instructions load from memory only, so an expression, or a masked read, is stored
+        # first.
         return value if value.op is Op.INDEX and value.gate is None else self._keep(value)
 
     def _keep(self, value: UOp) -> UOp:
@@ -103,6 +107,8 @@ class _TileMaker:
         """Store the lanes of `value` in private memory; return the memory and the offset of this
         copy.
         """
+        # Each copy of the tile has its own part of the memory: `expand` makes the copies after
+        # this.
         copied = sorted(
             (r for r in value.ranges if r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)),
             key=lambda r: r.arg.id,
@@ -127,6 +133,7 @@ def _fill(end: UOp) -> UOp:
     location, value = store.src
     axes = [r for r in end.loops if r.arg.kind is AxisType.TILE_K]
     strides = {r: find_stride(location.position, r) or 0 for r in axes}
+    # In the order of private memory, so that the trailing axes make one contiguous store.
     axes.sort(key=lambda r: -strides[r])
     memory = {n.memory: n.memory for n in get_locations(value)}
     packed = _read_value(value, memory, axes)
@@ -205,6 +212,7 @@ def _order(vectors: list[UOp], n_lanes: int, axes: Sequence[UOp], read_axes: Seq
         joined = vectors[0]
     else:
         joined = UOp(Op.VECTORIZE if n_lanes == 1 else Op.CAT, dtype, tuple(vectors))
+    # Without this, every operand would be shuffled by a GEP that changes nothing.
     if list(axes) == list(read_axes):
         return joined
     stride, strides = 1, dict[UOp, int]()
@@ -235,6 +243,7 @@ def _spread(
             (),
             tuple(lane // stride % size for lane in range(n_lanes)),
         )
+    # Values that all lanes share stay scalar; their readers broadcast them.
     for node in value.toposort(stop=set(spread)):
         if node in spread:
             continue

@@ -34,7 +34,11 @@ class CarriedLoop:
         """Number of vectors of elements per iteration (a power of two, up to `most`) that hides the
         latency of the chain.
         """
+        # While one vector waits for its chain, the unit can issue the instructions of `n_needed`
+        # others.
         n_needed = self.chain * target.rates.vector / max(self.instructions, 1.0)
+        # Two registers of each vector hold operands of the step; more vectors than registers would
+        # spill the carried values in every iteration.
         n_registers = len(self.node.carried) + 2
         n = 1
         while 2 * n <= most and n < n_needed and 2 * n * n_registers <= target.vector_registers:
@@ -54,6 +58,8 @@ def _make_loop(node: UOp, order: list[UOp], target: Target) -> CarriedLoop:
     for n in order:
         if loop not in n.ranges or n in latency_of:
             continue
+        # A node that depends on no carried value is computed while the chain waits: it adds an
+        # instruction, but no latency.
         ready = max((latency_of[s] for s in n.src if s in latency_of), default=None)
         n_own = 0.0
         if n.op in ELEMENTWISE and n.dtype.kind != "index":

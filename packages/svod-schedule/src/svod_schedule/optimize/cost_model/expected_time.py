@@ -74,6 +74,8 @@ class _Body:
         """Cycles in which no instruction is issued. Iterations within the reorder window overlap, also
         past the end of a chain.
         """
+        # A chain stalls only for what the window cannot reach: it holds the following iterations,
+        # and where a run is short, also the start of the next one.
         ahead = target.rates.window / max(self.issued, 1.0)
         return max(self.chain / (1 + ahead / self.run) - self.cycles(target), 0.0)
 
@@ -254,8 +256,11 @@ class _Estimate:
         elif stride == itemsize:
             n = float(self._registers(lanes, node.dtype))
         else:
+            # A gather issues a load for each lane; without one, each lane is also inserted into the
+            # vector.
             n = lanes * (1.0 if self.target.has_gather else 2.0)
         if node.gate is not None:
+            # A gated access costs its mask or, without masked access, a branch for each lane.
             n *= 2 if lanes == 1 or self.target.has_masked_access else 2 * lanes
         body = self.bodies[access.loops]
         body.issued += copies * n
@@ -338,6 +343,8 @@ class _Estimate:
         body.vector += copies * n_vectors * slow
         self.n_operations += copies * lanes * count_runs(loops)
         if own_loops:
+            # `expand` gives each copy its accumulator up to this number; beyond it, copies of one
+            # result add to the same one.
             accumulators = copies if copies <= MAX_ACCUMULATORS else n_results
             latency = self.target.rates.add_latency if value.dtype.kind == "float" else 1.0
             body.chain = max(body.chain, latency * slow)
@@ -345,6 +352,8 @@ class _Estimate:
             self.registers[loops] += accumulators * n_vectors
         after = self.bodies[self.nest.loops_of(node)]
         if any(r in self.lane_axes for r in own_ranges):
+            # The horizontal sum: vectors are added pairwise, then halves of one vector, each with a
+            # shuffle.
             steps = n_vectors - 1 + 2 * ceil(log2(max(lanes // n_vectors, 2)))
             after.issued += n_results * steps
             after.chain += self.target.rates.add_latency * (steps / 2 + 1)
@@ -352,6 +361,8 @@ class _Estimate:
     def _add_loops(self) -> None:
         for loop, loops in self.nest.around.items():
             if loop.arg.kind not in (AxisType.THREAD, AxisType.GLOBAL, AxisType.LOCAL):
+                # The increment and the branch of an iteration. A loop's first and last iterations
+                # mispredict, which costs its surroundings `loop_entry` cycles.
                 self.bodies[loops].issued += 2
                 outside = self.bodies[loops[:-1]]
                 outside.issued += self.target.rates.loop_entry * self.target.rates.issued

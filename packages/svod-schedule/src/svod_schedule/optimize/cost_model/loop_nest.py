@@ -43,12 +43,15 @@ def estimate_stride(expression: UOp, r: UOp) -> float | None:
             left, right = (estimate_stride(s, r) for s in expression.src)
             if left is None or right is None:
                 return None
+            # An overlapping tile is MIN(n * tile, size - tile): it moves by its stride everywhere
+            # but at the end.
             if expression.op in (Op.MIN, Op.MAX):
                 return max(left, right, key=abs)
             return left + right if expression.op is Op.ADD else left - right
         case Op.MUL | Op.IDIV | Op.MOD:
             x, y = expression.src
             stride = estimate_stride(x, r) if y.op is Op.CONST else None
+            # The stride within a period: a jump back at its end is rare.
             if stride is None or expression.op is Op.MOD:
                 return stride
             return stride * int(y.arg) if expression.op is Op.MUL else stride / max(int(y.arg), 1)
@@ -81,6 +84,8 @@ class NestedAccess:
         run = float(self.node.dtype.itemsize)
         jumps: list[tuple[float, int]] = []
         for stride, n in sorted(((inf if s is None else abs(s)), n) for s, n in moved):
+            # Elements no further than a line from the run touch neighbouring lines, so they extend
+            # it; the others begin runs of their own.
             if stride <= run + line_bytes:
                 run += stride * (n - 1)
             else:
@@ -227,6 +232,8 @@ class Traffic:
                 if a.loops[: len(around)] == around:
                     size = a.footprint([*a.loops[len(around) :], *_expanded(a)], self._line_bytes)
                     memory = a.node.memory.unordered
+                    # Accesses of one memory touch mostly the same lines: the elements around a
+                    # stencil, or a load and its store.
                     by_memory[memory] = max(
                         by_memory.get(memory, 0.0), size.occupied(self._cache_bytes)
                     )

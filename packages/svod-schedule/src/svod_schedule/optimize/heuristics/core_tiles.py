@@ -51,6 +51,8 @@ def find_core_choice(facts: KernelFacts) -> CoreChoice | None:
     if not choices:
         return None
     best = max(choices, key=lambda choice: choice.gain)
+    # A panel without room for one tile cannot be packed, and unpacked operands are assembled
+    # element by element, which is slower than vectors.
     return best if best.gain >= constants.MIN_GAIN and best.n_panel > 0 else None
 
 
@@ -72,6 +74,8 @@ def _iter_choices(facts: KernelFacts) -> Iterator[CoreChoice]:
 def _cost(layout: Layout, core: TensorCore) -> float:
     """Cycles per useful multiplication: of the core, and of packing its operands."""
     n, m, k = core.dims
+    # Lanes beyond the end of an axis are computed as well, so a short axis wastes a part of each
+    # step.
     waste = (
         _fill(layout.columns, n)
         * _fill(layout.depth, k)
@@ -84,6 +88,8 @@ def _cost(layout: Layout, core: TensorCore) -> float:
         packing += _packing_cost(layout.a, core.dtypes[0], layout.depth, core) / _count_uses(
             layout, layout.a
         )
+    # A packed element is used once for each result along the other operand's axes: packing is free
+    # for large products, and decides for those of few rows.
     return core.cycles / (n * m * k) * waste + packing
 
 
@@ -91,6 +97,7 @@ def _packing_cost(operand: UOp, dtype: DType, axis: UOp, core: TensorCore) -> fl
     """Cycles for packing an element in vectors along `axis`."""
     if is_along(operand, axis):
         return constants.ROW_COST
+    # Contiguous groups are copied as one element of 32 bits each; widening takes them apart again.
     is_widened = operand.dtype is not dtype
     return constants.ELEMENT_COST if is_widened else constants.GROUP_COST / core.group
 
@@ -151,6 +158,8 @@ class _CoreTiles:
         self.is_packed = _must_pack_rows(layout, choice.core)
 
     def iter_questions(self) -> Iterator[Question]:
+        # Swaps come first: a tiled axis, and then threads, fix the order of the loops. Packing
+        # comes last, since it needs the loops that remain.
         is_whole = self._count(self.columns) <= self.n_panel
         # If all of b fits one panel, each block of a is packed once for all columns.
         has_rows_outside = self.is_packed and is_whole

@@ -116,6 +116,8 @@ class KernelFacts:
     @property
     def access_lanes(self) -> int:
         """Number of the widest elements in memory that fit a vector."""
+        # The widest element decides: narrower ones then fill a part of a vector, but no access is
+        # split.
         return max(self.target.vector_bits // (8 * self.access_bytes), 1)
 
     @property
@@ -146,12 +148,15 @@ class KernelFacts:
 def make_facts(kernel: UOp, target: Target) -> KernelFacts:
     """Compute the facts of a kernel without Opts."""
     order = kernel.toposort()
+    # Strides are found once here: heuristics ask for them for each pair of an access and an axis.
     written = {n.location for n in order if n.op is Op.STORE}
     accesses = {
         n: Access(n, n in written, {r: find_stride(n.position, r) for r in n.position.ranges})
         for n in order
         if n.op is Op.INDEX
     }
+    # An END below another node fills private memory; only those that the SINK holds loop over
+    # results.
     ends, effects = [n for n in order if n.op in (Op.END, Op.REDUCE)], set(kernel.src)
     outer = {r for n in ends if n in effects for r in n.loops if r.arg.kind is AxisType.LOOP}
     axes = list_axes(order)
@@ -162,6 +167,8 @@ def make_facts(kernel: UOp, target: Target) -> KernelFacts:
         return Nest(node, inside, tuple(r for r in results if r in node.ranges))
 
     n_slow = sum(n.op in _SLOW and n.dtype.kind != "index" for n in order)
+    # Indices are left out: they are mostly folded into addressing modes, and would halve the lanes
+    # of every kernel of float32.
     computed = (n.dtype.itemsize for n in order if n.dtype.kind in ("int", "uint", "float"))
     return KernelFacts(
         kernel,

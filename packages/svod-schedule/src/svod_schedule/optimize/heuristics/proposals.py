@@ -67,11 +67,14 @@ class Weighed:
         # Imported late: few kernels need the cost model.
         from svod_schedule.optimize.cost_model.expected_time import estimate_cost
 
+        # Graphs are shared by copies, so a trial costs only the Opts that it applies.
         trials = [(proposal, scheduler.copy()) for proposal in self.proposals]
         allowed = [(c, trial) for c, trial in trials if _try_moves(trial, c.moves) is not None]
         seconds = [estimate_cost(trial.sink, trial.target).seconds for _, trial in allowed]
         proposals = [c for c, _ in allowed]
         least = min(seconds, default=0.0)
+        # The cost model misjudges times by more than a small gain, so a tie keeps the constant's
+        # choice.
         if not seconds or least > seconds[0] * (1 - constants.MIN_EXPECTED_GAIN):
             return proposals
         best, saved = proposals[seconds.index(least)], 1 - least / seconds[0]
@@ -110,6 +113,7 @@ def _try_moves(scheduler: Scheduler, moves: tuple[Move | Opt, ...]) -> tuple[Opt
     """Apply all moves and return them as Opts; None, with the scheduler unchanged, if one of them is
     not allowed.
     """
+    # All moves or none: a PADTO without the UPCAST after it would only add masks.
     before = scheduler.copy()
     for move in moves:
         opt = move.find_opt(scheduler) if isinstance(move, Move) else move

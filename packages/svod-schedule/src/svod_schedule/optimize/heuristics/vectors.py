@@ -42,6 +42,8 @@ class _Plan(NamedTuple):
 def iter_questions(facts: KernelFacts, scheduler: Scheduler) -> Iterator[Question]:
     """Questions in order; `scheduler` has the kernel after the answers so far."""
     plan = _make_plan(facts)
+    # Swaps need loops that are not split yet. Lanes take their axis before tiles fill the remaining
+    # registers, and threads split what is left. Only then does the loop exist that packs a panel.
     yield from _order_loops(facts, plan, scheduler)
     yield from _take_lanes(facts, plan)
     yield from _fill_rows(facts, plan)

@@ -36,6 +36,8 @@ def iter_questions(facts: KernelFacts) -> Iterator[Question]:
             yield from _take_product(facts, reduction, *sides)
             return
     if facts.reductions:
+        # A reduction along contiguous memory is shared first: one work-item for each row would read
+        # lines of which its neighbours use nothing.
         yield chain(
             _share_reduction(facts, facts.reductions[0]), _take_columns(facts, facts.reductions[0])
         )
@@ -74,8 +76,11 @@ def _take_product(
     facts: KernelFacts, reduction: Nest, rows: UOp, columns: UOp
 ) -> Iterator[Question]:
     target = facts.target
+    # A square workgroup: each operand's tile is read by as many work-items as possible.
     side = 1 << (min(constants.N_STEPS * target.lockstep, target.max_local).bit_length() - 1) // 2
     n_rows, n_columns = _choose_tile(facts, rows, columns, side)
+    # Rows of one work-item are neighbours; of its columns only one vector is, so that the
+    # work-items of a lockstep group store neighbouring vectors.
     yield _take_side(facts, rows, side, n_rows, n_rows)
     yield _take_side(facts, columns, side, n_columns, min(n_columns, facts.access_lanes))
     longest = max(reduction.loops, key=max_trips)
@@ -146,6 +151,8 @@ def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
     most = min(constants.N_STEPS * lockstep, facts.target.max_local, max(n_steps // 2, 1))
     amount = _power_of_two_in(n_steps, most)
     moves: list[Move] = []
+    # No suitable divisor: rounded up and masked, the reduction still uses whole lockstep groups.
+    # Masked elements are read one by one, so vectors are given up.
     if amount < min(lockstep, most // 2):
         lanes, amount = 1, 1 << most.bit_length() - 1
         moves.append(Move(OptOp.PADTO, axis, amount))
@@ -179,6 +186,7 @@ def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
                 f"{facts.n_results} results are few: {amount} work-items share {facts.name(axis)}"
                 " of each"
             )
+            # A lockstep group still takes neighbouring results, so that its reads are coalesced.
             shares = chain.from_iterable(_iter_shares(facts, target.lockstep, {}))
             yield Proposal(why, (*shares, Move(OptOp.GROUP, axis, amount)))
     yield from _share_results(
@@ -210,6 +218,7 @@ def _take_squares(facts: KernelFacts) -> Question:
         or not (_divides(read, amount) and _divides(written, amount))
     ):
         return
+    # Both sides get the square root of the work-items, since a product of the sides is a workgroup.
     most = 1 << (_count_items(facts).bit_length() - 1) // 2
     n_items = [(a, _power_of_two_in(max_trips(a) // amount, most)) for a in (read, written)]
     moves = [Move(OptOp.UPCAST, a, amount) for a in (read, written) if amount > 1]
@@ -258,6 +267,7 @@ def _share_results(
     """Apply the `first` moves, then assign neighbouring results to up to `n_items` work-items along
     the innermost loops; if that is not allowed, along fewer of them."""
     shares = list(_iter_shares(facts, n_items, sizes or {}))
+    # Ends with no LOCAL at all: the first moves alone are better than no answer.
     for n in range(len(shares), -1, -1):
         total = prod(share[-1].amount or 1 for share in shares[:n])
         moves = (*first, *chain.from_iterable(shares[:n]))

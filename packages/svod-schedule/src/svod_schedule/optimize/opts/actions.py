@@ -14,6 +14,8 @@ from svod_schedule.optimize.opts.tensor_cores import get_layouts
 
 __all__ = ["iter_actions", "iter_neighbours"]
 
+# All small amounts, so that short axes find a divisor; 6 and 12 rows of two vectors fill the
+# accumulators of machines with 16 and 32 vector registers.
 _TILES = (2, 3, 4, 5, 6, 7, 8, 12)
 _VECTORS = (1, 2, 4, 8)
 _BLOCKS = (2, 4, 8)
@@ -38,6 +40,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
             size = exact_trips(axis)
             unaligned = (n for n in sorted({4, *lanes} - {1}) if isinstance(size, int) and size % n)
             yield from (Opt(OptOp.PADTO, position, n) for n in unaligned)
+    # Opts on reductions count only the reduced axes, see `Scheduler`.
     for position, axis in enumerate(scheduler.reduced_axes):
         if axis.arg.kind is AxisType.REDUCE:
             yield from _iter_reduced(position, axis, amounts, scheduler.target)
@@ -47,6 +50,7 @@ def iter_actions(scheduler: Scheduler, *, can_pad: bool = False) -> Iterator[Opt
             AxisType.REDUCE,
         ):
             yield Opt(OptOp.SWAP, first, second)
+    # TC has to come first.
     if not scheduler.applied_opts:
         yield from _iter_cores(scheduler)
 
@@ -118,6 +122,8 @@ def iter_neighbours(
     """Yield the sequences that are one change away: one more Opt, at the end or before THREAD and
     PACK; one Opt less; another amount. `apply` returns the kernel with some Opts."""
     end = next((i for i, opt in enumerate(opts) if opt.op in _LAST), len(opts))
+    # A tile after THREAD or PACK would split the loops that these refer to, so new Opts also go
+    # before them.
     for at in sorted({len(opts), end}, reverse=True):
         scheduler = apply(opts[:at])
         if scheduler is not None:

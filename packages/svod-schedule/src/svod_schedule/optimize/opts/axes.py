@@ -19,6 +19,7 @@ def list_axes(order: Sequence[UOp]) -> list[UOp]:
     inner loop.
     """
     nest: dict[UOp, int] = {}
+    # Outer loops end at later nodes, so walking backwards meets them first.
     for node in reversed(order):
         if node.op in _LOOPING:
             for r in node.src[1:2] if node.op is Op.SCAN else node.src[1:]:

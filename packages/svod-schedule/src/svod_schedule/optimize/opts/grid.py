@@ -54,6 +54,7 @@ def _take_in_iterations(sink: UOp, group: AxisGroup, limit: int) -> UOp:
     n_iterations = to_node((size + (most - 1)) // most)
     # As even as possible: the last iteration is then nearly full.
     grid_size = -(-size // int(n_iterations.vmax)) if isinstance(size, int) else most
+    # The other axes fill the grid, so this one is a loop as a whole.
     if grid_size == 1:
         return sink.substitute({axis: axis.with_arg(axis.arg._replace(kind=AxisType.LOOP))})
     iteration = FreshIds(sink).make_range(n_iterations, AxisType.LOOP)

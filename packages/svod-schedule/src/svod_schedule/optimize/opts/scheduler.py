@@ -133,6 +133,7 @@ class Scheduler:
         """Return the kernel, mapped to the target's grid if it has one, with its name and opts in
         the SINK.
         """
+        # The mapping to the grid is no Opt: further Opts still find the loops as they were.
         spread = self.copy()
         spread.sink = spread_over_grid(self.sink, self.target)
         return spread.sink.with_arg(KernelInfo(spread.kernel_name(), tuple(self.applied_opts)))
@@ -145,6 +146,8 @@ class Scheduler:
         """
         apply = self._table()[opt.op]
         sink = apply(opt)
+        # Any Opt may add work-items or shared memory, so the limits are checked here once for all.
+        # The state is changed only after the last check.
         excess = describe_excess(sink, self.target) if self.target.has_local else ""
         if excess:
             raise OptError(opt=opt, reason=excess)
@@ -220,6 +223,7 @@ class Scheduler:
         self._check_no_row(opt, axis)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        # A single tile overlaps nothing: its index stays affine, without a MIN.
         if exact_trips(axis) == amount:
             return self._split(axis, amount, AxisType.UPCAST)
         return self._tile_with_overlap(axis, amount, AxisType.UPCAST)
@@ -256,6 +260,8 @@ class Scheduler:
         size = axis.stop
         outer = axis.with_src(((size + (amount - 1)) // amount,))
         inner = FreshIds(self.sink).make_range(amount, kind)
+        # Only the last tile is shifted; all tiles are whole, and need neither a mask nor a tail
+        # loop.
         start = (outer * amount).minimum(size - amount)
         return replace_range(self.sink, axis, start + inner, (outer, inner))
 
@@ -269,6 +275,7 @@ class Scheduler:
             )
         rounds, tail = normalize_size(size // amount), normalize_size(size % amount)
         sink = self.sink
+        # The tail becomes a loop of its own, so that the main loop has no mask.
         if not (isinstance(tail, int) and tail == 0):
             sink, axis = split_off_tail(sink, axis, normalize_size(rounds * amount), tail)
         inner = FreshIds(sink).make_range(amount, AxisType.UNROLL)
@@ -334,10 +341,13 @@ class Scheduler:
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")
         amount, size = self._amount(opt, axis, self.target.cores), exact_trips(axis)
         if isinstance(size, int) and size % amount == 0:
+            # A contiguous part for each thread: interleaved ones would share cache lines.
             return self._split(axis, amount, AxisType.THREAD, is_top=True)
         self._check_repeatable(opt, by_rows=True)
         if int(axis.stop.vmin) < amount:
             raise OptError(opt=opt, reason=f"the axis may be shorter than {amount}")
+        # The last part is shifted back as an overlapping tile is. Two threads then write the same
+        # elements, but equal values.
         part_size = (axis.stop + (amount - 1)) // amount
         outer = FreshIds(self.sink).make_range(amount, AxisType.THREAD)
         inner = axis.with_src((part_size,))
@@ -395,6 +405,8 @@ class Scheduler:
     def _tensor_core(self, opt: Opt) -> UOp:
         cores = self.target.tensor_cores
         if self.applied_opts:
+            # Layouts are numbered for the kernel without Opts, so only there is the index of one
+            # meaningful.
             raise OptError(opt=opt, reason="it must come first")
         core_index = opt.amount or 0
         if not 0 <= core_index < len(cores):
@@ -414,6 +426,7 @@ class Scheduler:
         ]
         for axis, _, _ in tiles:
             self._check_no_row(opt, axis)
+        # The depth first: the layout names the reduction as a node, which tiling an axis replaces.
         sink = take_depth(self.sink, layout, core)
         for axis, amount, kind in tiles:
             sink = take_tile(sink, axis, amount, kind, is_repeatable=not self._reads_own_results())

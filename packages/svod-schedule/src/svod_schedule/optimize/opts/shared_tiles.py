@@ -83,8 +83,12 @@ def _iter_shared(
                 for r in load.ranges
                 if r in inside or r.arg.kind in (AxisType.UPCAST, AxisType.UNROLL)
             ]
+            # Shared memory has a constant size. A load that depends on all work-items is needed by
+            # one of them only.
             is_constant = all(isinstance(exact_trips(r), int) for r in own)
             if own and is_constant and not load.ranges.issuperset(work_items):
+                # Sorted, since the order of a set differs from run to run, and with it the key of
+                # the kernel.
                 yield load, tuple(sorted(own, key=lambda r: r.arg.id))
 
 
@@ -178,6 +182,7 @@ class _Copier:
         )
         if n_iterations * self.n_work_items * n_lanes != total:
             inside = index < total // n_lanes
+            # Not a branch around the copy: every work-item has to reach the barrier.
             value, target = _gate(value, inside), _gate(target, inside)
         store = target.store(value)
         return store.end(*loops) if loops else store

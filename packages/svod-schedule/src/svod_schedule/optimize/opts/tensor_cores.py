@@ -89,6 +89,8 @@ def _iter_layouts(
     depths = [
         r for r in reduce.loops if r.arg.kind is AxisType.REDUCE and r in a.ranges and r in b.ranges
     ]
+    # A dict, not a set: the order of the layouts numbers them in Opts, so it has to be the same in
+    # each process.
     pairs: dict[tuple[UOp, UOp | None], None] = {}
     for nest in nests:
         results = [r for r in nest if r in reduce.ranges]
@@ -115,6 +117,8 @@ def _rank(layout: Layout, stored: list[UOp]) -> tuple[bool, ...]:
 def is_along(operand: UOp, axis: UOp) -> bool:
     """Whether the elements of an operand are contiguous along `axis`."""
     return all(
+        # An operand that is an expression may also read what does not vary along the axis, such as
+        # a zero point.
         find_stride(n.position, axis) in ((0, 1) if operand is not n else (1,))
         for n in get_locations(operand)
     )
@@ -128,6 +132,8 @@ def take_depth(sink: UOp, layout: Layout, core: TensorCore) -> UOp:
     is_padded = rounds is None
     steps = normalize_size((to_node(size) + (k - 1)) // k) if rounds is None else rounds
     fresh = FreshIds(sink)
+    # A core adds up `group` products in each lane, so the elements of a group are adjacent in a
+    # packed operand, and have an axis of their own.
     steps_of_groups = [fresh.make_range(n, AxisType.TILE_K) for n in (k // core.group, core.group)]
     inner = [r for r in steps_of_groups if max_trips(r) > 1]
     position: UOp = UOp.const(index, 0)
@@ -149,6 +155,8 @@ def take_depth(sink: UOp, layout: Layout, core: TensorCore) -> UOp:
 def gate_operand(operand: UOp, inside: UOp) -> UOp:
     """Return `operand` where `inside` holds, and 0 elsewhere."""
     if operand.op is not Op.INDEX:
+        # Gated loads give 0, but an expression of zeros need not be 0: it may subtract a zero
+        # point.
         return inside.where(
             operand.substitute({n: gate_operand(n, inside) for n in get_locations(operand)}),
             UOp.const(operand.dtype, 0),

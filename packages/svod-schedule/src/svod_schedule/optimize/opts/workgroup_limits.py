@@ -32,6 +32,8 @@ def describe_excess(sink: UOp, target: Target) -> str:
 
 def _count_shared_bytes(sink: UOp) -> int:
     sizes = {
+        # Reductions over work-items get their shared memory only when they are lowered: it is
+        # counted now, while the Opt can still be refused.
         n: n.arg.size if n.op is Op.DEFINE_LOCAL else count_shared(n)
         for n in sink.iter_ops(Op.DEFINE_LOCAL, Op.REDUCE)
     }

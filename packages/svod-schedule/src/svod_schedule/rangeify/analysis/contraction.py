@@ -33,6 +33,8 @@ def _own_axes(node: UOp) -> tuple[set[int], set[int]]:
     axes that only the right one depends on.
     """
     product = node.source
+    # A sum of narrow products is widened before it is added up, and products with padding are
+    # masked.
     while product.op is Op.CAST or _is_gated(product):
         product = product.if_true if product.op is Op.WHERE else product.source
     if node.arg.op is not Op.ADD or product.op is not Op.MUL:
@@ -56,6 +58,8 @@ def _broadcast_axes(node: UOp, axes: list[int]) -> set[int]:
     seen: set[tuple[UOp, tuple[int, ...]]] = set()
     while stack and constant:
         current, source_axes = item = stack.pop()
+        # Shared nodes would be visited once for each path, of which there can be exponentially
+        # many.
         if item in seen or not current.shape:
             continue
         seen.add(item)

@@ -45,6 +45,7 @@ class Coordinates(NamedTuple):
     def and_valid(self, condition: UOp) -> Coordinates:
         """Return these coordinates with `condition` added to `valid`."""
         condition = simplify(condition)
+        # None stands for True, so that equal coordinates are equal keys.
         if condition.op is Op.CONST and condition.arg is True:
             return self
         both = condition if self.valid is None else simplify(self.valid & condition)
@@ -115,6 +116,7 @@ def _move_pad(node: UOp, at: Coordinates) -> Coordinates:
     for i, size, low, high in zip(at.indices, node.source.shape, before, after, strict=True):
         shifted = simplify(i - to_node(low))
         moved.append(shifted)
+        # Only padded sides are checked: each comparison would be evaluated for every element.
         if low != 0:
             valid = valid & (shifted >= 0)
         if high != 0:
@@ -133,9 +135,11 @@ def move_reshape(
     moved: list[UOp] = []
     for old_run, new_run in _matching_runs(old, new):
         sizes = [old[a] for a in old_run]
+        # The index as it is: a loop that stays visible can become lanes or be merged.
         if len(old_run) == 1 and len(new_run) == 1:
             moved.append(indices[new_run[0]])
             continue
+        # An axis of size 1 has index 0, and would only lengthen the expression.
         live = [a for a in new_run if new[a] != 1]
         flat = flatten_index([indices[a] for a in live], [new[a] for a in live])
         moved.extend(_unflatten(flat, sizes))
@@ -157,10 +161,12 @@ def _unflatten(flat: UOp, sizes: Sequence[SInt]) -> list[UOp]:
     for axis in reversed(range(len(sizes))):
         if sizes[axis] == 1:
             result.append(_ZERO)
+        # The outermost axis needs no remainder: the offset is below the product of the sizes.
         elif axis == live[0]:
             result.append(quotient)
         else:
             size = to_node(sizes[axis])
+            # Simplified at once: the expression would grow with every reshape of a chain.
             result.append(simplify(quotient % size))
             quotient = simplify(quotient // size)
     return result[::-1]

@@ -89,6 +89,8 @@ def _get_loop_memory(loop: UOp) -> tuple[UOp, ...]:
 def assign_devices(order: Sequence[UOp], default_device: str) -> dict[UOp, str]:
     """Assign a device to each node: its own, else the device of a reader, else `default_device`."""
     devices: dict[UOp, str] = {}
+    # Readers come before their operands, so that a value without a device gets one of a reader's;
+    # the first reader in this order decides.
     for node in reversed(order):
         own = node.placement
         device = (

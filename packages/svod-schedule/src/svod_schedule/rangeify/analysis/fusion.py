@@ -48,6 +48,7 @@ def find_rows(
         if i.op is Op.CONST:
             if not 0 <= i.arg < max_size(size):
                 return None
+        # A loop that occurs twice reads a diagonal, whose rows are not the rows of the value.
         elif i in rows or i not in loops or not _stays_inside(i, size):
             return None
         else:

@@ -26,6 +26,7 @@ class KernelLoops:
     """
 
     def __init__(self, outer: KernelLoops | None = None) -> None:
+        # Shared with the outer kernel, not copied: both go on to open loops.
         self._ids: Iterator[int] = count() if outer is None else outer._ids
         self._reduced: dict[tuple[UOp, tuple[UOp, ...]], dict[int, UOp]] = {}
 
@@ -55,6 +56,8 @@ class KernelLoops:
         """Return the loop over each reduced axis of a REDUCE_AXIS at `indices`: the same loops for
         all readers at these indices.
         """
+        # With the same loops, two readers' expressions are one REDUCE node; else the sum would be
+        # computed twice.
         ranges = self._reduced.get((node, indices))
         if ranges is None:
             sizes = node.source.shape

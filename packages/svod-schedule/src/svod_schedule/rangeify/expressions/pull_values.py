@@ -71,6 +71,8 @@ class Puller:
         """Write the BUFFERIZE of `node`, whose stored operands are written already."""
         self.device = self.devices[node]
         self.loops = KernelLoops()
+        # Values are expressions over the loops of one kernel, and loops of the next one have the
+        # same numbers.
         self.values.clear()
         self.row_values.clear()
         self._fill(node)
@@ -130,6 +132,7 @@ class Puller:
         if filled.op is not Op.BUFFERIZE or filled.arg.device == self.device:
             return memory
         key = (node, self.device)
+        # One copy per device, however many kernels there read it.
         if key not in self.copies:
             self.copies[key] = self._copy(memory, node)
             propagate_labels(self.copies[key], (node,))
@@ -149,6 +152,7 @@ class Puller:
 
     def _scatter(self, node: UOp) -> None:
         """Write the kernel that adds the rows of the value to memory of zeros."""
+        # Numbered, since two results of equal shape start as equal memory of zeros.
         self.n_scattered += 1
         memory = self.bufferized[node] = make_zeros(node, self.device, self.n_scattered)
         if 0 not in node.source.shape:
@@ -332,6 +336,7 @@ class Puller:
         inner = move(node, Coordinates(at.indices))
         if inner.valid is None:
             return (yield node.source, Coordinates(inner.indices, at.valid))
+        # The condition is false, since a true one is None: all of it is padding.
         if inner.valid.op is Op.CONST:
             return UOp.const(node.dtype, 0)
         value = yield node.source, Coordinates(inner.indices, at.valid).and_valid(inner.valid)
@@ -357,6 +362,7 @@ class Puller:
         axis: int = node.arg
         position = yield positions, move_to_gather_indices(node, at)
         selected = simplify(position.cast(index))
+        # The gate keeps the load inside of memory; an index out of bounds gives 0.
         inside = is_in_bounds(position, selected, source.shape[axis])
         source_at = move_to_gather_source(node, at, selected).and_valid(inside)
         value = yield source, source_at

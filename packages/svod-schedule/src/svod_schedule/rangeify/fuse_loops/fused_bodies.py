@@ -60,6 +60,8 @@ class _Frame(Puller):
         if node.op is Op.RESULT:
             return self._read_result(node, at)
         if node in self.varying:
+            # Cells are registers, which cannot be indexed by a loop: a reduction of a carry is
+            # unrolled.
             if node.op is Op.REDUCE_AXIS:
                 return (yield from self._unroll(node, at, [range(s) for s in _get_reduced(node)]))
             if node.op is Op.SCAN_AXIS:
@@ -118,6 +120,8 @@ class _Frame(Puller):
             if frame is None:
                 frame = self.choices[(switch, i)] = _Branch(switch, body, self.kernel, self)
             values.append(frame.pull(body.src[position], at))
+        # By <= from the last branch down, so that a choice out of bounds selects the first or the
+        # last one.
         chosen = values[-1]
         for i in reversed(range(len(values) - 1)):
             chosen = (choice <= i).where(values[i], chosen)
@@ -129,6 +133,7 @@ class _Frame(Puller):
         if loop.arg.is_conditional or position >= loop.arg.n_carried:
             raise NotFusableError
         coordinates = tuple(map(simplify, at.indices))
+        # An inner loop that is read at other coordinates runs again, with cells of its own.
         frames = self.inner.setdefault(loop, [])
         frame = next((f for f in frames if (position, coordinates) in f.cells), None)
         if frame is None:
@@ -212,6 +217,7 @@ class LoopFrame(_Frame):
                 if (
                     cell in self.next
                     and cell not in needed
+                    # A cell that no iteration changes needs no register: it is its initial value.
                     and self.next[cell] is not self.read_carry(cell)
                 ):
                     needed.add(cell)
@@ -229,11 +235,14 @@ class LoopFrame(_Frame):
                     Op.ADVANCE, void, (*map(self.read_carry, cells), *(self.next[c] for c in cells))
                 )
             )
+        # The loop is left after the iteration's stores and updates, as a body is complete before
+        # its condition counts.
         if self.condition is not None:
             effects.append(UOp(Op.LEAVE, void, (~self.condition, self.loop, *effects)))
         body = self.bind_iteration(group_effects(effects))
         if cells:
             return body.end(self.loop)
+        # Independent iterations can be split over threads, which a SCAN forbids.
         loop = self.loop.with_arg(self.loop.arg._replace(kind=AxisType.LOOP))
         return self.kernel.spread(body, self.loop, loop).end(loop)
 

@@ -46,6 +46,7 @@ class FusedKernel:
     def __init__(self, rows: dict[int, set[int]], max_values: int, memory: Sequence[UOp]) -> None:
         self.rows = rows
         self.max_values = max_values
+        # Mapped to themselves, so that substitutions stop there.
         self.memory = {m: m for m in memory}
         self.owners: dict[UOp, ElementAxis] = {}
         self.loops = KernelLoops()
@@ -88,6 +89,8 @@ class FusedKernel:
     def unroll(self, position: int, axis: int, size: SInt) -> NoReturn:
         """Mark an axis as unrolled, and start again."""
         row = self.rows.setdefault(position, set())
+        # An axis that is unrolled already and is read at another index cannot be helped by
+        # unrolling it.
         if not isinstance(size, int) or size > MAX_UNROLLED or axis in row:
             raise NotFusableError
         row.add(axis)

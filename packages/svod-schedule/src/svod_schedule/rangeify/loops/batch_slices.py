@@ -33,7 +33,8 @@ from svod_ir.sizes import max_size
 __all__ = ["MAX_BATCHED", "make_batch"]
 
 MAX_BATCHED: Final = 1 << 26
-"""Maximum number of elements of a batched value."""
+"""Maximum number of elements of a batched value: 256 MiB of float32, for values that a loop would keep
+one slice at a time."""
 
 _ALIKE: Final = MARKS | {Op.CONTIGUOUS}
 
@@ -77,6 +78,7 @@ class _Batch:
         shape = node.find_shape()
         if shape is None:
             return False
+        # Movement and elementwise ops fuse with their readers, and take no memory.
         return (
             node.op in MOVEMENT
             or node.op in ELEMENTWISE
@@ -124,16 +126,20 @@ class _Batch:
     def _gather(self, node: UOp) -> UOp | None:
         source, positions, axis = node.source, node.position, int(node.arg)
         if source in self.reads:
+            # Of indices or source, one at most may depend on the slice: a GATHER has one axis of
+            # indices.
             hoisted = None if positions in self.reads else self.hoist(positions)
             return None if hoisted is None else make_gather(self.done[source], hoisted, axis + 1)
         hoisted = self.hoist(source)
         if hoisted is None:
             return None
+        # The batch axis is in the place of the gathered one, and moves to the front.
         gathered = make_gather(hoisted, self.done[positions], axis)
         return make_permute(gathered, (axis, *(a for a in range(len(gathered.shape)) if a != axis)))
 
     def _scatter(self, node: UOp) -> UOp | None:
         axis, size = node.arg
+        # Indices that differ from slice to slice would have to include the slice's number.
         if size is None or node.source not in self.reads or node.position in self.reads:
             return None
         hoisted = self.hoist(node.position)

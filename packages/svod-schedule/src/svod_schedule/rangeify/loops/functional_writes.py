@@ -30,6 +30,8 @@ def find_written_slot(node: UOp) -> int | None:
     """Return the slot of the PARAM that `node` is the whole updated memory of, in order; None for
     other nodes.
     """
+    # Other movement ops change the order of elements: that memory cannot be the next value as it
+    # is.
     while node.op is Op.RESHAPE or (node.op is Op.SHRINK and node.arg == (0, None)):
         node = node.source
     is_update = node.op is Op.AFTER and any(effect.op is Op.ASSIGN for effect in node.dependencies)
@@ -52,6 +54,7 @@ def write_as_values(body: UOp, slots: set[int]) -> UOp:
 def _apply(after: UOp, done: dict[UOp, UOp]) -> UOp:
     """Return the value of memory after the assignments that an AFTER depends on."""
     value = done[after.source]
+    # In order, since a later write may overlap an earlier one.
     for effect in after.dependencies:
         views: list[UOp] = []
         base = effect.target
@@ -82,6 +85,8 @@ def _update(x: UOp, views: Sequence[UOp], value: UOp) -> UOp:
         case _:
             bounds = list(zip(view.sizes[::2], view.sizes[1::2], strict=True))
             inside = _update(make_shrink(x, bounds), inner_views, value)
+            # A select, not an addition of padded parts: adding 0 would change -0.0, and NaN would
+            # spread.
             margins: list[tuple[SInt, SInt]] = [
                 (b, s - e) for (b, e), s in zip(bounds, x.shape, strict=True)
             ]

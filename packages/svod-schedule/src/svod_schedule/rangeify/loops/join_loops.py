@@ -21,6 +21,7 @@ def join_loops(sink: UOp) -> UOp:
     order = sink.toposort()
     groups: dict[object, dict[UOp, None]] = {}
     for node in order:
+        # Other loops stack nothing, and equal ones are one node already.
         if node.op is Op.LOOP and not node.arg.is_conditional and find_count(node) is not None:
             groups.setdefault(_make_key(node), {})[node] = None
     merged: dict[UOp, tuple[UOp, dict[UOp, int]]] = {}
@@ -40,6 +41,8 @@ def join_loops(sink: UOp) -> UOp:
 
 
 def _make_key(loop: UOp) -> object:
+    # The next values of the carries, by identity: equal bodies are one object. Stacked values may
+    # differ.
     arg: LoopArg = loop.arg
     return loop.src, arg._replace(body=arg.body.src[: arg.n_carried])
 

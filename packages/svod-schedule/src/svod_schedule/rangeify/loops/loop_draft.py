@@ -54,6 +54,8 @@ class LoopDraft:
             find_count(loop),
             arg.counter,
         )
+        # By slot, not in a list: steps that remove an operand leave the numbers of the others
+        # alone.
         self.operands = dict(enumerate(loop.operands))
         end_sliced = arg.n_carried + arg.n_sliced
         self.carried = list(range(arg.n_carried))
@@ -64,6 +66,7 @@ class LoopDraft:
         *_, last = body.src
         self.condition = last if arg.is_conditional else None
         self.read, self.scope = set(read), scope
+        # Results that a step has replaced; the others are computed by the loop of `make_results`.
         self.results: dict[int, UOp] = {}
 
     @property
@@ -105,6 +108,7 @@ class LoopDraft:
 
     def add_operand(self, node: UOp, *, is_sliced: bool = False) -> UOp:
         """Add `node` as a constant or sliced operand. Returns its parameter in the body."""
+        # A slot is not used twice while the body may still read the old operand.
         slot = max(self.operands, default=-1) + 1
         self.operands[slot] = node
         (self.sliced if is_sliced else self.constants).append(slot)
@@ -118,6 +122,7 @@ class LoopDraft:
         del self.values[position]
         if position in self.carried:
             self.carried.remove(position)
+            # It keeps its slot: the body may still read the value that no iteration changes.
             self.constants.insert(0, position)
 
     def drop_operands(self) -> None:
@@ -127,6 +132,7 @@ class LoopDraft:
         variables = {n.arg.name for n in iter_nodes(body) if n.op is Op.DEFINE_VAR}
         for group in (self.sliced, self.constants):
             for slot in list(group):
+                # A variable that a size names has no PARAM, but the loop has to bind it.
                 if slot not in slots and not is_named(self.operands[slot], variables):
                     group.remove(slot)
                     del self.operands[slot]
@@ -134,6 +140,7 @@ class LoopDraft:
     def drop_unread(self) -> None:
         """Remove stacked values without readers, and carries that only their own next value reads."""
         needed = {p: v for p, v in self.values.items() if p in self.read}
+        # To a fixed point: a needed carry reads others, which are then needed too.
         while True:
             roots = UOp.sink(
                 *needed.values(), *(() if self.condition is None else (self.condition,))
@@ -173,6 +180,7 @@ class LoopDraft:
         return {**self.results, **computed}
 
     def _find_counter(self) -> str | None:
+        # A counter that nothing reads would make kernels take a variable, and equal loops differ.
         names = {n.arg.name for n in iter_nodes(self.body) if n.op is Op.DEFINE_VAR}
         return self.counter if self.counter in names else None
 
@@ -212,6 +220,7 @@ def can_bind(body: UOp, parameters: Mapping[int, UOp]) -> bool:
         for slot, p in parameters.items()
         if not all(isinstance(size, int) for size in p.shape)
     }
+    # An operand of constant size is its PARAM reshaped, so every read of it can be rebuilt.
     if not symbolic:
         return True
     below: set[UOp] = set()
@@ -235,6 +244,7 @@ def bind_operands(
     for param in body.iter_ops(Op.PARAM):
         value = operands[param.arg.slot]
         if all(isinstance(size, int) for size in value.shape):
+            # Not where the parameter is the PARAM itself, which has its replacement already.
             replacements.setdefault(param, make_reshape(value, (param.arg.size,)))
     return body.substitute(replacements)
 

@@ -53,6 +53,8 @@ def share_stacks(draft: LoopDraft) -> dict[int, SharedStack]:
     shared: dict[int, SharedStack] = {}
     for position in [p for p in draft.values if p not in draft.carried]:
         root, moves = _strip(draft.values[position])
+        # The first one is stored as its reader wants it; a recipe undoes its movements, then
+        # applies the others.
         first = firsts.setdefault(root, (position, moves))
         if first[0] != position:
             steps = (
@@ -72,6 +74,7 @@ def add_shared(results: Mapping[int, UOp], shared: Mapping[int, SharedStack]) ->
 def _strip(value: UOp) -> tuple[UOp, list[UOp]]:
     """Return the value below RESHAPEs and PERMUTEs, and these, innermost first."""
     moves: list[UOp] = []
+    # Only movements that keep all elements, so that each has an inverse.
     while (
         value.op in (Op.RESHAPE, Op.PERMUTE)
         and _is_known(value.shape)

@@ -45,6 +45,7 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
     operands = dict(enumerate(switch.operands))
     parameters = {slot: make_parameter(operand, slot) for slot, operand in operands.items()}
     low, high = (min(max(int(bound), 0), len(bodies) - 1) for bound in switch.choice.bounds)
+    # The branch becomes a part of the graph around it, in which writes are values.
     if low == high:
         bodies = [write_as_values(bodies[low], list_written_slots(bodies[low]))]
     results: dict[int, UOp] = {}
@@ -73,6 +74,7 @@ def simplify_choice(switch: UOp, read: Sequence[int], bodies: list[UOp]) -> Mapp
         }
     for slot, operand in operands.items():
         written = set[int]().union(*map(list_written_slots, bodies))
+        # Memory for such an operand would be filled before every run.
         if slot not in written and (is_cheap_constant(operand) or 0 in operand.shape):
             bodies = [replace_parameter(body, parameters[slot], slot, operand) for body in bodies]
     return {**results, **_make_switch(switch.choice, bodies, operands, list(remaining))}

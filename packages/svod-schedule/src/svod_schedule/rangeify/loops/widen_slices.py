@@ -25,6 +25,8 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
         parameter = draft.parameter(slot)
         if _is_known(parameter.shape):
             continue
+        # A new operand beside the old one, which `drop_operands` removes if the body no longer
+        # reads it.
         wide = draft.add_operand(_pad(draft.operands[slot], 1), is_sliced=True)
         _replace_slice(
             draft, slot, parameter, make_shrink(wide, [(0, size) for size in parameter.shape])

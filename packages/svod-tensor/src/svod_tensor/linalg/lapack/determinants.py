@@ -41,6 +41,7 @@ def _cofactors(x: Tensor, *directions: Tensor) -> Tensor:
     the cofactors.
 
     It is linear and symmetric in the directions, and defined for singular matrices too."""
+    # Not det(x) times the inverse, which a singular matrix does not have.
     results = call_host(f"{LINALG}cofactors", [x, *directions], [(x.shape, x.dtype)])
     return with_matrix_rule(_cofactors_gradient, results, (x, *directions))[0]
 
@@ -79,6 +80,7 @@ def _log_determinant_gradient(
     """Cotangent of the matrix. A real sign has derivative 0; a complex one rotates."""
     (sign_bar, log_bar), (sign, _), (x,) = cotangents, values, operands
     factor = log_bar
+    # A real sign is constant wherever the determinant is not 0.
     if sign_bar is not None and x.dtype.is_complex:
         phase_bar = conjugate(sign_bar).mul(sign).imag.neg()
         factor = (phase_bar.zeros_like() if log_bar is None else log_bar).complex(phase_bar)

@@ -62,6 +62,7 @@ def _cholesky_gradient(
     if cotangent is None:
         return (None,)
     product = adjoint(lower).matmul(cotangent.tril())
+    # The diagonal is part of both triangles, and would count twice.
     inner = _halve_diagonal(product.tril())
     solved = solve_triangular(adjoint(lower), inner, is_upper=True)
     x_bar = solve_triangular(adjoint(lower), adjoint(solved), is_upper=True)
@@ -87,6 +88,7 @@ def _eigh_gradient(
     inner: Tensor | None = None if values_bar is None else diagonal_matrix(values_bar)
     if vectors_bar is not None:
         rotated = adjoint(vectors).matmul(vectors_bar)
+        # The length of a vector is fixed, so its cotangent along itself has no effect.
         rotated = is_diagonal(rotated).where(0, rotated.div(_pairwise_differences(values)))
         inner = rotated if inner is None else inner.add(rotated)
     if inner is None:
@@ -108,6 +110,7 @@ def _eigvalsh_gradient(
     (cotangent,), (x,) = cotangents, operands
     if cotangent is None:
         return (None,)
+    # Computed only here: eigenvalues without vectors take a fraction of the time.
     vectors = eigh(x)[1]
     return (_make_symmetric(scale_columns(vectors, cotangent).matmul(adjoint(vectors))),)
 
@@ -161,6 +164,7 @@ def _eigvals_gradient(
         return (None,)
     eig_values, vectors = eig(x)
     adjoint_vectors = adjoint(vectors)
+    # By the nearest value: rounding makes the two results differ.
     nearest = value.unsqueeze(-2).sub(eig_values.unsqueeze(-1)).abs().argmin(-1)
     reordered = cotangent.take_along_axis(nearest, -1)
     return (solve(adjoint_vectors, diagonal_matrix(reordered).matmul(adjoint_vectors)),)
@@ -205,9 +209,11 @@ def _svd_gradient(
                 "its vectors beyond the singular values are an arbitrary basis",
                 "full_matrices",
             )
+        # The derivatives of the values need the first vectors only.
         left, _, right = svd(x, is_full=False)
     inner: Tensor | None = None if values_bar is None else diagonal_matrix(values_bar)
     outer: Tensor | None = None
+    # Squares, since the vectors are eigenvectors of x x^H and x^H x.
     differences = _pairwise_differences(values.square())
     if left_bar is not None:
         rotated = adjoint(left).matmul(left_bar)
@@ -219,6 +225,7 @@ def _svd_gradient(
             # Relative rotation of the phases of a pair of complex vectors.
             phases = is_diagonal(rotated).where(_make_skew(rotated).mul(0.5), 0)
             inner = inner.add(scale_columns(phases, values.reciprocal()))
+        # Directions outside of the span of the vectors, where a tall matrix has some.
         if rows != n:
             scaled = scale_columns(left_bar, values.reciprocal())
             outer = scaled.sub(left.matmul(adjoint(left).matmul(scaled))).matmul(right)
@@ -291,6 +298,7 @@ def _qr_gradient(
             )
         return (_tall_qr_gradient(q_bar, r_bar, q, r),)
     last = x.ndim - 1
+    # A wide matrix: the first columns determine q, and the others are only multiplied by it.
     trailing, leading = slice_axis(x, last, rows, columns), slice_axis(r, last, 0, rows)
     square_bar: Tensor | None = None
     trailing_bar: Tensor | None = None
@@ -318,6 +326,7 @@ def _tall_qr_gradient(q_bar: Tensor | None, r_bar: Tensor | None, q: Tensor, r: 
     assert inner is not None
     upper = inner.triu()
     symmetric = upper.add(adjoint(upper))
+    # The sum of a triangle and its adjoint has the diagonal twice.
     symmetric = is_diagonal(upper).where(symmetric.mul(0.5), symmetric)
     product = q.matmul(symmetric)
     if q_bar is not None:

@@ -45,6 +45,7 @@ def _solve(out: Array, a: Array, b: Array) -> None:
             batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
             out[...] = np.linalg.solve(a, np.broadcast_to(b, (*batch, *b.shape[-2:])))
     except np.linalg.LinAlgError:
+        # To find the matrix: the error of `solve` does not name it.
         _call_lapack("solve", "is singular", np.linalg.inv, a)
         raise
 
@@ -60,9 +61,11 @@ def _solve_triangular(
     out[...] = b
     blocks = [slice(begin, min(begin + _BLOCK, size)) for begin in range(0, size, _BLOCK)]
     for block in reversed(blocks) if is_upper else blocks:
+        # The other triangle may hold anything.
         corner = np.triu(a[..., block, block]) if is_upper else np.tril(a[..., block, block])
         if has_unit_diagonal:
             np.einsum("...ii->...i", corner)[...] = 1
+        # numpy has no triangular solver of LAPACK.
         out[..., block, :] = np.linalg.solve(corner, out[..., block, :])
         remaining = slice(0, block.start) if is_upper else slice(block.stop, size)
         out[..., remaining, :] -= a[..., remaining, block] @ out[..., block, :]
@@ -200,6 +203,7 @@ def _expm(out: Array, x: Array) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         doublings = np.maximum(np.ceil(np.log2(norms / limit)), 0)
     results[~np.isfinite(norms)] = np.nan
+    # Matrices with the same number of squarings are computed together.
     for n in np.unique(doublings[np.isfinite(norms)]).astype(int).tolist():
         selected = doublings == n
         result = _quotient(np.ldexp(1.0, -n).astype(norms.dtype) * flat[selected], coefficients)

@@ -68,6 +68,7 @@ def _solve_gradient(
     (cotangent,), (value,), (a, b) = cotangents, values, operands
     if cotangent is None:
         return None, None
+    # Solved again: an inverse would be less accurate.
     b_bar = solve(adjoint(a), cotangent)
     return collapse(b_bar.matmul(adjoint(value)).neg(), a.shape), collapse(b_bar, b.shape)
 
@@ -99,7 +100,9 @@ def _solve_triangular_gradient(
         adjoint(a), cotangent, is_upper=not is_upper, has_unit_diagonal=has_unit_diagonal
     )
     product = b_bar.matmul(adjoint(value)).neg()
+    # A diagonal that is taken as 1 is not read, and has no derivative.
     offset = int(has_unit_diagonal)
+    # The other triangle is not read.
     triangle = product.triu(offset) if is_upper else product.tril(-offset)
     return collapse(triangle, a.shape), collapse(b_bar, b.shape)
 
@@ -146,6 +149,7 @@ def _least_squares_gradient(
     (cotangent,), (value,), (a, b, cutoff) = cotangents, values, operands
     if cotangent is None:
         return None, None, None
+    # The same cutoff, so that the same singular values count as 0.
     inverted = pseudo_inverse(a, cutoff)
     adjoint_inverse = adjoint(inverted)
     b_bar = adjoint_inverse.matmul(cotangent)
@@ -166,6 +170,7 @@ def get_cutoff(x: Tensor, rtol: float | Tensor | None) -> Tensor:
     if rtol is None:
         rows, columns = x.shape[-2:]
         size = max(max_size(rows), max_size(columns))
+        # numpy's default: the machine epsilon times the larger size.
         rtol = size * 2.0 ** (-23 if x.dtype.part is float32 else -52)
     if isinstance(rtol, TensorBase):
         return rtol.cast(x.dtype.part)

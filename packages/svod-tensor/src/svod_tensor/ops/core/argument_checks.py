@@ -70,6 +70,7 @@ def _find_mismatch(
 ) -> tuple[str, str] | None:
     """Expected and actual value of the first argument that does not fit its annotation."""
     try:
+        # A wrong number of arguments: Python's own message is the best one.
         bound = signature(function).bind(*args, **kwargs)
     except TypeError:
         return None
@@ -85,6 +86,7 @@ def _find_mismatch(
     return None
 
 
+# Programs that probe arguments in a `try` fail in the same operations again and again.
 @lru_cache(maxsize=256)
 def _parse(annotation: str) -> ast.expr:
     return ast.parse(annotation, mode="eval").body
@@ -95,6 +97,7 @@ def _is_tensor(value: object) -> bool:
 
 
 def _is_integer(value: object) -> bool:
+    # `operator.index` accepts a bool, and a tensor, which it would compute.
     return not isinstance(value, (bool, TensorBase)) and _becomes(operator.index, value)
 
 

@@ -81,6 +81,7 @@ def explain_arguments(operation: str) -> Callable[[Callable[P, R]], Callable[P, 
                 return function(*args, **kwargs)
             except TypeError:
                 if (unknown := find_wrong_argument(function, operation, args, kwargs)) is not None:
+                    # Python's message would name the function that the method calls.
                     raise unknown from None
                 raise
 
@@ -108,6 +109,7 @@ def find_wrong_argument(
         owner: name to show before the operation in hints, such as "sv"; None for a method call.
         is_static: whether the function has no parameter for a tensor.
     """
+    # Read here and not when the operation is registered: most programs never fail.
     all_parameters = list(signature(function).parameters.values())
     first_parameter, parameters = (
         all_parameters[0],
@@ -118,6 +120,7 @@ def find_wrong_argument(
         for name in kwargs
         if not any(p.name == name and p.kind not in _BY_POSITION for p in parameters)
     ]
+    # All names are right, so too many arguments were given by position.
     if not wrong:
         return _find_misplaced(all_parameters, operation, args, kwargs, owner)
     by_name = {parameter.name: parameter for parameter in parameters}

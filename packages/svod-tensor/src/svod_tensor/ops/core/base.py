@@ -159,6 +159,7 @@ class TensorBase:
             [3, 2, 1]
         """
         content = self.content
+        # Empty outside of captures: all other reads pay one test.
         if captured:
             record_read_of(content)
         return self.from_content(content.along(steps))
@@ -339,6 +340,7 @@ class TensorBase:
                     raise
                 raise foreign from None
 
+    # By identity: `==` compares elements, as in numpy, and is no equality of tensors.
     def __hash__(self) -> int:
         return id(self)
 

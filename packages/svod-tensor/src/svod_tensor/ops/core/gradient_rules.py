@@ -72,6 +72,7 @@ def gradient_rule(
             )
 
         def push(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
+            # A symmetric Jacobian maps tangents as it maps cotangents.
             if forward is None:
                 (tangent,) = tangents
                 return None if tangent is None else backward(node, tangent, (True,))[0]
@@ -82,6 +83,7 @@ def gradient_rule(
             with leave_scope():
                 return forward(tensor_tangents, value, operands, *node.arg.parameters).uop
 
+        # None: forward mode transposes `backward`, which is linear in the cotangent.
         return GradientRule(name, backward, push if is_symmetric or forward is not None else None)
 
     return make
@@ -113,6 +115,7 @@ def elementwise_rule(name: str) -> Callable[[Partials], GradientRule]:
                 )
 
         def forward(node: UOp, tangents: tuple[UOp | None, ...]) -> UOp | None:
+            # Partial derivatives that meet no tangent are not built.
             partials = list_partials(node, tuple(tangent is not None for tangent in tangents))
             terms = [
                 _scale(broadcast_node(tangent, node.shape), partial)
@@ -134,6 +137,7 @@ def _read(node: UOp) -> tuple[Tensor, tuple[Tensor, ...]]:
 
 def _scale(tangent: UOp, partial: Tensor) -> UOp:
     """A cotangent or tangent times a partial derivative."""
+    # 0 * inf would be NaN where a value that is not selected has an infinite derivative.
     return scale_guarded(
         tangent, broadcast_node(partial.uop, tangent.shape) if partial.shape else partial.uop
     )
@@ -158,6 +162,7 @@ def with_rule(
     rule: GradientRule, value: Tensor, operands: Sequence[Tensor], *parameters: object
 ) -> Tensor:
     """Attach a gradient rule to `value`; `parameters` must have a text form."""
+    # Integers and bools have no derivative.
     if not value.dtype.is_inexact:
         return value
     return value.from_uop(

@@ -36,6 +36,7 @@ def rounds_once(
 
     def compute(self: Tensor, *args: P.args, **kwargs: P.kwargs) -> R:
         tensors = [self, *(a for a in (*args, *kwargs.values()) if isinstance(a, TensorBase))]
+        # Nearly all calls: nothing else is done.
         if not any(_is_narrow(t.dtype) for t in tensors):
             return function(self, *args, **kwargs)
         kind = reduce(promote_types, (t.dtype for t in tensors))
@@ -64,6 +65,7 @@ def _narrow(result: object, kind: DType) -> object:
         return tuple(_narrow(value, kind) for value in cast("tuple[object, ...]", result))
     return (
         cast("Tensor", result).cast(kind)
+        # Indices and bools keep their dtypes.
         if isinstance(result, TensorBase) and result.dtype is float32
         else result
     )

@@ -180,6 +180,7 @@ def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
     result = apply_op(Op.FMOD, x, y)
     is_adjusted = result.ne(0).logical_and(result.lt(0).ne(y.lt(0)))
     result = is_adjusted.where(result.add(y), result)
+    # As in numpy and Python, a remainder of 0 has the sign of the divisor.
     return with_rule(REMAINDER, result.eq(0).where(result.zeros_like().copysign(y), result), (x, y))
 
 
@@ -263,6 +264,7 @@ def pow(x1: Tensor, x2: Operand, /) -> Tensor:
         array([1.4142, 3.    ], dtype=float32)
     """
     if isinstance(x2, (int, float)) and not isinstance(x2, bool) and x1.dtype.is_inexact:
+        # A multiplication or two instead of a logarithm and an exponential.
         power = _constant_power(x1, x2)
         if power is not None:
             return power
@@ -305,6 +307,8 @@ def _multiply_power(x: Tensor, exponent: int) -> Tensor:
 def _integer_power(x: Tensor, exponent: Tensor, constant: int | None) -> Tensor:
     bits = exponent.dtype.bits - exponent.dtype.is_signed
     if constant is not None:
+        # A known exponent takes a squaring for each of its bits; an unknown one, for all bits of
+        # its dtype.
         bits = max(constant, 0).bit_length()
     unit = UOp.const(x.dtype, 1)
     result = x.from_uop(broadcast_node(unit, broadcast_shapes(x.shape, exponent.shape)))
@@ -407,6 +411,7 @@ def abs(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return x.real.hypot(x.imag)
+    # A copy, since every operation that is no view returns a tensor of its own.
     return x.clone() if x.dtype.kind in ("bool", "uint") else apply_unary(Op.ABS, x)
 
 
@@ -497,6 +502,7 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
         return x.real.round(decimals).complex(x.imag.round(decimals))
     if not decimals or not x.dtype.is_float:
         return _rounded(x, Op.ROUND)
+    # As numpy does: 10**n is exact in floats, but 0.1**n is not.
     scale = 10.0 ** builtins.abs(decimals)
     return x.mul(scale).round().div(scale) if decimals > 0 else x.div(scale).round().mul(scale)
 

@@ -138,12 +138,14 @@ def _shift(x: Tensor, operation: str, op: Op, amount: Operand) -> Tensor:
     # An arithmetic shift by `last` leaves the sign; other shifts out of range give 0.
     keeps_sign = op is Op.SHR and x.dtype.is_signed
     # A negative shift is treated like a shift beyond the last bit.
+    # A known amount needs no comparison in the kernel.
     if y.uop.op is Op.CONST:
         is_inside = 0 <= y.uop.arg <= last
         if is_inside:
             return apply_op(op, x, y)
         return _shift(x, operation, Op.SHR, last) if keeps_sign else x.mul(0)
     inside = y.ge(0).logical_and(y.le(last)) if y.dtype.is_signed else y.le(last)
+    # Clamped: in C and LLVM, a shift by the number of bits or more is undefined.
     shifted = apply_op(op, x, y, inside.where(y, last).uop)
     return shifted if keeps_sign else inside.where(shifted, 0)
 

@@ -132,9 +132,12 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
         and x.dtype.is_int
         and not x.dtype.min <= other <= x.dtype.max
     ):
+        # As in numpy 2: a number that does not fit is compared by its value, since a cast would
+        # wrap around.
         is_less = other > x.dtype.max
         return _all_equal_to(x, op is Op.NE if op in (Op.EQ, Op.NE) else is_less != is_swapped)
     x, y = promote(x, other)
+    # The IR has no GT and GE.
     return apply_op(op, y, x) if is_swapped else apply_op(op, x, y)
 
 
@@ -159,6 +162,7 @@ def isclose(
         [True, False, False]
     """
     x, y = promote_to_float(x1, x2)
+    # An infinite reference has an infinite tolerance, so it is compared for equality only.
     near = x.sub(y).abs().le(y.abs().mul(rtol).add(atol)).logical_and(y.isfinite())
     result = near.logical_or(x.eq(y))
     return result.logical_or(x.isnan().logical_and(y.isnan())) if equal_nan else result
@@ -191,6 +195,7 @@ def isinf(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return x.real.isinf().logical_or(x.imag.isinf())
+    # Integers and float8_e4m3 have no infinities.
     return x.abs().eq(math.inf) if x.dtype.max == math.inf else _all_equal_to(x, False)
 
 
@@ -232,6 +237,7 @@ def signbit(x: Tensor, /) -> Tensor:
             expected="a real dtype",
             hint="use x.real or x.imag",
         )
+    # The sign of the bits: a comparison with 0 is False for -0.0 and NaN.
     return x.bitcast({1: int8, 2: int16, 4: int32, 8: int64}[x.dtype.itemsize]).lt(0)
 
 
@@ -278,6 +284,7 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
         [3.0, 3.0]
     """
     x, y = promote(x1, x2)
+    # As in C's fmax, NaN only if both are NaN.
     return x.isnan().where(y, y.isnan().where(x, x.maximum(y)))
 
 

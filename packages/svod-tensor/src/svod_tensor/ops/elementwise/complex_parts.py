@@ -84,6 +84,7 @@ def conj(x: Tensor, /) -> Tensor:
         [(1-2j), (3+1j)]
     """
     if not x.dtype.is_complex:
+        # A copy, as for complex numbers: the result shares no memory either way.
         return x.clone()
     return x.from_uop(make_complex(make_real(x.uop), make_alu(Op.NEG, make_imag(x.uop))))
 
@@ -125,6 +126,7 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
         raise OperandError(
             operation="complex", found=x.dtype, expected="a real dtype", hint="write x + 1j * y"
         )
+    # There are complex dtypes of two float32 and two float64 only.
     dtype = float64 if x.dtype is float64 else x.cast("float32").dtype
     nodes, shape = (x.cast(dtype).uop, y.cast(dtype).uop), broadcast_shapes(x.shape, y.shape)
     return make_result(make_complex(*[broadcast_node(node, shape) for node in nodes]), x, y)

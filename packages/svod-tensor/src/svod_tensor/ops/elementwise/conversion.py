@@ -95,6 +95,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     target = to_dtype(dtype)
     if x.dtype is target:
         return x.clone()
+    # Memory is never complex, so the bits of a number are in its two parts.
     if x.dtype.is_complex:
         pairs = x.as_real()
         return (
@@ -108,6 +109,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
             return pairs.reshape(*pairs.shape[:-1], pairs.shape[-1] // 2, 2).as_complex()
     last_size = divide_size((x.shape or (1,))[-1] * x.itemsize, target.itemsize)
     is_possible = target.itemsize == x.itemsize or (last_size is not None and x.ndim > 0)
+    # Kernels rely on a bool being the byte 0 or 1, which other bits need not be.
     if target.is_bool != x.dtype.is_bool or not is_possible:
         raise OperandError(
             operation="bitcast",
@@ -117,6 +119,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
     if target.itemsize == x.itemsize or last_size is None:
         return x.from_uop(x.uop.bitcast(target))
     shape = (*x.shape[:-1], last_size)
+    # There is no memory to view.
     if 0 in shape:
         return x.from_uop(broadcast_node(UOp.const(target, 0), shape))
     return x.from_uop(view_bytes(x.uop, target, shape))
@@ -135,6 +138,8 @@ def copy(x: Tensor, /) -> Tensor:
         >>> x.assign(0).tolist(), y.tolist()
         ([0, 0], [1, 2])
     """
+    # A new cell on the same node: memory is copied only if either tensor is written while it is
+    # shared.
     result = x.from_uop(x.uop)
     if deferred.has_entries() and not captured and deferred.list_deferred([x.content.cell]):
         deferred.add(result.content.cell)
@@ -152,6 +157,7 @@ def contiguous(x: Tensor, /) -> Tensor:
         >>> x.tolist(), x.is_realized
         ([[1, 3], [2, 4]], True)
     """
+    # Contiguous already, or about to be stored so.
     if x.uop.op is Op.CONTIGUOUS or memory_nodes.is_buffer_identity(x.uop) or x.size == 0:
         return x.clone()
     return x.from_uop(UOp(Op.CONTIGUOUS, x.dtype, (x.uop,)))

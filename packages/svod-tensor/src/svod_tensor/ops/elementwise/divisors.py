@@ -85,5 +85,6 @@ def _compute_divisor(x: Tensor, y: Tensor) -> Tensor:
         is_last = y.eq(0)
         # The divisor 1 only replaces a 0 whose result is not selected.
         remainder = x.remainder(is_last.where(1, y))
+        # The least absolute remainder: r or y - r, which have the same common divisor with y.
         x, y = is_last.where(x, y), is_last.where(0, remainder.minimum(y.sub(remainder)))
     return x

@@ -115,6 +115,7 @@ def log10(x: Tensor, /) -> Tensor:
     """
     if x.dtype.is_complex:
         return compute_function("log10", x)
+    # In float32, the rounded factor would make log10(1e9) equal to 9.000001.
     return through_float64(lambda x: x.log().mul(1.0 / math.log(10.0)), x)
 
 
@@ -145,6 +146,7 @@ def logaddexp(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote_to_float(x1, x2)
     high, low = x.maximum(y), x.minimum(y)
     difference = low.sub(high)
+    # The difference of two equal infinities would be NaN.
     value = high.eq(low).where(high.add(math.log(2.0)), high.add(difference.exp().log1p()))
     return with_rule(LOGADDEXP, value, (x, y))
 
@@ -190,6 +192,7 @@ def cbrt(x: Tensor, /) -> Tensor:
     is_small = magnitude.lt(2.0**-960)
     magnitude = is_small.where(magnitude.mul(2.0**99), magnitude)
     root = magnitude.pow(1.0 / 3.0)
+    # A Newton step: 1/3 is rounded, and with it the power.
     root = root.sub(root.mul(root).mul(root).sub(magnitude).div(root.mul(root).mul(3.0)))
     root = is_small.where(root.mul(2.0**-33), root)
     is_special = wide.eq(0).logical_or(wide.isfinite().logical_not())
@@ -213,8 +216,10 @@ def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
     wide = x.cast(float64), y.cast(float64)
     x, y = wide[0].abs(), wide[1].abs()
     large, small = x.maximum(y), x.minimum(y)
+    # The square of a ratio of at most 1 cannot overflow.
     ratio = small.div(large.eq(0).where(1.0, large))
     result = ratio.square().add(1).sqrt().mul(large)
+    # C11, F.10.4.3: hypot(inf, NaN) is infinite.
     infinite = x.isinf().logical_or(y.isinf())
     return with_rule(HYPOT, infinite.where(math.inf, result), wide).cast(dtype)
 
@@ -231,6 +236,7 @@ def sigmoid(x: Tensor, /) -> Tensor:
         array([0.5   , 0.8808], dtype=float32)
     """
     x = to_float(x)
+    # For very negative x, exp overflows to infinity, whose reciprocal is the correct 0.
     return with_rule(_sigmoid_gradient, x.neg().exp().add(1).reciprocal(), (x,))
 
 

@@ -109,6 +109,7 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
     left, right = _promote_values(condition, x1, x2)
     shape = broadcast_shapes(condition.shape, left.shape, right.shape)
     nodes = [
+        # A 0-d node broadcasts implicitly, which keeps constants single nodes.
         node if not node.shape else broadcast_node(node, shape)
         for node in (condition.uop, left.uop, right.uop)
     ]
@@ -122,6 +123,7 @@ def _promote_values(like: Tensor, x: Operand, y: Operand) -> tuple[Tensor, Tenso
         dtype = promote_types(left.dtype, right.dtype)
         return left.cast(dtype), right.cast(dtype)
     if is_scalar(x):
+        # A number is weak on either side: the tensor decides the dtype.
         right, left = promote(as_tensor(y, like), x)
         return left, right
     left = as_tensor(x, like)
@@ -142,4 +144,5 @@ def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
         [0.0, 0.5, 1.0]
     """
     x, y = promote_to_float(x1, x2)
+    # NaN first: comparisons with it are False, and would give 0.
     return x.isnan().where(x, x.eq(0).where(y, x.gt(0).cast(x.dtype)))

@@ -74,6 +74,7 @@ def ATAN2(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tenso
     """0 at the origin, where the angle is undefined, and at infinity."""
     up, right = operands
     magnitude = up.abs().maximum(right.abs())
+    # Scaled by the larger operand, so that squares neither overflow nor underflow.
     scale = magnitude.eq(0).where(1.0, magnitude)
     a, b = up.div(scale), right.div(scale)
     square = a.square().add(b.square())
@@ -129,6 +130,7 @@ def HYPOT(
     value: Tensor, operands: tuple[Tensor, Tensor], wanted: tuple[bool, bool]
 ) -> tuple[Tensor | None, Tensor | None]:
     """0 at the origin, the center of the subdifferential, as is the second derivative."""
+    # 0 / inf is 0, in derivatives of every order.
     divisor = value.eq(0).where(math.inf, value)
     x, y = (
         operand.div(divisor) if is_wanted else None
@@ -141,6 +143,7 @@ def HYPOT(
 def LOGADDEXP(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tuple[Tensor, Tensor]:
     """1/2 each for equal operands, also infinite ones."""
     x, y = operands
+    # inf - inf would be NaN.
     difference = x.eq(y).logical_and(x.isinf()).where(0.0, x.sub(y))
     return difference.sigmoid(), difference.neg().sigmoid()
 

@@ -49,6 +49,8 @@ def bitwise_count(x: Tensor, /) -> Tensor:
     # abs of the minimum is itself, and is sign-extended by the cast: mask the extension.
     wide = x.abs().cast(uint64)
     bits = wide.bitwise_and((1 << x.dtype.bits) - 1)
+    # Sums of neighboring fields of 1, 2 and 4 bits, then of all bytes by a multiplication. Source:
+    # H. S. Warren, Hacker's Delight, section 5-1.
     bits = bits.sub(bits.rshift(1).bitwise_and(0x5555555555555555))
     bits = bits.bitwise_and(0x3333333333333333).add(bits.rshift(2).bitwise_and(0x3333333333333333))
     bits = bits.add(bits.rshift(4)).bitwise_and(0x0F0F0F0F0F0F0F0F)
@@ -72,6 +74,7 @@ def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
     x = to_float(x)
     wide = x.cast(float64)
     is_subnormal = wide.abs().lt(2.0**-1022)
+    # The exponent bits of a subnormal are 0: scale it to a normal number first.
     bits = is_subnormal.where(wide.mul(2.0**54), wide).bitcast(int64)
     exponent = bits.rshift(52).bitwise_and(0x7FF).sub(1022).sub(is_subnormal.where(54, 0))
     mantissa = bits.bitwise_and(~_EXPONENT).bitwise_or(1022 << 52).bitcast(float64)
@@ -102,6 +105,8 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
         x.cast(float64),
         power.maximum(-4000 if power.dtype.min < -4000 else power.dtype.min),
     )
+    # The exponents of float64 span less than 2,100 powers of two, so that beyond 4,000 every result
+    # is 0 or infinite.
     power = power.minimum(min(4000, power.dtype.max)).cast(int64)
     return with_rule(_ldexp_slope, _scale(wide, power), (wide, power)).cast(x.dtype)
 

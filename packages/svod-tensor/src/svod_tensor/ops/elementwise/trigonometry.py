@@ -286,11 +286,14 @@ def _odd(x: Tensor, positive: Callable[[Tensor], Tensor]) -> Tensor:
 
 def _asinh_of_positive(a: Tensor) -> Tensor:
     squared = a.mul(a)
+    # sqrt(a^2 + 1) - 1 without cancellation for small a.
     small = a.add(squared.div(squared.add(1).sqrt().add(1))).log1p()
+    # Above 2**28, as in fdlibm, 1 is negligible beside a^2, which would overflow later.
     return a.lt(2.0**28).where(small, a.log().add(math.log(2.0)))
 
 
 def _atanh_of_positive(a: Tensor) -> Tensor:
+    # log((1 + a) / (1 - a)) / 2, accurate near 0.
     return a.mul(2).div(a.neg().add(1)).log1p().mul(0.5)
 
 
@@ -343,6 +346,7 @@ def _atan_of_positive(a: Tensor) -> Tensor:
 
 def _other_leg(a: Tensor) -> Tensor:
     """Compute sqrt(1 - a^2) without cancellation."""
+    # As a product: a^2 would lose the digits of 1 - a near 1.
     return a.neg().add(1).mul(a.add(1)).sqrt()
 
 

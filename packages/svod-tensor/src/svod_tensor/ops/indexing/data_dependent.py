@@ -86,6 +86,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
             shape=(),
             problem="nonzero of a 0-d tensor is not allowed: use x.reshape(1)",
         )
+    # A byte for each element is copied to the host, whatever the dtype.
     nonzero_indices = np.nonzero(read_values(x.cast(bool_), "nonzero"))
     return tuple(as_tensor(axis_indices.astype(np.int64), x) for axis_indices in nonzero_indices)
 
@@ -161,12 +162,15 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
     in_order = flat.take(order)
     if not size:
         return UniqueAllResult(in_order, order, order.reshape(x.shape), order.clone())
+    # NaN differs from NaN, so that each is a value of its own, as the array API standard says. Only
+    # this mask is read; the elements stay on their device.
     is_new = slice_axis(in_order, 0, 1, size).ne(slice_axis(in_order, 0, 0, size - 1))
     first = np.concatenate([[0], np.flatnonzero(read_values(is_new, "unique")) + 1]).astype(
         np.int64
     )
     counts = np.diff(first, append=size).astype(np.int64)
     inverse_in_order = as_tensor(np.repeat(np.arange(len(first)), counts).astype(np.int64), x)
+    # Back from sorted to original order: the inverse permutation.
     inverse = order.zeros_like().put_along_axis(order, inverse_in_order, 0)
     return UniqueAllResult(
         in_order.take(first), order.take(first), inverse.reshape(x.shape), as_tensor(counts, x)
@@ -236,5 +240,6 @@ def repeat_each(x: Tensor, repeats: TensorBase | Sequence[int], axis: int) -> Te
     if times.ndim > 1 or times.size not in (1, size) or (times < 0).any():
         problem = f"repeats must be one or {size} non-negative counts"
         raise ShapeError(operation="repeat", shape=counts.shape, problem=problem)
+    # One count serves all slices.
     each = np.broadcast_to(times.reshape(-1), (size,))
     return x.take(np.repeat(np.arange(size), each).astype(np.int64), axis)

@@ -97,6 +97,7 @@ def _find_path_to_element(index: object, shape: Shape) -> list[Step] | None:
         return None
     bounds: list[tuple[SInt, SInt]] = []
     for item, size in zip(items, shape, strict=True):
+        # Exactly int: a bool is a mask.
         if type(item) is not int or type(size) is not int or not -size <= item < size:
             return None
         begin = item % size
@@ -140,6 +141,7 @@ def get_items(x: Tensor, index: Index) -> Tensor:
     if path is not None:
         return _element(x, *path)
     items = _select(x, index)
+    # As in numpy: `x[0]` is a value, `x[0, ...]` a 0-d view.
     is_element = isinstance(items.content, View) and not items.ndim and not _has_ellipsis(index)
     return _element(items) if is_element else items
 
@@ -250,6 +252,7 @@ def _gather_along(x: Tensor, operation: str, indices: TensorBase, axis: int) -> 
     size = x.shape[axis]
     non_negative = wrap_negative(make_check(indices.uop, operation, axis, size), size)
     gathered = make_result(gather_along_axis(x.uop, non_negative, axis), x, indices)
+    # One element for each row, such as the label of a sample in a cross entropy.
     if indices.shape == (*x.shape[:axis], 1, *x.shape[axis + 1 :]):
         return with_rule(_take_one_gradient, gathered, (x, x.from_uop(non_negative)), axis)
     return gathered
@@ -279,6 +282,7 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
     """
     axis = normalize_axis("gather", axis, x.ndim)
     _check_gather("gather", x, indices, axis)
+    # torch's rule: longer axes would read elements that do not exist.
     for a, (n, limit) in enumerate(zip(indices.shape, x.shape, strict=True)):
         if a != axis and isinstance(n, int) and isinstance(limit, int) and n > limit:
             raise ShapeError(
@@ -346,6 +350,7 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
             shape=(n_classes,),
             problem=f"n_classes must not be negative: {n_classes}",
         )
+    # Classes that wrapped around in a narrow dtype would equal small indices.
     classes = x.arange(n_classes, dtype=x.dtype if n_classes <= x.dtype.max else int64)
     return x.unsqueeze(-1).eq(classes).cast(int64 if dtype is None else dtype)
 
@@ -364,6 +369,7 @@ def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tens
         >>> sv.masked_fill(x, x < 0, 0).tolist()
         [1, 0, 3]
     """
+    # torch's name for a `where`.
     return as_tensor(mask, x).where(value, x)  # pyright: ignore[reportArgumentType]
 
 
@@ -424,6 +430,7 @@ def _trace_steps(
         path.append(Flip(tuple(flips)))
     for axis, step in enumerate(steps):
         size = shape[axis]
+        # A step over at most one element changes nothing.
         if step != 1 and not (isinstance(size, int) and size <= 1):
             path.append(Every(shape, axis, step))
             shape = (*shape[:axis], item_count(0, size, step), *shape[axis + 1 :])
@@ -448,6 +455,7 @@ def _arrange(
             operands.extend(operand)
             shape.append(sliced_shape[source_axis])
         elif isinstance(item, int) and keep_ints:
+            # The slice has only this index left on the axis.
             arrays[len(shape)] = _Array(UOp.const(int64, 0), True)
             shape.append(1)
         elif not isinstance(item, (int, UOp)):
@@ -472,6 +480,7 @@ def _apply_arrays(x: Tensor, arrays: dict[int, _Array]) -> Tensor:
     sizes = tuple(x.shape[a] for a in axes)
     merged = (*node.shape[:gathered_axis], product(sizes), *node.shape[gathered_axis + len(axes) :])
     indices = [broadcast_node(arrays[a].indices, shape) for a in axes]
+    # Several index arrays are one gather, at flat indices of the merged axes.
     linear = _flatten_indices(indices, sizes, checked=[arrays[a].is_checked for a in axes])
     return x.from_uop(make_gather(make_reshape(node, merged), linear, gathered_axis))
 
@@ -510,6 +519,7 @@ def gather_along_axis(source: UOp, indices: UOp, axis: int) -> UOp:
         indices if a == axis else make_broadcasted_iota(indices.shape, a) for a in range(ndim)
     ]
     outer = tuple(s if a != axis else source.shape[axis] for a, s in enumerate(indices.shape))
+    # As in torch, other axes of the indices may be shorter.
     window = make_shrink(source, tuple((0, s) for s in outer))
     linear = _flatten_indices(coordinates, window.shape, checked=[a != axis for a in range(ndim)])
     return make_gather(make_reshape(window, (product(window.shape),)), linear, 0)
@@ -551,11 +561,13 @@ def _flatten_indices(
             index if linear is None else make_alu(Op.ADD, make_alu(Op.MUL, linear, length), index)
         )
     assert linear is not None
+    # -1 is out of bounds for the flat axis, too, and reads 0.
     return linear if valid is None else make_alu(Op.WHERE, valid, linear, UOp.const(dtype, -1))
 
 
 def _is_inside(coordinate: UOp, size: SInt) -> UOp:
     dtype = coordinate.dtype
+    # The size itself would wrap around in the dtype of the indices.
     if isinstance(size, int) and size > dtype.max:
         coordinate, dtype = coordinate.cast(int64), int64
     below = make_alu(Op.LT, coordinate, _to_dtype(size, dtype))

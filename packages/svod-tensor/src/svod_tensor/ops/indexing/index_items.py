@@ -185,6 +185,7 @@ def _normalize_concrete(item: object) -> tuple[object, ...]:
     if isinstance(item, np.integer):
         return (item.__index__(),)
     array = _to_numpy(item)  # pyright: ignore[reportUnknownArgumentType]
+    # numpy makes floats of an empty list, which indexes all the same.
     if array.size == 0 and not is_array:
         array = array.astype(np.int64)
     if array.dtype == np.bool_ and not array.ndim:
@@ -272,6 +273,7 @@ def _resolve_slice(item: slice, size: SInt, axis: int) -> tuple[SInt, SInt, int]
         return _resolve_symbolic(item, size, step, axis)
     begin, end, step = item.indices(size)
     count = len(range(begin, end, step))
+    # Python's bounds of an empty slice may lie outside of the axis.
     if count == 0:
         return 0, 0, 1
     last = begin + (count - 1) * step
@@ -318,6 +320,7 @@ def check_indices(item: object, size: SInt, axis: int) -> UOp:
         raise IndexKindError(found=item, problem=index_dtype_problem(array.dtype))
     array = array.astype(np.int64)
     if array.size:
+        # If the extremes are in range, so are all others.
         for extreme in (int(array.min()), int(array.max())):
             resolve_index(extreme, size, axis)
         array = np.where(array < 0, array + size, array) if isinstance(size, int) else array
@@ -336,6 +339,7 @@ def check_indices(item: object, size: SInt, axis: int) -> UOp:
 def wrap_negative(indices: UOp, size: SInt) -> UOp:
     if not indices.dtype.is_signed:
         return indices
+    # The size is added in the dtype of the indices, and must not wrap around in it.
     if isinstance(size, int) and size > indices.dtype.max:
         indices = indices.cast(int64)
     dtype = indices.dtype

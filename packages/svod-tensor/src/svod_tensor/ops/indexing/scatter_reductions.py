@@ -46,11 +46,13 @@ def reduce_at(
     """Reduce `values` into `x` at `indices`; negative indices are dropped."""
     (size,) = concrete_shape("scatter_reduce", x.shape)
     if reduction in ("sum", "mean"):
+        # Elements without values keep their own; the others start from 0.
         kept = x if include_self else _is_untouched(x, indices).where(x, 0)
         total = kept.add(indices.bincount(values, n_bins=size)).cast(x.dtype)
         if reduction == "sum":
             return total
         counts = indices.bincount(n_bins=size)
+        # An element without values is divided by 1.
         counts = counts.add(1) if include_self else counts.maximum(1)
         return (
             total.div(counts.cast(x.dtype))
@@ -139,6 +141,7 @@ def _divide_out(
     """
     other_product = product.div(is_zero.where(1, x))
     n_others = n_zeros.sub(is_zero.cast(int64))
+    # With one other zero, only the derivative by that factor remains; with two, none.
     return n_others.eq(0).where(
         other_product, n_others.eq(1).where(other_product.mul(zero.sub(is_zero.where(x, 0))), 0)
     )
@@ -159,9 +162,11 @@ def _extreme_gradient(
     has_stayed = _is_equal(x, value).logical_and(_get_counted(x, indices, include_self))
     is_chosen = _is_equal(values, _gather(value, indices))
     n_chosen = indices.bincount(is_chosen.cast(int64), n_bins=size).add(has_stayed.cast(int64))
+    # As in torch: equal extremes share the cotangent.
     share = cotangent.div(n_chosen.cast(x.dtype))
     return has_stayed.where(share, 0), None, is_chosen.where(_gather(share, indices), 0)
 
 
 def _is_equal(x: Tensor, y: Tensor) -> Tensor:
+    # A NaN among the values is the result, but does not equal itself.
     return x.eq(y).logical_or(x.isnan().logical_and(y.isnan()))

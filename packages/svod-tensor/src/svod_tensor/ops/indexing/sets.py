@@ -62,6 +62,7 @@ def setxor1d(x1: Tensor, x2: Operand, /) -> Tensor:
         [2, 3, 5]
     """
     x, y = _promote(x1, x2)
+    # The differences are unique and disjoint: only the order of their elements is left.
     return Tensor.concat([x.setdiff1d(y), y.setdiff1d(x)]).sort()
 
 

@@ -130,6 +130,7 @@ def _with_masked(x: Tensor, mask: Tensor, value: Tensor) -> Tensor:
             ),
         )
     wide = mask.reshape(*mask.shape, *(1,) * (x.ndim - mask.ndim)).broadcast_to(x.shape)
+    # Each selected element has a value of its own, so that their positions must be known.
     if value.ndim > x.ndim - mask.ndim:
         return x.with_items(read_values(mask, "assignment of several values to x[mask]"), value)
     return wide.where(value.broadcast_to(x.shape), x)
@@ -139,6 +140,7 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
     """Replace the elements of a basic index."""
     view = view_items(x, index)
     check_value("x[index]", value.shape, view.shape)
+    # The steps from `x` to the view, without those from the memory to `x`.
     path = view.content.path[len(x.content.path) :]
     return make_result(put(path, x.uop, broadcast_node(value.uop, view.shape)), x, value)
 
@@ -150,6 +152,7 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
     import numpy as np
 
     shape = concrete_shape("assignment", x.shape)
+    # A comparison is fused into its readers; a scatter is a host function between two kernels.
     if all(map(_is_full_slice_or_index, items)):
         return _with_single_index(x, items, shape, value)
     if any(isinstance(item, TensorBase) for item in items):
@@ -159,12 +162,14 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
     # Evaluated for its checks of the index.
     x[index]
     n_axes = _count_indexed_axes(items, len(shape))
+    # numpy applies the index to a table of flat indices, so its rules are not repeated here.
     all_indices = np.arange(math.prod(shape[:n_axes])).reshape(shape[:n_axes])
     indexed = index if n_axes == len(shape) else _get_rows(items)
     flat_indices = cast("NDArray[np.int64]", all_indices[indexed])  # pyright: ignore[reportArgumentType, reportCallIssue]
     check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
     if not (flat_indices.size and x.size):
         return x.clone()
+    # A gather writes each element once, which a scatter with repeated indices does not.
     inverse = np.empty(all_indices.size, np.int64)
     invert_indices(inverse, flat_indices.reshape(-1))
     node = move_like(make_array_node(inverse.reshape(all_indices.shape), may_share=True), x.uop)
@@ -233,6 +238,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
     if indices.ndim == x.ndim:
         shape = (*x.shape[:axis], indices.shape[axis], *x.shape[axis + 1 :])
         if indices.shape != shape:
+            # As in numpy, indices of size 1 broadcast along the other axes.
             if any(n not in (1, size) for n, size in zip(indices.shape, shape, strict=True)):
                 problem = (
                     f"indices {format_shape(indices.shape)} could not be broadcast to"
@@ -293,6 +299,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     """
     new = as_value(value, x)
     items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
+    # A basic index selects no element twice, so nothing accumulates.
     if not any(is_array_index(item) for item in items):
         return x.with_items(index, x[index].add(new))
     shape = concrete_shape("add_at", x.shape)
@@ -464,6 +471,7 @@ def _flat_indices_along_axis(
 
 def _contiguous_on_one_device(x: Tensor) -> UOp:
     """Make the tensor contiguous on one device, for a host function to read."""
+    # A host function has one buffer for each operand.
     on_one_device = x if x.sharding is None else x.to(x.sharding.devices[0])
     return on_one_device.contiguous().uop
 
@@ -475,10 +483,12 @@ def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) ->
     if not (x.size and indices.size):
         return x.clone()
     shape = concrete_shape("add_at", x.shape)
+    # In float16, 2048 + 1 is 2048: sums of ones would stop there.
     dtype = promote_types(x.dtype, float32) if x.dtype.is_float else x.dtype
     rows = value.broadcast_to((*indices.shape, *shape[n_axes:])).cast(dtype)
     node = make_scatter_add(rows.uop, indices.uop, 0, math.prod(shape[:n_axes]))
     sums = make_result(node, x, indices, value).reshape(shape)
+    # The sum of bools is their logical or.
     return x.cast(dtype).add(sums).cast(x.dtype) if x.dtype is not bool_ else x.bitwise_or(sums)
 
 
@@ -530,6 +540,7 @@ def _with_inverse(x: Tensor, inverse: Tensor, shape: Shape, value: Tensor) -> Te
 
 def _count_indexed_axes(items: Sequence[IndexItem], ndim: int) -> int:
     """Number of axes of flat indices: 1 if the index selects whole rows, else all."""
+    # For whole rows, the inverse index has an entry for each row instead of each element.
     is_rows = is_array_index(items[0]) and all(
         isinstance(i, slice) and i == slice(None) for i in items[1:]
     )

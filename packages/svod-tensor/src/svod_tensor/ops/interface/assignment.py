@@ -56,6 +56,7 @@ def assign(x: Tensor, /, value: Operand) -> Tensor:
         >>> x.assign(x * 10).tolist(), y.tolist()
         ([10, 20, 30, 40], [[10, 20], [30, 40]])
     """
+    # `x[index] = value` casts instead, as in numpy.
     if isinstance(value, TensorBase) and value.dtype is not x.dtype:
         raise AssignmentDtypeError(target=x.dtype, value=value.dtype)
     write(x, as_value(value, x))
@@ -85,6 +86,8 @@ def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
     """
     new = as_value(value, x)
     if _has_arrays(x, index):
+        # The elements of an index array form no view: the new values of the whole tensor are
+        # computed and written.
         write(x, x.with_items(index, new))
     else:
         write(view_items(x, index), new)
@@ -97,6 +100,7 @@ def write(x: Tensor, value: TensorBase) -> None:
         ShardError: if `x` is a shard of another tensor.
         RepeatedWriteError: if `x` repeats elements.
     """
+    # Replicated shards have the same elements, and a write to one of them would make them differ.
     if is_shard(x.content.path):
         raise ShardError(
             devices=(str(x.device),),
@@ -104,6 +108,7 @@ def write(x: Tensor, value: TensorBase) -> None:
             problem="a shard is a view of another tensor",
             hint="assign to that tensor, as in x[index] = value",
         )
+    # One element of memory would have to take several values.
     if not is_writable(x.content.path):
         raise RepeatedWriteError(shape=x.shape)
     if value.uop is x.uop:

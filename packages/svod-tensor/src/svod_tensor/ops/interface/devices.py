@@ -20,6 +20,7 @@ __all__ = ["shard", "shards", "to", "to_device"]
 
 def _is_dtype(device: object) -> bool:
     """True if a device argument is a dtype; names of dtypes are lower case, device names are not."""
+    # Other strings are not searched for among the names of dtypes.
     if isinstance(device, str) and device.islower():
         try:
             to_dtype(device)
@@ -41,6 +42,7 @@ def to(x: Tensor, /, device: str) -> Tensor:
         >>> Tensor([1, 2]).to("CPU:1").device
         'CPU:1'
     """
+    # torch takes a dtype here; a device of that name would otherwise be reported as unknown.
     if _is_dtype(device):
         dtype_text, hint = f"the dtype {device}", f'write x.cast("{device}")'
         raise OperandError(operation="to", found=dtype_text, expected="a device name", hint=hint)
@@ -116,6 +118,7 @@ def shard(x: Tensor, /, devices: Sequence[str], axis: int | None = None) -> Tens
         axis = normalize_axis("shard", axis, x.ndim)
         (size,) = concrete_shape("shard", x.shape[axis : axis + 1])
         sharding = Sharding(names, axis, split_evenly(size, len(names)))
+    # One device needs no shards: the graph has a single tensor.
     if len(names) == 1:
         return x.to(names[0])
     return (

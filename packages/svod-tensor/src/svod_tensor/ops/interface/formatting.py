@@ -28,7 +28,8 @@ def _name_root(node: UOp) -> str:
 def __repr__(x: Tensor, /) -> str:
     kind = type(x).__name__
     try:
-        # A captured function has no values to show.
+        # A captured function has no values to show. Elsewhere `find_values` computes nothing: a
+        # debugger that shows a tensor must not change what is computed.
         array = None if find_capture() is not None else find_values(x)
         facts = f"shape={describe_shape(x.shape)}", f"dtype={x.dtype}", f"device={x.device}"
         if array is not None:

@@ -98,10 +98,12 @@ def _operator(
     """
 
     def method(x: Tensor, other: Operand, /) -> Tensor:
+        # With NotImplemented, Python tries the reflected operator of the other operand.
         return compute(x, other) if is_operand(other) or _is_explained(other) else NotImplemented
 
     method.__name__ = method.__qualname__ = name
     method.__doc__ = call
+    # `object` defines them for every operand, and type checkers compare the signatures.
     if name in ("__eq__", "__ne__"):
         method.__annotations__["other"] = "object"
     special_method(public.__name__)(method)
@@ -116,6 +118,7 @@ def _reflect(name: str, operation: Callable[..., Tensor]) -> Callable[[Tensor, A
     """Return the operation with swapped operands; a number or array on the left is promoted with the
     tensor.
     """
+    # `matmul` promotes the dtypes itself.
     if name == "matmul":
         return lambda x, other: operation(as_tensor(other, x), x)
     promote_both = promote_to_float if name == "truediv" else promote
@@ -133,6 +136,7 @@ def _augment(operation: Callable[..., Tensor]) -> Callable[[Tensor, Any], Tensor
 
 def _write_result(operation: str, x: Tensor, result: Tensor) -> Tensor:
     """Write `result`, of the shape of `x` and a dtype of the same or a lower kind, to `x`."""
+    # As in numpy, an augmented assignment never changes the shape of its target.
     if result.shape != x.shape:
         raise ShapeError(
             operation=operation,
@@ -143,6 +147,7 @@ def _write_result(operation: str, x: Tensor, result: Tensor) -> Tensor:
             ),
             hint="write x = x + y for a new tensor of the broadcast shape",
         )
+    # As in numpy: `int_array += 0.5` would lose the fraction.
     if _KINDS.index(result.dtype.kind) > _KINDS.index(x.dtype.kind):
         raise ResultDtypeError(operation=operation, result=result.dtype, target=x.dtype)
     write(x, cast_to(result, x.dtype))
@@ -153,6 +158,7 @@ for _name, _public in {**_ARITHMETIC, **_COMPARISONS}.items():
     _shown, _function = _public.__name__, OPERATIONS[_public.__name__].function
     _operator(f"__{_name}__", _public, _function, f"Return `{_shown}(x, other)`.")
     if _name in _ARITHMETIC:
+        # A commutative operation saves the promotion of swapped operands.
         _reflected = _function if _public in _COMMUTATIVE else _reflect(_name, _function)
         _operator(f"__r{_name}__", _public, _reflected, f"Return `{_shown}(other, x)`.")
         _operator(
@@ -244,6 +250,7 @@ def __len__(x: Tensor) -> int:
         >>> len(Tensor([[1, 2, 3], [4, 5, 6]]))
         2
     """
+    # As in numpy, a scalar has no length.
     if not x.ndim:
         raise OperandError(
             operation="len", found="a 0-d tensor", expected="a tensor with at least 1 dimension"
@@ -259,4 +266,6 @@ def __iter__(x: Tensor) -> Iterator[Tensor]:
         >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
         [[1, 2], [3, 4]]
     """
+    # A generator expression evaluates `len(x)` at once, so that a scalar fails at `iter`, not at
+    # the first element.
     return (x[i] for i in range(len(x)))

@@ -46,6 +46,7 @@ def __reduce_ex__(x: Tensor, protocol: SupportsIndex, /) -> tuple[object, ...]:
         # As bytes, since the buffer protocol has no format for narrow floats.
         elements = PickleBuffer(np.ascontiguousarray(array).reshape(-1).view("uint8").data)
     else:
+        # PickleBuffer needs protocol 5.
         elements = array.tobytes()
     return _restore, (type(x), elements, x.dtype.name, array.shape, device)
 
@@ -65,6 +66,8 @@ def _restore(
 
     svod_dtype = to_dtype(dtype)
     array = np.frombuffer(elements, svod_dtype.numpy).reshape(shape)
+    # As in numpy, an out-of-band buffer is read where it is; `bytes` are part of the stream, and
+    # are copied.
     node = make_array_node(array, may_share=not isinstance(elements, bytes), dtype=svod_dtype)
     tensor = kind.from_uop(node, owns=memory_nodes.is_buffer_identity(node))
     if tensor.device == device:

@@ -79,7 +79,7 @@ def buffer(x: Tensor, /) -> Buffer:
     ):
         # Lent memory: the graph node would be of a copy.
         return lent
-    # Another thread may assign to the tensor once it is realized.
+    # In a loop, since another thread may assign to the tensor once it is realized.
     while not x.is_realized and 0 not in x.shape:
         x.realize()
     base = memory_nodes.find_base(x.uop)
@@ -127,6 +127,8 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
     if copy:
         return host_array(x).copy()
     array = _lend_array(x)
+    # Memory of the tensor may be shared with other tensors; a writer needs `numpy.asarray(x)` or a
+    # copy.
     array.setflags(write=False)
     return array
 
@@ -145,6 +147,8 @@ def _lend_array(x: Tensor) -> NDArray[np.generic]:
     if owner.base is None:
         return array
     cell = x.content.cell
+    # A plan may write memory that was assigned to without a search for readers, and the holder of a
+    # writable array may write to lent memory.
     if cell.is_assigned_in_place or cell.is_lent:
         return array.copy()
     memory = cell.find_memory()
@@ -175,6 +179,8 @@ def tolist(x: Tensor, /) -> Nested:
         [[1, 2], [3, 4]]
     """
     array = host_array(x)
+    # Narrow floats that numpy lacks have dtypes of ml_dtypes, of kind "V", and their scalars are no
+    # Python numbers.
     return (array.astype("float32") if array.dtype.kind == "V" else array).tolist()
 
 
@@ -201,6 +207,7 @@ def _read_number(x: Tensor, operation: str) -> Scalar:
     if x.size != 1:
         raise SingleElementError(operation=operation, shape=x.shape)
     value = host_array(x).reshape(()).item()
+    # A narrow float that numpy lacks gives an object of ml_dtypes.
     return value if isinstance(value, (bool, int, float, complex)) else float(value)
 
 
@@ -222,6 +229,7 @@ def host_array(x: Tensor) -> NDArray[np.generic]:
         return element
     if x.sharding is not None:
         x.realize()
+        # Each shard is copied from its device, without a gathering on one of them.
         arrays = [host_array(shard) for shard in x.shards()]
         return arrays[0] if x.sharding.axis is None else np.concatenate(arrays, x.sharding.axis)
     # Memory that is shared with another tensor may be written concurrently by another thread.
@@ -245,6 +253,7 @@ def find_values(x: Tensor) -> NDArray[np.generic] | None:
         return None
     if 0 in shape:
         return np.empty(shape, x.dtype.numpy)
+    # A constant has no memory, and needs none to be shown.
     if (constant := _find_constant(x.uop)) is not None:
         return np.broadcast_to(np.array(constant, x.dtype.numpy), shape)
     if (element := _read_element(x, computes=False)) is not None:
@@ -287,6 +296,7 @@ def _read_element(x: Tensor, *, computes: bool) -> NDArray[np.generic] | None:
                 return None if base_array is None else read_array(path, base_array).copy()
         if not computes or not cell.owns:
             return None
+        # The whole source, so that its other elements are read from memory afterwards.
         x.from_content(cell).realize()
     return None
 
@@ -355,6 +365,7 @@ def _share_memory(x: Tensor) -> NDArray[np.generic] | None:
     if elements is None:
         if not isinstance(device, str) or not storage.is_host_memory(device):
             return None
+        # Another thread may assign to the tensor once it is realized.
         while not cell.is_realized:
             x.from_content(cell).realize()
         elements = lend(cell)
@@ -404,6 +415,7 @@ def __dlpack__(
 
 @special_method()
 def __dlpack_device__(x: Tensor) -> tuple[int, int]:
+    # kDLCPU of DLPack: elements are exported from host memory, copied there from other devices.
     return (1, 0)
 
 
@@ -419,6 +431,7 @@ def __buffer__(x: Tensor, flags: int, /) -> memoryview:
     Raises:
         BufferError: if a writable buffer is requested, or the protocol lacks the dtype.
     """
+    # A write by the consumer would change arrays and graphs that keep the old values.
     if flags & _WRITABLE:
         raise BufferError(
             "the memory of a tensor is read-only: write to the tensor, as in x[...] = y"
@@ -450,6 +463,7 @@ def __int__(x: Tensor) -> int:
 
 @special_method()
 def __index__(x: Tensor) -> int:
+    # As in numpy, a 1-d array of one element is no index.
     if not x.dtype.is_int or x.ndim:
         raise OperandError(
             operation="index",
@@ -482,6 +496,7 @@ def _is_differentiated(node: UOp) -> bool:
     waiting = [node]
     while waiting:
         node = waiting.pop()
+        # Integers have no derivative: the search ends there, as the derivative does.
         if node in seen or node.op is Op.DETACH or node.dtype.is_int or node.dtype.is_bool:
             continue
         if node.op is Op.TRACED:
@@ -526,6 +541,7 @@ def _shape_elements(
     elements: NDArray[np.generic], dtype: DType, shape: tuple[int, ...]
 ) -> NDArray[np.generic]:
     if dtype.is_complex:
+        # A buffer has the real numbers of complex elements, in pairs.
         elements = elements.view(dtype.numpy)
     size = math.prod(shape)
     # Memory of a symbolic size is allocated for its maximum.

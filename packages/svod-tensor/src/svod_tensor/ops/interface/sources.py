@@ -63,6 +63,8 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
             expected="a contiguous array aligned to 16 bytes",
         )
     may_share = copy is not True
+    # The fast path: an array that stays on the host as it is, outside of captured functions, which
+    # record nodes. Empty and complex arrays have other nodes.
     if (
         DEFAULT_DEVICE == HOST_DEVICE
         and not tables.captured
@@ -81,6 +83,7 @@ def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
     node.
     """
     spec, make_node, is_plain = _describe(array.dtype, array.shape)
+    # Numpy's own dtypes need fewer checks than `make_host_buffer` makes.
     buffer = storage.find_shared(array, spec[1]) if may_share and is_plain else None
     if buffer is None:
         buffer = storage.make_host_buffer(array, spec[1], may_share=may_share)
@@ -102,6 +105,7 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
         ...     Tensor.from_file(file.name).tolist()
         [1, 2, 3]
     """
+    # The name of the device must stay valid when the working directory changes.
     name = os.path.abspath(str(os.fspath(path)))
     if not os.path.isfile(name):
         is_folder = os.path.isdir(name)
@@ -109,6 +113,7 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
             path=name, problem="is a directory" if is_folder else "no such file or directory"
         )
     size = os.path.getsize(name)
+    # A device has no memory of size 0 to map.
     if size == 0:
         return zeros(0, dtype=uint8)
     device = f"DISK:{name}"
@@ -189,6 +194,7 @@ def asarray(
         # Python numbers are rounded once to the final dtype, with a range check.
         return Tensor(obj, dtype=dtype, device=device)  # pyright: ignore[reportArgumentType]
     kind = source.dtype if dtype is None else to_dtype(dtype)
+    # As numpy does, a tensor that needs no conversion is returned itself.
     is_same = kind is source.dtype and not (device is not None and is_elsewhere(source, device))
     if is_same:
         return source.clone() if copy and source is obj else source
@@ -208,6 +214,8 @@ def _read_object(obj: object, *, copy: bool) -> Tensor | None:
         obj, "__array_interface__"
     ):
         return _read_array(np.asarray(obj), copy=copy)
+    # `__array__` comes first: arrays of other libraries may have both, and DLPack is only needed
+    # for dtypes that numpy lacks.
     if not hasattr(obj, "__array__") and hasattr(obj, "__dlpack__"):
         return from_dlpack(obj, copy=copy)
     try:

@@ -70,6 +70,7 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
     """
     tensors, axis = _take_operands("concat", arrays, axis)
     if axis is None:
+        # As in numpy and the array API standard, None joins the flattened arrays.
         tensors, axis = [t.flatten() for t in tensors], 0
     axis = normalize_axis("concat", axis, tensors[0].ndim)
     _check_alike("concat", tensors, axis)
@@ -98,6 +99,7 @@ def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
     """
     tensors, new_axis = _take_operands("stack", arrays, axis)
     new_axis = normalize_axis("stack", 0 if new_axis is None else new_axis, tensors[0].ndim + 1)
+    # `_join` only compares the devices, and dtypes promote.
     _check_alike("stack", tensors, None)
     return tensors[0].from_uop(_join([t.unsqueeze(new_axis) for t in tensors], new_axis))
 
@@ -128,6 +130,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
                 shape=x.shape,
                 problem=f"size must be positive: {sizes}",
             )
+        # As in torch, the last part may be smaller, and an empty axis has one empty part.
         sizes = [min(sizes, total - i) for i in range(0, max(total, 1), sizes)]
     if sum(sizes) != total:
         raise ShapeError(
@@ -161,6 +164,7 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
             shape=x.shape,
             problem=f"number of chunks must be positive: {n_parts}",
         )
+    # As in torch, there may be fewer parts than `n_parts`: 4 elements in 3 chunks are parts of 2.
     return x.split(max(1, math.ceil(total / n_parts)), axis)
 
 
@@ -209,7 +213,9 @@ def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
         )
     shape: Shape = (1,) * (len(times) - x.ndim) + x.shape
     times = (1,) * (len(shape) - len(times)) + times
+    # An axis of size 1 before each axis is expanded to the repetitions, and merged with it.
     node = make_reshape(x.uop, tuple(n for s in shape for n in (1, s)))
+    # EXPAND has no size 0: a node without elements needs none of the operand.
     if any(isinstance(n, int) and n == 0 for n in times):
         return x.from_uop(
             make_empty(x.dtype, tuple(n * s for n, s in zip(times, shape, strict=True)))
@@ -247,12 +253,14 @@ def repeat(
     if not isinstance(repeats, int):
         return repeat_each(x, repeats, axis)
     shape = x.shape
+    # As in `tile`, but with the new axis after the repeated one.
     wide = x.unsqueeze(axis + 1)
     repeated = (
         wide.expand(*shape[: axis + 1], repeats, *shape[axis + 1 :])
         if repeats
         else slice_axis(wide, axis + 1, 0, 0)
     )
+    # A copy, as in numpy: a view would repeat elements, and be read-only.
     return repeated.reshape(*shape[:axis], shape[axis] * repeats, *shape[axis + 1 :]).clone()
 
 
@@ -260,6 +268,7 @@ def _take_operands(
     operation: str, arrays: Sequence[Operand | Iterable[Operand] | None], axis: int | None
 ) -> tuple[list[Tensor], int | None]:
     """Flatten separate and sequence arguments to a list of tensors, and extract a trailing axis."""
+    # `concat(x, y, 1)`: a number is no array to join, so that a trailing one is the axis.
     if len(arrays) > 1 and (arrays[-1] is None or isinstance(arrays[-1], int)):
         arrays, axis = arrays[:-1], arrays[-1]
     operands: list[object] = []
@@ -287,6 +296,7 @@ def _join(tensors: Sequence[Tensor], axis: int) -> UOp:
     """Concatenate tensors of equal sizes on all other axes."""
     check_devices(*(t.uop for t in tensors))
     dtype = reduce(promote_types, (t.dtype for t in tensors))
+    # Empty parts take part in the promotion of dtypes, as in numpy, but have no elements to read.
     nodes = [t.uop.cast(dtype) for t in tensors if t.shape[axis] != 0]
     return make_concat(nodes, axis) if nodes else tensors[0].uop.cast(dtype)
 

@@ -68,6 +68,7 @@ def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = N
     view = x.along(Reshape(x.shape, new_shape))
     if copy:
         return view.clone()
+    # `along` gives a new cell where the elements are not a view of the memory.
     if copy is False and view.content.cell is not x.content.cell:
         raise ShapeError(
             operation="reshape",
@@ -145,6 +146,7 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
                     f" {format_shape(x.shape)}"
                 ),
             )
+    # As in numpy, None leaves other axes as they are; a named one was checked above.
     return x.reshape(tuple(s for i, s in enumerate(x.shape) if not (i in axes and s == 1)))
 
 
@@ -217,6 +219,7 @@ def transpose(
         >>> Tensor.zeros(2, 3, 4).transpose(0, 1).shape
         (3, 2, 4)
     """
+    # numpy accepts no axes or an order, and torch two axes.
     if axes is None and axis1 is None:
         return x.T
     if isinstance(axes, Sequence) and axis1 is None:
@@ -288,6 +291,7 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
         problem = f"source {source} and destination {destination} must name distinct axes"
         raise ShapeError(operation="moveaxis", shape=x.shape, problem=problem)
     axes = [a for a in range(x.ndim) if a not in axes_from]
+    # In ascending order, so that later insertions do not move earlier ones.
     for index, axis in sorted(zip(axes_to, axes_from, strict=True)):
         axes.insert(index, axis)
     return x.along(Permute(tuple(axes)))
@@ -376,6 +380,7 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
             ),
         )
     target = tuple(
+        # As in torch, -1 keeps a size; a new leading axis has none to keep.
         x.shape[i - offset] if isinstance(s, int) and s == -1 and i >= offset else s
         for i, s in enumerate(sizes)
     )
@@ -385,6 +390,7 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
 def _expand(x: Tensor, shape: Shape) -> Tensor:
     before = (1,) * (len(shape) - x.ndim) + x.shape
     steps: list[Step] = [] if before == x.shape else [Reshape(x.shape, before)]
+    # Without a repeated element the view stays writable.
     return x.along(*steps, Expand(before, shape)) if shape != before else x.along(*steps)
 
 
@@ -441,6 +447,8 @@ def _infer_size(old: Shape, new: Shape) -> Shape:
             operation="reshape", shape=new, problem="can only specify one unknown dimension (-1)"
         )
     known = product(tuple(s for s in new if not (isinstance(s, int) and s == -1)))
+    # None if the known sizes do not divide the number of elements, or if it is 0 and any size would
+    # do.
     inferred = divide_size(product(old), known)
     if inferred is None:
         problem = (

@@ -94,6 +94,7 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
     pairs = tuple((0, s) if b is None else b for s, b in zip(x.shape, bounds, strict=True))
     for axis, (size, (begin, end)) in enumerate(zip(x.shape, pairs, strict=True)):
         if not all(isinstance(n, int) for n in (size, begin, end)):
+            # Symbolic bounds are checked by their ranges; SHRINK itself checks integers.
             check_within("shrink", axis, begin, 0, end)
             check_within("shrink", axis, end, begin, size)
     return x.along(Shrink(x.shape, pairs))
@@ -128,6 +129,7 @@ def pad(
         >>> sv.pad(Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
         [[9, 1, 2], [9, 9, 9]]
     """
+    # Cropping comes first, so that the other modes repeat elements that remain.
     pairs = _to_pairs(padding, x.shape)
     cropped = _crop(x, pairs)
     if not isinstance(mode, str) or mode != "constant":  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -166,6 +168,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
         [4, 1, 2, 3]
     """
     if axis is None:
+        # As in numpy, None rolls elements across rows.
         return x.flatten().roll(shift, 0).reshape(x.shape) if x.ndim else x.clone()
     axes = normalize_axes("roll", axis, x.ndim)
     shifts = (shift,) * len(axes) if isinstance(shift, int) else tuple(shift)
@@ -178,6 +181,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
     result = x.clone()
     for amount, a in zip(shifts, axes, strict=True):
         size = x.shape[a]
+        # The result starts with the element at `cut`: two slices, exchanged.
         cut = normalize_size(-amount % _at_least_one(size))
         if not isinstance(cut, int) or cut:
             result = slice_axis(result, a, cut, size).concat(slice_axis(result, a, 0, cut), axis=a)
@@ -204,6 +208,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     """
     if x.ndim < 2:
         raise AxisError(operation="diagonal", axis=-2, ndim=x.ndim)
+    # Cropping rows or columns makes it the main diagonal.
     if offset:
         axis = x.ndim - (1 if offset > 0 else 2)
         size = x.shape[axis]
@@ -212,6 +217,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
     rows, columns = x.shape[-2:]
     n = normalize_size(to_node(rows).minimum(columns))
     batch = x.shape[:-2]
+    # In rows of n + 1 elements, the diagonal, whose elements are n + 1 apart, is the first column.
     square = x.shrink(*(None,) * len(batch), (0, n), (0, n)).reshape(*batch, n * n)
     padded = square.pad(*((0, 0),) * len(batch), (0, n)).reshape(*batch, n, n + 1)
     return slice_axis(padded, len(batch) + 1, 0, 1).squeeze(-1).clone()
@@ -242,6 +248,7 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
             problem=f"input must be 1- or 2-d: {format_shape(x.shape)}",
         )
     rows = x.pad((max(-k, 0), max(k, 0)))
+    # The padded vector has the size of the matrix: its element i is in row i.
     index = x.arange(rows.shape[0])
     # An integer 0 would promote booleans.
     zero = False if x.dtype.is_bool else 0
@@ -292,6 +299,7 @@ def _triangle(x: Tensor, operation: str, k: int, *, is_upper: bool) -> Tensor:
     if x.ndim < 2:
         raise AxisError(operation=operation, axis=-2, ndim=x.ndim)
     rows, columns = x.shape[-2:]
+    # WHERE and not a product with a mask: 0 * inf would be NaN.
     row = make_broadcasted_iota((rows, columns), 0, int64) + UOp.const(int64, k)
     column = make_broadcasted_iota((rows, columns), 1, int64)
     keep = make_alu(Op.LE, row, column) if is_upper else make_alu(Op.LE, column, row)
@@ -319,6 +327,8 @@ def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> 
             raise ShapeError(
                 operation="pad", shape=x.shape, problem=f"cannot extend the empty axis {axis}"
             )
+        # numpy pads the indices, so that all modes have its semantics, also for widths above the
+        # size.
         x = x.take(np.pad(np.arange(size), (before, after), known), axis)
     return x
 
@@ -397,6 +407,7 @@ def _pad_node(node: UOp, pairs: Sequence[tuple[SInt, SInt]], value: UOp) -> UOp:
         shape = tuple(s + b + a for s, (b, a) in zip(node.shape, pairs, strict=True))
         return broadcast_node(value, shape)
     padded = make_pad(node, pairs)
+    # PAD fills with zeros; -0.0 needs a mask like any other value.
     if padded is node or _is_positive_zero(value):
         return padded
     inside = make_pad(broadcast_node(UOp.const(bool_, True), node.shape), pairs)

@@ -95,6 +95,7 @@ def relu(x: Tensor, /) -> Tensor:
         >>> sv.relu(Tensor([-1.0, 0.0, 2.0])).tolist()
         [0.0, 0.0, 2.0]
     """
+    # The derivative of `maximum` would be 1/2 at 0; torch and JAX have 0.
     return with_rule(_relu_gradient, x.maximum(0), (x,))
 
 
@@ -143,6 +144,7 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
         array([-1.2642,  2.    ], dtype=float32)
     """
     x = to_float(x)
+    # The minimum keeps large x, whose branch is not selected, from overflowing.
     return with_rule(ELU, x.gt(0).where(x, x.minimum(0.0).expm1().mul(alpha)), (x,), float(alpha))
 
 
@@ -231,6 +233,7 @@ def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
     """
     operand = to_float(x)
     x = operand.mul(beta)
+    # The exponential of a number that is not positive cannot overflow.
     value = x.maximum(0.0).add(x.abs().neg().exp().log1p()).div(beta)
     return with_rule(SOFTPLUS, value, (operand,), float(beta))
 
@@ -344,8 +347,10 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
         [[0.5, 0.5], [1.0, 0.0]]
     """
     x = to_float(x)
+    # There is no maximum of no elements.
     if x.shape[normalize_axis("softmax", axis, x.ndim)] == 0:
         return x.clone()
+    # Shifted: the largest power is 1, so nothing overflows and the sum is not 0.
     power = x.sub(x.max(axis, keepdims=True)).exp()
     value = power.div(power.sum(axis, keepdims=True))
     return softmax_rule(value, x, axis)
@@ -369,5 +374,6 @@ def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
     if x.shape[normalize_axis("log_softmax", axis, x.ndim)] == 0:
         return x.clone()
     shifted = x.sub(x.max(axis, keepdims=True))
+    # The logarithm of the softmax itself would be -inf where the softmax underflows.
     value = shifted.sub(shifted.exp().sum(axis, keepdims=True).log())
     return with_rule(_log_softmax_gradient, value, (x,), axis)

@@ -112,6 +112,7 @@ def transpose_convolution(
     """
     kernel: tuple[int, ...] = filters.shape[2:]  # pyright: ignore[reportAssignmentType]
     is_disjoint = all(
+        # Then windows do not overlap, and there is nothing to add.
         k == 1 or (d == 1 and k <= s)
         for k, s, d in zip(kernel, geometry.stride, geometry.dilation, strict=True)
     )
@@ -246,6 +247,8 @@ def _list_phases(
 ) -> list[_Phase]:
     """List the phases; element i contributes to result `i * stride + k * dilation - padding` by tap k."""
     count = normalize_size((size + (stride - 1)) // stride)
+    # Taps of one phase are this far apart: the least multiple of the dilation that the stride
+    # divides.
     tap_step = stride // gcd(stride, dilation)
     step = tap_step * dilation // stride
     phases: list[_Phase] = []

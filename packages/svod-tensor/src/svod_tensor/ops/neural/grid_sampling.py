@@ -186,6 +186,8 @@ class _Neighbors(NamedTuple):
 
 def _scale(x: Tensor, size: int, align_corners: bool) -> Tensor:
     """Map coordinates in [-1, 1] to fractional indices."""
+    # PyTorch's two conventions: -1 and 1 are centers of elements, or outer edges half an element
+    # further out.
     return x.add(1).mul((size - 1) / 2) if align_corners else x.add(1).mul(size).sub(1).mul(0.5)
 
 
@@ -199,12 +201,15 @@ def _get_neighbors(
     else:
         # Clipped to the range in which results differ, which also fits int64.
         index = index.clip(-3, size + 2)
+    # Cubic interpolation has neighbors beyond the image, so each of its four indices is mapped,
+    # below.
     if not is_cubic:
         index = _apply_padding_mode(index, size, padding_mode, align_corners)
     if mode == "nearest":
         return _Neighbors(
             _to_index(index.round(), size, padding_mode, align_corners).unsqueeze(-1), None
         )
+    # Piecewise constant: the derivative flows through the weights only.
     low = index.floor().detach()
     offsets = index.arange(-1, 3) if is_cubic else index.arange(2)
     distance = index.sub(low).unsqueeze(-1).sub(offsets.cast(inner)).abs()
@@ -242,6 +247,7 @@ def _cubic_weights(distance: Tensor) -> Tensor:
 
     R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4.
     """
+    # As PyTorch and OpenCV; Pillow takes -0.5.
     a = -0.75
     near = distance.mul(a + 2).sub(a + 3).mul(distance).mul(distance).add(1)
     far = distance.sub(5).mul(distance).add(8).mul(distance).sub(4).mul(a)
@@ -265,4 +271,5 @@ def _combine(neighbors: Sequence[_Neighbors], sizes: Sequence[int]) -> tuple[Ten
             axis_weight = axis_weights.reshape(*shape)
             weight = axis_weight if weight is None else weight.mul(axis_weight)
     assert flat_index is not None and outside is not None
+    # A gather reads 0 at -1, the padding of the mode `zeros`.
     return outside.where(-1, flat_index), weight

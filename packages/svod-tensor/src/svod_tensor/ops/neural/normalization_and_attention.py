@@ -179,6 +179,7 @@ def group_norm(
             ),
         )
     each = normalize_size(channels // n_groups * product(x.shape[2:]))
+    # A group is one row of a layer normalization, whose gradient rule it then has.
     normal = x.reshape(x.shape[0], n_groups, each).layernorm(-1, eps).reshape(x.shape)
     aligned = [
         p if p is None else p.reshape(1, channels, *(1,) * (x.ndim - 2)) for p in (weight, bias)
@@ -226,6 +227,7 @@ def batchnorm(
         )
     shape = (1, -1, *(1,) * (x.ndim - 2))
     scale = variance.add(eps).rsqrt()
+    # Combined for each channel, so that an element takes one multiplication.
     scale = scale if weight is None else scale.mul(weight)
     shifted = x.sub(mean.reshape(shape)).mul(scale.reshape(shape))
     return shifted if bias is None else shifted.add(bias.reshape(shape))
@@ -281,6 +283,7 @@ def scaled_dot_product_attention(
     factor = 1.0 / math.sqrt(depth) if scale is None else scale
     kind = promote_types(promote_types(x.dtype, key.dtype), value.dtype)
     kind = kind if kind.is_float else float32
+    # float16 scores would overflow above 65504, and the softmax amplifies their rounding errors.
     scores = x.matmul(key.transpose(-2, -1), dtype=accumulation_dtype(kind)).mul(factor)
     allowed = mask if mask is not None and mask.dtype.is_bool else None
     if is_causal:
@@ -289,6 +292,7 @@ def scaled_dot_product_attention(
     if mask is not None and not mask.dtype.is_bool:
         scores = scores.add(mask)
     if allowed is not None:
+        # exp(-inf) is exactly 0, so a masked key has no weight, whatever its score.
         scores = allowed.where(scores, -math.inf)
     if mask is not None or allowed is not None:
         # A row with all keys masked would be NaN; its weights are 0 instead.
@@ -298,6 +302,7 @@ def scaled_dot_product_attention(
         weights = softmax_rule(power.div(total.eq(0).where(1.0, total)), scores, -1)
     else:
         weights = scores.softmax(-1)
+    # float8 has too few digits for weights that sum to 1.
     operand = weights.cast(kind) if kind.itemsize > 1 else weights
     return operand.matmul(value, dtype=accumulation_dtype(kind)).cast(kind)
 

@@ -111,6 +111,7 @@ def max_pool2d(
     """
     options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
     n = len(options.kernel)
+    # Padded with the least value, -inf for floats, which is the maximum only of windows of padding.
     value = padded_windows(x, options, x.dtype.min).max(tuple(range(-n, 0)))
     if not return_indices:
         return with_rule(max_pool_gradient, value, (x,), *options)
@@ -180,6 +181,7 @@ def max_unpool2d(
         )
     size_of_result = math.prod(concrete_shape(name, tuple(size)))
     flat_indices = as_tensor(indices, x).cast(int64).reshape(*lead, -1)  # pyright: ignore[reportArgumentType]
+    # Beyond the result, where an index is ignored; a negative one would count from the end.
     scattered = flat_indices.lt(0).where(size_of_result, flat_indices)
     empty = x.zeros(*lead, size_of_result, dtype=x.dtype, device=str(x.device))
     return empty.put_along_axis(scattered, x.reshape(*lead, -1), -1).reshape(*lead, *size)
@@ -226,6 +228,7 @@ def avg_pool2d(
     axes = tuple(range(-n, 0))
     view = padded_windows(x, options, 0)
     counted = check_pads(padding, n) if count_include_pad else ((0, 0),) * n
+    # Every window has the same number of counted elements.
     if options.pads == counted:
         return view.mean(axes)
     total = to_float(view).sum(axes)
@@ -294,6 +297,7 @@ def _window_options(
     steps = sizes if stride is None else expand_option("stride", stride, n)
     apart, pads = expand_option("dilation", dilation, n), check_pads(padding, n)
     spans = tuple(d * (k - 1) + 1 for k, d in zip(sizes, apart, strict=True))
+    # PyTorch limits the padding, ONNX, which has pairs, does not.
     is_pair = not isinstance(padding, int) and any(not isinstance(p, int) for p in padding)
     if not is_pair and any(
         before > span // 2 for (before, _), span in zip(pads, spans, strict=True)
@@ -352,6 +356,7 @@ def _stretch_end(size: SInt, pad: tuple[int, int], span: int, stride: int) -> in
     end.
     """
     before, after = pad
+    # PyTorch's rule: a window must not consist of padding beyond the end only.
     max_padding = min(after + stride - 1, span - 1)
     if not isinstance(size, int):
         return max_padding
@@ -379,4 +384,5 @@ def _to_flat_indices(
         total = total.mul(
             size if isinstance(size, int) else window_indices.from_uop(size.cast(int64))
         ).add(axis_index)  # pyright: ignore[reportPrivateUsage]
+    # The window size marks a window of padding only (`first_max_index`).
     return window_indices.eq(math.prod(options.kernel)).where(-1, total)

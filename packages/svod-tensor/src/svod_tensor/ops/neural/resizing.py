@@ -100,6 +100,8 @@ def interpolate(
         )
     x = x if kind.startswith("nearest") else to_float(x)
     for i, (before, after) in enumerate(zip(old, new, strict=True)):
+        # As in PyTorch: a scale that was passed is used itself, although the rounded size has
+        # another ratio.
         ratio = before / after if scales is None else 1 / scales[i]
         if before != after or ratio != 1:
             x = _resize(
@@ -139,9 +141,13 @@ def _resize(
     if kind.startswith("nearest"):
         shift = 0.5 if kind == "nearest-exact" else 0.0
         return _take_nearest(
-            x, axis, [min(int((p + shift) * ratio), before - 1) for p in range(after)]
+            # The rounded product may be the size itself.
+            x,
+            axis,
+            [min(int((p + shift) * ratio), before - 1) for p in range(after)],
         )
     if kind == "area":
+        # From the floor to the ceiling: all elements that overlap the output element.
         ranges = [range(p * before // after, -((p + 1) * before // -after)) for p in range(after)]
         return _add_weighted(x, axis, [[(q, 1 / len(span)) for q in span] for span in ranges])
     if antialias:
@@ -196,6 +202,7 @@ def _cubic_neighbors(coordinate: float, size: int) -> list[tuple[int, float]]:
     """Indices of the four elements around a coordinate, clamped to the border, and their weights."""
     low = math.floor(coordinate)
     return [
+        # -0.75 as in PyTorch and OpenCV; its antialiased filter takes Pillow's -0.5.
         (min(max(low + k, 0), size - 1), _cubic_weights(coordinate - low - k, -0.75))
         for k in range(-1, 3)
     ]
@@ -237,6 +244,7 @@ def _cubic_weights(distance: float, a: float) -> float:
 def _add_weighted(x: Tensor, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> Tensor:
     """For each row of (index, weight) pairs, the weighted sum of elements along an axis."""
     width = max(map(len, rows))
+    # Rows at the border have fewer elements: fill with weight 0, so that one gather serves all.
     filled = [[*row, *[(row[-1][0], 0.0)] * (width - len(row))] for row in rows]
     column = (len(rows), width, *(1,) * (x.ndim - axis - 1))
     weights = type(x)(

@@ -86,6 +86,7 @@ def windows(
         result = result.from_uop(make_gather(result.uop, indices.uop, lead + 2 * i))
     output_axes, kernel_axes = range(lead, lead + 2 * n, 2), range(lead + 1, lead + 2 * n, 2)
     value = result.permute(*range(lead), *output_axes, *kernel_axes)
+    # The derivative of a gather would be a scatter-add; `overlap_add` gathers.
     return with_rule(windows_gradient, value, (x,), tuple(kernel), tuple(stride), tuple(dilation))
 
 
@@ -155,6 +156,7 @@ def conv2d(
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
     strides, pads = expand_option("stride", stride, n), check_pads(padding, n)
+    # A geometry has one padding for both sides; what one side has more is applied before.
     common_padding = tuple(map(min, pads))
     geometry = Geometry(strides, common_padding, expand_option("dilation", dilation, n), groups)
     total = convolve(
@@ -297,6 +299,7 @@ def unfold(
     columns = view.permute(
         *range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n)
     )
+    # PyTorch's order of a column: channels first, then indices in the window.
     rows = normalize_size(x.shape[lead] * math.prod(sizes))
     return columns.reshape(*x.shape[:lead], rows, product(view.shape[lead + 1 : -n]))
 
@@ -335,6 +338,7 @@ def fold(
         >>> sv.fold(Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
         [[1, 4, 6, 4]]
     """
+    # Two axes by default, as in PyTorch.
     n = next((len(option) for option in (size, kernel) if not isinstance(option, int)), 2)
     result_sizes, sizes = expand_option("size", size, n), expand_option("kernel", kernel, n)
     strides, dilations = expand_option("stride", stride, n), expand_option("dilation", dilation, n)

@@ -38,14 +38,19 @@ def contract(formula: str, operands: Sequence[Tensor], dtype: DType) -> Tensor:
     ]
     terms: list[tuple[Tensor, str]] = []
     for i, (operand, term) in enumerate(simplified):
+        # Letters of one operand only are summed before the products, which become smaller.
         kept = _list_used(term, output, (*simplified[:i], *simplified[i + 1 :]))
         terms.append((_sum_to(operand, term, kept, dtype), kept))
+    # The largest sizes, so that the order of the products, and so the kernels, do not depend on the
+    # values of variables.
     bounds = {letter: max_size(size) for letter, size in sizes.items()}
     for first, second in order_pairs([term for _, term in terms], output, bounds):
         (y, right), (x, left) = terms.pop(second), terms.pop(first)
+        # The operand with more axes keeps their order.
         wide, narrow = (left, right) if len(left) >= len(right) else (right, left)
         letters = wide + "".join(c for c in narrow if c not in wide)
         kept = _list_used(letters, output, terms)
+        # Summed axes last, as in `matmul`.
         letters = kept + "".join(c for c in letters if c not in kept)
         product = _align(x, left, letters).mul(_align(y, right, letters))
         terms.append((_sum_to(product, letters, kept, dtype), kept))
@@ -61,9 +66,12 @@ def _simplify(operand: Tensor, term: str, sizes: Mapping[str, SInt]) -> tuple[Te
         letter = next(c for c in term if term.count(c) > 1)
         first = term.index(letter)
         second = term.index(letter, first + 1)
+        # `diagonal` takes the last two axes; `second` is moved first, since it comes after `first`,
+        # whose position stays.
         operand = operand.moveaxis(second, -1).moveaxis(first, -2).diagonal()
         term = "".join(c for i, c in enumerate(term) if i not in (first, second)) + letter
     for letter in term:
+        # As in numpy, size 1 broadcasts; without the letter, the operand is constant along it.
         if operand.shape[term.index(letter)] == 1 and sizes[letter] != 1:
             operand = operand.squeeze(term.index(letter))
             term = term.replace(letter, "")
@@ -115,6 +123,7 @@ def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str],
     ]
     if max(widths) > len(spare):
         raise EinsumError(formula=formula, problem="it has too many axes")
+    # Aligned at the last axis, as broadcasting is: a shorter `...` has the last letters.
     dots = "".join(spare[: max(widths)])[::-1]
     inputs = [
         term.replace("...", dots[len(dots) - width :])
@@ -134,6 +143,8 @@ def _parse_formula(formula: str, operands: Sequence[Tensor]) -> tuple[list[str],
     output = (
         right.replace("...", dots)
         if arrow
+        # As in numpy without `->`: broadcast axes, then the letters that occur once, in
+        # alphabetical order.
         else dots + "".join(sorted(c for c in used if all_letters.count(c) == 1))
     )
     if len(set(output)) != len(output) or not set(output) <= set(all_letters):

@@ -58,9 +58,11 @@ def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Ten
     right = as_tensor(x2, x1)
     _check_contracted(x1.shape, right.shape)
     kind = promote_types(x1.dtype, right.dtype) if dtype is None else to_dtype(dtype)
+    # Products of narrow floats are exact in float32, and their sum is rounded once.
     inner = accumulation_dtype(kind)
     # (..., m, 1, k) * (..., 1, n, k), summed over k.
     x = x1.cast(inner) if x1.ndim > 1 else x1.cast(inner).unsqueeze(0)
+    # A view: both operands have the summed axis last.
     y = right.cast(inner).transpose(-2, -1) if right.ndim > 1 else right.cast(inner).unsqueeze(0)
     total = x.unsqueeze(-2).mul(y.unsqueeze(-3)).sum(-1, dtype=inner).cast(kind)
     if right.ndim == 1:
@@ -121,6 +123,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         [21, 43]
     """
     ndim = max(x1.ndim, x2.ndim)
+    # Counted from the end, where the axes of operands that broadcast are aligned.
     axis = normalize_axis("vecdot", axis, ndim) - ndim
     if -axis > min(x1.ndim, x2.ndim) or x1.shape[axis] != x2.shape[axis]:
         raise ShapeError(
@@ -133,6 +136,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         )
     kind = promote_types(x1.dtype, x2.dtype)
     inner = accumulation_dtype(kind)
+    # The array API standard conjugates the first operand; `matmul` conjugates none.
     left = x1.conj() if x1.dtype.is_complex else x1
     return left.cast(inner).mul(x2.cast(inner)).sum(axis, dtype=inner).cast(kind)
 
@@ -186,6 +190,7 @@ def tensordot(
                 f" {format_shape(x2.shape)}"
             ),
         )
+    # One matrix product, so that it has the kernels of `matmul`.
     x = x1.permute(*rows, *left).reshape(_count(x1, rows), _count(x1, left))
     y = x2.permute(*right, *columns).reshape(_count(x2, right), _count(x2, columns))
     return x.matmul(y).reshape(shape)
@@ -233,6 +238,7 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
     x, y = promote(x1, x2)
     n = max(x.ndim, y.ndim)
     left, right = ((1,) * (n - z.ndim) + z.shape for z in (x, y))
+    # Each axis of `x1` is followed by that of `x2`, with which it is merged.
     wide = x.reshape([s for size in left for s in (size, 1)]).mul(
         y.reshape([s for size in right for s in (1, size)])
     )

@@ -128,9 +128,11 @@ def randn(
             dtype=part_dtype,
             device=device,
         )
+        # As in torch, a complex number has variance 1, half of it in each part.
         return pairs.mul(math.sqrt(0.5)).as_complex()
     kind = float_dtype("randn", dtype)
     if kind is float64:
+        # Two numbers of 53 bits need two words; below, two of 24 bits are halves of one.
         bits, second_bits = random_words("randn", shape, seed, generator, device, n_words=2)
         first, second = uniform_from_bits(bits, kind), uniform_from_bits(second_bits, kind)
     else:
@@ -139,7 +141,10 @@ def randn(
             uniform_from_bits(bits.lshift(32), float32),
             uniform_from_bits(bits, float32),
         )
+    # 1 - u is in (0, 1], so that the logarithm is finite.
     radius = first.neg().add(1).log().mul(-2).sqrt()
+    # The sine would be a second sample; without it, element i depends on counter i only, for every
+    # shape.
     return radius.mul(second.mul(2 * math.pi).cos()).cast(kind)
 
 
@@ -192,10 +197,12 @@ def randint(
             raise IntegerOverflowError(value=bound, dtype=kind)
     count = high - low
     if count <= 1 << 32:
+        # Without rejection, which would need a loop for each element.
         offset = random_bits("randint", shape, seed, generator, device).remainder(count)
     else:
         first, second = random_words("randint", shape, seed, generator, device, n_words=2)
         offset = _scale(first, second, count)
+    # Modulo 2^64, in which a negative bound is its two's complement.
     samples = offset.add(low % (1 << 64))
     return (samples if low >= 0 else samples.cast(int64)).cast(kind)
 
@@ -228,6 +235,7 @@ def dropout(
     if p == 0:
         return x.clone()
     keep = uniform_from_bits(random_bits_like(x, "dropout", seed, generator), float32).ge(p)
+    # For p = 1 the factor would be infinite.
     return keep.where(x.mul(1 / (1 - p)) if p < 1 else x.zeros_like(), 0)
 
 
@@ -270,6 +278,7 @@ def random_bits_like(
     """Generate 64 random bits per element of `x`, or of `shape`, on the device of `x`."""
     from svod_tensor._generator import get_key
 
+    # Only the key moves, 8 bytes: the bits are computed on the device of `x`.
     key = move_like(get_key(operation, seed, generator), x.uop)
     return x.from_uop(_make_bits(key, x.shape if shape is None else shape, 0))
 
@@ -306,6 +315,7 @@ def _scale(high: Tensor, low: Tensor, count: int) -> Tensor:
 
     Source: Lemire, Fast Random Integer Generation in an Interval (2019), section 4, without
     rejection."""
+    # The factor has 65 bits, more than `_high_product` takes.
     if count == 1 << 64:
         return high
     below, carried = high.mul(count), _high_product(low, count)

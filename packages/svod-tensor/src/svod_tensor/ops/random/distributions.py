@@ -256,6 +256,7 @@ def bernoulli(
     wide = _wide_dtype(x)
     return (
         uniform_from_bits(random_bits_like(x, "bernoulli", seed, generator), wide)
+        # The uniform number is below 1: probability 1 is always True, and 0 never.
         .lt(x.cast(wide))
         .cast(dtype)
     )
@@ -331,13 +332,16 @@ def multinomial(
         raise ShapeError(
             operation="multinomial", shape=x.shape, problem="weights must have at least 1 dimension"
         )
+    # Checked only where reading needs neither a computation nor a transfer.
     if x.is_realized and x.device == HOST_DEVICE and find_capture() is None:
         _check_weights(x, min(n, 1) if replacement else n)
+    # The comparison is False for NaN, which so has weight 0.
     weights = x.gt(0).where(x.cast(_wide_dtype(x)), 0.0)
     if replacement:
         bits = random_bits_like(x, "multinomial", seed, generator, (*x.shape[:-1], n))
         return _search_weights(weights, bits)
     noisy = _add_gumbel(weights.log(), random_bits_like(weights, "multinomial", seed, generator))
+    # The logarithm of weight 0 is -inf, which no noise raises.
     largest, indices = noisy.topk(n)
     return largest.eq(-math.inf).where(_size_of(x), indices)
 
@@ -404,6 +408,7 @@ def _check_weights(weights: Tensor, n_needed: int) -> None:
         return
     is_wrong = weights.ge(0).logical_and(weights.lt(math.inf)).logical_not()
     count = weights.gt(0).count_nonzero(-1)
+    # One read by the host in the usual case.
     if not is_wrong.any().logical_or(count.lt(n_needed).any()).item():
         return
     if is_wrong.any().item():
@@ -424,6 +429,7 @@ def _search_weights(weights: Tensor, bits: Tensor) -> Tensor:
 
     The cumulative sum is sequential, so that it does not increase at a weight of 0, which is thus
     never sampled."""
+    # In float32, small weights would vanish beside a large sum, and never be sampled.
     sums = weights.cast(float64).cumsum(-1)
     size = _size_of(weights)
     total = sums.gather(-1, sums.zeros_like(dtype=int64)[..., :1].add(size).sub(1))
@@ -460,7 +466,9 @@ def _exponential_from_bits(bits: Tensor, kind: DType) -> Tensor:
     def scale(word: UOp) -> Tensor:
         return bits.from_uop(make_alu(Op.MUL, make_cast(word, kind), UOp.const(kind, 2.0**-64)))
 
+    # Odd, so never 0: the Gumbel noise is the logarithm of the result.
     near_zero = scale(make_alu(Op.OR, make_alu(Op.WHERE, is_low, node, half), UOp.const(uint64, 1)))
+    # 2^64 - bits in integers: 1 - u is exact, and keeps its digits where it is small.
     near_one = scale(make_alu(Op.WHERE, is_low, half, make_alu(Op.NEG, node)))
     return bits.from_uop(is_low).where(near_zero.neg().log1p(), near_one.log()).neg()
 
@@ -501,6 +509,7 @@ def _normal_quantile(p: Tensor) -> Tensor:
     central = q.mul(_ratio(q.mul(q).neg().add(0.180625), _CENTRAL))
     tail = q.lt(0).where(p, p.neg().add(1)).log().neg().sqrt()
     outer = tail.le(5).where(_ratio(tail.sub(1.6), _NEAR), _ratio(tail.sub(5), _FAR))
+    # AS 241's limits of the three rational functions.
     return q.abs().le(0.425).where(central, q.lt(0).where(outer.neg(), outer))
 
 

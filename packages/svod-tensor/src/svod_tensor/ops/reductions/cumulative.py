@@ -120,9 +120,11 @@ def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
     NaN counts and later NaNs do not.
     """
     n = x.shape[axis]
+    # The only element has index 0.
     if x.size == 0 or n == 1:
         return x.zeros_like(dtype=int64)
     current, previous = slice_axis(extrema, axis, 1, n), slice_axis(extrema, axis, 0, n - 1)
+    # NaN differs from itself: after the first NaN, which stays the extremum, no element is new.
     is_new = current.ne(previous).logical_and(previous.ne(previous).logical_not())
     column = (1,) * (x.ndim - 1 - axis)
     indices = type(x).arange(1, n, dtype=int64, device=str(x.device)).reshape(-1, *column)
@@ -130,6 +132,7 @@ def _scan_extrema(x: Tensor, extrema: Tensor, axis: int) -> Tensor:
     new_indices = is_new.where(indices, 0).pad(
         *(first if a == axis else (0, 0) for a in range(x.ndim))
     )
+    # Indices ascend, so that the largest belongs to the last new extremum.
     return new_indices.cummax(axis)
 
 
@@ -138,10 +141,12 @@ def _scan(x: Tensor, operation: str, op: Op, axis: int | None, dtype: DTypeLike 
         return _scan(x.flatten(), operation, op, 0, dtype)
     axis = normalize_axis(operation, axis, x.ndim)
     result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
+    # Extrema are elements, and need no wider dtype.
     wide = x.cast(accumulation_dtype(result) if op in (Op.ADD, Op.MUL) else result)
     if x.size == 0 or x.shape[axis] == 1:
         return wide.cast(result)
     if result.is_complex and op is Op.MUL:
+        # A complex product needs both parts of its operands, and is no scan of separate parts.
         return multiply_running(wide, axis)
     return x.from_uop(make_scan_axis(wide.uop, op, axis).cast(result))
 
@@ -270,5 +275,6 @@ def diff(
     (size,) = concrete_shape("diff", (result.shape[axis],))
     for length in range(size, max(size - n, 0), -1):
         last, first = slice_axis(result, axis, 1, length), slice_axis(result, axis, 0, length - 1)
+        # As in numpy, which has no difference of booleans.
         result = last.ne(first) if result.dtype.is_bool else last.sub(first)
     return result.clone() if result is x else result

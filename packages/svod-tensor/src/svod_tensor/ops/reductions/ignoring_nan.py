@@ -52,8 +52,10 @@ def nanvar(
     if not x.dtype.is_float:
         return x.var(axis, correction=correction, keepdims=keepdims)
     is_there = x.isnan().logical_not()
+    # Weights of 0 and 1: a missing element adds to neither the mean nor the squares.
     _, _, squares = center(is_there.where(x, 0.0), axis, is_there.cast(x.dtype))
     free = is_there.count_nonzero(axis, keepdims=True).cast(x.dtype).sub(correction)
+    # As in numpy, too few elements give NaN, also where the quotient would be infinite or negative.
     value = free.gt(0).where(squares.div(free), math.nan)
     return value if keepdims else value.squeeze(axis)
 
@@ -174,7 +176,9 @@ def nan_to_num(
         return x.as_real().nan_to_num(nan, posinf, neginf).as_complex()
     if not x.dtype.is_float:
         return x.clone()
+    # As in numpy, infinities become the extreme finite values of the dtype.
     limit = x.dtype.finfo_max
+    # NaN is replaced last: it may be replaced by an infinity, which is kept.
     high = x.eq(math.inf).where(limit if posinf is None else posinf, x)
     low = x.eq(-math.inf).where(-limit if neginf is None else neginf, high)
     return x.isnan().where(nan, low)
@@ -200,6 +204,7 @@ def _get_extremum(x: Tensor, axis: int | None, worst: float, *, keepdims: bool) 
         return x.argmax(axis, keepdims=keepdims) if worst < 0 else x.argmin(axis, keepdims=keepdims)
     is_there = x.isnan().logical_not()
     filled = is_there.where(x if worst < 0 else x.neg(), -math.inf)
+    # An infinity and a replaced NaN are equal, and the NaN may come first.
     is_worst = filled.max(axis, keepdims=keepdims).eq(-math.inf)
     return is_worst.where(
         is_there.argmax(axis, keepdims=keepdims), filled.argmax(axis, keepdims=keepdims)

@@ -151,6 +151,7 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
         [True, False]
     """
     axes = normalize_axes("any", axis, x.ndim)
+    # MAX of booleans is their "or", and MIN in `all` their "and".
     return x.from_uop(_reduce(x.uop.cast(bool_), Op.MAX, axes, keepdims, empty=False))
 
 
@@ -252,6 +253,7 @@ def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
         >>> sv.nansum(Tensor([1.0, float("nan"), 2.0])).item()
         3.0
     """
+    # WHERE and not a product with a mask: NaN * 0 is NaN.
     return x.isnan().where(0, x).sum(axis, keepdims=keepdims)
 
 
@@ -322,6 +324,8 @@ def _without_nans(
 ) -> Tensor:
     if not x.dtype.is_float:
         return getattr(x, operation)(axis, keepdims=keepdims)
+    # `neutral` is infinite except for float8_e4m3, which has no infinities: any element is at least
+    # as good.
     extremum: Tensor = getattr(x.isnan().where(neutral, x), operation)(axis, keepdims=keepdims)
     return x.isnan().all(axis, keepdims=keepdims).where(math.nan, extremum)
 
@@ -332,6 +336,7 @@ def _accumulate(
     result = sum_dtype(x.dtype) if dtype is None else to_dtype(dtype)
     axes = normalize_axes(operation, axis, x.ndim)
     if result.is_complex and op is Op.MUL:
+        # A complex product needs both parts of its operands; a sum adds the parts separately.
         return multiply_all(x.cast(result), axes, keepdims)
     wide = x.uop.cast(accumulation_dtype(result))
     return x.from_uop(_reduce(wide, op, axes, keepdims, empty=int(op is Op.MUL)).cast(result))
@@ -339,6 +344,7 @@ def _accumulate(
 
 def _extremum(x: Tensor, operation: str, op: Op, axis: Axes, keepdims: bool) -> Tensor:
     axes = normalize_axes(operation, axis, x.ndim)
+    # As in numpy: an extremum has no neutral element, unlike a sum.
     for a in axes:
         if x.shape[a] == 0:
             raise EmptyReductionError(operation=operation, shape=x.shape, axis=a)
@@ -368,6 +374,8 @@ def _arg_extremum(x: Tensor, operation: str, op: Op, axis: int | None, keepdims:
     size = x.shape[axis]
     # With a NaN, the peak is NaN and equals no element; without, isnan is False everywhere.
     is_peak = x.eq(peak).logical_or(x.isnan()) if x.dtype.is_float else x.eq(peak)
+    # The first peak has the smallest index; other elements count as the last index, which is never
+    # smaller.
     index = make_broadcasted_iota(x.shape, axis)
     last_index = (
         (size - 1).cast(index.dtype) if isinstance(size, UOp) else UOp.const(index.dtype, size - 1)

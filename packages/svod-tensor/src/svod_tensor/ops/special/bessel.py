@@ -33,6 +33,8 @@ __all__ = ["compute_i0", "compute_i0e", "compute_i1", "compute_i1e", "compute_j0
 
 def _divide(value: Tensor, x: Tensor) -> Tensor:
     """Divide an odd function whose slope at 0 is 1/2 by x, with limit 1/2 at 0."""
+    # The inner `where` keeps 0 / 0 out of the branch that is not selected, whose derivative would
+    # be NaN.
     return x.eq(0).where(0.5, value.div(x.eq(0).where(1.0, x)))
 
 
@@ -86,6 +88,8 @@ def _grow(value: Tensor, size: Tensor) -> Tensor:
 
 
 def _scale_i0(size: Tensor) -> Tensor:
+    # Clamped to the interval of the polynomial: outside, its value is discarded, and must not
+    # overflow.
     near = evaluate_polynomial(size.minimum(8.0).mul(0.25).sub(1), I0_NEAR)
     return _choose(size, near, I0_FAR)
 
@@ -96,6 +100,7 @@ def _scale_i1(size: Tensor) -> Tensor:
 
 
 def _choose(size: Tensor, near: Tensor, far: tuple[float, ...]) -> Tensor:
+    # Likewise, the form for large x is not evaluated near 0.
     wide = size.maximum(8.0)
     value = evaluate_polynomial(wide.reciprocal().mul(16).sub(1), far).mul(wide.rsqrt())
     return size.lt(8).where(near, size.isnan().where(size, value))
@@ -118,6 +123,7 @@ def compute_j0(x: Tensor) -> Tensor:
     near = _near_zeros(size, J0_ZEROS).mul(evaluate_polynomial(_to_unit_interval(size), J0_NEAR))
     wide = size.maximum(8.0)
     sine, cosine = wide.sin(), wide.cos()
+    # sqrt(2) cos(x - pi/4) = cos x + sin x: the difference x - pi/4 would be rounded for large x.
     far = _asymptotic(wide, J0_P, J0_Q, cosine.add(sine), sine.sub(cosine))
     return with_rule(_j0_slope, _join(size, near, far), (x,))
 
@@ -158,4 +164,5 @@ def _asymptotic(
 
 
 def _join(size: Tensor, near: Tensor, far: Tensor) -> Tensor:
+    # Both functions decay like 1 / sqrt(x).
     return size.lt(8).where(near, size.isinf().where(0.0, size.isnan().where(size, far)))

@@ -90,6 +90,7 @@ def _xlogy_slopes(_: Tensor, operands: tuple[Tensor, Tensor], __: object) -> tup
 @elementwise_rule("sinc")
 def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Tensor]:
     (x,) = operands
+    # The subtraction is exact; the product of pi and a large x would be rounded to a wrong angle.
     angle = x.sub(x.round()).mul(math.pi)
     cosine = x.round().remainder(2).eq(0).where(angle.cos(), angle.cos().neg())
     square = x.mul(math.pi).square()
@@ -360,6 +361,7 @@ def beta(x1: Tensor, x2: Operand, /) -> Tensor:
     """
     x, y = promote_to_float(x1, x2)
     wide = x.cast(float64), y.cast(float64)
+    # The gamma functions themselves overflow from 171.7 on.
     logarithm = (
         compute_lgamma(wide[0])
         .add(compute_lgamma(wide[1]))
@@ -381,6 +383,7 @@ def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
     """
     x, y = promote_to_float(x1, x2)
     wide = x.cast(float64), y.cast(float64)
+    # As in SciPy, 0 * log(0) is 0, its limit in entropies.
     is_none = wide[0].eq(0).logical_and(wide[1].isnan().logical_not())
     return with_rule(_xlogy_slopes, is_none.where(0.0, wide[0].mul(wide[1].log())), wide).cast(
         x.dtype
@@ -435,5 +438,6 @@ def _compute_logit(x: Tensor) -> Tensor:
 def _compute_sinc(x: Tensor) -> Tensor:
     is_zero = x.eq(0)
     value = sine_of_pi(x).div(is_zero.where(1.0, x).mul(math.pi))
+    # The sine of infinity is NaN, but the quotient tends to 0.
     value = x.isinf().where(0.0, is_zero.where(1.0, value))
     return with_rule(_sinc_slope, value, (x,))

@@ -65,6 +65,7 @@ def evaluate_polynomial(x: Tensor, coefficients: Sequence[float]) -> Tensor:
 
 def sine_of_pi(x: Tensor) -> Tensor:
     """Compute sin(pi x), exactly 0 at integers."""
+    # The reduction is exact, while pi * x would be rounded.
     nearest = x.round()
     value = x.sub(nearest).mul(math.pi).sin()
     return nearest.remainder(2).eq(0).where(value, value.neg())
@@ -82,6 +83,7 @@ def _reduce(size: Tensor, top: int, steps: int) -> tuple[Tensor, Tensor]:
     """
     reduced, product = size.minimum(float(_LARGE)), size.ones_like()
     for _ in range(steps):
+        # A fixed number of steps without branches, so that all lanes of a vector do the same.
         is_above = reduced.ge(top)
         reduced = is_above.where(reduced.sub(1), reduced)
         product = is_above.where(product.mul(reduced), product)
@@ -138,6 +140,8 @@ def compute_gamma(x: Tensor) -> Tensor:
     t = is_small.where(size.mul(2).sub(1), reduced.mul(2).sub(3))
     near = evaluate_polynomial(t, GAMMA)
     near = is_small.where(near.div(size), near.mul(product))
+    # Gamma overflows above 171.7 anyway; beyond 745, exp(-x) would be 0 beside an infinite power,
+    # and the product NaN.
     wide = size.maximum(float(_LARGE)).minimum(200.0)
     # The power is applied in two halves, since it overflows before the product does.
     half = wide.pow(wide.mul(0.5).sub(0.25))

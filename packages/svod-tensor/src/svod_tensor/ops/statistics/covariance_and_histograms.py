@@ -87,6 +87,7 @@ def cov(
     difference, error, _ = center(x, 1, None if weights is None else weights.unsqueeze(0))
     centered = difference.sub(error)
     weighted = centered if weights is None else centered.mul(weights)
+    # As in numpy, too few observations are a division by 0.
     value = centered.matmul(weighted.transpose(0, 1)).div(divisor.maximum(0.0))
     return value.squeeze().cast(kind) if value.shape == (1, 1) else value.cast(kind)
 
@@ -113,6 +114,7 @@ def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> 
     if not covariance.ndim:
         return covariance.div(covariance)
     deviation = covariance.diagonal().sqrt()
+    # Rounding may exceed 1, so numpy clips, too.
     return covariance.div(deviation.unsqueeze(1)).div(deviation).clip(-1.0, 1.0)
 
 
@@ -160,7 +162,9 @@ def histogram(
     n_bins = concrete_shape("histogram", edges.shape)[0] - 1
     first, last = edges[0], edges[n_bins]
     index = edges.searchsorted(elements, "right").sub(1)
+    # As in numpy, the last bin includes its upper edge.
     index = elements.eq(last).where(n_bins - 1, index)
+    # `bincount` ignores -1. NaN fails both comparisons.
     index = elements.ge(first).logical_and(elements.le(last)).where(index, -1)
     flat_weights = (
         None if weights is None else as_tensor(weights, x).broadcast_to(x.shape).flatten()
@@ -206,6 +210,8 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
     increasing = edges.searchsorted(x, side)
     if size < 2:
         return increasing
+    # The direction of the edges is known only when they are computed, so both searches are in the
+    # graph.
     decreasing = edges.flip(0).searchsorted(x, side).neg().add(size)
     return edges[0].le(edges[size - 1]).where(increasing, decreasing)
 
@@ -232,6 +238,7 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
     """
     x, y = _check_lines("convolve", *promote(x, v), mode)
     (n,), (m,) = concrete_shape("convolve", x.shape), concrete_shape("convolve", y.shape)
+    # The product commutes; the shorter operand is the filter.
     if m > n:
         x, y, n, m = y, x, m, n
     return _slide(
@@ -280,6 +287,7 @@ def _to_rows(name: str, x: Tensor, *, rowvar: bool) -> Tensor:
             shape=x.shape,
             problem=f"input must have at most 2 dimensions: {format_shape(x.shape)}",
         )
+    # float32 does not hold all sums of integers exactly.
     wide = x if x.dtype.is_float else x.cast(float64)
     rows = wide.reshape(1, -1) if wide.ndim < 2 else wide
     return rows if rowvar or x.ndim < 2 else rows.transpose(0, 1)
@@ -314,6 +322,7 @@ def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
                 expected="a pair of finite numbers (lowest, highest)",
             )
         if low == high:
+            # As in numpy: the bins of a single value have the total width 1.
             low, high = low - 0.5, high + 0.5
         edges = index.cast(float64).mul((high - low) / bins).add(low)
     elif x.size == 0:
@@ -327,6 +336,7 @@ def _list_edges(x: Tensor, bins: int, range: tuple[float, float] | None) -> Tens
             is_single_value.where(high.add(0.5), high),
         )
         edges = index.cast(float64).mul(high.sub(low).div(bins)).add(low)
+    # The last edge is exact: a rounded one might exclude the largest element.
     return index.eq(bins).where(high, edges).cast(x.dtype)
 
 
@@ -347,6 +357,7 @@ def _check_lines(name: str, x: Tensor, y: Tensor, mode: str) -> tuple[Tensor, Te
 
 def _slide(x: Tensor, y: Tensor, n: int, m: int, pads: tuple[int, int]) -> Tensor:
     """Sliding dot products of `y` with padded `x`."""
+    # A sum of bools is their logical or.
     if x.dtype.is_bool:
         windows = x.pad(pads).windows((m,), (1,), (1,))
         return windows.logical_and(y).any(-1)

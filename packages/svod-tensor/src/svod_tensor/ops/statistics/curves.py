@@ -123,6 +123,7 @@ def interp(
         order = points.argsort()
         points, values = points.take(order), values.take(order)
         last = slice(-1, None)
+        # A point of the neighboring period on each side, between which all x lie.
         points = type(x).concat([points[last].sub(size), points, points[:1].add(size)], 0)
         values = type(x).concat([values[last], values, values[:1]], 0)
     (n,) = concrete_shape("interp", points.shape)
@@ -130,11 +131,13 @@ def interp(
     low, high = above.sub(1).maximum(0), above.minimum(n - 1)
     begin, value = points.take(low), values.take(low)
     width = points.take(high).sub(begin)
+    # Points with equal coordinates are a jump, and x outside has the same point on both sides.
     fraction = x.sub(begin).div(width.eq(0).where(1.0, width))
     interpolated = width.eq(0).where(value, value.add(values.take(high).sub(value).mul(fraction)))
     first = values[0] if left is None else left
     final = values[n - 1] if right is None else right
     interpolated = x.lt(points[0]).where(first, x.gt(points[n - 1]).where(final, interpolated))
+    # The search has put NaN after the last point.
     return x.isnan().where(x, interpolated)
 
 
@@ -163,6 +166,7 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
     points = promote(p, x)[1] if is_scalar(x) else as_tensor(x, p)
     value = points.zeros_like()
     for i in range(size):
+        # Horner's scheme: a multiplication for each coefficient.
         value = value.mul(points).add(p[i]) if i else value.add(p[0])
     return value
 
@@ -238,10 +242,13 @@ def _differentiate(x: Tensor, spacing: Tensor, axis: int, edge_order: int) -> Te
         before, behind = slice_axis(steps, 0, 0, n - 2), slice_axis(steps, 0, 1, n - 1)
         total = before.add(behind)
         left, right = slice_axis(slope, axis, 0, n - 2), slice_axis(slope, axis, 1, n - 1)
+        # As in numpy: each slope has the weight of the other step, which is second-order accurate
+        # for uneven steps.
         inner = [left.mul(behind.div(total)).add(right.mul(before.div(total)))]
     first, last = slice_axis(slope, axis, 0, 1), slice_axis(slope, axis, n - 2, n - 1)
     if edge_order == 2:
         first, last = (
+            # The slope extrapolated linearly from the midpoints of the two outer steps.
             near.add(near.sub(far).mul(h.div(h.add(g))))
             for near, far, h, g in (
                 (

@@ -65,6 +65,7 @@ def center(x: Tensor, axis: Axes, weights: Tensor | None = None) -> tuple[Tensor
     )
     total = weigh(difference).sum(axis, keepdims=True)
     error = total.div(count)
+    # Rounding may leave a small negative number, whose root would be NaN.
     squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
     return difference, error, squares
 
@@ -122,6 +123,7 @@ def _norm_gradient(
     # Convention: the cotangent of a complex number is that of its real part, minus i times that of
     # its imaginary part.
     x = operand.conj() if operand.dtype.is_complex else operand
+    # x / inf is 0, in derivatives of every order.
     direction = x.div(value.eq(0).where(math.inf, value))
     if order == 2:
         return (cotangent.mul(direction),)
@@ -188,6 +190,7 @@ def var(
     axes = normalize_axes("var", axis, x.ndim)
     total = squares if keepdims else squares.squeeze(axes)
     count = count_elements(x, axis, total.dtype)
+    # As in numpy: a correction beyond the count is a division by 0.
     divisor = count.sub(correction).maximum(0.0) if correction else count
     value = with_rule(_variance_gradient, total.div(divisor), (wide,), axes, float(correction))
     return value.cast(to_float(x).dtype)
@@ -239,6 +242,7 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
     if not x.dtype.is_float:
         return x.mean(axis, keepdims=keepdims)
     count = x.isnan().logical_not().count_nonzero(axis, keepdims=keepdims)
+    # 0 / 0 is NaN for a slice of NaN only, as in numpy.
     return x.nansum(axis, keepdims=keepdims).div(count.cast(x.dtype))
 
 
@@ -308,6 +312,7 @@ def norm(
             )
         ord = 2
     if x.dtype.is_complex:
+        # Norms depend on magnitudes only.
         return x.abs().norm(axis, ord=ord, keepdims=keepdims)
     operand = to_float(x)
     x = operand.abs()

@@ -265,8 +265,10 @@ def _compute(
     size = lines.from_uop(n.cast(int64) if isinstance(n, UOp) else UOp.const(int64, n))
     last = slice_axis(lines, lines.ndim - 1, n - 1, n)
     if skips_nan:
+        # NaN sorts last, so the other elements come first.
         size = lines.isnan().logical_not().count_nonzero(-1, keepdims=True)
     lower_index, weight = _virtual_index(size.cast(float64), probabilities.flatten(), method)
+    # A row of NaN only has size 0, and reads its first NaN.
     top = size.sub(1).maximum(0)
     below, above = (
         _take(lines, p.cast(int64).maximum(0).minimum(top))
@@ -284,6 +286,7 @@ def _compute(
     is_valid = probabilities.flatten().ge(0).logical_and(probabilities.flatten().le(1))
     result = is_valid.where(result, float("nan"))
     if not skips_nan and x.dtype.is_float:
+        # If there is a NaN, it is the last element.
         result = last.isnan().where(float("nan"), result)
     sizes = (
         [1 if a in axes else x.shape[a] for a in range(x.ndim)]
@@ -344,6 +347,7 @@ def _virtual_index(size: Tensor, probabilities: Tensor, method: str) -> tuple[Te
     elif method == "midpoint":
         weight = weight.gt(0).where(0.5, weight)
     elif method == "nearest":
+        # Ties to even, as in numpy.
         return exact.round(), weight.mul(0)
     return below, weight
 
