@@ -84,7 +84,6 @@ def measure_workload(
     """Random candidates of each kernel of a workload, by the kernel's name."""
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig, Tensor
-    from svod_tensor.engine.schedule import is_kernel
     from svod_tensor.engine.uncached import make_schedule
 
     result = workload.svod(*map(Tensor, workload.inputs))
@@ -92,8 +91,8 @@ def measure_workload(
     schedule = make_schedule(sink, PrepareConfig())
     candidates: dict[str, list[Sample]] = {}
     seen: set[str] = set()
-    for item in schedule.items:
-        if is_kernel(item.ast) and item.ast.content_hash not in seen:
+    for item in schedule.iter_kernels():
+        if item.ast.content_hash not in seen:
             seen.add(item.ast.content_hash)
             alone = replace(item, dependencies=())
             single = replace(schedule, items=[alone], output_ids=item.buffer_ids[:1])

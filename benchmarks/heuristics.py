@@ -153,13 +153,10 @@ def _find_body(result: Any) -> Any:
     """Body of the only kernel that computes a tensor."""
     from svod_ir import Op, UOp
     from svod_tensor import PrepareConfig
-    from svod_tensor.engine.schedule import is_kernel
     from svod_tensor.engine.uncached import make_schedule
 
     sink = UOp.sink(UOp(Op.CONTIGUOUS, result.dtype, (result.uop,)))
-    (body,) = {
-        item.ast for item in make_schedule(sink, PrepareConfig()).items if is_kernel(item.ast)
-    }
+    (body,) = {item.ast for item in make_schedule(sink, PrepareConfig()).iter_kernels()}
     return body
 
 

@@ -34,6 +34,12 @@ def test_nanargmax_agrees_with_numpy(holes, axis):
     assert Tensor([3, 1, 2]).nanargmin().item() == 1
 
 
+@pytest.mark.parametrize("dtype", ["float8_e4m3", "float8_e5m2", "bfloat16", "float16"])
+def test_nanargmax_of_narrow_floats(dtype: str) -> None:
+    x = Tensor([1.0, np.nan, 3.0, -2.0]).cast(dtype)
+    assert (x.nanargmax().item(), x.nanargmin().item()) == (2, 3)
+
+
 @pytest.mark.parametrize("axis", [None, 1])
 def test_nancumsum_agrees_with_numpy(rng, axis):
     a = rng.normal(size=(3, 4))

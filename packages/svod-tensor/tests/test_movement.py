@@ -173,6 +173,13 @@ def test_repetition_agrees_with_numpy(a):
     check(Tensor(b).repeat_interleave(2), np.repeat(b, 2))
 
 
+@pytest.mark.parametrize("repeats", [-1, -2])
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_negative_repeats_are_rejected(repeats: int, axis: int | None) -> None:
+    with pytest.raises(ShapeError, match=f"repeats must not be negative: {repeats}"):
+        Tensor([[1, 2, 3]]).repeat(repeats, axis)
+
+
 def test_rolls_triangles_and_diagonals_agree_with_numpy(rng):
     b = make_array(rng, (5, 7), "float32")
     b[0, 0] = np.nan

@@ -58,6 +58,11 @@ class BoundedCache(Generic[K, V]):
         value = self.find(key)
         return self.add(key, make()) if value is None else value
 
+    def list_values(self) -> list[V]:
+        """The values, oldest first."""
+        with self._lock:
+            return list(self._entries.values())
+
     def counts(self) -> CacheCounts:
         """Number of entries, hits and misses, and the limit."""
         return CacheCounts(

@@ -13,9 +13,10 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Final, ParamSpec, TypeVar, cast
 
 from svod_dtype import DType, default_float
-from svod_ir import UOp
+from svod_ir import Op, UOp
 from svod_ir.derivatives import make_traced
 from svod_ir.graph_template import GraphTemplate
+from svod_ir.loops import make_parameter
 from svod_tensor._origins import wrap
 from svod_tensor._scopes import leave_scope
 from svod_tensor.cells.cell import Cell, View
@@ -108,13 +109,16 @@ def _record(
 
     def replace(value: Any) -> Any:
         if value.__class__ is Tensor:
-            # TRACED nodes are distinct even if the operands are not, and merge with no reader.
-            inputs.append(Tensor.from_uop(make_traced(value.uop)))
+            # A parameter has no known bounds; a TRACED node merges with none of its readers.
+            node = make_traced(make_parameter(value.uop, len(inputs)))
+            inputs.append(Tensor.from_uop(node))
             return inputs[-1]
         return type(value)(map(replace, value)) if value.__class__ in (tuple, list) else value
 
+    # A list: in `f(*map(replace, args), **kwargs)`, Python would replace the keyword arguments first.
+    positional = [replace(value) for value in args]
     with leave_scope():
-        result = function(*map(replace, args), **{name: replace(v) for name, v in kwargs.items()})
+        result = function(*positional, **{name: replace(v) for name, v in kwargs.items()})
     is_tuple = isinstance(result, tuple)
     results: tuple[Any, ...] = result if is_tuple else (result,)
     cells = {stand_in.content for stand_in in inputs}
@@ -126,11 +130,22 @@ def _record(
     nodes = [stand_in.uop for stand_in in inputs]
     if any(size.__class__ is not int for node in (*roots, *nodes) for size in node.shape):
         return None
-    template = GraphTemplate.record(roots, nodes)
+    template = None if _copies_an_input(roots, nodes) else GraphTemplate.record(roots, nodes)
     if template is None:
         return None
     collect = getattr(result, "_make", tuple) if is_tuple else None
     return Decomposition(template, tuple([content.path for content in contents]), collect)
+
+
+def _copies_an_input(roots: Sequence[UOp], inputs: Sequence[UOp]) -> bool:
+    """Whether an input is made contiguous, which is a copy only if the input is not memory."""
+    for node in UOp.sink(*roots).iter_ops(Op.CONTIGUOUS):
+        source = node.source
+        while source.op is Op.RESHAPE:
+            source = source.source
+        if source in inputs:
+            return True
+    return False
 
 
 def _make_results(known: Decomposition, operands: list[UOp]) -> object:

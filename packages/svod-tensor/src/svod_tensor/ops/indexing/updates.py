@@ -351,7 +351,6 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
 
 
 @operation(test="test_scatter_reduce.py::test_scatter_reduce_agrees_with_numpy")
-@reuse_graph
 @rounds_once
 def scatter_reduce(
     x: Tensor,

@@ -252,6 +252,10 @@ def repeat(
     axis = normalize_axis("repeat", axis, x.ndim)
     if not isinstance(repeats, int):
         return repeat_each(x, repeats, axis)
+    if repeats < 0:
+        # `expand` would take -1 as the size of the axis.
+        problem = f"repeats must not be negative: {repeats}"
+        raise ShapeError(operation="repeat", shape=x.shape, problem=problem)
     shape = x.shape
     # As in `tile`, but with the new axis after the repeated one.
     wide = x.unsqueeze(axis + 1)

@@ -130,7 +130,6 @@ def grid_sample(
 
 
 @operation(test="test_sampling.py::test_affine_grid_agrees_with_its_formula")
-@reuse_graph
 @rounds_once
 def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = False) -> Tensor:
     """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch, *sizes, axes).

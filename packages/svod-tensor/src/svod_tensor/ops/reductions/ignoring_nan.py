@@ -9,7 +9,7 @@ from svod_ir import OperandError
 from svod_tensor._shapes import Axes
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
-from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.core.rounding import accumulation_dtype, rounds_once
 from svod_tensor.ops.statistics.moments import center, take_root
 
 if TYPE_CHECKING:
@@ -202,6 +202,8 @@ def _get_extremum(x: Tensor, axis: int | None, worst: float, *, keepdims: bool) 
     """Index of the extremum; if only `worst` and NaN are left, the index of the first non-NaN."""
     if not x.dtype.is_float:
         return x.argmax(axis, keepdims=keepdims) if worst < 0 else x.argmin(axis, keepdims=keepdims)
+    # float8_e4m3 has no infinity: it would become NaN.
+    x = x.cast(accumulation_dtype(x.dtype))
     is_there = x.isnan().logical_not()
     filled = is_there.where(x if worst < 0 else x.neg(), -math.inf)
     # An infinity and a replaced NaN are equal, and the NaN may come first.

@@ -20,7 +20,6 @@ from svod_tensor.errors import EmptyReductionError
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import slice_axis
 from svod_tensor.ops.core.operation import operation
-from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 
 if TYPE_CHECKING:
@@ -75,7 +74,6 @@ _STEPS: Final = ("inverted_cdf", "averaged_inverted_cdf", "closest_observation")
 
 
 @operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def quantile(
     x: Tensor,
@@ -109,7 +107,6 @@ def quantile(
 
 
 @operation(test="test_quantiles.py::test_quantiles_of_every_method_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def percentile(
     x: Tensor,
@@ -137,7 +134,6 @@ def percentile(
 
 
 @operation(test="test_quantiles.py::test_medians_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Median over axes, the mean of the two middle elements for an even number. NaN propagates.
@@ -159,7 +155,6 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
 
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def nanquantile(
     x: Tensor,
@@ -187,7 +182,6 @@ def nanquantile(
 
 
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def nanpercentile(
     x: Tensor,
@@ -215,7 +209,6 @@ def nanpercentile(
 
 
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
-@reuse_graph
 @rounds_once
 def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Median over axes, ignoring NaN; NaN for all-NaN slices.
