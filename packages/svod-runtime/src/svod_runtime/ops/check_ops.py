@@ -43,9 +43,11 @@ def check_op(
             _check_pair(name, arguments, "destination and source")
             _check_copy(name, *arguments)
         case PreparedBufferView():
+            # The offset is checked at each run instead: either buffer may be replaced.
             _check_pair(name, arguments, "view and base")
         case PreparedLoop():
             _check_loop(name, op, arguments, counters)
+        # Its function decides which buffers it accepts.
         case PreparedCustomFunction():
             pass
 
@@ -73,6 +75,7 @@ def _check_kernel(name: str, op: PreparedKernel, arguments: Sequence[Buffer]) ->
             f" {len(op.values)}: {op.values}"
         )
         raise PlanError(op=name, problem=problem)
+    # Host devices share one address space, so a CPU kernel may read DISK's mapped files.
     is_on_host = arguments[op.output_indices[0]].is_host_addressable
     for position in op.output_indices:
         _check_writable(name, arguments[position])
@@ -114,6 +117,7 @@ def _check_loop(
             problem=f"counter {op.body.counter} is already the counter of an enclosing loop",
         )
     check_bindings(name, op, arguments)
+    # Counters are variables by name: an inner loop with an outer loop's counter would overwrite it.
     inner = counters if op.body.counter is None else counters | {op.body.counter}
     for inner_op in op.body.ops:
         try:

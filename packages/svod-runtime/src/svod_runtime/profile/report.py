@@ -80,6 +80,7 @@ class ProfileReport:
         """Return a summary per kernel and device, the slowest first."""
         groups: dict[tuple[int, str], list[KernelProfile]] = {}
         for profile in self.profiles:
+            # By identity: kernels of equal names may have different sources.
             groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
         summaries = [
             _summarize(group, self.limits.get(group[0].device)) for group in groups.values()
@@ -171,6 +172,7 @@ class ProfileReport:
         microseconds.
         """
         devices = self.devices
+        # The clock's zero is arbitrary, and viewers show the time from 0 on.
         begin = min((p.start_ns for p in self.profiles), default=0)
         titles = [
             {"name": "thread_name", "ph": "M", "pid": 0, "tid": index, "args": {"name": device}}
@@ -215,6 +217,7 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
         group[0].device,
         _count(group),
         sum(p.elapsed_ns for p in group),
+        # A profile of a loop sums launches, but knows its fastest one.
         min(p.elapsed_ns if p.fastest_ns is None else p.fastest_ns for p in group),
         sum(p.n_operations for p in group),
         sum(p.n_bytes for p in group),
