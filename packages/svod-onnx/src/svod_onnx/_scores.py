@@ -67,7 +67,6 @@ def choose_class(
     if len(labels) == 2 and scores.shape[1] == 1:
         chosen = (scores[:, 0] > (0.5 if is_positive else 0.0)).cast("int64")
         if transform == "PROBIT":
-            # As onnxruntime does: PROBIT keeps the single column of scores.
             return names[chosen], apply_post_transform(node, scores, transform)
         pair = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
         if transform == "LOGISTIC" and not is_positive:
