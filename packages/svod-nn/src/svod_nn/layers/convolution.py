@@ -39,8 +39,11 @@ class _Filters(Module):
                 f" in_channels={channels[0]}, out_channels={channels[1]}, groups={groups}"
             )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
+        # As in torch, the weight of a transposed convolution is stored with inputs first.
         rows, columns = channels if is_transposed else channels[::-1]
         shape = (rows, columns // groups, *kernel_size)
+        # torch's kaiming_uniform with a slope of sqrt(5). Its fan is taken from the second axis
+        # also for transposed convolutions, where that is the number of outputs.
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.weight = uniform(shape, -bound, bound, generator=generator)
         self.bias = (
@@ -49,6 +52,7 @@ class _Filters(Module):
 
     def _run(self, x: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
+        # The operation itself needs a batch axis.
         return convolve(x) if x.ndim == self.n_axes + 2 else convolve(x.unsqueeze(0)).squeeze(0)
 
     def _describe(self, **options: tuple[object, object]) -> str:
@@ -56,6 +60,7 @@ class _Filters(Module):
         shown = [
             f"{name}={value}" for name, (value, default) in options.items() if value != default
         ]
+        # As in torch, only what differs from the default.
         shown += [f"groups={self.groups}"] if self.groups != 1 else []
         shown += ["bias=False"] if self.bias is None else []
         return ", ".join(
@@ -111,6 +116,7 @@ class _Convolution(_Filters):
             else to_sizes(name, "padding", padding, n, minimum=0)
         )
         self.padding_mode: PaddingMode = padding_mode
+        # Computed now, so that wrong padding fails where the layer is made.
         self._amounts = self._get_amounts()
 
     def _get_amounts(self) -> list[tuple[int, int]]:
@@ -119,11 +125,13 @@ class _Convolution(_Filters):
             return [(amount, amount) for amount in self.padding]
         if self.padding == "valid":
             return [(0, 0)] * self.n_axes
+        # As in torch: with a stride, "same" would depend on the size of the input.
         if self.padding != "same" or any(step != 1 for step in self.stride):
             problem = f"padding={self.padding!r} with stride={self.stride}"
             hint = "write a number, one for each axis, 'valid', or 'same' with stride=1"
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        # As in torch, the odd element is added at the end.
         return [(total // 2, total - total // 2) for total in totals]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -142,6 +150,7 @@ class _Convolution(_Filters):
         )
         padded = x if is_plain else pad_axes(x, self._amounts, self.padding_mode)
         padding = [before if is_plain else 0 for before, _ in self._amounts]
+        # The operation takes any number of axes, despite its name.
         return padded.conv2d(
             self.weight,
             self.bias,

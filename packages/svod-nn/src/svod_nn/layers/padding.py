@@ -59,10 +59,12 @@ def pad_axes(
     lead = x.ndim - len(amounts)
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)
+    # One axis after another: the corners are padding of padding.
     for axis, (before, after) in enumerate(amounts, lead):
         size = x.shape[axis]
         # Reflection does not repeat the edge element.
         limit = {"reflect": size - 1, "circular": size, "replicate": None}[mode]
+        # The size may be a variable, which has no value yet.
         if limit is not None and isinstance(limit, int) and max(before, after) > limit:
             problem = (
                 f"padding {max(before, after)} is too large for axis {axis} with size {size} and"
@@ -74,6 +76,7 @@ def pad_axes(
             x,
             _make_padding(x, axis, mode, after, is_before=False),
         ]
+        # Without empty segments: slice(-0, None) would be all of the axis.
         segments = [s for s, n in zip(segments, (before, 1, after), strict=True) if n]
         x = segments[0].concat(*segments[1:], axis=axis) if len(segments) > 1 else x
     return x
@@ -83,6 +86,7 @@ def _make_padding(x: Tensor, axis: int, mode: PaddingMode, n: int, *, is_before:
     """Return the n elements of padding before or after an axis."""
     if mode == "replicate":
         edge = x[_index_axis(axis, slice(0, 1) if is_before else slice(-1, None))]
+        # A view: the repeated elements take no memory of their own.
         return edge.expand(*(n if k == axis else size for k, size in enumerate(edge.shape)))
     if mode == "circular":
         return x[_index_axis(axis, slice(-n, None) if is_before else slice(0, n))]
@@ -114,6 +118,7 @@ class _Padding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pad the last axes; leading axes are unchanged."""
+        # As in torch, pairs begin with the last axis.
         pairs = [
             (self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))
         ]
