@@ -15,7 +15,7 @@ class Embedding(Module):
 
     An index that is out of range gives zeros, not an error, because values are not inspected while
     a graph is built. With `SVOD_CHECK_OPERANDS=1`, or `PrepareConfig(check_operands=True)`, it
-    raises a `PositionError` at execution, with the location of the index and the line that built
+    raises a `IndexTensorError` at execution, with the location of the index and the line that built
     the operation.
 
     Args:
