@@ -192,6 +192,14 @@ class BatchNorm1d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels)
     or (batch, channels, n).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
@@ -203,6 +211,14 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
     height, width).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
@@ -216,6 +232,14 @@ class BatchNorm3d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
     depth, height, width).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
@@ -227,6 +251,13 @@ class BatchNorm3d(_BatchNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     n).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
@@ -240,6 +271,13 @@ class InstanceNorm2d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     height, width).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
@@ -251,6 +289,13 @@ class InstanceNorm2d(_InstanceNorm):
 class InstanceNorm3d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     depth, height, width).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape

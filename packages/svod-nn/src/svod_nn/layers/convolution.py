@@ -245,7 +245,21 @@ class _TransposedConvolution(_Filters):
 
 
 class Conv1d(_Convolution):
-    """Convolution over one axis; see the arguments of `Convolution`.
+    """Convolution over one axis.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -260,7 +274,21 @@ class Conv1d(_Convolution):
 
 
 class Conv2d(_Convolution):
-    """Convolution over two axes; see the arguments of `Convolution`.
+    """Convolution over two axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -275,7 +303,21 @@ class Conv2d(_Convolution):
 
 
 class Conv3d(_Convolution):
-    """Convolution over three axes; see the arguments of `Convolution`.
+    """Convolution over three axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -290,7 +332,21 @@ class Conv3d(_Convolution):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The transpose of a convolution over one axis; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over one axis.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
@@ -305,7 +361,21 @@ class ConvTranspose1d(_TransposedConvolution):
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """The transpose of a convolution over two axes; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over two axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
@@ -320,7 +390,21 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class ConvTranspose3d(_TransposedConvolution):
-    """The transpose of a convolution over three axes; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over three axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).

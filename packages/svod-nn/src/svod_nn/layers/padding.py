@@ -148,6 +148,10 @@ class _ConstantPadding(_Padding):
 class ZeroPad1d(_Padding):
     """Zero padding of the last axis.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ZeroPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[0.0, 1.0, 2.0, 3.0, 0.0]]
@@ -156,6 +160,10 @@ class ZeroPad1d(_Padding):
 
 class ZeroPad2d(_Padding):
     """Zero padding of the last two axes.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ZeroPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -168,6 +176,10 @@ class ZeroPad2d(_Padding):
 class ZeroPad3d(_Padding):
     """Zero padding of the last three axes.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ZeroPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -179,6 +191,11 @@ class ZeroPad3d(_Padding):
 class ConstantPad1d(_ConstantPadding):
     """Padding of the last axis with a constant value.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
+
     Example:
         >>> nn.ConstantPad1d(1, 9.0)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[9.0, 1.0, 2.0, 3.0, 9.0]]
@@ -187,6 +204,11 @@ class ConstantPad1d(_ConstantPadding):
 
 class ConstantPad2d(_ConstantPadding):
     """Padding of the last two axes with a constant value.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
 
     Example:
         >>> nn.ConstantPad2d(1, 9.0)(Tensor.ones(1, 2, 2)).shape
@@ -199,6 +221,11 @@ class ConstantPad2d(_ConstantPadding):
 class ConstantPad3d(_ConstantPadding):
     """Padding of the last three axes with a constant value.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
+
     Example:
         >>> nn.ConstantPad3d(1, 9.0)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -210,6 +237,10 @@ class ConstantPad3d(_ConstantPadding):
 class ReflectionPad1d(_Padding):
     """Padding of the last axis by reflection at its edges, without repeating the edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReflectionPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[2.0, 1.0, 2.0, 3.0, 2.0]]
@@ -220,6 +251,10 @@ class ReflectionPad1d(_Padding):
 
 class ReflectionPad2d(_Padding):
     """Padding of the last two axes by reflection at their edges.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ReflectionPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -233,6 +268,10 @@ class ReflectionPad2d(_Padding):
 class ReflectionPad3d(_Padding):
     """Padding of the last three axes by reflection at their edges.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReflectionPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -245,6 +284,10 @@ class ReflectionPad3d(_Padding):
 class ReplicationPad1d(_Padding):
     """Padding of the last axis by replication of its edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReplicationPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[1.0, 1.0, 2.0, 3.0, 3.0]]
@@ -255,6 +298,10 @@ class ReplicationPad1d(_Padding):
 
 class ReplicationPad2d(_Padding):
     """Padding of the last two axes by replication of their edge elements.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ReplicationPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -268,6 +315,10 @@ class ReplicationPad2d(_Padding):
 class ReplicationPad3d(_Padding):
     """Padding of the last three axes by replication of their edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReplicationPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -280,6 +331,10 @@ class ReplicationPad3d(_Padding):
 class CircularPad1d(_Padding):
     """Circular padding of the last axis, with the elements of the opposite end.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.CircularPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[3.0, 1.0, 2.0, 3.0, 1.0]]
@@ -290,6 +345,10 @@ class CircularPad1d(_Padding):
 
 class CircularPad2d(_Padding):
     """Circular padding of the last two axes, with the elements of the opposite ends.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.CircularPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -302,6 +361,10 @@ class CircularPad2d(_Padding):
 
 class CircularPad3d(_Padding):
     """Circular padding of the last three axes, with the elements of the opposite ends.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.CircularPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape

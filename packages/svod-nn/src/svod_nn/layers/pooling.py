@@ -147,6 +147,12 @@ def _average_windows(x: Tensor, axis: int, n: int) -> Tensor:
 class MaxPool1d(_MaxPool):
     """Max pooling over one axis.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
+
     Example:
         >>> nn.MaxPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
@@ -157,6 +163,12 @@ class MaxPool1d(_MaxPool):
 
 class AvgPool1d(_AvgPool):
     """Average pooling over one axis.
+
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
 
     Example:
         >>> nn.AvgPool1d(2)(Tensor.ones(1, 3, 6)).shape
@@ -169,6 +181,9 @@ class AvgPool1d(_AvgPool):
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling over one axis.
 
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
+
     Example:
         >>> nn.AdaptiveAvgPool1d(2)(Tensor.ones(1, 3, 5)).shape
         (1, 3, 2)
@@ -179,6 +194,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 
 class MaxPool2d(_MaxPool):
     """Max pooling over two axes.
+
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
 
     Example:
         >>> nn.MaxPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
@@ -191,6 +212,12 @@ class MaxPool2d(_MaxPool):
 class AvgPool2d(_AvgPool):
     """Average pooling over two axes.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
+
     Example:
         >>> nn.AvgPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
@@ -201,6 +228,9 @@ class AvgPool2d(_AvgPool):
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Adaptive average pooling over two axes.
+
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
         >>> nn.AdaptiveAvgPool2d(2)(Tensor.ones(1, 3, 5, 5)).shape
@@ -213,6 +243,12 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 class MaxPool3d(_MaxPool):
     """Max pooling over three axes.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
+
     Example:
         >>> nn.MaxPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
@@ -224,6 +260,12 @@ class MaxPool3d(_MaxPool):
 class AvgPool3d(_AvgPool):
     """Average pooling over three axes.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
+
     Example:
         >>> nn.AvgPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
@@ -234,6 +276,9 @@ class AvgPool3d(_AvgPool):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Adaptive average pooling over three axes.
+
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
         >>> nn.AdaptiveAvgPool3d(2)(Tensor.ones(1, 3, 5, 5, 5)).shape
