@@ -88,7 +88,7 @@ _CONST, _WHERE = Op.CONST, Op.WHERE
 @defines("cast")
 def make_cast(x: UOp, dtype: DType) -> UOp:
     """CAST to the scalar of `dtype`, keeping the lanes of `x`."""
-    # Callers name the scalar; the lanes are those of the operand.
+    # Callers name the scalar; the number of lanes is the same as in the operand.
     target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
     if x.dtype is target:
         return x

@@ -193,7 +193,7 @@ class Model:
                     f"input {info.name!r}: expected size {expected} on axis {axis}, got {size}"
                 )
             if isinstance(expected, str) and isinstance(size, int):
-                # A name stands for one size in all inputs of a call.
+                # A name has one size in all inputs of a call.
                 first, known = sizes.setdefault(expected, (info.name, size))
                 if known != size:
                     raise self._refuse(

@@ -299,8 +299,8 @@ class Trace:
             element_types=self._element_types,
             weights=self.weights,
         )
-        # The outer node is deferred as a whole; a part of a subgraph has no place in the enclosing
-        # plan.
+        # The outer node is deferred as a whole; the enclosing plan cannot hold a part of a
+        # subgraph.
         if inner.run(graph.nodes).deferred:
             raise RunOnHostError
         return [inner.values[info.name] for info in graph.outputs]
@@ -314,7 +314,7 @@ class Trace:
         ):
             return False
         present = [value for value in operands if value is not None]
-        # Without operands there is nothing to fold: constants are folded when the model is loaded.
+        # Without operands the node was folded when the model was loaded.
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)

@@ -47,7 +47,7 @@ _DTYPES: Final[dict[int, DType]] = {
     _T.COMPLEX128: sv.complex128,
 }
 
-# float32 holds every value of these float types exactly; int8 and uint8 hold those of the integers.
+# float32 holds every value of these float types exactly; int8 and uint8 hold the integers.
 _CARRIERS: Final[dict[int, DType]] = {
     _T.INT4: sv.int8,
     _T.UINT4: sv.uint8,

@@ -88,7 +88,7 @@ class NullCompiler:
     cache_key = "null-1"
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
-        # Nothing to compile; the source is what the program loads.
+        # Not compiled: the program reads the source.
         return CompiledSpec.from_source(spec)
 
 

@@ -64,7 +64,7 @@ class OpenCLCompiler:
         Raises:
             CompileError: if the driver rejects it.
         """
-        # Also if the source is what is kept: an error is raised here and not at the load.
+        # Also if the source is kept: an error is raised here and not at the load.
         program = self._build(spec.source)
         if not self.use_binaries:
             self._cache_program(spec.source, program)

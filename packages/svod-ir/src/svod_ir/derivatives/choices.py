@@ -68,7 +68,7 @@ def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     moved: list[UOp] = []
     for k, (n, params) in enumerate((n, group_params(bodies, operands)[n]) for n in positions):
         sources += params
-        # The tangent of an operand is another operand, whose slots follow those of all operands.
+        # The tangent of an operand is another operand, whose slots follow the slots of all operands.
         moved += [
             p.with_arg(p.arg._replace(slot=slots[added + k] + p.arg.slot - slots[n]))
             for p in params

@@ -88,7 +88,7 @@ def is_part(node: UOp) -> bool:
 
 def join_parts(parts: Sequence[UOp | None]) -> UOp:
     """Join the cotangents or tangents of several values into one node."""
-    # A node, because cotangents are stored and added as nodes; `None` has no place among operands.
+    # A node, because cotangents are stored and added as nodes; `None` cannot be an operand.
     return UOp(Op.NOOP, void, tuple(_ZERO if part is None else part for part in parts))
 
 

@@ -242,7 +242,7 @@ def collapse(cotangent: UOp, operand: UOp) -> UOp:
     """Cotangent of an operand of an elementwise op: the sum of all elements for a broadcast 0-d
     operand.
     """
-    # Elementwise operands have the shape of the node or none, so there is nothing else to sum.
+    # Elementwise operands have the shape of the node or none, so no other sum is needed.
     if operand.shape or not cotangent.shape:
         return cotangent
     return make_reshape(add_up(cotangent, range(len(cotangent.shape))), ())

@@ -12,7 +12,7 @@ from svod_ir.errors import ParseError
 __all__ = ["Number", "Reader", "Record", "Reference", "Symbol"]
 
 # Of alternatives that match the same text, the first wins: floats come before integers, and signs
-# of two characters before those of one.
+# of two characters before signs of one.
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
     |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)

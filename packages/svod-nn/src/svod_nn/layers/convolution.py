@@ -33,6 +33,7 @@ class _Filters(Module):
     ) -> None:
         self.in_channels, self.out_channels = channels
         self.kernel_size, self.groups = kernel_size, groups
+        # Each group reads and writes the same number of channels.
         if groups < 1 or channels[0] % groups or channels[1] % groups:
             problem = (
                 "in_channels and out_channels must be divisible by groups, got"

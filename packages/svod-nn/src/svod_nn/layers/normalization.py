@@ -41,6 +41,7 @@ class LayerNorm(Module):
         self.normalized_shape = _to_shape(normalized_shape)
         self.eps = eps
         self.weight = constant(self.normalized_shape, 1.0) if elementwise_affine else None
+        # As in torch, there is no bias without a weight.
         self.bias = constant(self.normalized_shape, 0.0) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:

@@ -43,6 +43,7 @@ class _Recurrent(Module):
         bidirectional: bool,
         generator: Generator | None,
     ) -> None:
+        # The initial values are bounded by 1 / sqrt(hidden_size).
         if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
             problem = f"num_layers={num_layers}, hidden_size={hidden_size}, dropout={dropout}"
             raise LayerArgumentError(name=type(self).__name__, problem=problem)

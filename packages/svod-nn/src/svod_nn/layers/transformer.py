@@ -101,7 +101,7 @@ class _FeedForward(Module):
             if isinstance(self.activation, str)
             else self.activation(x)
         )
-        # This dropout is inside of the block; that of the block's result is in `_add_block`.
+        # This dropout is inside of the block; `_add_block` has another one for the block's result.
         return self.linear2(self.dropout(x))
 
 

@@ -156,7 +156,7 @@ def _shift_logits(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 def _mask_ignored(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Return the mask of labels that are not ignored, and the labels with 0 for the ignored."""
     kept = target.ne(ignore_index)
-    # The ignored label may be outside of the classes; class 0 stands in for it.
+    # The ignored label may be outside of the classes; class 0 is read instead.
     return kept, kept.where(target, 0)
 
 

@@ -66,8 +66,7 @@ class _Average:
         self._assign(self._averages)
         try:
             yield
-        # Also after an error, such as one of an evaluation, training goes on with its own
-        # parameters.
+        # Also after an error in an evaluation, training goes on with its own parameters.
         finally:
             self._assign(before)
 

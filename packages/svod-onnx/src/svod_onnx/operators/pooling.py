@@ -181,7 +181,7 @@ def max_unpool(
     n = len(kernel_shape)
     stride, padding = (
         expand_attribute(node, "strides", strides, n),
-        # `output_shape` includes what the pads would remove.
+        # With `output_shape`, pads remove no elements.
         list_pads(node, None if output_shape else pads, n),
     )
     sizes = [

@@ -46,7 +46,7 @@ def dft(
     size = None if dft_length is None else dft_length[0]
     signal = _to_complex(input)
     if inverse and onesided:
-        # Half of a spectrum is that of a real signal, so the result has one part.
+        # A real signal has half a spectrum, so the result has one part.
         return fft.irfft(signal, n=size, axis=signal_axis).unsqueeze(-1).cast(input.dtype)
     if inverse:
         return fft.ifft(signal, n=size, axis=signal_axis).as_real().cast(input.dtype)

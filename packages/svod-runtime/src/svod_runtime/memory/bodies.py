@@ -102,7 +102,7 @@ def _place_body(
     for index in unbound:
         buffer = new[index]
         if buffer.storage_id not in bases:
-            # Two handles without memory: the local one stands for the operand within the body, the
+            # Two handles without memory: the local one is the operand within the body, the
             # outer one gets the memory when a plan is bound.
             bases[buffer.storage_id] = base = Buffer(buffer.allocator, uint8, buffer.storage_nbytes)
             new.append(base)

@@ -166,7 +166,7 @@ def _fill_donated(
 
 
 def _reads(op: PreparedOp, index: int) -> bool:
-    # Copies, loops and custom functions do not say what they read.
+    # Only kernels list the buffers that they read.
     if not isinstance(op, PreparedKernel):
         return True
     spec = op.kernel.spec
