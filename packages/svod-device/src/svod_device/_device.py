@@ -35,6 +35,7 @@ class Device:
     ) -> None:
         self.name, self.allocator, self.default_backend = name, allocator, default
         self._opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
+        # Factories, because a backend may load a compiler, and most processes use one backend only.
         self._factories = dict(factories)
         self._backends: dict[str, Backend] = {}
         self._variants: dict[str, Device] = {}

@@ -55,6 +55,7 @@ def check_op(
 def check_indices(what: str, indices: Iterable[int], n_buffers: int) -> None:
     """Raise PlanError if a buffer index is out of range."""
     for index in indices:
+        # Negative indices too, which Python would take as counted from the end.
         if not 0 <= index < n_buffers:
             raise PlanError(
                 op=what, problem=f"buffer index {index} is out of bounds for {n_buffers} buffers"
@@ -64,6 +65,7 @@ def check_indices(what: str, indices: Iterable[int], n_buffers: int) -> None:
 def _check_kernel(name: str, op: PreparedKernel, arguments: Sequence[Buffer]) -> None:
     spec = op.kernel.spec
     if not op.output_indices:
+        # Nothing could depend on it, and it would run in no defined order.
         raise PlanError(op=name, problem="has no output: output_indices is empty")
     _check_output_positions(name, op)
     if len(arguments) != spec.n_buffers:
@@ -80,6 +82,7 @@ def _check_kernel(name: str, op: PreparedKernel, arguments: Sequence[Buffer]) ->
     for position in op.output_indices:
         _check_writable(name, arguments[position])
     for buffer in arguments:
+        # Checked before a run: an address of another device would end the process.
         if buffer.device != canonical_device(op.device) and not (
             is_on_host and buffer.is_host_addressable
         ):

@@ -215,6 +215,7 @@ def get_written(op: PreparedOp) -> list[int]:
         case PreparedKernel() | PreparedLoop():
             return [op.buffer_indices[position] for position in op.output_indices]
         case PreparedCopy():
+            # The destination comes first.
             return [op.buffer_indices[0]]
         case _:
             return []
@@ -247,6 +248,7 @@ def list_local_views(body: LoopBody) -> dict[int, list[LocalView]]:
     owners = {
         buffer.storage_id: i
         for i, buffer in enumerate(body.buffers)
+        # Only bound buffers get other memory in each iteration; their views must follow.
         if body.bindings[i] is not None
     }
     views: dict[int, list[LocalView]] = {index: [] for index in owners.values()}

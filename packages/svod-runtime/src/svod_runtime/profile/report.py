@@ -85,6 +85,7 @@ class ProfileReport:
         summaries = [
             _summarize(group, self.limits.get(group[0].device)) for group in groups.values()
         ]
+        # The slowest first: these are worth a look, and a table may be cut off.
         return sorted(summaries, key=lambda s: s.elapsed_ns, reverse=True)
 
     def scopes(self) -> list[ScopeSummary]:
@@ -112,6 +113,7 @@ class ProfileReport:
     def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
         """Print the table, with the package `rich` if it is installed, and the explanations."""
         out = file or sys.stdout
+        # An optional dependency; the plain table has the same numbers.
         if find_spec("rich") is None:
             print(self.table(max_rows=max_rows), file=out)
         else:
@@ -238,6 +240,7 @@ def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
     The memory level depends on the bytes of one launch.
     """
     n = profile.n_launches
+    # The bandwidth depends on the bytes of one launch, which may fit into a cache.
     seconds, bound = limits.get_bound(profile.n_operations // n, profile.n_bytes // n)
     return n * seconds, bound
 
