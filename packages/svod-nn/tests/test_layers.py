@@ -13,7 +13,7 @@ import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.padding import pad_axes
 from svod_tensor import Generator, PrepareConfig, Tensor, Variable, bfloat16, jit
-from svod_tensor.errors import PositionError
+from svod_tensor.errors import IndexTensorError
 
 
 @pytest.fixture
@@ -326,12 +326,12 @@ def test_an_index_out_of_bounds_gives_zeros_or_is_an_error_of_a_plan_that_checks
     layer, indices = nn.Embedding(3, 2), Tensor([[0, 1], [3, -1]])
     assert layer(indices).numpy()[1, 0].tolist() == [0, 0]
     with pytest.raises(
-        PositionError,
+        IndexTensorError,
         match=(
             r"^embedding: element \(1, 0\) of the indices is 3, out of bounds for axis 0 with size 3"
         ),
     ):
         layer(indices).realize_with(PrepareConfig(check_operands=True))
     labels = nn.cross_entropy(Tensor.zeros(2, 3), Tensor([0, 3]), reduction="none")
-    with pytest.raises(PositionError, match=r"element \(1, 0\) of the indices is 3"):
+    with pytest.raises(IndexTensorError, match=r"element \(1, 0\) of the indices is 3"):
         labels.realize_with(PrepareConfig(check_operands=True))

@@ -14,7 +14,7 @@ import pytest
 from svod_ir import Op
 from svod_runtime import NonFiniteError
 from svod_tensor import PrepareConfig, Tensor, Variable, jit, track_origins
-from svod_tensor.errors import IntegerDivisionError, PositionError
+from svod_tensor.errors import IndexTensorError, IntegerDivisionError
 
 CHECKED = PrepareConfig(check_operands=True)
 TWO = ("CPU", "CPU:1")
@@ -43,7 +43,7 @@ def test_an_out_of_range_index_is_an_error_with_its_position_value_and_size(
     operation, dtype, wrong
 ):
     found = LOOKUPS[operation](table(), positions(0, -4, wrong, 3, dtype=dtype))
-    with pytest.raises(PositionError) as caught:
+    with pytest.raises(IndexTensorError) as caught:
         found.realize_with(CHECKED)
     error = caught.value
     assert isinstance(error, IndexError)
@@ -86,19 +86,19 @@ def test_indices_that_are_provably_within_bounds_are_not_checked():
 
 
 def test_errors_show_the_largest_unsigned_indices():
-    with pytest.raises(PositionError, match=f"is {2**64 - 1}, out of bounds"):
+    with pytest.raises(IndexTensorError, match=f"is {2**64 - 1}, out of bounds"):
         table().take(positions(2**64 - 1, dtype="uint64"), 0).realize_with(CHECKED)
 
 
 def test_a_scalar_index_has_no_position():
     with pytest.raises(
-        PositionError, match=r"^take: the index is 7, out of bounds for axis 1 with size 3"
+        IndexTensorError, match=r"^take: the index is 7, out of bounds for axis 1 with size 3"
     ):
         table().take(Tensor(7).realize(), 1).realize_with(CHECKED)
 
 
 def test_each_of_several_index_arrays_is_checked_against_its_own_axis():
-    with pytest.raises(PositionError) as caught:
+    with pytest.raises(IndexTensorError) as caught:
         table()[positions(0, 3), positions(0, 3)].realize_with(CHECKED)
     assert (caught.value.axis, caught.value.size, caught.value.position) == (1, 3, (1,))
 
@@ -132,14 +132,14 @@ def test_errors_name_the_line_where_lines_are_tracked():
     x, indices = table(), positions(9)
     with track_origins():
         found = x.take(indices, 0)
-    with pytest.raises(PositionError, match=r"it comes from test_checks.py:\d+ take") as caught:
+    with pytest.raises(IndexTensorError, match=r"it comes from test_checks.py:\d+ take") as caught:
         found.realize_with(CHECKED)
     assert caught.value.origins[0].operation == "take"
 
 
 def test_checks_are_enabled_by_the_environment(monkeypatch):
     monkeypatch.setenv("SVOD_CHECK_OPERANDS", "1")
-    with pytest.raises(PositionError):
+    with pytest.raises(IndexTensorError):
         table().take(positions(9), 0).realize()
 
 
@@ -149,7 +149,7 @@ def test_a_plan_checks_at_each_execution_and_has_no_additional_output():
     plan = found.prepare_with(CHECKED)
     assert plan.num_outputs == 1
     for run in (plan.execute, plan.execute_profiled, plan.execute):
-        with pytest.raises(PositionError):
+        with pytest.raises(IndexTensorError):
             run()
     indices.buffer().copyin(np.array([1, 2], np.int32))
     plan.execute()
@@ -162,7 +162,7 @@ def test_a_graph_is_planned_again_for_checks():
         if config is None:
             found.realize()
         else:
-            with pytest.raises(PositionError):
+            with pytest.raises(IndexTensorError):
                 found.realize_with(config)
 
 
@@ -174,7 +174,7 @@ def test_a_captured_function_checks_at_each_call():
     np.testing.assert_array_equal(
         look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]]
     )
-    with pytest.raises(PositionError):
+    with pytest.raises(IndexTensorError):
         look_up(table(), positions(1, 4))
     np.testing.assert_array_equal(
         look_up(table(), positions(1, 2)).numpy(), [[6, 8, 10], [12, 14, 16]]
@@ -186,11 +186,11 @@ def test_sizes_are_taken_from_the_execution():
     for size in (3, 2, 4):
         head = table()[: n.bind(size)]
         assert head.take(positions(size - 1), 0).realize_with(CHECKED).shape == (1, 3)
-        with pytest.raises(PositionError) as caught:
+        with pytest.raises(IndexTensorError) as caught:
             head.take(positions(0, size), 0).realize_with(CHECKED)
         assert (caught.value.value, caught.value.size) == (size, size)
     indices = positions(0, 1, 8, 9)
-    with pytest.raises(PositionError, match=r"element \(2,\) of the indices is 8"):
+    with pytest.raises(IndexTensorError, match=r"element \(2,\) of the indices is 8"):
         table().take(indices[: n.bind(3)], 0).realize_with(CHECKED)
     assert table().take(indices[: n.bind(2)], 0).sum().realize_with(CHECKED).item() == 15
 
@@ -198,7 +198,7 @@ def test_sizes_are_taken_from_the_execution():
 @pytest.mark.parametrize("axis", [None, 0])
 def test_sharded_indices_are_checked(axis):
     x = table().shard(TWO)
-    with pytest.raises(PositionError) as caught:
+    with pytest.raises(IndexTensorError) as caught:
         x.take(positions(0, 1, 2, 9).shard(TWO, axis), 0).realize_with(CHECKED)
     assert (caught.value.position, caught.value.value) == ((3,), 9)
     found = x.take(positions(0, 1, 2, 3).shard(TWO, axis), 0).realize_with(CHECKED)
@@ -267,7 +267,7 @@ def test_threads_that_call_a_captured_function_at_once_are_all_checked():
         barrier.wait()
         for _ in range(20):
             if number % 2:
-                with pytest.raises(PositionError):
+                with pytest.raises(IndexTensorError):
                     look_up(x, wrong)
             else:
                 np.testing.assert_array_equal(look_up(x, good).numpy(), [[6, 8, 10], [12, 14, 16]])

@@ -178,7 +178,7 @@ EXAMPLES = {
         "cannot convert nan to int8",
         ValueError,
     ),
-    "PositionError": (
+    "IndexTensorError": (
         {"operation": "take", "position": (2,), "value": 9, "axis": 1, "size": 4},
         (
             "take: element (2,) of the indices is 9, out of bounds for axis 1 with size 4\n  hint:"

@@ -9,9 +9,9 @@ from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import (
     DataDependentShapeError,
     IndexOutOfRangeError,
+    IndexTensorError,
     IntegerOverflowError,
     NonFiniteCastError,
-    PositionError,
 )
 from svod_testing import check, make_array
 
@@ -280,7 +280,7 @@ def test_a_captured_function_writes_at_the_indices_of_each_call():
 def test_out_of_range_writes_are_ignored_or_errors_in_checking_plans():
     indices = Tensor([1, 9, -5]).realize()
     check(Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]), np.array([1, 7, 3], np.int32))
-    with pytest.raises(PositionError, match=r"element \(1,\) of the indices is 9"):
+    with pytest.raises(IndexTensorError, match=r"element \(1,\) of the indices is 9"):
         Tensor([1, 2, 3]).with_items(indices, [7, 8, 9]).realize_with(
             PrepareConfig(check_operands=True)
         )

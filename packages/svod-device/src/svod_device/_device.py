@@ -35,9 +35,11 @@ class Device:
     ) -> None:
         self.name, self.allocator, self.default_backend = name, allocator, default
         self._opening = allocator.opening if isinstance(allocator, WrappedAllocator) else None
+        # Factories, because a backend may load a compiler, and most processes use one backend only.
         self._factories = dict(factories)
         self._backends: dict[str, Backend] = {}
         self._variants: dict[str, Device] = {}
+        # Free in the child of a fork, where no thread is left to release it.
         self._lock = make_lock()
 
     def __repr__(self) -> str:
@@ -75,6 +77,7 @@ class Device:
         name = name or self.default_backend
         if name is None or name not in self._factories:
             raise UnknownBackendError(device=self.name, backend=name, known=self.backend_names)
+        # Without the lock, since a dict lookup is atomic.
         cached = self._backends.get(name)
         if cached is not None:
             return cached
@@ -82,6 +85,7 @@ class Device:
             if name not in self._backends:
                 backend = self._factories[name](self.name)
                 self._backends[name] = (
+                    # Permanent memory cannot be lost, so launches on it need no check.
                     backend if self._opening is None else guard(backend, self._opening)
                 )
             return self._backends[name]

@@ -133,6 +133,8 @@ def _evaluate_node(
 
     match node.op:
         case Op.CONST:
+            # Truncating it silently would launch a grid of another size than the kernel was
+            # compiled for.
             if isinstance(node.arg, float):
                 raise fail(f"{node.arg} is a float; launch sizes are integers")
             return int(node.arg)
@@ -162,6 +164,8 @@ def _evaluate_node(
 def _check_bounds(fail: Callable[[str], LaunchSizeError], variable: UOp, value: int) -> int:
     if variable.op is Op.DEFINE_VAR:
         name, low, high = variable.arg
+        # Kernels are simplified under these bounds, so a value outside of them would compute
+        # garbage.
         if not low <= value <= high:
             raise fail(f"variable {name} = {value} is out of bounds [{low}, {high}]")
     return value
@@ -172,6 +176,7 @@ def format_expression(expression: Size) -> str:
     if isinstance(expression, int):
         return str(expression)
     texts: dict[UOp, str] = {}
+    # Operands first, each node once: a shared subexpression is formatted once.
     for node in expression.toposort():
         text = _format_node(node, [texts[s] for s in node.src])
         texts[node] = text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."

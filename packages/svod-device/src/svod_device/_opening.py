@@ -85,6 +85,7 @@ class Opening:
         raise DeviceLostError(device=self.device, problem=problem, operation=operation) from error
 
     def _can_wait(self) -> bool:
+        # No call reaches the plugin after a loss: it could block, or use a freed connection.
         if self.is_lost:
             return False
         try:
@@ -100,6 +101,7 @@ def _describe(error: Exception) -> str:
 
 def _leave_to_parent() -> None:
     for opening in list(_openings):
+        # The child has copies of the addresses, but no connection to the device.
         opening.lose("it was opened by the parent process, before os.fork")
 
 

@@ -60,6 +60,7 @@ class DeviceReport:
     @property
     def works(self) -> bool:
         """True if neither the memory nor the default backend has a problem."""
+        # Other backends are used only where a program asks for them by name.
         return self.problem is None and all(
             b.problem is None for b in self.backends if b.is_default
         )
@@ -86,6 +87,7 @@ def report_devices(
 def _report(
     registry: Registry, name: str, plugins: Sequence[Plugin], limit_s: float | None
 ) -> DeviceReport:
+    # Not `parse_device_name`, which raises: a malformed name is a problem to report.
     kind = name.partition(":")[0].upper()
     own = [plugin for plugin in plugins if plugin.kind == kind]
     # A child process sees only entry points, not factories registered in this process.
@@ -94,6 +96,7 @@ def _report(
     else:
         probe = probe_device(registry, name)
     providers = _get_providers(own, ALLOCATORS, "")
+    # A kind without an allocator cannot be opened; its backends can still be loaded.
     failure = probe.failure if providers else Failure("no plugin provides an allocator")
     names = registry.list_backends(kind)
     backends = tuple(_report_backend(registry, kind, b, own, probe) for b in names)
@@ -108,6 +111,7 @@ def _report_backend(
     problem, hint = (
         (None, None) if result.failure is None else (result.failure.problem, result.failure.hint)
     )
+    # A device that could not be opened has no default of its own; the options still choose one.
     is_default = name == (probe.default_backend or registry.choose_backend(kind))
     return BackendReport(
         name, _get_providers(own, COMPILERS, name), is_default, result.target, problem, hint
@@ -147,6 +151,7 @@ def _describe_device(device: DeviceReport) -> Iterator[str]:
             *(["the default"] if backend.is_default else []),
         ]
         target = f" ({', '.join(facts)})" if facts else ""
+        # Neither is known if the probe ended before this backend, for example at its time limit.
         is_tried = backend.target is not None or backend.problem is not None
         state = _describe_state(backend.problem) if is_tried else "not tried"
         yield f"  {device.kind}.{backend.name} by {_join(backend.providers)}{target}: {state}"

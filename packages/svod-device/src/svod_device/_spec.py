@@ -139,6 +139,7 @@ class ProgramSpec:
             sink,
             variables,
             var_names=tuple(v.name for v in variables if v.name != CORE_ID),
+            # Ascending, as renderers declare the parameters.
             globals=tuple(sorted(facts.slots)),
             outs=tuple(sorted(facts.outs)),
             ins=tuple(sorted(facts.ins)),
@@ -241,6 +242,7 @@ def _derive_facts(sink: UOp) -> _Facts:
                 pass
     facts.ins = _read_slots(nodes)
     facts.global_size = (global_size[0], global_size[1], global_size[2])
+    # `idx` counts work-items of the whole grid, so the device chooses the workgroups.
     facts.local_size = None if is_direct else (local_size[0], local_size[1], local_size[2])
     return facts
 
@@ -263,6 +265,7 @@ def _read_slots(nodes: Iterable[UOp]) -> set[int]:
     store, location = Op.STORE, Op.INDEX
     for node in nodes:
         for operand in node.src[1:] if node.op is store else node.src:
+            # A cast or an AFTER of a location reads nothing itself; its user does.
             if operand.op is location and node.op not in _ALIASES:
                 slots |= _get_slots(operand)
     return slots

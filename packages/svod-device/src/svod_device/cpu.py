@@ -65,5 +65,6 @@ def make_cpu_allocator(device: str) -> CachingAllocator:
     Raises:
         DeviceNameError: if the name has a location instead of an index.
     """
+    # For its check only: the CPU has no locations, and its memory does not depend on the index.
     parse_device_name(device).get_index()
     return CachingAllocator(_CpuAllocator(device), DeviceOptions.from_env().allocator_cache_bytes)

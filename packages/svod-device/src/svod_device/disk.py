@@ -57,14 +57,17 @@ class DiskAllocator:
         try:
             with self.path.open("rb") as file:
                 available = self.file_bytes
+                # `mmap` would raise a ValueError that names neither the file nor the sizes.
                 if nbytes > available:
                     raise DiskError(
                         path=str(self.path),
                         problem=f"cannot map {nbytes} bytes, the file has {available}",
                         hint="make the buffer at most as large as the file",
                     )
+                # The mapping has its own descriptor, so the file may be closed.
                 mapping = mmap.mmap(file.fileno(), nbytes, access=mmap.ACCESS_READ)
         except OSError as error:
+            # DiskError is an OSError itself.
             if isinstance(error, DiskError):
                 raise
             raise self._unreadable(error) from error

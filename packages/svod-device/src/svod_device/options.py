@@ -44,6 +44,7 @@ class DeviceOptions:
         variables = os.environ if environment is None else environment
         backends: dict[str, str] = {}
         for name, value in variables.items():
+            # By pattern, since plugins define kinds that this package does not know.
             match = re.fullmatch(r"SVOD_([A-Z][A-Z0-9_]*)_BACKEND", name)
             if match and value.strip():
                 backends[match[1]] = value.strip()

@@ -32,6 +32,7 @@ class DeviceName:
     def __str__(self) -> str:
         if self.location is not None:
             return f"{self.kind}:{self.location}"
+        # "CPU" and "CPU:0" are one device, which has one spelling.
         return self.kind if self.index == 0 else f"{self.kind}:{self.index}"
 
     def get_index(self) -> int:

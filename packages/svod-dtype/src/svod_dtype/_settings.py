@@ -42,6 +42,7 @@ def set_default_dtype(dtype: DType | str | type) -> None:
         float64
         >>> set_default_dtype("float32")
     """
+    # A list, which is changed in place: other modules hold a reference to it.
     process_default[:] = [_check(to_dtype(dtype))]
 
 
@@ -65,6 +66,7 @@ def default_dtype(dtype: DType | str | type) -> AbstractContextManager[None]:
 
 @contextmanager
 def _scope(dtype: DType) -> Generator[None]:
+    # A context variable, so that other threads and tasks keep their default.
     token = scoped_default.set(dtype)
     try:
         yield
@@ -73,6 +75,7 @@ def _scope(dtype: DType) -> Generator[None]:
 
 
 def _check(dtype: DType) -> DType:
+    # Floats of 8 bits are meant for storage: too few digits for results.
     if not dtype.is_float or dtype.itemsize < 2 or dtype.lanes > 1:
         raise DefaultDTypeError(dtype=dtype)
     return dtype

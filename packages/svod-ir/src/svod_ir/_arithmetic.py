@@ -139,6 +139,8 @@ def convert(x: Values, source: DType, target: DType) -> Values:
             else _round(x.astype(np.float64), target)
         )
     if source.is_float:
+        # The bounds are compared in float64: `target.max` itself may round up to a float that does
+        # not fit, `target.max + 1` is a power of two and exact.
         truncated = np.trunc(x.astype(np.float64))
         low, high = float(target.min), float(int(target.max) + 1)
         inside = np.where((truncated >= low) & (truncated < high), truncated, 0.0).astype(
@@ -259,6 +261,8 @@ def _extreme(x: Values, y: Values, choose: Callable[[Values, Values], Values]) -
 
 
 def _truncating_division(x: Values, y: Values) -> Values:
+    # numpy rounds the quotient down; it is one too low where the division is inexact and the signs
+    # differ.
     quotient = x // y
     is_low = (np.fmod(x, y) != 0) & ((x < 0) != (y < 0))
     return quotient + is_low.astype(x.dtype)
@@ -274,10 +278,8 @@ def _integer_power(x: Values, y: Values) -> Values:
 
 
 def _float_power(x: Values, y: Values) -> Values:
-    """The power as in C:
-
-    unlike `np.power`, which takes the square root for the scalar exponent 0.5, also of -0.0 and
-    -inf.
+    """Power as in C. `np.power` takes the square root for the scalar exponent 0.5 instead, which
+    differs for -0.0 and -inf.
     """
     return np.float_power(x, y).astype(x.dtype)
 

@@ -57,6 +57,7 @@ def _fit(dtype: DType, low: int, high: int) -> Bounds:
     full = dtype_bounds(dtype)
     if full[0] <= low and high <= full[1]:
         return low, high
+    # Index arithmetic does not overflow, so the part outside of 64 bits is impossible.
     if dtype.kind == "index" and low <= full[1] and high >= full[0]:
         return max(low, full[0]), min(high, full[1])
     return full

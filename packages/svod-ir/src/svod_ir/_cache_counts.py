@@ -42,6 +42,7 @@ class HitCounter:
 
     def __init__(self) -> None:
         self.hits = self.misses = 0
+        # `+=` on an attribute is not atomic.
         self._lock = hold_across_fork(threading.RLock())
 
     def record(self, *, is_hit: bool) -> None:

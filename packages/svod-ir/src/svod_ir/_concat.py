@@ -54,6 +54,8 @@ def _concat(operands: Sequence[UOp], axis: int) -> UOp:
     if product(shape) == 0:
         return make_empty(operands[0].dtype, shape)
     index = make_broadcasted_iota(shape, axis)
+    # From the last operand outwards: each comparison then needs the end of its operand only, since
+    # elements before it are decided further out.
     result = _pad_along(operands[-1], axis, ends[-2], 0)
     for operand, end in zip(reversed(operands[:-1]), reversed(ends[:-1]), strict=True):
         placed = _pad_along(operand, axis, end - operand.shape[axis], total - end)

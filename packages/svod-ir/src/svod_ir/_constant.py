@@ -54,6 +54,7 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
         case Op.MUL:
             return x and y if dtype.is_bool else x * y
         case Op.IDIV:
+            # Division by zero gives 0, as in numpy; the bounds of divisions assume it.
             return x // y if y else 0
         case Op.MOD:
             return x % y if y else 0
@@ -72,6 +73,7 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
         case Op.XOR:
             return x ^ y
         case Op.SHL:
+            # Shifts by more than the width differ between targets: LLVM leaves them undefined.
             return x << y if 0 <= y < dtype.bits else None
         case Op.SHR:
             return x >> y if 0 <= y < dtype.bits else None
@@ -86,6 +88,7 @@ def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:
         case Op.MULACC:
             return x * y + remaining[1]
         case Op.POW:
+            # Modulo the width: the result wraps anyway, and a large power would take long.
             return pow(x, y, 1 << dtype.bits) if y >= 0 else None
         case _:
             return None
@@ -104,6 +107,7 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
         case Op.MUL:
             return x * y
         case Op.FMOD:
+            # `math.fmod` raises where C's returns NaN.
             return math.nan if math.isinf(x) or y == 0.0 else math.fmod(x, y)
         case Op.FDIV | Op.RECIPROCAL:
             numerator, denominator = (x, y) if op is Op.FDIV else (1.0, x)
@@ -115,6 +119,7 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
         case Op.MAX | Op.MIN:
             if math.isnan(x) or math.isnan(y):
                 return math.nan
+            # Python returns the first of equal operands; here 0.0 is larger than -0.0.
             if x == y == 0.0:
                 is_negative = math.copysign(1.0, x) < 0 or math.copysign(1.0, y) < 0
                 are_negative = math.copysign(1.0, x) < 0 and math.copysign(1.0, y) < 0
@@ -135,6 +140,7 @@ def _float(op: Op, operands: tuple[Value, ...]) -> float | None:
                 Op.CEIL: math.ceil,
                 Op.ROUND: round,
             }[op]
+            # Integers have no sign of zero: the ceiling of -0.5 is -0.0.
             return math.copysign(float(step(x)), x)
         case _:
             return None

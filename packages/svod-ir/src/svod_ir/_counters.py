@@ -63,6 +63,7 @@ def rename_inner_counters(body: UOp, counter: str | None) -> UOp:
         >>> [node.arg.counter for node in renamed.iter_ops(Op.LOOP)], i in renamed.toposort()
         (['loop_counter_1'], True)
     """
+    # The body itself, so that its identity and all facts cached for it remain.
     if counter is None or counter not in list_bound_names(body):
         return body
     return _rename_loops(body, counter, choose_counter(body, scope=(counter,)))
@@ -74,6 +75,7 @@ def _rename_loops(graph: UOp, counter: str, name: str) -> UOp:
         new = node.with_images(done)
         if new.op is Op.LOOP and new.arg.counter == counter:
             inside = _rename_loops(new.arg.body, counter, name)
+            # Several nodes may have the name: their bounds or dtypes differ.
             for variable in _list_free(inside):
                 if variable.arg.name == counter:
                     inside = replace_variable(
@@ -105,6 +107,7 @@ def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
         if node in done:
             continue
         new = node.with_images(done)
+        # This loop binds the name itself: in its body it is the loop's counter.
         is_hidden = new.op is Op.LOOP and new.arg.counter == variable.arg.name
         done[node] = (
             map_bodies(new, lambda body: replace_variable(body, variable, value))
@@ -127,6 +130,7 @@ def list_free_variables(root: UOp) -> list[UOp]:
         >>> list_free_variables(total) == [n], i.bounds
         (True, (0, 9))
     """
+    # A dict keeps the order of the graph; the order of a set of nodes would depend on addresses.
     free: dict[UOp, None] = {}
     for node in root.toposort():
         counter = node.arg.counter if node.op is Op.LOOP else None
@@ -153,6 +157,7 @@ def list_bound_names(graph: UOp) -> set[str]:
 def _list_names(graph: UOp) -> set[str]:
     """The names of all variables in a graph, free and bound."""
     names: set[str] = set()
+    # Free names count as well: a counter with the name of a variable would capture it.
     for node in graph.iter_ops(Op.LOOP, Op.SWITCH, Op.DEFINE_VAR):
         if node.op is Op.DEFINE_VAR:
             names.add(node.arg.name)

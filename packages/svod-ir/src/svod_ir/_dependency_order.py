@@ -49,6 +49,8 @@ def sort_by_dependencies(
             n_missing[follower] -= 1
             if n_missing[follower] == 0:
                 changed.add(follower)
+        # Sorted, since a rank may depend on the order of the calls. A heap entry cannot be changed:
+        # a candidate of another rank is pushed again, and the stale entry skipped above.
         for candidate in sorted(changed):
             heapq.heappush(ready, (rank(candidate), candidate))
     return list(order)

@@ -24,6 +24,7 @@ class FreshIds:
     """
 
     def __init__(self, kernel: UOp | None = None) -> None:
+        # An id is unique among the nodes of its op, so each op counts on its own.
         self._next: dict[Op, int] = dict.fromkeys(_OPS_WITH_ID, 0)
         for node in () if kernel is None else kernel.iter_ops(*_OPS_WITH_ID):
             node_id: int = node.arg if node.op is Op.CARRY else node.arg.id

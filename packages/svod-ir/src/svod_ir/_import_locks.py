@@ -49,6 +49,7 @@ def find_import() -> str | None:
     Other modules are ignored, since a program may run inside of an import, and never return.
     """
     me = threading.get_ident()
+    # A copy of the items, since other threads add and remove locks meanwhile.
     for name, ref in list(getattr(_system, "_module_locks", {}).items()):
         package = name.partition(".")[0]
         if package in _PACKAGES or package.startswith("svod_"):

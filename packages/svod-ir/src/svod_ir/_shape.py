@@ -58,6 +58,7 @@ _LIKE_FIRST = (
 @defines("_shape")
 def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
     """The shape of `node`, from the shapes of its operands; None for effects and structure."""
+    # Sets first: most nodes are in one of them, and `match` compares its cases one by one.
     op = node.op
     if op in _SCALAR:
         return ()
@@ -82,6 +83,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         case Op.PAD:
             sizes = node.sizes
             return tuple(
+                # In normal form, so that equal symbolic sizes are one node and compare by identity.
                 normalize_size(s + sizes[2 * i] + sizes[2 * i + 1])
                 for i, s in enumerate(node.src[0].shape)
             )
@@ -101,6 +103,7 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return (*source[: node.arg], *indices, *source[node.arg + 1 :])
         case Op.SCATTER_ADD:
             value, n_axes = node.src[0].shape, len(node.src[1].shape)
+            # A symbolic size is an operand, so that substituting its variables reaches it.
             size = node.src[2] if node.arg.size is None else node.arg.size
             return (*value[: node.arg.axis], size, *value[node.arg.axis + n_axes :])
         case Op.REDUCE_AXIS:
@@ -123,12 +126,14 @@ def _elementwise(node: UOp) -> tuple[SInt, ...] | None:
         operand_shape = operand.find_shape()
         if operand_shape is None:
             return None
+        # A scalar combines with any shape; there is no other broadcasting in a graph.
         if operand_shape and shape and operand_shape != shape:
             raise GraphError(
                 rule="elementwise operands have one shape or none",
                 node=node,
                 notes=(f"{format_shape(shape)} and {format_shape(operand_shape)}",),
             )
+        # The first operand that has axes decides; scalars have none.
         shape = shape or operand_shape
     return shape
 

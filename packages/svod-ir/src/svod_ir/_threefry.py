@@ -32,10 +32,13 @@ def threefry(counter: Words, key: Words) -> Words:
     Source: Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", section 3.3.
     """
     first, second = key & _LOW, key >> 32
+    # The parity constant of Skein: without it, the third word of key 0 would be 0 as well.
     keys = (first, second, first ^ second ^ 0x1BD11BDA)
     a, b = ((counter & _LOW) + first) & _LOW, ((counter >> 32) + second) & _LOW
+    # 20 rounds, the default of the paper, and so the bits of other implementations.
     for group in range(5):
         for rotation in _ROTATIONS[group % 2]:
+            # Python's integers do not wrap, and numpy's words are of 64 bits.
             a = (a + b) & _LOW
             b = (((b << rotation) | (b >> (32 - rotation))) & _LOW) ^ a
         a = (a + keys[(group + 1) % 3]) & _LOW

@@ -226,8 +226,7 @@ class LoopArg(NamedTuple):
 
     Attributes:
         body: a SINK of the next values of the carries, the values to stack and, if
-        `is_conditional`,
-            the condition to continue.
+            `is_conditional`, the condition to continue.
         n_carried: the number of leading operands that are carried from one iteration to the next.
         n_sliced: the number of operands after these that each iteration reads one slice of, along
             their first axis.
@@ -295,6 +294,7 @@ class Mark:
     """
 
     number: int
+    # Not compared: a function has no text form, and the number identifies the mark.
     computed_from: Callable[[], Any] | None = field(default=None, compare=False, repr=False)
 
 

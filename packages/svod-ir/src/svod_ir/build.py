@@ -88,6 +88,7 @@ _CONST, _WHERE = Op.CONST, Op.WHERE
 @defines("cast")
 def make_cast(x: UOp, dtype: DType) -> UOp:
     """CAST to the scalar of `dtype`, keeping the lanes of `x`."""
+    # Callers name the scalar; the number of lanes is the same as in the operand.
     target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
     if x.dtype is target:
         return x
@@ -98,6 +99,7 @@ def make_cast(x: UOp, dtype: DType) -> UOp:
             expected=f"real numbers, to be cast to {target}",
             hint="take a part: x.real or x.imag, or x.abs()",
         )
+    # `evaluate_scalar` has no complex numbers; `UOp.const` converts the value.
     if x.op is Op.CONST and target.is_complex:
         return UOp.const(target, x.arg)
     if x.op is Op.CONST:
@@ -125,6 +127,7 @@ def _check_operands(op: Op, operands: Sequence[UOp]) -> DType:
     """The common dtype of the operands, apart from a condition and a shift amount."""
     values = operands
     if op in _UNEVEN:
+        # The condition is bool, and a shift amount may be any integer.
         values = operands[1:] if op is _WHERE else operands[:1]
     dtype = values[0].dtype
     for value in values:
@@ -158,6 +161,7 @@ def _check_dtype(op: Op, dtype: DType) -> None:
 
 
 def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | None:
+    # Folding floats has side conditions (-0.0, NaN, rounding), which rules state and prove.
     if dtype.is_inexact or dtype.lanes > 1:
         return None
     for operand in operands:
@@ -170,6 +174,7 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
     if op in UNARY or op not in BINARY or not dtype.is_int:
         return None
     x, y = operands
+    # Constants go to the right, so that `1 + x` and `x + 1` are one node.
     if x.op is _CONST and op in _REGROUPED:
         x, y = y, x
     if y.op is not _CONST or (
@@ -181,16 +186,20 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
         return x
     if y.arg == 1 and op in (Op.MUL, Op.IDIV):
         return x
+    # Otherwise each step of index arithmetic would lengthen a chain of constants.
     if op is Op.ADD and x.op is Op.ADD and x.right.op is Op.CONST:
         return make_alu(Op.ADD, x.left, make_alu(Op.ADD, x.right, y))
     if op is Op.MUL and x.op is Op.MUL and x.right.op is Op.CONST:
         return make_alu(Op.MUL, x.left, make_alu(Op.MUL, x.right, y))
+    # Built here, with the operands swapped.
     return UOp(op, dtype, (x, y)) if op in _REGROUPED else None
 
 
 def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
     """A movement node with sizes in normal form, symbolic sizes as operands; sizes are not checked."""
     sizes = tuple(map(normalize_size, sizes))
+    # Integers in `arg` keep graphs small and comparisons fast; symbolic sizes are operands, which
+    # substitution reaches.
     symbolic = tuple(s for s in sizes if isinstance(s, UOp))
     return UOp(
         op, x.dtype, (x, *symbolic), tuple(None if isinstance(s, UOp) else int(s) for s in sizes)
@@ -257,6 +266,7 @@ def make_copy(x: UOp, device: str) -> UOp:
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
     """Reshape in row-major order (no -1 here: the caller resolves it)."""
     shape = tuple(map(normalize_size, shape))
+    # A node that changes nothing would be visited by each pass.
     if shape == x.shape:
         return x
     if any(isinstance(s, int) and s < 0 for s in shape):
@@ -272,6 +282,7 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
                 f" {format_shape(shape)}, which has size {format_size(new)}"
             ),
         )
+    # Elements keep their row-major order, so an intermediate shape does not matter.
     if x.op is Op.RESHAPE:
         return make_reshape(x.source, shape)
     return with_sizes(Op.RESHAPE, x, shape)
@@ -434,6 +445,7 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
         raise ShapeError(
             operation="scatter_add", shape=(size,), problem=f"size must not be negative: {size}"
         )
+    # A sum of many narrow floats would stop growing once the terms are below its last bit.
     is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
     wide = make_cast(x, float32) if is_narrow else x
     operands, known = (
@@ -448,6 +460,7 @@ def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | Non
 
     An index counts from 0, or from the end if it is negative; a divisor must not be 0. Conditions
     that provably hold are not marked."""
+    # A check costs an output and a test after each execution, so none is made where bounds suffice.
     low, high = x.bounds
     holds = (
         (low > 0 or high < 0)
@@ -456,6 +469,7 @@ def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | Non
     )
     if holds:
         return x
+    # A symbolic size is an operand, which substitution reaches; a known one is in the arg.
     operands, known = ((x, size), None) if isinstance(size, UOp) else ((x,), size)
     return UOp(Op.CHECK, x.dtype, operands, CheckArg(operation, axis, known))
 
@@ -488,6 +502,7 @@ def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
 
 
 def _check_reduced(operation: str, op: Op, dtype: DType) -> None:
+    # Complex numbers have no order, and of their reductions only a sum can be split into parts.
     if dtype.is_complex and op is not Op.ADD:
         raise OperandError(
             operation=operation,

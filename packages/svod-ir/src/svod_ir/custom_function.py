@@ -37,6 +37,7 @@ from svod_ir.uop import SInt, UOp, to_node
 
 __all__ = ["ArraySpec", "CustomSignature", "make_custom_function", "read_signature"]
 
+# The alignment of allocations: each output is an array of its own for the function.
 _ALIGNMENT = 64  # bytes
 
 
@@ -49,6 +50,7 @@ class ArraySpec(NamedTuple):
     @property
     def n_elements(self) -> int:
         """Maximum number of elements, over all values of the variables in the shape."""
+        # Memory is allocated before the values of variables are known.
         return math.prod(map(max_size, self.shape))
 
     @property
@@ -89,6 +91,7 @@ def make_custom_function(
     signature = CustomSignature(outputs[0], tuple(outputs), (), (), ())
     if len(outputs) > 1:
         n_bytes = signature.offsets[-1] + outputs[-1].nbytes
+        # Bytes, since a node has one dtype and the outputs have several.
         signature = signature._replace(memory=ArraySpec(uint8, (n_bytes,)))
     read = [ArraySpec(x.dtype, x.shape) for x in inputs]
     src = [*_encode(signature.memory), *_encode_all(outputs), *_encode_all(read), *inputs, *scalars]

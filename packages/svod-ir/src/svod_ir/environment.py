@@ -27,6 +27,7 @@ def read_switch(environment: Mapping[str, str], variable: str, *, default: bool)
     Raises:
         OptionError: if it has another value.
     """
+    # A variable that is set to nothing counts as unset, as in shells.
     value = environment.get(variable, "").strip().lower()
     if value and value not in _TRUE + _FALSE:
         raise OptionError(variable=variable, value=value, expected="0 or 1")
@@ -44,6 +45,7 @@ def read_integer(
     value = environment.get(variable, "").strip()
     if not value:
         return default
+    # `int` alone would accept "1_000" and "+3".
     if not value.isdecimal() or int(value) < minimum:
         raise OptionError(
             variable=variable, value=value, expected=f"an integer of at least {minimum}"
@@ -66,6 +68,7 @@ def read_number(
     try:
         parsed = float(value)
     except ValueError:
+        # Fails the comparison below, as the text "nan" does.
         parsed = nan
     if not minimum <= parsed < inf:
         raise OptionError(

@@ -172,6 +172,7 @@ def make_loop(  # noqa: PLR0913 - the fields of a LoopArg
     Raises:
         GraphError: if the body and the operands do not fit each other.
     """
+    # Before the check below, which refuses nested loops with the same counter.
     body = rename_inner_counters(body, counter)
     arg = LoopArg(
         _with_real_values(body),
@@ -239,6 +240,7 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
     Raises:
         GraphError: if a sliced operand is 0-d, or is sharded along its first axis.
     """
+    # A body is closed: it names variables, and the surrounding graph binds them.
     shape = tuple(map(_unbind_size, operand.shape))
     if is_slice and not shape:
         raise GraphError(rule="a sliced operand needs at least one axis", node=operand)
@@ -252,6 +254,7 @@ def make_parameter(operand: UOp, slot: int, *, is_slice: bool = False) -> UOp:
             raise GraphError(
                 rule="a sliced operand must not be sharded along its first axis", node=operand
             )
+        # A slice lacks the first axis.
         axis -= 1
     shapes = [shape] * len(placement.devices)
     if axis is not None:
@@ -343,12 +346,14 @@ def get_result_placement(result: UOp) -> Placement:
     """
     node = result.source
     position: int = result.arg
+    # A branch may return a constant, which has no device; another branch decides then.
     placement = next(
         (p for body in get_bodies(node) if (p := body.src[position].placement) is not None), None
     )
     is_loop = node.op is Op.LOOP
     is_carried = is_loop and position < node.arg.n_carried
     if is_carried and placement is None:
+        # The next value is a constant, so the initial one decides.
         placement = node.src[1 + position].placement
     if placement is None:
         # A value computed from no memory is stored on the device of the operands.
@@ -389,6 +394,7 @@ def _make_shaped(operand: UOp, shape: Sequence[SInt], slot: int, device: str | N
     memory = UOp(
         Op.PARAM, operand.dtype, (), ParamArg(slot, math.prod(map(max_size, shape)), device)
     )
+    # Memory has room for the largest values of variables; the view has the current size.
     return make_reshape(make_shrink(memory, [(0, product(shape))]), shape)
 
 
@@ -397,6 +403,7 @@ def _unbind_size(size: SInt) -> SInt:
 
 
 def _is_size(count: UOp) -> bool:
+    # Arithmetic of variables is known before a plan runs; any other count is computed by kernels.
     return count.dtype is index and all(
         n.op in ELEMENTWISE or n.op in (Op.CONST, Op.DEFINE_VAR, Op.BIND) for n in count.toposort()
     )
@@ -416,15 +423,18 @@ def _find_loop_fault(loop: UOp) -> str | None:
     arg: LoopArg = loop.arg
     n_sources, n_operands = len(arg.body.src), len(loop.src) - 1
     if n_sources < arg.n_carried + arg.is_conditional or n_operands < arg.n_carried + arg.n_sliced:
+        # First, since `read_loop` below relies on these numbers.
         return "a LOOP needs an operand for each carry and slice, and a next value for each carry"
     fields = read_loop(loop)
     if not fields.count.dtype.is_int or fields.count.shape != ():
         return "the trip count of a LOOP is an integer scalar"
+    # Slices and results are memory, which is allocated before the loop runs.
     if (fields.sliced or fields.stacked) and find_count(loop) is None:
         return "a LOOP that slices or stacks needs a trip count that is a size"
     for k, operand in enumerate(fields.sliced):
         if operand.shape[:1] != (find_count(loop),):
             return f"the first axis of sliced operand {k} has the size of the trip count"
+    # The number of iterations, and so the size of a stack, would be known only after the loop.
     if fields.go_on is not None and fields.stacked:
         return "a conditional LOOP must not stack values"
     if fields.go_on is not None and (fields.go_on.dtype is not bool_ or fields.go_on.shape != ()):
@@ -452,6 +462,7 @@ def _find_switch_fault(switch: UOp) -> str | None:
         if len(body.src) != len(bodies[0].src):
             return "the bodies of a SWITCH return equally many values"
         for k, (first, second) in enumerate(zip(bodies[0].src, body.src, strict=True)):
+            # A value without a device adapts to the other.
             first, second = (second, first) if first.placement is None else (first, second)
             fault = _find_difference(f"result {k}", first, second)
             if fault is not None:
@@ -481,6 +492,8 @@ def _find_written_fault(body: UOp, end_carried: int) -> str | None:
         memory = node.target
         while memory.op is not Op.PARAM and memory.src:
             memory = memory.src[0]
+        # Carries are copied or double-buffered; a write to another operand would be an effect of
+        # the body, seen by other readers of that memory.
         if memory.op is not Op.PARAM or memory.arg.slot >= end_carried:
             return "the body of a LOOP writes only the memory of carries"
     return None
@@ -531,6 +544,7 @@ def _find_body_fault(body: UOp, slots: Sequence[_Slot]) -> str | None:
     if body.op is not Op.SINK:
         return "the body of a LOOP or SWITCH is a SINK"
     for node in body.toposort():
+        # Closed bodies of equal loops are one object, so their kernels are compiled once.
         if node.op is Op.BUFFER or node.op is Op.BIND:
             return f"a body has no {node.op.name}: memory and variables are operands"
         if node.op is not Op.PARAM:

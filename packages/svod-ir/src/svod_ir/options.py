@@ -70,10 +70,12 @@ class PassSelector:
         return bool(self.entries)
 
     def __str__(self) -> str:
+        # The spelling that `parse` reads.
         return ",".join(p if n == "*" else f"{p}:{n}" for p, n in self.entries)
 
 
 def _is_name(text: str) -> bool:
+    # Names of passes have hyphens, as in split-reduce.
     return text == "*" or (bool(text) and text.replace("-", "_").isidentifier())
 
 
@@ -110,6 +112,7 @@ class IROptions:
             "stop_after": _to_selector(stop_after, "SVOD_STOP_AFTER"),
         }
         for name, value in fields.items():
+            # Frozen, but texts are accepted and converted here.
             object.__setattr__(self, name, value)
 
     @staticmethod
@@ -131,6 +134,7 @@ class IROptions:
 
 
 def _read_check(value: bool | str) -> bool | Literal["values"]:
+    # A program passes True; only the environment passes text.
     if isinstance(value, bool):
         return value
     if value.strip().lower() == "values":
@@ -147,4 +151,5 @@ def _to_selector(value: PassSelector | str, variable: str) -> PassSelector:
 
 def make_child_environment(**changes: str) -> dict[str, str]:
     """The environment of a child process, with `changes`."""
+    # Only modules of options read the environment; code that starts processes calls this.
     return {**os.environ, **changes}

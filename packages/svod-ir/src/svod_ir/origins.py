@@ -90,7 +90,9 @@ def format_origins(origins: Collection[Origin], *, max_shown: int = 1) -> str:
     return ", ".join(texts[:max_shown]) + more
 
 
+# Weak, so that origins do not keep nodes alive.
 _origins: Final[WeakKeyDictionary[UOp, frozenset[Hashable]]] = WeakKeyDictionary()
+# A context variable, since threads compile different graphs at the same time.
 _recorded: ContextVar[Labels | None] = ContextVar("recorded", default=None)
 
 
@@ -106,6 +108,7 @@ def add_origin(root: UOp, origin: Origin | None) -> None:
 
 def add_gradient_origin(root: UOp, node: UOp) -> None:
     """Mark nodes below `root` that have no origin as part of the derivative of `node`."""
+    # Without origins, derivatives walk no graph.
     if _origins and (label := _origins.get(node)):
         _label(
             _origins,
@@ -118,6 +121,7 @@ def _differentiate(origin: Origin) -> Origin:
     prefix = "gradient of "
     return (
         origin
+        # Of a second derivative, the prefix is not repeated.
         if origin.operation.startswith(prefix)
         else origin._replace(operation=prefix + origin.operation)
     )
@@ -152,6 +156,7 @@ def record_labels(labels: Labels) -> Generator[None]:
 def make_images() -> dict[UOp, UOp]:
     """An empty map from nodes to their images; setting an entry propagates the labels of its key."""
     labels = _find_recorded()
+    # A plain dict if nothing is tracked: a Python `__setitem__` would slow down every pass.
     return {} if labels is None else _Images(labels)
 
 
@@ -180,8 +185,10 @@ def _label(labels: Labels, root: UOp, label: frozenset[Hashable]) -> None:
     stack = [root]
     while stack:
         node = stack.pop()
+        # The graph below a labeled node is labeled too, so each node is entered once.
         if node not in labels and not _is_memory(node):
             labels[node] = label
+            # Equal kernels of different lines share one body.
             if node.op is not Op.CALL:
                 stack.extend(node.src)
                 stack.extend(get_bodies(node))

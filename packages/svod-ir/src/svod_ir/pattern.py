@@ -57,6 +57,8 @@ ANYTHING: Final = object()
 """Wildcard for the arg of a pattern, since None is an arg."""
 
 
+# Compared by identity: `==` of two patterns would compare functions, and each pattern is a key of
+# compiled matchers.
 @dataclass(frozen=True, slots=True, eq=False)
 class Pattern:
     """A pattern of nodes; `var`, `const`, `splat` and `node` build patterns, operators combine
@@ -96,6 +98,7 @@ class Pattern:
     def is_commutative(self) -> bool:
         if self.is_ordered or self.ops is None or self.src is None:
             return False
+        # All ops must commute: a pattern of several ops is compiled once for all of them.
         return len(self.src) == 2 and self.ops <= COMMUTATIVE
 
     def accepts_ops(self, op: Op, kind: str, operands: tuple[Op, ...]) -> bool:
@@ -106,6 +109,7 @@ class Pattern:
             return False
         if self.src is None:
             return True
+        # A test on ops alone, which the rule set caches for all nodes of equal ops.
         if len(operands) != len(self.src) and not (self.has_more and len(operands) > len(self.src)):
             return False
         orders = (operands, operands[::-1]) if self.is_commutative else (operands,)
@@ -223,6 +227,7 @@ def node(
 ) -> Pattern:
     """A node of this op, or of one of several ops; without `src` any operands match."""
     ops = op if isinstance(op, frozenset) else frozenset({op})
+    # A number matches vectors too: rules hold for each lane.
     operands = tuple(s if isinstance(s, Pattern) else splat(value=s) for s in src)
     return Pattern(ops, operands or None, name, kinds, arg, when, has_more=has_more)
 
@@ -255,6 +260,7 @@ def _is_value(value: Number) -> Callable[[UOp], bool]:
         return (
             lane_value is not None
             and lane_value == value
+            # 0.0 == -0.0, but `x + 0.0 -> x` is wrong for x = -0.0.
             and (value != 0 or (math.copysign(1.0, lane_value) < 0) == is_negative)
         )
 

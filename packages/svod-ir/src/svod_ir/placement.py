@@ -84,6 +84,7 @@ def infer_placement(node: UOp) -> Placement:
     Raises:
         DeviceMismatchError: if operands are on different devices.
     """
+    # First, since most nodes are of these ops.
     if node.op in ELEMENTWISE or node.op in _COMMON:
         return _common_placement(node)
     match node.op:
@@ -123,6 +124,7 @@ def _common_placement(node: UOp) -> Placement:
         if common is None:
             common = placement
         elif placement is not None and placement != common:
+            # Operands differ: either they are sharded differently, or `lay_out` raises.
             return lay_out(node).result
     return lay_out(node).result if isinstance(common, Sharding) or is_file(common) else common
 
@@ -150,6 +152,7 @@ def lay_out(node: UOp) -> Partition:
         >>> isinstance(layout, Partition), layout.result == x.placement
         (True, True)
     """
+    # A file is read by kernels of any device, so it does not decide where they run.
     placements = [None if is_file(p := s.placement) else p for s in node.src]
     if node.op in (Op.AFTER, Op.BIND, Op.GRADIENT, Op.CONTROL_DEPENDENCY):
         # The other operands are effects, not tensors, or are not read by the computation.
@@ -197,6 +200,7 @@ def _shard_sizes(stack: UOp, axis: int) -> tuple[int, ...]:
 
 def _lay_out_elementwise(node: UOp, shardings: Sequence[Sharding]) -> Partition:
     """Shard the operands like the first one that has a sharded axis; replicate 0-d operands."""
+    # Splitting a replica is a local slice, while replicating a split operand is a transfer.
     split = next((p for p in shardings if p.axis is not None), shardings[0])
     return Partition(split, tuple(split if s.shape else split.replicated for s in node.src))
 
@@ -249,12 +253,14 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
     source, indices = (s.placement for s in node.src)
     axis, n_axes = node.arg, len(node.src[1].shape)
     replicated = first.replicated
+    # An axis that is not gathered: each device gathers in its own part, without a transfer.
     if isinstance(source, Sharding) and source.axis is not None and source.axis != axis:
         moved = source.axis if source.axis < axis else source.axis + n_axes - 1
         return Partition(source._replace(axis=moved), (source, replicated))
     source_axis = source.axis if isinstance(source, Sharding) else None
     if source_axis is None and isinstance(indices, Sharding) and indices.axis is not None:
         return Partition(indices._replace(axis=axis + indices.axis), (replicated, indices))
+    # A source sharded along the gathered axis: any index may be on any device.
     return Partition(replicated, (replicated, replicated))
 
 
@@ -298,6 +304,7 @@ def _permuted(node: UOp, first: Sharding, axis: int) -> Sharding:
 
 
 def _expanded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
+    # A sharded axis of size 1 is repeated: all devices need the element of one.
     return first if node.src[0].shape[axis] == node.shape[axis] else None
 
 
@@ -311,6 +318,7 @@ def _padded(node: UOp, first: Sharding, axis: int) -> Sharding | None:
     if not (isinstance(before, int) and isinstance(after, int)):
         return None
     sizes = list(first.sizes)
+    # The ends of the axis are on these devices, so padding moves no element.
     sizes[0] += before
     sizes[-1] += after
     return first._replace(sizes=tuple(sizes))
@@ -332,13 +340,18 @@ def _reshaped(node: UOp, first: Sharding, axis: int) -> Sharding | None:
     """
     old, new = node.src[0].shape, node.shape
     kept = _unchanged_axis(old, new, axis)
+    # This case needs no products, and so works beside symbolic axes.
     if kept is not None:
         return first._replace(axis=kept)
     known_old, known_new = _known(old), _known(new)
+    # Divisibility cannot be decided for symbolic sizes, and products of a shape with a 0 say
+    # nothing.
     if known_old is None or known_new is None or 0 in known_old:
         return None
     outer, inner = prod(known_old[:axis]), prod(known_old[axis + 1 :])
     for new_axis, size in enumerate(known_new):
+        # The image begins after as many elements as the axis did; an axis of size 1 cannot be
+        # split.
         if size == 1 or prod(known_new[:new_axis]) != outer:
             continue
         # Each shard must be a whole number of rows of the new axis.

@@ -62,6 +62,8 @@ class Rule:
         for pattern in self.patterns:
             if pattern.accepts_ops(node.op, node.dtype.kind, ops):
                 result = self.get_matcher(pattern)(node, ctx)
+                # A rule that returns its node has changed nothing, and a rewrite that counts it
+                # would not end.
                 if result is not None and result is not node:
                     return result
         return None
@@ -91,6 +93,7 @@ def rule(*patterns: Pattern) -> Callable[[Callable[..., UOp | None]], Rule]:
 
     def decorate(fn: Callable[..., UOp | None]) -> Rule:
         assert isinstance(fn, FunctionType)
+        # At the declaration, since a rule may otherwise be wrong until the first match.
         _check_parameters(fn, patterns)
         return Rule(fn.__name__, patterns, fn, (fn.__doc__ or "").strip())
 
@@ -144,6 +147,7 @@ class RuleSet:
         return len(self.rules)
 
     def __add__(self, other: RuleSet) -> RuleSet:
+        # Without duplicates: sets that share rules are added.
         rules = tuple(dict.fromkeys(chain(self.rules, other.rules)))
         return RuleSet(f"{self.name}+{other.name}", rules, is_pure=self.is_pure and other.is_pure)
 

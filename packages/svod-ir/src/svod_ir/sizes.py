@@ -71,6 +71,7 @@ def product(sizes: Sequence[SInt]) -> SInt:
     """The product of sizes, in normal form."""
     known = math.prod(s for s in sizes if isinstance(s, int))
     symbolic = [s for s in sizes if not isinstance(s, int)]
+    # 0 times a symbolic size is 0 for all its values.
     if not symbolic or known == 0:
         return known
     result: _Polynomial = {(): known}
@@ -107,6 +108,7 @@ def is_known_at_most(size: SInt, limit: SInt) -> bool:
     """True if `size <= limit` provably holds for all values of the variables."""
     if isinstance(size, int) and isinstance(limit, int):
         return size <= limit
+    # Depth 4: the work grows with the number of atoms to that power.
     return _is_known_nonnegative(
         _add(_to_polynomial(to_node(limit)), _to_polynomial(to_node(size)), -1), 4
     )
@@ -158,6 +160,7 @@ _ARITHMETIC: Final = frozenset(
 def _find_text(node: UOp) -> str | None:
     """Text of a node of dtype index if it is a tensor's size: arithmetic of bound variables."""
     ops = {n.op for n in node.toposort()}
+    # Index expressions of kernels have no BIND and print as nodes.
     is_size = Op.BIND in ops and ops <= _ARITHMETIC
     return describe_size(node) if is_size else None
 
@@ -205,6 +208,7 @@ def _format_node(node: UOp, texts: Mapping[UOp, str]) -> str:
 def _to_polynomial(size: UOp) -> _Polynomial:
     done: dict[UOp, _Polynomial] = {}
     for node in size.toposort():
+        # By node, since a shared subexpression would be expanded once for each path.
         done[node] = _node_to_polynomial(node, [done[s] for s in node.src])
     return done[size]
 
@@ -247,6 +251,7 @@ def _floor_divide(op: Op, left: _Polynomial, right: _Polynomial) -> _Polynomial:
     if divisor is None or divisor == 0:
         exact = _divide(left, right) if op is Op.IDIV and right else None
         return _make_atom(op, left, right) if exact is None else exact
+    # Floor division: each coefficient leaves a remainder of at least 0, also a negative one.
     quotient = {
         term: coefficient // divisor for term, coefficient in left.items() if coefficient // divisor
     }
@@ -310,6 +315,7 @@ def _to_choice(polynomial: _Polynomial) -> UOp:
         remaining = {t: k for t, k in polynomial.items() if t != term}
         argument = _to_polynomial(term[0].left)
         alternative = _add(remaining, argument, coefficient)
+        # For display and bounds only; the sum with max stays the normal form.
         if len(alternative) <= len(argument):
             operands = sorted((_to_choice(remaining), _to_choice(alternative)), key=_atom_key)
             return UOp(Op.MAX if coefficient > 0 else Op.MIN, index, tuple(operands))
@@ -331,6 +337,7 @@ def _to_sum(polynomial: _Polynomial) -> UOp:
 
 
 def _atom_key(atom: UOp) -> tuple[str, str]:
+    # Variables of equal names may differ in their bounds.
     variables = [str(n.arg) for n in unbind(atom).iter_ops(Op.DEFINE_VAR)]
     return _format(atom), " ".join(variables)
 
@@ -363,6 +370,7 @@ def _bounds(polynomial: _Polynomial) -> tuple[int, int]:
     """
     atoms = list(dict.fromkeys(a for term in polynomial for a in term))
     is_linear = all(len(set(term)) == len(term) for term in polynomial)
+    # Linear in each atom, so the extremes are at corners.
     if is_linear and len(atoms) <= _MAX_CORNERS:
         ends = [(int(a.vmin), int(a.vmax)) for a in atoms]
         values = [

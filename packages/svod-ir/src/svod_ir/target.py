@@ -190,6 +190,8 @@ class Target:
 
     def lanes(self, dtype: DType) -> int:
         """Number of elements of `dtype` in a vector register, at least 1."""
+        # At least 1: a register narrower than the dtype, and void, which has no size, count as one
+        # lane.
         return max(1, self.vector_bits // (8 * dtype.itemsize)) if dtype.itemsize else 1
 
     @staticmethod

@@ -105,6 +105,7 @@ class UOp:
             node = ref()
             if node is not None:
                 return node
+        # A plain tuple equals its named tuple, so both spellings have one key and give one node.
         if arg.__class__ is tuple and op in ARG_TYPES:
             arg = ARG_TYPES[op](*arg)
         # `__new__` interns, so there is no `__init__`, which Python would call on existing nodes
@@ -139,6 +140,7 @@ class UOp:
     def with_images(self, images: Mapping[UOp, UOp]) -> UOp:
         """Copy of this node with each operand replaced by its image."""
         src = self.src
+        # Most passes change few nodes: without a change, no tuple is built.
         for operand in src:
             if images[operand] is not operand:
                 return UOp(self.op, self.dtype, tuple([images[s] for s in src]), self.arg)
@@ -161,6 +163,7 @@ class UOp:
         if not replacements:
             return self
         done: dict[UOp, UOp] = _rules["make_images"]()
+        # Before the walk, so that replaced nodes are not entered.
         done.update(replacements)
         for node in self.toposort(stop=done):
             if node not in done and node.src:
@@ -181,12 +184,14 @@ class UOp:
             return list(self.iter_toposort(stop, enter_calls=enter_calls))
         kept = _kept.order
         if kept and kept[-1] is self:
+            # A copy, since callers may change their list.
             return kept.copy()
         # The hottest loop of the compiler: the nodes above the current one, with the remaining
         # operands of each.
         order: list[UOp] = []
         above: list[tuple[UOp, Iterator[UOp]]] = []
         seen: set[UOp] = {self}
+        # Bound methods: a look-up of the attribute for each operand would cost as much as the test.
         see, emit = seen.add, order.append
         node: UOp = self
         operands = iter(self.src)

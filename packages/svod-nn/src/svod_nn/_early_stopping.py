@@ -59,6 +59,7 @@ class EarlyStopping:
         current = float(value)
         improvement = self.best - current if self.mode == "min" else current - self.best
         # NaN compares False, so it counts as no improvement.
+        # Strictly: with a `min_delta` of 0, a metric that stands still must use up the patience.
         if improvement > self.min_delta:
             self.best, self.n_worse = current, 0
             return True
@@ -68,6 +69,7 @@ class EarlyStopping:
     @property
     def should_stop(self) -> bool:
         """True if the last `patience` values did not improve on the best before them."""
+        # A property and no part of `update`, so that a resumed run stops where the first one would.
         return self.n_worse >= self.patience
 
     def state_dict(self) -> dict[str, object]:

@@ -53,6 +53,7 @@ def realize_derived(derived: Sequence[tuple[Tensor, Tensor]]) -> None:
     """
     if _is_empty.get():
         return
+    # Values that the user may still replace, as by loading, are not computed for nothing.
     ready: list[Tensor] = []
     for source, result in derived:
         if is_deferred(source):
@@ -71,6 +72,7 @@ def initialize(shape: Sequence[int], make: Callable[[tuple[int, ...]], Tensor]) 
     sizes = tuple(shape)
     if not _is_empty.get():
         return defer_values(make(sizes))
+    # Without elements there are no values to be read by mistake.
     if 0 in sizes:
         return Tensor.zeros(sizes)
     # Imported lazily: these names load the runtime, which would slow down `import svod_nn`.

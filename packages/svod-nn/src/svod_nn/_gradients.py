@@ -44,9 +44,12 @@ def value_and_grad(
     _check(model, loss_function)
 
     def call(*args: Any, **kwargs: Any) -> tuple[Any, dict[str, Tensor]]:
+        # In each call, since parameters may be frozen or replaced between calls.
         parameters = model.trainable_parameters()
 
         def compute(traced: dict[str, Tensor]) -> Any:
+            # The model is called with traced tensors, so that any function of it can be
+            # differentiated.
             with model.replaced(traced):
                 return loss_function(model, *args, **kwargs)
 

@@ -61,7 +61,10 @@ def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
     indices = labels.unsqueeze(-1)
     label_score = scores.take_along_axis(indices, -1)
     is_lower_class = Tensor.arange(scores.shape[-1]).lt(indices)
+    # Ties are in the order of classes, as in `argmax`, so that k=1 agrees with `accuracy`.
     is_tie_before = scores.eq(label_score).logical_and(is_lower_class)
+    # The rank is a count of better classes, in one pass over the scores; sorting them all would
+    # cost more.
     rank = scores.gt(label_score).logical_or(is_tie_before).sum(-1)
     return rank.lt(k).cast(float32).mean()
 
@@ -97,6 +100,7 @@ def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tenso
             ),
             hint="write scores.argmax(-1) for the predictions",
         )
+    # The pair of classes as one number, so that one histogram counts all pairs.
     cells = labels.mul(n_classes).add(predicted).flatten()
     return cells.bincount(n_bins=n_classes * n_classes).reshape(n_classes, n_classes)
 
@@ -139,6 +143,7 @@ def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
     return PrecisionRecall(
         _divide(correct, predicted),
         _divide(correct, actual),
+        # From the counts and not from precision and recall, of which both may be 0.
         _divide(correct.mul(2), predicted.add(actual)),
     )
 
@@ -169,6 +174,7 @@ class MeanMetric:
 
     def update(self, value: Tensor, weight: Tensor | float = 1.0) -> None:
         """Add a value, the mean over `weight` samples."""
+        # Sums stay on the device: reading each value would wait for the step that computes it.
         self._total.assign(self._total.add(value.cast(float32).mul(weight)))
         self._weight.assign(self._weight.add(weight))
 
@@ -192,6 +198,7 @@ class MeanMetric:
 
 
 def _divide(numerator: Tensor, count: Tensor) -> Tensor:
+    # `where` computes both branches: the divisor is bounded too.
     return count.eq(0).where(0.0, numerator.cast(float32).div(count.maximum(1)))
 
 

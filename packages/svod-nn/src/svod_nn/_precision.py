@@ -132,6 +132,7 @@ class LossScale:
             backoff_factor,
             growth_interval,
         )
+        # Buffers and no numbers of Python: a compiled step reads and changes them.
         self.scale = Tensor.full((), float(initial), dtype=float32).realize()
         self.n_good = Tensor.zeros((), dtype="int32").realize()
 
@@ -145,8 +146,11 @@ class LossScale:
         Returns:
             the gradients in float32, and a bool tensor that is True if all of them are finite.
         """
+        # The default scales are powers of two, so that scaling and its inverse are exact.
         factor = self.scale.reciprocal()
+        # Cast first: unscaled in float16, small gradients would underflow after all.
         unscaled = {name: grad.cast(float32).mul(factor) for name, grad in gradients.items()}
+        # One overflow spoils the whole step: all gradients are of the same scaled loss.
         finite = [gradient.isfinite().all() for gradient in unscaled.values()]
         return unscaled, reduce(Tensor.logical_and, finite, Tensor.full((), True))
 
@@ -177,6 +181,8 @@ class LossScale:
         # The scale itself must not overflow: an infinite one would never recover.
         grown = grows.logical_and(larger.isfinite()).where(larger, self.scale)
         adapted = is_good.where(grown, self.scale.mul(self.backoff_factor))
+        # Counted anew after each change of the scale, in either direction, so that it does not
+        # oscillate.
         count = is_good.logical_and(grows.logical_not()).where(n_good, 0)
         self.scale.assign(adapted)
         self.n_good.assign(count.cast("int32"))

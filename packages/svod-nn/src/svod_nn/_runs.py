@@ -104,6 +104,7 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
         )
     metadata = json.loads(text)
     saved: dict[str, object] = metadata["parts"]
+    # A part left out would silently start anew, as an optimizer without its averages.
     if saved.keys() != parts.keys():
         raise RunError(
             path=path,
@@ -114,6 +115,7 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
             hint="pass load_run the same parts as save_run, under the same names",
         )
     tensors = load_safetensors(path)
+    # All states are read before the first part is changed, so that a broken file changes none.
     states = {name: _unflatten_state(plain, tensors) for name, plain in saved.items()}
     for name, part in parts.items():
         _set_state(part, states[name])
@@ -122,6 +124,7 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
 
 def _get_state(name: str, part: Part) -> object:
     if isinstance(part, Generator):
+        # JSON has no tuples.
         return list(part.get_state())
     if isinstance(part, Tensor):
         return part
@@ -143,6 +146,8 @@ def _flatten_state(state: object, path: str, tensors: dict[str, Tensor]) -> obje
     """Return the state as JSON values, with tensors replaced by names; add these to `tensors`."""
     if isinstance(state, Tensor):
         tensors[path] = state
+        # Each value is tagged by its kind: otherwise a state's own dict could be taken for a
+        # reference to a tensor.
         return {"tensor": path}
     if isinstance(state, Mapping):
         items = cast("Mapping[str, object]", state).items()

@@ -28,6 +28,8 @@ def load_tensors(
     missing = [name for name in own if name not in state] if strict else []
     unexpected = [name for name in state if name not in own] if strict else []
     values = {n: v if isinstance(v := state[n], Tensor) else Tensor(v) for n in own if n in state}
+    # All problems are collected before the first assignment: an error lists them together and
+    # leaves all values unchanged.
     shapes = {
         n: (own[n].shape, value.shape) for n, value in values.items() if own[n].shape != value.shape
     }
@@ -35,6 +37,7 @@ def load_tensors(
         raise StateDictError(module=owner, missing=missing, unexpected=unexpected, shapes=shapes)
     for name, value in values.items():
         own[name].assign(move_like(value, own[name]).cast(own[name].dtype))
+    # Computed at once, so that a file that is mapped into memory need not stay there.
     Tensor.realize_batch([own[name] for name in values])
 
 
@@ -46,6 +49,7 @@ def move_like(value: Tensor, like: Tensor) -> Tensor:
     sharding = like.sharding
     if sharding is None:
         return value if value.device == like.device else value.to(str(like.device))
+    # A scalar that goes with a sharded tensor is replicated: it has no such axis.
     axis = sharding.axis if value.shape == like.shape else None
     current = value.sharding
     if current is not None and (current.devices, current.axis) == (sharding.devices, axis):

@@ -140,6 +140,8 @@ def xavier_uniform(
         (3, 4)
     """
     fan_in, fan_out = _count_fans(shape)
+    # A uniform distribution on (-b, b) has the variance b**2 / 3, so this has that of
+    # `xavier_normal`.
     bound = gain * math.sqrt(6 / (fan_in + fan_out))
     return uniform(shape, -bound, bound, generator=generator)
 
@@ -194,6 +196,7 @@ def kaiming_uniform(
         >>> kaiming_uniform((8, 4, 3, 3)).shape
         (8, 4, 3, 3)
     """
+    # A uniform distribution on (-b, b) has the standard deviation b / sqrt(3).
     bound = math.sqrt(3) * _get_kaiming_std(shape, slope, mode, nonlinearity)
     return uniform(shape, -bound, bound, generator=generator)
 
@@ -257,9 +260,11 @@ def _sample_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator
     import numpy as np
 
     n_rows, n_columns = shape[0], math.prod(shape[1:])
+    # Tall: the columns of q are orthonormal, and a wide matrix is the transpose of a tall one.
     samples = Tensor.normal(
         max(n_rows, n_columns), min(n_rows, n_columns), generator=generator
     ).numpy()
+    # By NumPy, on the host, and in float64, so that rounding to float32 is the only error.
     q, r = np.linalg.qr(samples.astype(np.float64))
     # A positive diagonal of r makes the factorization unique, and q uniformly distributed.
     q = q * np.sign(np.diag(r))
@@ -289,6 +294,7 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
         "tanh": 5 / 3,
         "relu": math.sqrt(2),
         "leaky_relu": math.sqrt(2 / (1 + slope**2)),
+        # As in torch, where it was found by experiment.
         "selu": 3 / 4,
     }
     if nonlinearity not in gains:
@@ -305,12 +311,14 @@ def _get_kaiming_std(
 ) -> float:
     fan_in, fan_out = _count_fans(shape)
     fan = fan_in if mode == "fan_in" else fan_out
+    # A layer without inputs has no weights: any scale will do.
     return get_gain(nonlinearity, slope) / math.sqrt(fan) if fan else 0.0
 
 
 def _count_fans(shape: Sequence[int]) -> tuple[int, int]:
     """Return fan_in and fan_out: inputs of each output, and outputs of each input."""
     _check_matrix(shape)
+    # Each output of a convolution sums over the kernel as well.
     size = math.prod(shape[2:])
     return shape[1] * size, shape[0] * size
 

@@ -42,6 +42,7 @@ def constant(rate: float) -> Schedule:
         >>> schedules.constant(0.5)(3).item()
         0.5
     """
+    # A tensor even for a constant: a schedule's result has one type, also as a branch of `where`.
     return lambda step: _count(step).full_like(rate)
 
 
@@ -120,6 +121,7 @@ def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
         if factor == 1:
+            # Exact for integers, unlike the logarithm below, which has no base 1.
             return _interpolate_cosine(start, end, count.remainder(n_steps) / n_steps)
         # Cycle n begins after n_steps * (factor**n - 1) / (factor - 1) steps. Half a step is added
         # so that rounding of the logarithm cannot put the first step of a cycle into the last one.
@@ -171,6 +173,8 @@ def one_cycle(
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
         fall_progress = _get_progress(count - peak, n_steps - 1 - peak)
+        # Both parts are computed and one is chosen: the step may be a tensor, whose value is
+        # unknown.
         rising = interpolate(initial_rate, max_rate, _get_progress(count, peak))
         falling = interpolate(max_rate, final_rate, fall_progress)
         return (count <= peak).where(rising, falling)
@@ -217,11 +221,14 @@ def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Sched
     """
     if isinstance(every, int):
         _check_steps("step_decay", every)
+        # A power of the count and not a running product, so that any step can be asked for, as
+        # after a restart.
         return lambda step: factor ** (_count(step) / every).floor() * start
     milestones = tuple(every)
 
     def make_rate(step: Tensor | float) -> Tensor:
         rate = constant(start)(step)
+        # Sorted: a later milestone overrides the rates of earlier ones.
         for n_decays, milestone in enumerate(sorted(milestones), 1):
             rate = (_count(step) >= milestone).where(start * factor**n_decays, rate)
         return rate
@@ -289,6 +296,7 @@ def warm_up(schedule: Schedule, n_steps: int, start: float = 0.0) -> Schedule:
 
     def make_rate(step: Tensor | float) -> Tensor:
         count = _count(step)
+        # Up to the schedule's first rate, so that there is no jump at its beginning.
         rising = start + (schedule(count.zeros_like()) - start) * (count / n_steps)
         return (count < n_steps).where(rising, schedule((count - n_steps).maximum(0)))
 
@@ -338,6 +346,7 @@ class Plateau:
             raise LayerArgumentError(
                 name="Plateau", problem=f"factor must be in [0, 1), got {factor!r}"
             )
+        # Memory of its own, because it is assigned to: a constant's memory may be shared.
         self.value = Tensor([float(rate)]).reshape(()).clone().realize()
         self.rate = float(rate)
         self.best = -math.inf if is_higher_better else math.inf
@@ -355,15 +364,18 @@ class Plateau:
 
         Call it between steps, not inside a captured one.
         """
+        # Relative, as losses differ by orders of magnitude.
         margin = self._threshold * (1 if self._is_higher_better else -1)
         limit = self.best * (1 + margin)
         if metric > limit if self._is_higher_better else metric < limit:
             self.best, self.n_bad = metric, 0
         else:
             self.n_bad += 1
+        # A lower rate needs time to take effect: until then no observation counts as bad.
         if self.n_resting > 0:
             self.n_resting -= 1
             self.n_bad = 0
+        # As in torch, `patience` bad observations are still tolerated.
         if self.n_bad > self._patience:
             self.rate = max(self.rate * self._factor, self._min_rate)
             self.value.assign(self.rate).realize()
@@ -373,10 +385,13 @@ class Plateau:
 def _count(step: Tensor | float) -> Tensor:
     """Convert the number of steps to a tensor of floats."""
     count = step if isinstance(step, Tensor) else Tensor(float(step))
+    # Floats are kept: optimizers count in float64.
     return count if count.dtype.is_float else count.cast("float32")
 
 
 def _get_progress(count: Tensor, n_steps: float) -> Tensor:
+    # Clipped: training that goes on after the last step keeps the final rate, where a cosine would
+    # rise again.
     return (count / n_steps).clip(0, 1)
 
 

@@ -63,6 +63,7 @@ class ValueInfo:
         return f"{self.name}: {text if self.kind == 'tensor' else f'{self.kind} of {text}'}"
 
 
+# By identity: nodes are keys of caches, and attributes may be arrays, which are not hashable.
 @dataclass(frozen=True, slots=True, eq=False)
 class Node:
     """A call of an operator. Operands are names; "" is an omitted operand."""
@@ -132,6 +133,7 @@ def list_free_names(graph: Graph) -> set[str]:
     for node in graph.nodes:
         reads = set(node.inputs).union(*map(list_free_names, node.subgraphs()))
         free |= reads - bound
+        # After the reads: a node may not read its own output, but an outer value of the same name.
         bound |= set(node.outputs)
     free |= {info.name for info in graph.outputs} - bound
     return free - {""}

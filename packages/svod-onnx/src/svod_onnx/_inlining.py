@@ -32,6 +32,7 @@ class Inline:
         """
         graph = self.graph
         local = {info.name for info in graph.inputs} | set(graph.constants)
+        # Names that are not local are free variables, and keep their outer names.
         local |= {name for inner in graph.nodes for name in inner.outputs if name}
         names = {name: prefix + name for name in local}
         values: dict[str, Value] = {names[name]: value for name, value in graph.constants.items()}

@@ -67,6 +67,8 @@ class Model:
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
         self._plan_cache: Final = PlanCache()
+        # Before the weights are folded: the error lists all missing operators, and does not take
+        # long.
         _check_operators(file)
         self._program: Final = Program(file.graph, {}, device, sizes)
         unknown = set(sizes or {}) - self._program.sizes.dimensions
@@ -85,6 +87,7 @@ class Model:
             NodeError: if a node cannot be computed.
         """
         spec = get_spec(inputs)
+        # Inputs that were checked before, and one plan for all outputs: no node is visited.
         cached = self._plan_cache.find(spec, inputs)
         if cached is not None:
             tensors = cached.function(*[Tensor.from_numpy(inputs[name]) for name in cached.inputs])
@@ -167,6 +170,7 @@ class Model:
         else:
             # Lists carry no dtype, so they get the declared one.
             tensor = Tensor(value, dtype=dtype, device=self._device)
+        # Not converted: a wrong dtype is more often a mistake of the caller than a wish.
         if dtype is not None and tensor.dtype != dtype:
             raise self._refuse(
                 f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
@@ -182,11 +186,14 @@ class Model:
                 f"input {info.name!r}: expected rank {len(info.shape)}, got shape {value.shape}"
             )
         for axis, (size, expected) in enumerate(zip(value.shape, info.shape, strict=True)):
+            # In a traced function, sizes may be variables, which a declared size cannot be compared
+            # with.
             if isinstance(expected, int) and isinstance(size, int) and size != expected:
                 raise self._refuse(
                     f"input {info.name!r}: expected size {expected} on axis {axis}, got {size}"
                 )
             if isinstance(expected, str) and isinstance(size, int):
+                # A name has one size in all inputs of a call.
                 first, known = sizes.setdefault(expected, (info.name, size))
                 if known != size:
                     raise self._refuse(
@@ -205,6 +212,7 @@ def _check_operators(file: ModelFile) -> None:
     def visit(graph: Graph, read: set[str]) -> None:
         for node in graph.nodes:
             if not is_supported(node):
+                # Nodes may declare outputs that no other node reads.
                 output = next((name for name in node.outputs if name in read), "")
                 missing.append(MissingOperator(node.qualified, node.version, node.title, output))
             for inner in node.subgraphs():

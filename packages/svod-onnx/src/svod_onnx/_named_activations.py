@@ -26,6 +26,7 @@ class NamedActivation:
     beta: float | None = None
 
 
+# Defaults of the parameters as in the specification of each operator, in RNN, GRU and LSTM.
 NAMED_ACTIVATIONS: Final[dict[str, NamedActivation]] = {
     "affine": NamedActivation(lambda a, b: lambda x: x * a + b, 1.0, 0.0),
     "elu": NamedActivation(lambda a, _: lambda x: x.elu(a), 1.0),

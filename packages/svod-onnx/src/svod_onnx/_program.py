@@ -31,6 +31,8 @@ from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
 
+# Each stage holds a captured function and its memory, and a model whose values vary makes stages
+# without end.
 _N_STAGES: Final = 64
 
 
@@ -149,6 +151,7 @@ class Program:
         """Compute the values that nodes derive from weights only, before a program that reads them
         is captured.
         """
+        # The additional trace is only for models that have such operators.
         if not any(map(_may_precompute, nodes)):
             return
         with self._lock:
@@ -178,6 +181,8 @@ class Program:
             value = live.get(required)
             if (
                 isinstance(value, Tensor)
+                # A single integer is most likely a size, with few distinct values; a stage for each
+                # value of any other tensor would be captured again and again.
                 and value.size == 1
                 and not (value.dtype.is_float or value.dtype.is_complex)
             ):
@@ -290,6 +295,7 @@ class _Stage:
         if self._is_idle:
             return {}
         if not self._has_weights:
+            # Outside of the captured function, which would compute them in each call.
             self._program.collect_weights(self._nodes, {**live, **self.known})
             self._names = tuple(
                 name
@@ -298,6 +304,7 @@ class _Stage:
             )
             self._has_weights = True
         results = self._function(*(live[name] for name in self._names))
+        # A stage without results only passes values on to the next one.
         self._is_idle = not self._result_names
         return dict(zip(self._result_names, results, strict=True))
 
@@ -438,6 +445,7 @@ def _get_signature(live: Mapping[str, Value]) -> object:
 def _get_value_spec(value: Value) -> object:
     if isinstance(value, Tensor):
         return value.shape, value.dtype
+    # Strings are not captured, so only their presence matters.
     return tuple(map(_get_value_spec, value)) if isinstance(value, list) else value is None
 
 

@@ -20,6 +20,7 @@ class _Counter(logging.Handler):
     """Handler that counts compiled kernels."""
 
     def __init__(self, report: Callable[[int], None]) -> None:
+        # A handler and not a callback: the compiler reports kernels as log events only.
         super().__init__(logging.INFO)
         self.n_compiled = 0
         self._report = report

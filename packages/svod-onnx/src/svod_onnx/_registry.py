@@ -172,6 +172,7 @@ def operator(
 def find_operator(name: str, domain: str, version: int) -> Operator | None:
     """Operator with the newest registered version up to `version`, or None."""
     rows = _operators.get((domain, name), [])
+    # A version that changed nothing for an operator has no row: the newest older one holds.
     index = bisect_right(rows, version, key=lambda row: row.since)
     return rows[index - 1] if index else None
 
@@ -223,6 +224,8 @@ def _read_signature(
 
 def _get_type(function: Callable[..., object], annotation: object) -> type:
     """Class that an annotation names."""
+    # `typing.get_type_hints` would evaluate all annotations, also names that are imported for type
+    # checkers only.
     type_: object = function.__globals__[annotation] if isinstance(annotation, str) else annotation
     assert isinstance(type_, type), annotation
     return type_

@@ -28,11 +28,13 @@ def sort_topologically(graph: Graph, title: str, outer: frozenset[str] = frozens
     defined = outer.union((info.name for info in graph.inputs), graph.constants)
     producers = _map_producers(graph, defined - outer, title)
     visible = defined | producers.keys()
+    # A subgraph sees all names of the enclosing graph, also of nodes that the file lists later.
     nodes = [_order_subgraphs(node, title, visible) for node in graph.nodes]
     reads = [
         set(node.inputs).union(*map(list_free_names, node.subgraphs())) - {""} for node in nodes
     ]
     for node, names in zip(nodes, reads, strict=True):
+        # Sorted, so that the error is the same in every run.
         for name in sorted(names - visible):
             problem = f"{node.qualified} in node {node.title!r} reads {name!r}, which is undefined"
             raise ModelFileError(path=title, problem=problem)

@@ -191,6 +191,7 @@ class Trace:
 
         while queue:
             node = queue.popleft()
+            # A value below a deferred node is unknown in this stage, whatever its operator.
             if not blocked.isdisjoint(iter_reads(node)):
                 defer(node)
                 continue
@@ -251,6 +252,7 @@ class Trace:
         schema.
         """
         types = {index: self._element_types.get(name, 0) for index, name in enumerate(node.inputs)}
+        # Most graphs have no narrow types; the look-up of a schema takes longer than the test.
         if not any(element_type in HOST_TYPES for element_type in types.values()):
             return
         for name, source in zip(node.outputs, _list_result_types(node), strict=False):
@@ -297,6 +299,8 @@ class Trace:
             element_types=self._element_types,
             weights=self.weights,
         )
+        # The outer node is deferred as a whole; the enclosing plan cannot hold a part of a
+        # subgraph.
         if inner.run(graph.nodes).deferred:
             raise RunOnHostError
         return [inner.values[info.name] for info in graph.outputs]
@@ -310,6 +314,7 @@ class Trace:
         ):
             return False
         present = [value for value in operands if value is not None]
+        # Without operands the node was folded when the model was loaded.
         if not present or not all(isinstance(value, np.ndarray) for value in present):
             return False
         arrays = cast("list[np.ndarray]", present)
@@ -354,11 +359,13 @@ class Trace:
             else value is None
             for value in operands
         )
+        # Everything that the function can read, since equal keys share results between programs.
         key = node.qualified, node.version, repr(node.attributes), len(node.outputs), constants
         return weights.get_or_compute(key, operands, lambda: self.call(node, operator, operands))
 
     def call(self, node: Node, operator: Operator, operands: Sequence[Value]) -> tuple[object, ...]:
         """Results of the operator's function."""
+        # An attribute that is ignored silently may change the result.
         unknown = set(node.attributes) - operator.attributes
         call = Call(node, self)
         if unknown:
@@ -416,6 +423,7 @@ class Trace:
             if value is None:
                 if not row.is_optional or (row.is_variadic and row.form == "Tensor"):
                     raise Call(node, self).refuse(f"missing operand {row.name!r}")
+                # Operands that are omitted at the end keep the defaults of the function.
                 if index < len(operands):
                     bound.append(None)
                 continue
@@ -502,6 +510,7 @@ class Trace:
         n_results = len(inline.graph.outputs)
         if any(node.outputs[n_results:]):
             raise Call(node, self).refuse_names(n_results)
+        # A counter, since nodes without a name share a title.
         self._n_inlined += 1
         nodes, values = inline.expand(node, f"{node.title}#{self._n_inlined}/")
         self.values |= values

@@ -47,6 +47,7 @@ _DTYPES: Final[dict[int, DType]] = {
     _T.COMPLEX128: sv.complex128,
 }
 
+# float32 holds every value of these float types exactly; int8 and uint8 hold the integers.
 _CARRIERS: Final[dict[int, DType]] = {
     _T.INT4: sv.int8,
     _T.UINT4: sv.uint8,
@@ -91,6 +92,7 @@ def find_host_type(element_type: int) -> np.dtype | None:
 
 def get_element_type(dtype: np.dtype) -> int:
     """Element type of a numpy dtype."""
+    # Objects, bytes, and numpy's fixed and variable strings.
     if dtype.kind in "OUST":
         return STRING
     # onnx's helper does not know every dtype of ml_dtypes.

@@ -103,14 +103,17 @@ def make_windows(
         )
     stride = expand_attribute(node, "strides", attributes.strides, n)
     dilation = expand_attribute(node, "dilations", attributes.dilations, n)
+    # Before any division by a stride.
     if min(*stride, *dilation, *kernel) < 1:
         raise node.refuse(
             f"kernel {list(kernel)}, strides {stride} and dilations {dilation} must be positive on every axis"
         )
     match attributes.auto_pad:
+        # Some exporters write an empty attribute for the default.
         case "NOTSET" | "":
             return Windows(stride, list_pads(node, attributes.pads, n), dilation, bool(ceil_mode))
         case "VALID":
+            # `ceil_mode` only matters without auto_pad, which determines the number of windows.
             return Windows(stride, [(0, 0)] * n, dilation)
         case "SAME_UPPER" | "SAME_LOWER":
             missing = [
@@ -143,4 +146,5 @@ def _count_missing(node: Call, size: Any, kernel: int, stride: int, dilation: in
         return span - 1
     if not isinstance(size, int):
         raise node.refuse("auto_pad with a stride above 1 needs known spatial sizes")
+    # Windows that lie apart may end before the axis does, and then need no padding.
     return max((-(-size // stride) - 1) * stride + span - size, 0)

@@ -84,6 +84,7 @@ def _find_raw_data(message: memoryview, start: int, end: int) -> tuple[int, int,
     if end - start < _MIN_WEIGHT:
         return None
     fields = [row[1:] for row in _iter_fields(message, start, end) if row[0] == _RAW_DATA]
+    # Of repeated fields the last one counts, which is left to the parser.
     return fields[0] if len(fields) == 1 and fields[0][1] - fields[0][0] >= _MIN_WEIGHT else None
 
 
@@ -127,6 +128,7 @@ def _read_varint(message: memoryview, position: int, end: int) -> tuple[int, int
 
 def _make_header(field_number: int, size: int) -> bytes:
     """Tag and length of a field with `size` bytes."""
+    # One byte, since both field numbers are below 16.
     header = bytearray([field_number << 3 | _LENGTH_DELIMITED])
     while size >= 0x80:
         header.append(size & 0x7F | 0x80)

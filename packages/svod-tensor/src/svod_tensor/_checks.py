@@ -32,7 +32,7 @@ from svod_ir.uop import to_node
 from svod_tensor._data import copy_to_device
 from svod_tensor._shapes import Shape
 from svod_tensor.engine.build import build, make_result
-from svod_tensor.errors import IntegerDivisionError, PositionError
+from svod_tensor.errors import IndexTensorError, IntegerDivisionError
 from svod_tensor.options import DEFAULT_DEVICE
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class _CheckInfo(NamedTuple):
         # The finding was stored as int64.
         value = value % (1 << 64) if self.dtype is uint64 else value
         size = _resolve(self.size, variables)
-        return PositionError(
+        return IndexTensorError(
             operation=operation,
             position=position,
             value=value,

@@ -6,7 +6,7 @@ UserError
 ├── IndexOutOfRangeError (IndexError)
 ├── CopyRequiredError (ValueError, BufferError)    elements that must be copied although copy=False
 ├── ApiVersionError (ValueError)          an unsupported version of the array API standard
-├── PositionError (IndexError)            an index tensor with an out-of-bounds index
+├── IndexTensorError (IndexError)         an index tensor with an out-of-bounds index
 ├── IntegerDivisionError (ZeroDivisionError)
 ├── IndexKindError (IndexError)           an object that cannot index a tensor
 ├── DataDependentShapeError (IndexError)  a result whose shape depends on values not computed yet
@@ -85,6 +85,7 @@ __all__ = [
     "EmptyScheduleError",
     "IndexKindError",
     "IndexOutOfRangeError",
+    "IndexTensorError",
     "IntegerDivisionError",
     "IntegerOverflowError",
     "LoopArgumentError",
@@ -93,7 +94,6 @@ __all__ = [
     "MissingNameError",
     "NoKernelsFoundError",
     "NonFiniteCastError",
-    "PositionError",
     "ProgramMetadataError",
     "RaggedDataError",
     "RepeatedWriteError",
@@ -189,7 +189,7 @@ class IndexOutOfRangeError(UserError, IndexError):
         )
 
 
-class PositionError(UserError, IndexError):
+class IndexTensorError(UserError, IndexError):
     """An out-of-bounds index in an index tensor, found by a plan that checks its operands."""
 
     def __init__(

@@ -50,6 +50,8 @@ class NullAllocator:
     def allocate(self, nbytes: int) -> Memory:
         self.synchronize()
         try:
+            # NumPy aligns less than the contract asks for: the address is rounded up within a
+            # larger array.
             array = np.empty(nbytes + ALIGNMENT, np.uint8)
         except MemoryError as error:
             raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=0) from error
@@ -76,6 +78,7 @@ class NullRenderer:
     """Renderer to the text form of the IR."""
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
+        # The printed graph is the source, since it can be parsed again.
         return f"# {name}\n{print_graph(UOp(Op.LINEAR, void, tuple(linear)))}"
 
 
@@ -85,12 +88,14 @@ class NullCompiler:
     cache_key = "null-1"
 
     def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        # Not compiled: the program reads the source.
         return CompiledSpec.from_source(spec)
 
 
 class NullProgram:
     """Parsed kernel. Calls keep no state, so they are thread-safe."""
 
+    # No address of a C function: the runtime calls the object.
     entry = None
 
     def __init__(self, compiled: CompiledSpec) -> None:

@@ -32,6 +32,7 @@ class OpenCLAllocator:
 
     def allocate(self, nbytes: int) -> Memory:
         # NVIDIA's driver makes a block of any size, and fails at the first command that uses it.
+        # Counted here, since OpenCL does not report a device's free memory.
         in_use = self.context.count_bytes()
         if in_use + nbytes >= self.context.device.global_mem_size:
             raise OutOfMemoryError(device=self.device, nbytes=nbytes, in_use=in_use)
@@ -49,6 +50,7 @@ class OpenCLAllocator:
 
     def copy_in(self, address: int, source: memoryview) -> None:
         memory, offset = self._find(address)
+        # Blocking, because the caller may change the source at once.
         cl.enqueue_copy(self.context.queue, memory, source, dst_offset=offset, is_blocking=True)
 
     def copy_out(self, destination: memoryview, address: int) -> None:

@@ -37,6 +37,7 @@ def build_program(
     try:
         program._build(" ".join(options).encode(), [device])
     except cl.Error as error:
+        # The error has a code only; the log explains it.
         log = program.get_build_info(device, cl.program_build_info.LOG)
         raise BuildFailure(f"{error}\n\n{log}".strip()) from error
     return cl.Program(program)

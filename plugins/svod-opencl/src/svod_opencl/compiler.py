@@ -64,6 +64,7 @@ class OpenCLCompiler:
         Raises:
             CompileError: if the driver rejects it.
         """
+        # Also if the source is kept: an error is raised here and not at the load.
         program = self._build(spec.source)
         if not self.use_binaries:
             self._cache_program(spec.source, program)
@@ -81,6 +82,8 @@ class OpenCLCompiler:
         if compiled.source is None:
             program = self._build_binary(compiled.name, compiled.binary)
         else:
+            # By source, since a compiled kernel that comes from the disk was not built in this
+            # process.
             program = self._built.get(compiled.source) or self._build(compiled.source)
         return OpenCLProgram(self.context, compiled.name, program)
 
@@ -99,6 +102,7 @@ class OpenCLCompiler:
 
     def _build_binary(self, name: str, binary: bytes) -> cl.Program:
         try:
+            # Without options: they are part of the binary, and of the key under which it was found.
             return build_program(self.context.context, self.context.device, binary)
         except BuildFailure as failure:
             raise LoadError(symbols=(name,), message=str(failure)) from failure

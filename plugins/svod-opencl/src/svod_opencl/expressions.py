@@ -86,6 +86,7 @@ class Expressions:
         """Broadcast a scalar to every lane."""
         if self.lanes == 1:
             return scalar
+        # A scalar bool is 1 and a lane of a mask is -1.
         return f"({self._name(dtype)})({f'(char)-({scalar})' if dtype.is_bool else scalar})"
 
     def choose(self, dtype: DType, condition: str, x: str, y: str) -> str:
@@ -93,6 +94,7 @@ class Expressions:
         if self.lanes == 1:
             return f"{condition} ? {x} : {y}"
         mask = (
+            # `select` needs a mask of the same element size as its operands.
             condition if dtype.itemsize == 1 else f"convert_{self._mask_name(dtype)}({condition})"
         )
         return f"select({y}, {x}, {mask})"
@@ -104,6 +106,7 @@ class Expressions:
     def cast(self, x: str, source: DType, target: DType) -> str:
         """Cast a value. Floats saturate in integers, and NaN becomes 0."""
         name = self._name(target)
+        # A bool has two values whatever its bits, so there are no bits to reinterpret.
         if source.is_bool and target.is_bool:
             return x
         if target.is_bool:
@@ -138,10 +141,12 @@ class Expressions:
         """Convert a comparison to a bool: vector comparisons have the lane width of operands."""
         if self.lanes == 1 or source.itemsize == 1:
             return comparison
+        # A comparison's mask has the size of its operands; masks are held as char everywhere.
         return f"convert_char{self.lanes}({comparison})"
 
     def _bool(self, op: Op, operands: Sequence[str]) -> str | None:
         x, y = operands[0], operands[-1]
+        # `!` of a lane gives 1 and not -1; `~` of a scalar bool is never 0.
         invert = "!" if self.lanes == 1 else "~"
         if op in _BOOL_OPERATORS:
             return f"{x} {_BOOL_OPERATORS[op]} {y}"
@@ -192,12 +197,14 @@ class Expressions:
         if op in _WRAPPING:
             return self._wrap(node, dtype, f"{{}} {_WRAPPING[op]} {{}}", operands)
         if op in _BITS:
+            # Narrow scalars are promoted to int, vectors are not.
             return self._narrow(dtype, f"{x} {_BITS[op]} {operands[1]}")
         match op:
             case Op.CDIV | Op.CMOD:
                 return self._narrow(dtype, f"{x} {'/' if op is Op.CDIV else '%'} {operands[1]}")
             case Op.MAX | Op.MIN:
                 if self.lanes == 1:
+                    # max() of scalars is ambiguous if an operand is a constant, which is an int.
                     return f"{x} {'>' if op is Op.MAX else '<'} {operands[1]} ? {x} : {operands[1]}"
                 return f"{'max' if op is Op.MAX else 'min'}({x}, {operands[1]})"
             case Op.NEG:
@@ -208,6 +215,8 @@ class Expressions:
                 return (
                     x
                     if dtype.is_unsigned
+                    # abs() returns an unsigned result, which holds the magnitude of the smallest
+                    # integer too.
                     else f"as_{self._name(dtype)}(abs(({self._name(dtype)}){x}))"
                 )
             case Op.SHL | Op.SHR:
@@ -226,6 +235,8 @@ class Expressions:
     def _wrap(self, node: UOp, dtype: DType, template: str, operands: Sequence[str]) -> str:
         """Write arithmetic modulo 2**bits."""
         expression = template.format(*operands)
+        # An overflow of a signed integer is undefined: it is computed unsigned, unless the bounds
+        # exclude it. Then the plain expression tells the driver so.
         low, high = node.bounds
         is_inside = low > dtype.min or high < dtype.max
         if dtype.itemsize >= 4 and (dtype.is_unsigned or is_inside):
@@ -243,6 +254,8 @@ class Expressions:
         """Write a shift that shifts all bits out if oversized; OpenCL C uses amount % bits."""
         name, amount_node, bits = self._name(dtype), node.right, 8 * dtype.itemsize
         sign = "<<" if node.op is Op.SHL else ">>"
+        # OpenCL C takes amounts modulo the number of bits: larger ones need a choice, unless they
+        # are constants.
         values = (
             amount_node.arg
             if amount_node.op is Op.VCONST

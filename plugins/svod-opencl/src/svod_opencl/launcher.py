@@ -32,8 +32,11 @@ class _Entry:
     def refresh(self, context: DeviceContext) -> None:
         """Set the arguments again if they changed since the last run."""
         launch = self.launch
+        # Setting arguments costs more than comparing them, and most launches repeat. A kernel
+        # without buffers has nothing to compare with the first time.
         if self.addresses != launch.buffers or self.values != launch.values or not self.addresses:
             set_arguments(self.kernel, context, launch.buffers, launch.values)
+            # Copies, since a launch's arrays are changed in place.
             self.addresses, self.values = launch.buffers[:], launch.values[:]
 
 
@@ -55,6 +58,7 @@ class OpenCLBatchLauncher:
             entries.append(
                 _Entry(
                     launch,
+                    # A kernel object of its own keeps its arguments from one run to the next.
                     program.make_kernel(),
                     global_items(launch.global_size, launch.local_size),
                 )
@@ -65,5 +69,7 @@ class OpenCLBatchLauncher:
         queue = self.context.queue
         for entry in cast("list[_Entry]", table):
             entry.refresh(self.context)
+            # The queue runs commands in order, so launches that depend on each other need no
+            # events.
             cl.enqueue_nd_range_kernel(queue, entry.kernel, entry.items, entry.launch.local_size)
         queue.flush()

@@ -41,12 +41,14 @@ class OpenCLOptions:
             OptionError: if a value cannot be used.
         """
         variables = os.environ if environment is None else environment
+        # Three states: without a choice, the device decides.
         is_chosen = bool(variables.get("SVOD_OPENCL_BINARIES", "").strip())
         use_binaries = (
             read_switch(variables, "SVOD_OPENCL_BINARIES", default=False) if is_chosen else None
         )
         text = variables.get("SVOD_OPENCL_BUILD_OPTIONS", "")
         try:
+            # Quoted as in a shell, because an include path may have spaces.
             build_options = tuple(shlex.split(text))
         except ValueError as error:
             expected = f"options quoted as in a shell ({error})"

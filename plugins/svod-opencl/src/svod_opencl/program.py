@@ -41,6 +41,7 @@ class OpenCLProgram:
         local_size: Dims | None = None,
     ) -> None:
         self._enqueue(buffers, values, global_size, local_size)
+        # Without it, a driver may hold commands back until the host waits for them.
         self.context.queue.flush()
 
     def timed_call(
@@ -53,6 +54,7 @@ class OpenCLProgram:
         """Run the kernel to completion and return the device's time in nanoseconds."""
         event = self._enqueue(buffers, values, global_size, local_size)
         event.wait()
+        # The device's own clock, which excludes the time until the driver starts the kernel.
         return int(event.profile.end - event.profile.start)
 
     def _enqueue(
@@ -76,6 +78,7 @@ def set_arguments(
     for address in buffers:
         block = context.find(address)
         kernel.set_arg(index, block.memory)
+        # Packed bytes: a Python integer has no size, which the argument needs.
         kernel.set_arg(index + 1, _pack_offset(block.offset))
         index += 2
     for value in values:
@@ -87,5 +90,6 @@ def global_items(global_size: Dims, local_size: Dims | None) -> Dims:
     """Global work size in work-items. With a `local_size`, `global_size` counts workgroups."""
     if local_size is None:
         return global_size
+    # OpenCL counts work items, and Svod groups.
     x, y, z = (n * m for n, m in zip(global_size, local_size, strict=True))
     return x, y, z

@@ -39,8 +39,10 @@ class OpenCLRenderer(CRenderer):
         self.part_lanes = part_lanes
 
     def render(self, linear: Sequence[UOp], name: str) -> str:
+        # One number of lanes for the whole kernel, so that parts of all vectors match lane by lane.
         widest = max((self._computed_bytes(n) for n in linear if n.dtype.lanes > 1), default=1)
         part_lanes = max(min(self.vector_bytes // widest, 16), 1)
+        # Another renderer, rather than a field changed while rendering: this one may serve threads.
         if part_lanes == self.part_lanes:
             return super().render(linear, name)
         narrower = OpenCLRenderer(
@@ -77,11 +79,13 @@ class OpenCLRenderer(CRenderer):
     def lane(self, dtype: DType, vector: str, position: int) -> str:
         part_index, component = self._locate_lane(dtype, position)
         text = f"{self._parts(dtype, vector)[part_index]}{component}"
+        # A lane of a mask is -1, and a scalar bool must be 1.
         return f"({text} != 0)" if dtype.is_bool else text
 
     def load_vector(self, dtype: DType, address: str) -> str | None:
         loads: list[str] = []
         for start, size in self._iter_parts(dtype):
+            # A load through a vector pointer would need the alignment of the vector.
             text = f"vload{size}(0, {address} + {start})" if size > 1 else f"({address})[{start}]"
             loads.append(
                 f"-convert_{vector_name(dtype, size, self.target)}({text})"
@@ -95,6 +99,7 @@ class OpenCLRenderer(CRenderer):
         for (start, size), part in zip(
             self._iter_parts(dtype), self._parts(dtype, value), strict=True
         ):
+            # Memory holds a bool as 1, a mask as -1.
             suffix = "" if size == 1 else str(size)
             text = f"convert_uchar{suffix}(-{part})" if dtype.is_bool else part
             statement = (
@@ -152,6 +157,8 @@ class OpenCLRenderer(CRenderer):
         for buffer in buffers:
             element = f"{'' if buffer.is_written else 'const '}{memory_name(buffer.node.dtype, self.target)}"
             self.type_name(buffer.node.dtype)
+            # A block and an offset in bytes: OpenCL has no address within a block that a kernel
+            # could take.
             arguments += [f"__global {element} *{buffer.name}_block", f"ulong {buffer.name}_offset"]
             byte = f"__global {'' if buffer.is_written else 'const '}uchar *"
             start = f"(({byte}){buffer.name}_block + {buffer.name}_offset)"
@@ -160,6 +167,7 @@ class OpenCLRenderer(CRenderer):
             )
         for variable in variables:
             type_name = self.type_name(variable.node.dtype)
+            # All variables as long, so that arguments are packed without knowing their types.
             arguments.append(f"long given_{variable.name}")
             lines.append(
                 f"  const {type_name} {variable.name} = ({type_name})given_{variable.name};"
@@ -178,17 +186,20 @@ class OpenCLRenderer(CRenderer):
         return f"({self.type_name(node.dtype)}){_SPECIAL[grid_index.kind]}({grid_index.axis})"
 
     def barrier(self) -> str:
+        # Only shared memory is exchanged within a kernel: global memory needs no fence.
         return "barrier(CLK_LOCAL_MEM_FENCE);"
 
     def _computed_bytes(self, node: UOp) -> int:
         """Size in bytes of the elements that a node is computed with."""
         is_divided = node.op in (Op.FDIV, Op.SQRT) and not self.has_exact_division
+        # These are computed in double, which has to fit into a vector as well.
         return max(node.dtype.itemsize, 8) if is_divided else node.dtype.itemsize
 
     def _memory_type(self, dtype: DType) -> str:
         return self.vector_type(dtype) if dtype.lanes > 1 else memory_name(dtype, self.target)
 
     def _make_built_in_vector(self, dtype: DType, lanes: Sequence[str]) -> str:
+        # A literal of one scalar fills all lanes; the source is shorter.
         if len(set(lanes)) == 1 and len(lanes) > 1:
             return Expressions(self.target, len(lanes)).spread(dtype.scalar, lanes[0])
         texts = [f"(char)-({x})" for x in lanes] if dtype.is_bool else lanes

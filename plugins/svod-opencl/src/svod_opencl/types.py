@@ -27,6 +27,7 @@ def scalar_name(dtype: DType, target: Target) -> str:
         return "float"
     if scalar is float64 and float64 in target.native_dtypes:
         return "double"
+    # Without the extension a half cannot be computed with: it is stored as an integer of its bits.
     if scalar is float16 and float16 in target.native_dtypes:
         return "half"
     if scalar.is_bool:
@@ -37,11 +38,13 @@ def scalar_name(dtype: DType, target: Target) -> str:
 
 def memory_name(dtype: DType, target: Target) -> str:
     """Type of one element in memory. Kernels take no pointers to `bool`."""
+    # Its size is up to the implementation.
     return "uchar" if dtype.is_bool else scalar_name(dtype, target)
 
 
 def vector_name(dtype: DType, lanes: int, target: Target) -> str:
     """Built-in vector type of `lanes` lanes. One lane is a scalar, and a `char` for bools."""
+    # There are no vectors of bool. Comparisons of vectors have signed results, with -1 for true.
     name = "char" if dtype.is_bool else scalar_name(dtype, target)
     return name if lanes == 1 else f"{name}{lanes}"
 
@@ -49,6 +52,7 @@ def vector_name(dtype: DType, lanes: int, target: Target) -> str:
 def split_lanes(lanes: int, most: int = 16) -> Sequence[int]:
     """Split a vector into built-in vectors of at most `most` lanes: 40 is 16, 16 and 8."""
     sizes: list[int] = []
+    # The largest first: a part costs an instruction for each operation.
     for size in (n for n in _NATIVE_LANES if n <= most):
         n_vectors, lanes = divmod(lanes, size)
         sizes += [size] * n_vectors
@@ -76,7 +80,9 @@ def _float_constant(dtype: DType, value: float) -> str:
     elif math.isinf(value):
         text = f"{cast}{'-' if value < 0 else ''}INFINITY"
     elif dtype is float64:
+        # Hexadecimal, which is exact without a driver's conversion of decimal digits.
         text = value.hex()
     else:
         text = f"{cast}{value.hex()}f"
+    # In parentheses: "x - -1.0f" is valid, but "x--1.0f" is not.
     return f"({text})" if text[0] in "-(" else text

@@ -35,6 +35,7 @@ class Conformance:
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         for name in cls.expected_failures:
+            # A misspelled name would excuse no test, and never show.
             if not hasattr(cls, name.partition("[")[0]):
                 raise TypeError(f"{cls.__name__}.expected_failures: unknown test {name!r}")
 
@@ -54,6 +55,7 @@ class Conformance:
             name.partition("[")[0]
         )
         if reason:
+            # Strict, so that an excuse goes once the device passes.
             request.applymarker(pytest.mark.xfail(reason=reason, strict=True))
 
     @pytest.fixture

@@ -24,7 +24,9 @@ __all__ = ["BuiltKernel", "Guarded", "build", "check_kernel", "make_spec", "make
 
 Array = NDArray[Any]
 
+# Not zero, which a stray store is likely to write.
 _GUARD: Final = 0xA5
+# The widest vector of a CPU: a store that is one vector too long stays within the guard.
 _GUARD_BYTES: Final = 64
 
 
@@ -85,11 +87,13 @@ def make_values(dtype: DType, size: int, seed: int) -> Array:
         return rng.random(size) < 0.5
     special: tuple[float, ...]
     if dtype.is_float:
+        # Multiples of 1/8: short sums and products are exact in float32, in whatever order.
         values = (rng.integers(-32, 33, size) / 8).astype(dtype.numpy)
         special = (0.0, -0.0, float("nan"), float("inf"), float("-inf"))
     else:
         values = rng.integers(0 if dtype.is_unsigned else -9, 10, size).astype(dtype.numpy)
         special = (int(dtype.min), int(dtype.max), 0, 1)
+    # In a short buffer, special values would replace most ordinary ones.
     if size > 2 * len(special):
         indices = rng.permutation(size)[: len(special)]
         with np.errstate(all="ignore"):

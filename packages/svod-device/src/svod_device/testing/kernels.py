@@ -150,6 +150,7 @@ def _iter_elementwise(
     name: str, dtype: DType, n_inputs: int, makers: Sequence[Callable[..., UOp]], max_buffers: int
 ) -> Iterator[KernelCase]:
     """Yield kernels that compute results from the same inputs: several if buffers are limited."""
+    # Each result needs a buffer.
     size = max(max_buffers - n_inputs, 1)
     for start in range(0, len(makers), size):
         chunk = makers[start : start + size]
@@ -166,6 +167,7 @@ def _iter_arithmetic(
     ops = (op for op in native_ops & (UNARY | BINARY) - _FUNCTIONS if takes(op, dtype))
     makers = [_apply(op) for op in sorted(ops, key=lambda op: op.name)]
     if dtype.is_int:
+        # Division by a constant takes another path in compilers: a multiplication and a shift.
         makers.append(lambda x, _: x.alu(Op.CDIV, x.const(dtype, 3)))
     yield from _iter_elementwise(f"arithmetic_{dtype}", dtype, 2, makers, max_buffers)
 
@@ -174,6 +176,7 @@ def _apply(op: Op) -> Callable[[UOp, UOp], UOp]:
     """Return a function that applies `op` to two inputs, with positive divisors and valid shifts."""
     if op in UNARY:
         return lambda x, _: x.alu(op)
+    # Division by zero, and shifts by more than the width, are undefined in C.
     if op in (Op.CDIV, Op.CMOD, Op.IDIV, Op.MOD):
         return lambda x, y: x.alu(op, y.maximum(1))
     return (lambda x, _: x.alu(op, 3)) if op in (Op.SHL, Op.SHR) else (lambda x, y: x.alu(op, y))
@@ -199,6 +202,7 @@ def _iter_bitcasts(computed: Sequence[DType]) -> Iterator[KernelCase]:
             yield _store_all(f"bitcasts_{floats}_{integers}", i, results)
 
 
+# NEG and ABS run in the arithmetic tests, which include integers.
 _FUNCTIONS: Final = frozenset(
     op for op in UNARY | FUNCTIONS | {Op.MULACC} if takes(op, float32)
 ) - {Op.NEG, Op.ABS}
@@ -323,6 +327,7 @@ def _many_buffers(target: Target) -> KernelCase:
     i = _loop()
     total = _param(3, int32).index(i).load()
     for k in range(2, count):
+        # Gaps, since a slot is not the position of the argument.
         total = total + _param(1 + 2 * k, int32).index(i).load()
     return _case("many_buffers", _param(0, int32).index(i).store(total).end(i))
 
@@ -354,6 +359,7 @@ def _grid(target: Target) -> KernelCase:
     """Build a kernel with a grid of workgroups and of their work-items, on three axes each."""
     sizes = _fit((2, 3, 2), target.max_global)
     local = _fit((4, 2, 1), target.max_local_dims)
+    # A target limits the items of a workgroup in total, besides each axis.
     while local[0] * local[1] > max(target.max_local, 1):
         local = [max(local[0] // 2, 1), 1, 1] if local[1] == 1 else [local[0], 1, 1]
     groups, work_items = _specials("gidx", sizes), _specials("lidx", local)

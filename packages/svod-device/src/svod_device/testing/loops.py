@@ -27,6 +27,7 @@ __all__ = ["LoopConformance"]
 
 _SIZE: Final = 13
 _ROW_BYTES: Final = 8 * _SIZE
+# Odd and even, since a carry with a spare ends in either buffer.
 _COUNTS: Final = (-2, 0, 1, 2, 3, 6)
 
 

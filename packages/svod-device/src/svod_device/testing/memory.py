@@ -26,6 +26,7 @@ from svod_ir.testing import run_in_threads
 
 __all__ = ["AllocatorConformance", "BufferConformance"]
 
+# Around the alignment of blocks, a page, and a megabyte.
 _SIZES: Final = (1, 2, 3, 63, 64, 65, 1000, 4096, 4097, (1 << 20) + 1, 8 << 20)
 
 

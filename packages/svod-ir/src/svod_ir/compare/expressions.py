@@ -128,6 +128,7 @@ def _find_in_columns(
         differs = _differs(x, y, _get_tolerance(before, {**inputs}, roundings))
     if not differs.any():
         return None
+    # Of all counterexamples the simplest is reported: it is read by a person.
     indices = np.flatnonzero(differs)
     simplest = (
         indices[np.argmin(sum(_complexity(column[indices]) for column in columns.values()))]

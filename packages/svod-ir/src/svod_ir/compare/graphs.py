@@ -78,6 +78,7 @@ def find_change(
         EvaluationError: if one of them cannot be evaluated.
     """
     nodes = (before, after) if isinstance(after, UOp) else (before, *after)
+    # Both graphs get the same values, and copies of the arrays, since they may write them.
     values: dict[UOp, Any] = {**_random_inputs(nodes, seed, n_samples), **(inputs or {})}
     loose = tolerance(*nodes)
     left, right = _copy(values), _copy(values)
@@ -150,6 +151,7 @@ def tolerance(*roots: UOp) -> float:
     dtypes: set[DType] = {
         n.dtype.scalar for root in roots for n in iter_nodes(root) if n.dtype.is_float
     }
+    # Passes may reorder sums and fuse multiplications, each a rounding of the largest value.
     return 8 * max((d.finfo_eps for d in dtypes), default=0.0)
 
 
@@ -158,6 +160,8 @@ def random_inputs(*roots: UOp, seed: int = 0) -> dict[UOp, Any]:
     rng = np.random.default_rng(seed)
     nodes = dict.fromkeys(n for root in roots for n in root.toposort() if n.op in _INPUTS)
     nodes.update(dict.fromkeys(n for root in roots for n in list_free_variables(root)))
+    # Negative ids are memory that the graph itself fills; `core_id` takes every value in an
+    # evaluation.
     inputs = [n for n in nodes if not (n.op is Op.BUFFER and n.arg.id < 0) and not _is_core(n)]
     return _repeat_copies(_share_names({n: _random_input(n, rng) for n in inputs}), roots)
 
@@ -195,12 +199,15 @@ def _random_input(node: UOp, rng: np.random.Generator) -> Any:
 
 
 def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Random values that every float dtype represents exactly; for integers, also the maximum."""
+    """Random values; for integers, also the maximum. Floats are multiples of a quarter up to 4, which
+    every dtype except float8_e5m2 represents exactly.
+    """
     if dtype.is_bool:
         return rng.random(size) < 0.5
     if dtype.is_float:
         return (rng.integers(-16, 17, size) / 4).astype(dtype.numpy)
     array = rng.integers(-8 if dtype.is_signed else 0, 16, size).astype(dtype.numpy)
+    # A few maxima, so that overflow is seen to wrap.
     array[rng.random(size) < 0.05] = dtype.max
     return array
 
@@ -230,6 +237,7 @@ def _samples(nodes: Sequence[UOp], rng: np.random.Generator, n_samples: int) -> 
             else (0, max(0, int(node.vmax)))
         )
         samples = rng.integers(low, high, n_samples, endpoint=True)
+        # All corners of up to 12 variables, but at most half of the samples.
         n_corners = min(n_samples // 2, 1 << min(len(nodes), 12))
         corners = np.arange(n_corners) >> min(i, 11) & 1
         samples[:n_corners] = np.where(corners, high, low)

@@ -35,6 +35,7 @@ _READS: Final = frozenset(
     }
 )
 _ELEMENTS: Final = frozenset({Op.LOAD, Op.INDEX})
+# Above the ids of real buffers, which count from 1.
 _FIRST_ID: Final = 1 << 40
 _LIMIT: Final = 1 << 20
 """Bound of index variables: indices of memory do not overflow."""
@@ -59,6 +60,7 @@ def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | Non
     locations = {
         n.location.unordered for order in orders for n in order if n.op in (Op.LOAD, Op.STORE)
     }
+    # Rules on dtype index hold only without overflow, so unbounded values would refute them.
     has_index = any(n.dtype.kind == "index" for order in orders for n in order)
     done: dict[UOp, UOp] = {}
     for node in (*orders[0], *orders[1]):

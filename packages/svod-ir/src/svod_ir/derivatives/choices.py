@@ -26,6 +26,8 @@ def _reverse(switch: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: M
     operands, bodies = switch.src[1:], get_bodies(switch)
     positions = [n for n, is_wanted in enumerate(wanted[1:]) if is_wanted]
     results = make_results(switch)
+    # A cotangent may be a scalar constant or live on another device; operands of a SWITCH have the
+    # shape and device that its bodies read.
     inner_cotangents = [make_placed(cotangents[n], results[n]) for n in cotangents]
     forms = _make_parameters(operands, inner_cotangents)
     params = group_params(bodies, operands)
@@ -39,6 +41,7 @@ def _reverse(switch: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: M
         cotangents_by_body.append(
             [make_view(forms[n], {p: by_param[p] for p in params[n]}) for n in positions]
         )
+    # An operand that no branch depends on gets no cotangent, instead of a tensor of zeros.
     read = [
         k
         for k in range(len(positions))
@@ -65,6 +68,7 @@ def _forward(switch: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     moved: list[UOp] = []
     for k, (n, params) in enumerate((n, group_params(bodies, operands)[n]) for n in positions):
         sources += params
+        # The tangent of an operand is another operand, whose slots follow the slots of all operands.
         moved += [
             p.with_arg(p.arg._replace(slot=slots[added + k] + p.arg.slot - slots[n]))
             for p in params
@@ -102,6 +106,7 @@ def _choose(
     bodies = [
         UOp.sink(
             *(
+                # All branches of a SWITCH return the same number of values in the same shapes.
                 make_shaped(make_zeros(like) if v is None else v, like)
                 for v, like in zip(row, likes, strict=True)
             )

@@ -33,11 +33,13 @@ def _reverse_real(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
 
 
 def _reverse_imag(_: UOp, cotangent: UOp, __: Wanted) -> Parts:
+    # Negative by the convention above: the cotangent of y counts with -i.
     return [make_complex(UOp.const(cotangent.dtype, 0), make_alu(Op.NEG, cotangent))]
 
 
 def _reverse_complex(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
     return [
+        # A scalar part was broadcast, so its cotangent is a sum.
         collapse(make_real(cotangent), node.left) if wanted[0] else None,
         collapse(make_alu(Op.NEG, make_imag(cotangent)), node.right) if wanted[1] else None,
     ]

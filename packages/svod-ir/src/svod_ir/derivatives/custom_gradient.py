@@ -51,6 +51,7 @@ def make_custom_gradients(
 
 def make_placeholder_like(value: UOp) -> UOp:
     """Placeholder for a cotangent that is not known yet; no rewrite folds it by its value."""
+    # A sine is not folded to a constant, since targets round it differently.
     unknown = UOp(Op.SIN, value.dtype, (UOp.const(value.dtype, 1),))
     return make_traced(spread(unknown, value.shape))
 
@@ -63,6 +64,7 @@ def _backward(node: UOp, cotangent: UOp, wanted: Wanted) -> tuple[UOp | None, ..
         inputs[len(known) : len(known) + len(values)],
     )
     pairs = zip(values, split_parts(node, cotangent), strict=True)
+    # The user's graph reads every placeholder, also of a value that no output depends on.
     cotangents = [make_zeros(value) if c is None else c for value, c in pairs]
     substituted = (
         UOp.sink(*custom_cotangents)

@@ -46,12 +46,15 @@ def make_tangents(
         if node.op is Op.RESULT:
             tangent = results.get(node.source, {}).get(node.arg)
         elif node.op in MULTIPLE:
+            # The RESULTs of the node come later in this order and read their tangents here.
             results[node] = MULTIPLE[node.op].forward(node, input_tangents, _MODE)
             continue
         else:
             tangent = (
                 _push(node, input_tangents)
                 if any(input_tangent is not None for input_tangent in input_tangents)
+                # Called without tangents too, to refuse: a float from active bits has no
+                # derivative.
                 or node.op is Op.BITCAST
                 else None
             )

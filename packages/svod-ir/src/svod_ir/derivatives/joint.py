@@ -68,6 +68,7 @@ def list_values(joint: UOp) -> tuple[UOp, ...]:
     """The values of a rule's GRADIENT, with derivatives, so that a rule may compute with them."""
     if joint.arg.n_values == 1:
         return (joint,)
+    # Two rules, since forward mode asks the rule of each value whether to use the nodes below it.
     rule = _ELEMENT_OF_NODES if joint.arg.rule.differentiates_value else _ELEMENT
     values = joint.src[: joint.arg.n_values]
     return tuple(
@@ -87,6 +88,7 @@ def is_part(node: UOp) -> bool:
 
 def join_parts(parts: Sequence[UOp | None]) -> UOp:
     """Join the cotangents or tangents of several values into one node."""
+    # A node, because cotangents are stored and added as nodes; `None` cannot be an operand.
     return UOp(Op.NOOP, void, tuple(_ZERO if part is None else part for part in parts))
 
 
@@ -99,6 +101,7 @@ def split_parts(node: UOp, joined: UOp) -> list[UOp | None]:
 
 def add_parts(left: UOp, right: UOp) -> UOp:
     """The sum of two cotangents, which may be joined ones."""
+    # Only a joined cotangent has dtype void.
     if left.dtype is not void:
         return make_alu(Op.ADD, left, right)
     return join_parts([_add(a, b) for a, b in zip(left.src, right.src, strict=True)])
@@ -110,6 +113,7 @@ def _add(left: UOp, right: UOp) -> UOp | None:
     return make_alu(Op.ADD, left, right)
 
 
+# Compared by identity: nodes are interned, so there is one NOOP without operands.
 _ZERO: Final = UOp(Op.NOOP, void, (), None)
 
 

@@ -97,6 +97,7 @@ def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     operands, body = loop.src[1:], arg.body
     activity = _get_activity(loop, [t is not None for t in tangents[1:]], mode)
     new = NewLoop(loop)
+    # First, so that the body's PARAMs of carries keep their slots.
     new.keep_carried()
     sources: list[UOp] = []
     inner_tangents: list[UOp] = []
@@ -104,6 +105,7 @@ def _forward(loop: UOp, tangents: Parts, mode: Mode) -> dict[int, UOp]:
     carried = [n for n in sorted(activity.active) if n < arg.n_carried]
     for index in sorted(activity.active):
         operand, tangent = operands[index], tangents[1 + index]
+        # A carry that starts without a tangent may get one in the first iteration.
         tangent = make_zeros(operand) if tangent is None else tangent
         is_slice = arg.n_carried <= index < arg.n_carried + arg.n_sliced
         first = new.n_slots
@@ -143,6 +145,7 @@ _HINT: Final = (
 def _reverse(loop: UOp, cotangents: Mapping[int, UOp], wanted: Wanted, mode: Mode) -> Parts:
     activity = _get_activity(loop, wanted[1:], mode)
     values = loop.arg.body.src
+    # Before the refusal below: a loop that no derivative flows through needs no trip count.
     if not any(n in activity.active or values[n] in activity.dependence.active for n in cotangents):
         return [None] * len(loop.src)
     count = find_count(loop)
@@ -294,6 +297,7 @@ class _Reverse:
     def _accumulate(self, index: int, value: UOp) -> UOp:
         """Accumulate the cotangent of an operand over the iterations in a new carry."""
         operand = self.operands[index]
+        # One rounding for each iteration would lose small terms of a narrow dtype.
         wide = widen(operand.dtype)
         total = self.new.carry(make_placed(UOp.const(wide, 0), operand))
         return make_alu(Op.ADD, total, make_cast(value, wide))

@@ -45,6 +45,8 @@ def make_traced(x: UOp, computed_from: Callable[[], UOp] | None = None) -> UOp:
 
     `computed_from` returns the graph that `x` was computed from.
     """
+    # Equal nodes are one object, so only the number distinguishes an argument from an equal
+    # constant.
     return UOp(Op.TRACED, x.dtype, (x,), Mark(next(_ids), computed_from))
 
 
@@ -73,6 +75,7 @@ def drop_marks(node: UOp) -> UOp:
     """A LOOP or SWITCH without the marks in its bodies and without its recompute flag."""
     new = map_bodies(node, _drop_inside)
     return (
+        # The flag concerns derivatives only; without it, loops with equal bodies are one node.
         new.with_arg(new.arg._replace(is_recomputed=False))
         if new.op is Op.LOOP and new.arg.is_recomputed
         else new
@@ -81,6 +84,7 @@ def drop_marks(node: UOp) -> UOp:
 
 def _drop_inside(body: UOp) -> UOp:
     order = body.toposort()
+    # The body itself: its identity is the key of caches of compiled bodies.
     if not any(node.op in MARKS or get_bodies(node) for node in order):
         return body
     done: dict[UOp, UOp] = {}

@@ -56,11 +56,13 @@ def _reverse_after(node: UOp, cotangent: UOp, wanted: Wanted) -> Parts:
         return [cotangent]
     *views, base = _list_target(effect.target)
     seen = cotangent
+    # From the memory outwards, as the target's views are applied.
     for view in reversed(views):
         seen = view.with_src((seen, *view.src[1:]))
     if not wanted[0]:
         return [None, seen]
     return [
+        # Elements that the assignment overwrote no longer depend on their old values.
         make_alu(Op.WHERE, _mark_written(views, base), UOp.const(cotangent.dtype, 0), cotangent),
         seen,
     ]
@@ -103,6 +105,7 @@ def _mark_written(views: Sequence[UOp], base: UOp) -> UOp:
 
 def _scatter_views(views: Sequence[UOp], value: UOp) -> UOp:
     """Scatter the value of a view back into its base, with zeros elsewhere."""
+    # The transpose of a view: from the assigned value back to the memory.
     for view in views:
         (scattered, *_) = LINEAR[view.op].reverse(view, value, (True,))
         assert scattered is not None

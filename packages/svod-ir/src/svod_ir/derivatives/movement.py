@@ -50,6 +50,7 @@ def _reverse_expand(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 def _reverse_permute(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     axes: tuple[int, ...] = node.arg
+    # The inverse permutation.
     return _first(node, make_permute(cotangent, [axes.index(axis) for axis in range(len(axes))]))
 
 
@@ -58,6 +59,7 @@ def _reverse_pad(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     bounds = [
         (b, normalize_size(b + size)) for b, size in zip(before, node.source.shape, strict=True)
     ]
+    # The padding is constant, so its cotangent goes nowhere.
     return _first(node, make_shrink(cotangent, bounds))
 
 

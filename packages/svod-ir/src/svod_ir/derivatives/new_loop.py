@@ -38,6 +38,7 @@ class NewLoop:
         self.like: LoopArg = loop.arg
         self.count, self._operands = loop.src[0], loop.src[1:]
         self._slots = get_slots(self._operands)
+        # A sharded operand takes one slot for each shard.
         self.first_slot = self.n_slots = sum(map(count_slots, self._operands))
         self._carried: dict[int, UOp] = {}
         self._sliced: dict[int, UOp] = {}
@@ -58,6 +59,8 @@ class NewLoop:
     def _add(self, group: dict[int, UOp], operand: UOp, *, is_slice: bool) -> UOp:
         slot = self.n_slots
         self.n_slots += count_slots(operand)
+        # Slots follow the order of the calls here, but the kind of an operand in a LOOP: `make`
+        # renumbers them once all are known.
         group[slot] = operand
         return make_parameter(operand, slot, is_slice=is_slice)
 
@@ -85,6 +88,8 @@ class NewLoop:
         end = arg.n_carried + arg.n_sliced
         pairs = list(zip(self._slots, self._operands, strict=True))
         body = UOp.sink(*next_values, *stacked, *(() if go_on is None else (go_on,)))
+        # Operands that only the original body read would keep their memory alive until this loop
+        # runs.
         read = {node.arg.slot for node in body.iter_ops(Op.PARAM)}
         variables = {node.arg.name for node in iter_nodes(body) if node.op is Op.DEFINE_VAR}
         sliced = _choose({**dict(pairs[arg.n_carried : end]), **self._sliced}, read)
@@ -123,6 +128,8 @@ def _choose(group: Mapping[int, UOp], read: set[int]) -> dict[int, UOp]:
     return {
         slot: operand
         for slot, operand in group.items()
+        # BINDs are added back by the names of the variables that the body reads: no PARAM reads
+        # them.
         if operand.op is not Op.BIND
         and not read.isdisjoint(range(slot, slot + count_slots(operand)))
     }
@@ -163,11 +170,13 @@ def make_view(form: UOp, by_param: Mapping[UOp, UOp | None]) -> UOp | None:
     placement = form.placement
     if not isinstance(placement, Sharding):
         return known[0]
+    # Each replica was read by its own device, so the cotangent is the sum over all of them.
     if placement.axis is None:
         total = known[0]
         for view in known[1:]:
             total = make_alu(Op.ADD, total, make_copy(view, placement.devices[0]))
         return spread_cotangent(total, placement)
+    # A shard that no result depends on still is a part of the tensor.
     filled = [
         make_copy(make_constant_like(shard, 0), device) if view is None else view
         for shard, view, device in zip(shards, views, placement.devices, strict=True)
@@ -183,6 +192,7 @@ def _view_shard(shard: UOp, by_slot: Mapping[int, UOp]) -> UOp | None:
     return (
         None
         if flat is None
+        # Memory of a symbolic size has room for its largest value; the remainder is cut off.
         else make_reshape(make_shrink(flat, [(0, product(shard.shape))]), shard.shape)
     )
 

@@ -53,6 +53,7 @@ def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
     ):
         if node not in images:
             inputs = sources[node]
+            # A traced value that was computed is replaced by the graph that it was computed from.
             done[node] = node.with_images(done) if inputs is node.src else done[inputs[0]]
     return [done[value] for value in values]
 

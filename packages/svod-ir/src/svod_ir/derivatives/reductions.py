@@ -102,6 +102,7 @@ def _shift(x: UOp, axis: int, fill: float) -> UOp:
     moved = make_pad(make_shrink(x, bounds), padding)
     if fill == 0:
         return moved
+    # PAD fills with zeros, so another value is selected by index.
     is_first = make_alu(Op.EQ, _count_along(x, axis), UOp.const(int64, 0))
     return make_alu(Op.WHERE, is_first, UOp.const(x.dtype, fill), moved)
 

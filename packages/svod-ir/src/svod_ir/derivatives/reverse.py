@@ -55,8 +55,11 @@ def _descend(
     """Add the contributions of `node` to the cotangents of its inputs."""
     if node.op is Op.RESULT:
         if node in by_node:
+            # All RESULTs are visited before the node that owns them, which then derives all at
+            # once.
             results.setdefault(node.source, {})[node.arg] = by_node[node]
         return
+    # Active, but every reader contributed nothing.
     if node not in by_node and node not in results:
         return
     inputs = dependence.inputs[node]
@@ -80,6 +83,7 @@ def _make_contributions(
     rule = DERIVATIVES[node.op]
     if isinstance(rule, Derivative):
         return rule.reverse(node, by_node[node], wanted) if any(wanted) else [None] * len(wanted)
+    # A float from active bits is refused although no derivative flows through integers.
     if any(wanted) or node.op is Op.BITCAST:
         raise make_refusal(node, rule)
     return [None] * len(wanted)

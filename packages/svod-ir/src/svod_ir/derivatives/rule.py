@@ -120,6 +120,8 @@ def _name(node: UOp) -> str:
 def scale(cotangent: UOp, factor: UOp) -> UOp:
     """Product with a factor. Elements masked out by a WHERE or a guard stay 0 for every factor."""
     if _is_guarded(cotangent):
+        # The new factor goes inside of the guard: multiplied outside, an infinite one would turn
+        # the guarded 0 into NaN.
         product, _, before = cotangent.src
         return _guard(
             make_alu(Op.MUL, product.src[2], factor),
@@ -151,6 +153,7 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
         >>> evaluate(scale_guarded(cotangent, factor), inputs).tolist()
         [0.0, 6.0]
     """
+    # A cotangent that is never 0, or is guarded already, needs no test for each element.
     is_constant = cotangent.op is Op.CONST and cotangent.arg != 0
     if is_constant or _is_guarded(cotangent) or _split_choice(cotangent) is not None:
         return scale(cotangent, factor)
@@ -230,6 +233,7 @@ def make_zeros(like: UOp) -> UOp:
 
 def add_up(x: UOp, axes: Sequence[int]) -> UOp:
     """Sum over axes, which keep size 1; floats of under four bytes are accumulated in float32."""
+    # In the dtype itself, a long sum of narrow floats would stop growing.
     wide = widen(x.dtype)
     return make_cast(make_reduce_axis(make_cast(x, wide), Op.ADD, axes), x.dtype)
 
@@ -238,6 +242,7 @@ def collapse(cotangent: UOp, operand: UOp) -> UOp:
     """Cotangent of an operand of an elementwise op: the sum of all elements for a broadcast 0-d
     operand.
     """
+    # Elementwise operands have the shape of the node or none, so no other sum is needed.
     if operand.shape or not cotangent.shape:
         return cotangent
     return make_reshape(add_up(cotangent, range(len(cotangent.shape))), ())

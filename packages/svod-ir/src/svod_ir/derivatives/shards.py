@@ -49,6 +49,7 @@ def _split(cotangent: UOp, placement: Sharding) -> tuple[UOp, ...]:
     shape = cotangent.shape
     return tuple(
         make_copy(
+            # Sliced before the copy, so that each device receives only its part.
             make_shrink(
                 cotangent,
                 [

@@ -51,6 +51,7 @@ class StackedSums:
         """Return a function that builds the sum of `value` from stacked terms; None if carrying is
         better.
         """
+        # Values that were stacked for an earlier sum are free for this one.
         self._costs.clear()
         split = self._split(value)
         if split is None:
@@ -70,6 +71,7 @@ class StackedSums:
         self, value: UOp
     ) -> tuple[Sequence[UOp], Callable[[Callable[[UOp], UOp]], UOp]] | None:
         """Terms, and a function that builds the sum of `value` from the stacked terms."""
+        # Costs compare numbers of elements, which a symbolic size does not have.
         if not all(isinstance(size, int) for size in value.shape):
             return None
         if value.op is Op.ADD and value in self._varying:
@@ -79,6 +81,8 @@ class StackedSums:
             return [*first[0], *second[0]], lambda get: make_alu(
                 Op.ADD, first[1](get), second[1](get)
             )
+        # A sum of integers may wrap where the sum of their floats does not, so such a cast stays
+        # below.
         if value.op in _LINEAR and not (value.op is Op.CAST and not value.source.dtype.is_inexact):
             below = self._split(value.source)
             return None if below is None else (below[0], lambda get: _apply(value, below[1](get)))

@@ -26,6 +26,7 @@ __all__ = ["DERIVATIVES", "MULTIPLE"]
 
 def _reverse_gather(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     axis: int = node.arg
+    # Indices are integers: no derivative flows to them.
     return [make_scatter_add(cotangent, node.position, axis, node.source.shape[axis]), None]
 
 
@@ -48,6 +49,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
         (Op.IDIV, Op.MOD, Op.CDIV, Op.CMOD, Op.SHL, Op.SHR, Op.THREEFRY, Op.CHECK), _INTEGERS
     ),
     **dict.fromkeys((Op.NOT, Op.AND, Op.OR, Op.XOR, Op.LT, Op.LE, Op.EQ, Op.NE), _NO_FLOAT),
+    # Constant between jumps: as in PyTorch and JAX, the jumps count as nothing.
     **dict.fromkeys((Op.SIGN, Op.TRUNC, Op.FLOOR, Op.CEIL, Op.ROUND, Op.DETACH), ZERO),
     **FUNCTIONS,
     **OPERATORS,

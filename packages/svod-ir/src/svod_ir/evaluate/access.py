@@ -86,13 +86,16 @@ def make_read(node: UOp) -> Callable[..., Any]:
 def make_load(node: UOp) -> Callable[..., Any]:
     location = node.location.unordered
     if location.op is not Op.INDEX:
+        # A copy, since a later store must not change a value that was read.
         return lambda memory, *_: memory.copy() if memory.size > 1 else memory.reshape(-1)[0]
     has_gate, has_alternative = location.gate is not None, len(node.src) > 1
     n_indices = len(location.src) - 1 - has_gate
 
     def run(memory: Values, *operands: Any) -> Any:
+        # Poison decides nothing: a gate that depends on an invalid read is an error.
         gate = checked(operands[n_indices]) if has_gate else None
         alternative = operands[-1] if has_alternative else None
+        # Before the access: where the gate is false, the location may be out of bounds.
         if gate is not None and not np.any(gate):
             return _zero(node.dtype) if alternative is None else alternative
         return _access(
@@ -144,6 +147,7 @@ def make_assign(node: UOp) -> Callable[..., Any]:
     is_memory = memory_of(node.src[0]).op in MEMORY_BASES
 
     def run(memory: Values, value: Values, *sizes: Any) -> Values:
+        # The views move indices as they would move elements, so any chain of views can be written.
         index, remaining = np.arange(memory.size).reshape(memory.shape) + 1, list(sizes)
         for view in chain:
             own_sizes, remaining = remaining[: len(view.src) - 1], remaining[len(view.src) - 1 :]
@@ -281,6 +285,7 @@ def _flat_index(node: UOp, memory: Values, indices: Sequence[Any]) -> Any:
             raise EvaluationError(
                 problem=f"{len(indices)} indices for a memory of shape {extents}", node=node
             )
+        # Checked by axis: an index beyond its axis may still be inside of the flat memory.
         if any(not 0 <= p < n for p, n in zip(indices, extents, strict=True)):
             return Poison(
                 f"index {tuple(map(int, indices))} is out of range of shape {extents} at", node

@@ -76,6 +76,7 @@ class Layout:
 
     def slot(self, node: UOp, is_memory: bool = False) -> int:
         """Index of a node's value in the machine; memory and inputs are initialized at once."""
+        # An AFTER orders accesses to the memory; the memory is the same.
         while is_memory and node.op is Op.AFTER:
             node = node.source
         key = (node, is_memory)
@@ -87,6 +88,7 @@ class Layout:
                 self.initial[index] = self._memory(node)
             elif node.op in MEMORY_BASES:
                 memory = self.initial[self.slot(node, True)]
+                # A snapshot: unordered reads see the memory before all effects.
                 self.initial[index] = memory.copy() if node in self.writes else memory
         return index
 

@@ -37,6 +37,8 @@ class Machine:
             yield from self._run()
 
     def _run(self) -> Iterator[None]:
+        # A flat list with jumps instead of nested calls: a work-item can be suspended at a barrier
+        # inside of loops, and deep nests need no recursion.
         code, values, counter = self.layout.code, self.values, 0
         while counter < len(code):
             step = code[counter]
@@ -51,6 +53,7 @@ class Machine:
                 counter = body if values[slot] < values[end] else counter + 1
             elif kind == LOOP:
                 _, slot, start, end, after = step
+                # 64 bits whatever the dtype: the end of a loop is compared without wrapping.
                 values[slot] = np.int64(0 if start is None else values[start])
                 counter = counter + 1 if values[slot] < values[end] else after
             else:

@@ -31,6 +31,7 @@ def scatter_add(x: Values, indices: Values, axis: int, size: int) -> Values:
     rows = np.moveaxis(x, range(axis, axis + n_axes), range(n_axes))
     sums = np.zeros((size, *rows.shape[n_axes:]), x.dtype)
     combine = np.logical_or if x.dtype.kind == "b" else np.add
+    # `at`, since `sums[indices] += rows` keeps only one of several rows with equal indices.
     combine.at(sums, indices[is_inside].astype(np.int64), rows[is_inside])
     return np.moveaxis(sums, 0, axis)
 

@@ -93,6 +93,7 @@ def make_resume(node: UOp, state: dict[tuple[int, ...], tuple[int, Any]]) -> Cal
 
     def run(current: Any, *indices: Any) -> int:
         last, _ = state.get(scan_key(*indices), (-1, None))
+        # A scan resumes only if the loop runs in order; otherwise it starts again from 0.
         if (last != current and last + 1 != current) or current == 0:
             state[scan_key(*indices)] = (-1, start)
             return 0
@@ -111,6 +112,7 @@ def make_keep(state: dict[tuple[int, ...], tuple[int, Any]]) -> Callable[..., An
 def reduce_axes(x: Values, node: UOp) -> Values:
     op, axes = node.arg
     wide = x.astype(accumulator_dtype(node.dtype))
+    # numpy raises for the maximum of no elements; here it is the identity.
     if op in (Op.MAX, Op.MIN) and x.size == 0:
         shape = tuple(1 if a in axes else s for a, s in enumerate(x.shape))
         return np.full(shape, identity_value(op, node.dtype))

@@ -34,6 +34,7 @@ def make_loop_step(node: UOp, environment: Environment) -> Callable[..., tuple[V
     def run(count: Any, *values: Any) -> tuple[Values, ...]:
         variables = _collect_variables(environment, operands, values)
         n_iterations = max(int(count), 0)
+        # Without an iteration, the results are the initial values.
         carried: list[Any] = list(values[:n_carried])
         stacked: list[list[Any]] = [[] for _ in fields.stacked]
         for t in range(n_iterations):
@@ -100,6 +101,7 @@ def make_repeat_step(end: UOp, environment: Environment) -> Callable[..., None]:
         variables = _collect_variables(environment, (), ())
         n_iterations = max(int(arrays[-1][0]) if arg.is_count_read else int(stop), 0)
         if arg.branch is not None:
+            # The count is the index of a switch here; exactly one branch equals the clipped one.
             n_iterations = int(min(n_iterations, arg.n_branches - 1) == arg.branch)
         carried: list[Any] = list(operands[: arg.n_carried])
         for t in range(n_iterations):

@@ -101,6 +101,7 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return make_finish(node)
         case Op.BIND:
             return lambda value: value
+        # Nodes about devices, memory and derivatives have the value of their operand.
         case Op.COPY | Op.DETACH | Op.CONTIGUOUS | Op.TRACED:
             return lambda x: x
         case Op.GRADIENT | Op.CONTROL_DEPENDENCY:
@@ -162,6 +163,8 @@ def _elementwise(node: UOp) -> Callable[..., Any]:
         try:
             return apply_elementwise(op, source, result, operands)
         except (AttributeError, TypeError, np.exceptions.DTypePromotionError):
+            # Looked for only after a failure: poison is rare, and a test would slow down each
+            # operation.
             poison = find_poison(operands)
             if poison is None:
                 raise
@@ -174,6 +177,7 @@ def _select(condition: Any, x: Any, y: Any) -> Any:
     if isinstance(condition, Poison):
         return condition
     if isinstance(x, Poison) or isinstance(y, Poison):
+        # Poison is discarded only if no lane selects it.
         if np.all(condition):
             return x
         if not np.any(condition):

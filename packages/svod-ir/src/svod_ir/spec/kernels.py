@@ -16,6 +16,7 @@ __all__ = ["KERNEL_RULES"]
 def _rule_memory(node: UOp) -> str | None:
     if node.arg.size < 0:
         return f"{node.op.name} has no negative size"
+    # Registers may be vector registers; all other memory is addressed by element.
     if node.dtype is void or (node.dtype.lanes > 1 and node.op is not Op.DEFINE_REG):
         return f"{node.op.name} has the dtype of its elements"
     return None
@@ -37,6 +38,7 @@ def _rule_index(node: UOp) -> str | None:
 
 
 def _rule_load(node: UOp) -> str | None:
+    # AFTERs order an access and do not change its location.
     if node.location.unordered.op is not Op.INDEX and node.location.unordered.op not in MEMORY:
         return "LOAD reads a location"
     return (
@@ -62,6 +64,7 @@ def _rule_reduce(node: UOp) -> str | None:
     if any(r.op is not Op.RANGE for r in node.loops):
         return "REDUCE closes RANGEs"
     source = node.source.dtype
+    # Over loops, elements are combined; without loops, the lanes of the operand are.
     if len(node.src) > 1:
         return None if node.dtype is source else "REDUCE over ranges has the dtype of its operand"
     if node.dtype.scalar is not source.scalar or source.lanes % node.dtype.lanes:
@@ -110,6 +113,7 @@ def _rule_end(node: UOp) -> str | None:
         return "END closes RANGEs"
     effects = node.body.src if node.body.op is Op.GROUP else (node.body,)
     if len(node.loops) > 1 and any(n.op is Op.ADVANCE for n in effects):
+        # ADVANCE happens once per iteration of one loop; an END of several would not say which.
         return "a loop that carries values has an END of its own"
     return check_void(node) or (None if node.body.dtype is void else "END closes an effect")
 
@@ -123,6 +127,7 @@ def _rule_sink(node: UOp) -> str | None:
 def _rule_bufferize(node: UOp) -> str | None:
     if not isinstance(node.arg.space, AddressSpace):
         return "BUFFERIZE holds a device and an address space"
+    # An axis of size 1 has a constant index instead of a RANGE.
     if any(r.op is not Op.RANGE and not r.dtype.is_int for r in node.loops):
         return "an axis of a BUFFERIZE is a RANGE or an index"
     return check_same_as_first(node)

@@ -78,6 +78,7 @@ def _rule_movement(node: UOp) -> str | None:
 def _count_elements(shape: tuple[int | UOp, ...]) -> int | None:
     total = 1
     for size in shape:
+        # Symbolic sizes are compared where the node is built, in normal form.
         if isinstance(size, UOp):
             return None
         total *= size
@@ -103,6 +104,7 @@ def _rule_scatter_add(node: UOp) -> str | None:
     if (size is None) != (len(node.src) == 3) or (size is not None and size < 0):
         return "SCATTER_ADD has a size, as arg or as operand"
     if node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
+        # Narrow sums would stop growing; `make_scatter_add` casts.
         return "SCATTER_ADD sums floats of 32 bits or more"
     is_inside = 0 <= axis <= len(value.shape) - n_axes
     if (
@@ -146,6 +148,7 @@ def _rule_multi(node: UOp) -> str | None:
     ]
     if any(shape != shapes[0] for shape in shapes):
         return "the shards of a MULTI have equal sizes except along its axis"
+    # The bounds of each shard must be known when transfers are planned.
     if axis is not None and any(not isinstance(s.shape[axis], int) for s in stack.src):
         return "shards have known sizes along the axis of a MULTI"
     return check_same_as_first(node)

@@ -49,6 +49,7 @@ def _rule_binary(node: UOp) -> str | None:
 
 
 def _rule_shape(node: UOp) -> str | None:
+    # Raises if the shapes of the operands differ.
     node.find_shape()
     return None
 
@@ -110,6 +111,7 @@ def _rule_bitcast(node: UOp) -> str | None:
 
 def _rule_const(node: UOp) -> str | None:
     dtype = node.dtype
+    # Vector constants are VCONST, even with one value in all lanes.
     if dtype.lanes > 1 or dtype is void:
         return "CONST has a scalar dtype"
     return (
@@ -128,6 +130,7 @@ def _fits(dtype: DType, value: object) -> bool:
         case _:
             return (
                 isinstance(value, int)
+                # True is an int in Python, but another constant in a graph.
                 and not isinstance(value, bool)
                 and dtype.min <= value <= dtype.max
             )

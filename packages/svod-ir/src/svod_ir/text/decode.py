@@ -27,10 +27,12 @@ def decode_arg(reader: Reader, op: Op, dtype: DType, values: tuple[object, ...] 
             raise reader.error(f"{op.name} takes no arg")
         return None
     if values is None:
+        # The printer omits the brackets of an arg that is None.
         if op in _OPTIONAL:
             return None
         raise reader.error(f"{op.name} needs an arg in brackets")
     try:
+        # Decoders raise Python's errors; only here the line is known.
         return _decode_fields(op, values) if decode is None else decode(dtype, values)
     except (TypeError, ValueError, KeyError, IndexError) as error:
         raise reader.error(f"invalid arg of {op.name}: {error}") from error
@@ -46,12 +48,14 @@ def _only(values: Values) -> object:
 
 
 def _int(value: object) -> int:
+    # True is an int in Python.
     if isinstance(value, bool) or not isinstance(value, int):
         raise TypeError(f"{_spell(value)} is not an integer")
     return value
 
 
 def _float(value: object) -> float:
+    # The printer writes a point or an exponent, so an integer is no float of an arg.
     if not isinstance(value, float):
         raise TypeError(f"{_spell(value)} is not a float")
     return value
@@ -64,6 +68,7 @@ def _text(value: object) -> str:
 
 
 def _tuple(value: object) -> tuple[object, ...]:
+    # Named tuples of the reader are tuples too.
     if not isinstance(value, tuple) or isinstance(value, (Symbol, Record)):
         raise TypeError(f"{_spell(value)} is not a tuple")
     return cast("tuple[object, ...]", value)
@@ -88,6 +93,7 @@ def _op(value: object) -> Op:
 
 
 def _decode_scalar(dtype: DType, value: object) -> bool | int | float:
+    # Before numbers, since true and false are ints in Python.
     if dtype.is_bool:
         if not isinstance(value, bool):
             raise TypeError(f"{_spell(value)} is not true or false")
@@ -100,6 +106,7 @@ def _decode_scalar(dtype: DType, value: object) -> bool | int | float:
         raise TypeError(f"{_spell(value)} is not a number of {dtype}")
     if dtype.is_float:
         return float(value)
+    # A printed constant is in range; wrapping a hand-written one would hide a mistake.
     if cast_value(value, dtype) != value:
         raise ValueError(f"{value} is out of range for {dtype}")
     return value

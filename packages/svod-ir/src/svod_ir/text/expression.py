@@ -16,7 +16,9 @@ def format_expression(node: UOp, limit: int = 400) -> str:
     `limit` characters become `...`.
     """
     done: dict[UOp, str] = {}
+    # By node, not by path: shared subexpressions would make the text exponentially long.
     for subnode in node.toposort():
+        # Cut at each level, so that no text grows beyond a few times the limit.
         shown = _show(subnode, [done[s] for s in subnode.src])
         done[subnode] = shown if len(shown) <= limit else "..."
     return done[node]

@@ -55,6 +55,7 @@ class _Expressions:
         return (
             kind == "word"
             and text not in ("true", "false")
+            # A word with a parenthesis directly behind it is a function or a cast.
             and self.reader.peek(1) != ("touch", "(")
         )
 
@@ -197,16 +198,21 @@ def _fill_numbers(
     reader: Reader, op: Op, dtype: DType, operands: Sequence[UOp | Number]
 ) -> tuple[UOp, ...]:
     """Convert numbers among the operands to constants."""
+    # The condition has another dtype than the values.
     if op is Op.WHERE and operands and isinstance(operands[0], Number):
         operands = (_make_constant(reader, operands[0], bool_), *operands[1:])
     nodes = [x for x in operands if isinstance(x, UOp)]
     if len(nodes) == len(operands):
         return tuple(nodes)
+    # The condition is bool and says nothing about the dtype of numbers.
     values = nodes[1:] if op is Op.WHERE else nodes
+    # A number takes the dtype of the nodes beside it: the dtype of a comparison is bool, that of
+    # its operands is not.
     number_dtype = (
         dtype if dtype is not void and op not in COMPARISON else values[0].dtype if values else None
     )
     if op in (Op.INDEX, Op.LOOP, Op.SWITCH):
+        # Indices and counts beside memory or values of another dtype.
         number_dtype = index
     if op in (Op.VECTORIZE, Op.BROADCAST):
         number_dtype = dtype.scalar

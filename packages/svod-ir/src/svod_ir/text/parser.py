@@ -41,6 +41,8 @@ def parse_lines(text: str) -> list[tuple[str, UOp]]:
     kinds: _Kinds = {}
     for line_number, line in enumerate(text.splitlines(), start=1):
         printed = _PRINTED.fullmatch(line)
+        # Most lines of a printed graph differ from an earlier one only in names, and need no
+        # tokens.
         node = None if printed is None else _find_known(printed, nodes, kinds)
         if printed is not None and node is not None:
             parsed.append((printed["name"], node))

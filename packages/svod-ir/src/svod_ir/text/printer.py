@@ -27,6 +27,7 @@ def print_graph(node: UOp, limit: int | None = None) -> str:
     lines = _iter_lines(node)
     if limit is None:
         return "\n".join(lines) + "\n"
+    # One line more than shown tells whether there are others, without a walk over the whole graph.
     shown = list(islice(lines, limit + 1))
     return "\n".join(shown[:limit] + ["# ..."] * (len(shown) > limit)) + "\n"
 
@@ -52,6 +53,7 @@ def hash_node(node: UOp) -> str:
     """The content hash of a node, from the hashes of its operands."""
     # "\0" occurs in no field, so different fields cannot yield the same text.
     fields = [node.op.name, node.dtype.short, format_arg(node), *(s.content_hash for s in node.src)]
+    # 128 bits, since equal hashes are taken for equal graphs without a comparison.
     return hashlib.blake2b("\0".join(fields).encode(), digest_size=16).hexdigest()
 
 

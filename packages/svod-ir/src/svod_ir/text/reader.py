@@ -11,6 +11,8 @@ from svod_ir.errors import ParseError
 
 __all__ = ["Number", "Reader", "Record", "Reference", "Symbol"]
 
+# Of alternatives that match the same text, the first wins: floats come before integers, and signs
+# of two characters before signs of one.
 _TOKEN: Final = re.compile(
     r"""\s*(?:(?P<comment>\#.*)|(?P<name>%\w+)|(?P<text>"(?:[^"\\]|\\.)*")|hex"(?P<hex>[0-9a-f]*)"|(?P<nan>nan:[0-9a-f]{16})
     |(?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf|nan)(?!\w))|(?P<int>-?\d+(?!\w))|(?P<word>[A-Za-z_]\w*)
@@ -63,6 +65,8 @@ class Reader:
             if match is None or match.lastgroup is None:
                 raise self.error(f"cannot read {line[offset:].strip()[:20]!r}")
             if match.lastgroup != "comment":
+                # `%0[1]` is a location and `ADD %0 [1]` an arg: a bracket without a space before it
+                # is another token.
                 touches = match[0] in _OPENING and match[0] == self._opening()
                 self.tokens.append(
                     ("touch" if touches else match.lastgroup, match[match.lastgroup])
@@ -122,6 +126,7 @@ class Reader:
         other tokens.
         """
         names: list[str] = []
+        # Without `peek`: most lines of a printed graph are read here.
         index, tokens = self.position, self.tokens
         while index < len(tokens) and tokens[index][0] == "name":
             names.append(tokens[index][1])
@@ -155,6 +160,7 @@ class Reader:
             case "float":
                 return float(text)
             case "nan":
+                # The bits of a NaN with a payload, which no decimal text denotes.
                 return struct.unpack(">d", bytes.fromhex(text[4:]))[0]
             case "text":
                 return self._read_text(text)
@@ -162,6 +168,7 @@ class Reader:
                 if len(text) % 2:
                     raise self.error("hex text needs two digits for each byte")
                 return bytes.fromhex(text)
+            # A node's name; the reader knows no nodes, so the caller resolves it.
             case "name":
                 return Reference(text)
             case "word" if text in _WORDS:

@@ -86,24 +86,30 @@ class Batches:
         drop_last: bool = False,
         prefetch: int = _N_AHEAD,
     ) -> None:
+        # A size of 2.5 would fail only in a slice.
         self._n_rows, self._size = count_rows("batches", arrays), operator.index(size)
         if self._size < 1:
             raise LayerArgumentError(name="batches", problem=f"size must be positive, got {size}")
+        # Rows are taken on the host, where a thread can do it while the device computes.
         self._arrays, self._drops_last, self._n_ahead = to_arrays(arrays), drop_last, prefetch
         is_shuffled = generator is not None if shuffle is None else shuffle
         self._seed: int | None = None
         if is_shuffled:
+            # A seed of its own: the order of an epoch depends on the seed and the epoch alone,
+            # whatever else draws from the generator, and a resumed run needs no other state.
             (source,) = (generator or default_generator()).spawn(1)
             self._seed = source.get_state()[0]
         self.position = 0
 
     def __len__(self) -> int:
         """Number of batches in an epoch."""
+        # Rounded up in integers: floats are inexact for large counts.
         return self._n_rows // self._size if self._drops_last else -(-self._n_rows // self._size)
 
     @property
     def epoch(self) -> int:
         """Number of completed epochs."""
+        # Without rows there are no batches to divide by.
         return self.position // max(len(self), 1)
 
     def __iter__(self) -> Iterator[Any]:
@@ -132,6 +138,7 @@ class Batches:
         Raises:
             LayerArgumentError: if the state is shuffled and these batches are not, or vice versa.
         """
+        # The position alone would fit, and the run would go on with other batches.
         if (state["seed"] is None) != (self._seed is None):
             raise LayerArgumentError(
                 name="batches",

@@ -21,6 +21,7 @@ def prefetch(make: Callable[[int], T], indices: range, n_ahead: int) -> Iterator
         yield from map(make, indices)
         return
     queue = _Queue[T](n_ahead)
+    # A daemon, because an iterator that is never exhausted must not keep the process alive.
     thread = threading.Thread(
         target=_fill, args=(queue, make, indices), name="svod-nn batches", daemon=True
     )
@@ -44,6 +45,7 @@ class _Item(Generic[T]):
         self.error: BaseException | None = None
         try:
             self.value = make(index)
+        # Raised again in the loop of the user, who would not see an error of a thread.
         except BaseException as error:
             self.error = error
 
@@ -69,6 +71,7 @@ class _Queue(Generic[T]):
         with self._changed:
             while len(self._items) >= self._size and not self._is_closed:
                 self._changed.wait()
+            # Also if closed: the item is then not taken, and the thread ends.
             self._items.append(item)
             self._changed.notify_all()
             return not self._is_closed

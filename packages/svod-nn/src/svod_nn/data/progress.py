@@ -75,12 +75,15 @@ class Progress(Generic[T]):
         self._values.update(values)
 
     def __iter__(self) -> Iterator[T]:
+        # A bar redraws its line, which fills a log file with control codes.
         bar = _find_bar(self._file, self._total, self._text) or _Lines(
             self._file, self._total, self._text
         )
         with bar:
             for n_done, item in enumerate(self._items, 1):
                 yield item
+                # After the body of the loop, so that only finished items count and values shown in
+                # it belong to them.
                 bar.advance(n_done, self._values)
 
 

@@ -50,9 +50,11 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
     n_rows = count_rows("split_rows", arrays)
     n_kept = n_rows - round(n_rows * fraction)
     if generator is None:
+        # Slices, so that the parts are views. Data ordered by time is split into past and future.
         kept, held_out = slice(0, n_kept), slice(n_kept, n_rows)
     else:
         order = make_permutation(n_rows, generator)
+        # Sorted: rows keep their order, and memory is read in order.
         kept, held_out = np.sort(order[:n_kept]), np.sort(order[n_kept:])
     split = (
         _map_arrays(arrays, lambda leaf: leaf[kept]),
@@ -63,6 +65,7 @@ def split_rows(arrays: A, fraction: float = 0.2, generator: Generator | None = N
 
 def make_permutation(n_rows: int, generator: Generator) -> Indices:
     """Return the row indices in random order."""
+    # By the project's generator, not NumPy's, so that one seed determines a run.
     return Tensor.permutation(n_rows, generator=generator).numpy().astype(np.int64, copy=False)
 
 

@@ -92,6 +92,8 @@ class MultiheadAttention(Module):
         key_size = self.num_kv_heads * self.head_size
         self.in_proj_weight = self.q_proj_weight = self.k_proj_weight = self.v_proj_weight = None
         if kdim in (None, embed_dim) and vdim in (None, embed_dim):
+            # As in torch, the three matrices are one, and the fans of the stack determine the
+            # bound.
             self.in_proj_weight = xavier_uniform(
                 (embed_dim + 2 * key_size, embed_dim), generator=generator
             )
@@ -102,6 +104,7 @@ class MultiheadAttention(Module):
         self.in_proj_bias = constant((embed_dim + 2 * key_size,), 0.0) if bias else None
         self.out_proj = Linear(embed_dim, embed_dim, bias, generator=generator)
         if self.out_proj.bias is not None:
+            # As in torch, unlike the bias of other linear layers.
             self.out_proj.bias = constant((embed_dim,), 0.0)
 
     def forward(
@@ -155,10 +158,12 @@ class MultiheadAttention(Module):
                 inputs = [inputs[0]] * 3
         q, k, v = self._project(*inputs)
         if self.rotary_base is not None:
+            # Before the cache, so that each cached key is rotated once, by its own position.
             q, k = (rotary_embedding(t, position, self.rotary_base) for t in (q, k))
         if cache is not None:
             k, v = cache.extend(k, v, position)
         offset = 0 if cache is None else position
+        # After the cache, which makes the keys more than the queries.
         mask = self._combine_masks(q, k, key_padding_mask, attn_mask, offset if is_causal else None)
         mixed, weights = self._attend(q, k, v, mask)
         result = self.out_proj(mixed.transpose(1, 2).flatten(2))
@@ -205,6 +210,7 @@ class MultiheadAttention(Module):
         if padding is not None:
             masks.append(padding.unsqueeze(1).unsqueeze(1))
         if mask is not None:
+            # As in torch, a mask of 3 axes is one for each batch element and head.
             masks.append(mask.unflatten(0, (-1, self.num_heads)) if mask.ndim == 3 else mask)
         if causal_from is not None:
             rows = (Tensor.arange(q.shape[2]) + causal_from).unsqueeze(1)
@@ -214,10 +220,12 @@ class MultiheadAttention(Module):
             if combined is None:
                 combined = current
             elif combined.dtype == bool_ and current.dtype == bool_:
+                # Boolean as long as possible: one byte per element instead of four.
                 combined = combined | current
             else:
                 combined = _to_additive(combined) + _to_additive(current)
         return (
+            # True means masked in torch's layers, but kept in the operation.
             combined.logical_not() if combined is not None and combined.dtype == bool_ else combined
         )
 
@@ -230,12 +238,16 @@ class MultiheadAttention(Module):
         n_groups = self.num_heads // self.num_kv_heads
         if n_groups > 1:
             k, v = (
+                # Views: heads of one group read the same keys.
                 t.unsqueeze(2).expand(t.shape[0], t.shape[1], n_groups, *t.shape[2:]).flatten(1, 2)
                 for t in (k, v)
             )
+        # A product of n random terms has the variance n; the scale makes it 1, where softmax is not
+        # saturated.
         scores = (q @ k.transpose(-2, -1)) * (1 / math.sqrt(self.head_size))
         if mask is not None:
             scores = (
+                # As a number that is added, -inf would give NaN with an infinite score.
                 scores.masked_fill(mask.logical_not(), -math.inf)
                 if mask.dtype == bool_
                 else scores + mask
@@ -259,6 +271,8 @@ def _masked_softmax(scores: Tensor) -> Tensor:
 
     `scaled_dot_product_attention` does the same.
     """
+    # A row that is masked throughout has weights of 0; its softmax would be 0 / 0. The scores are
+    # replaced too: both branches of `where` are differentiated.
     is_masked = scores.max(-1, keepdims=True) == -math.inf
     return is_masked.where(0.0, is_masked.where(0.0, scores).softmax(-1))
 

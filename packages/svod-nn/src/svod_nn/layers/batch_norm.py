@@ -50,6 +50,7 @@ class _ChannelNorm(Module):
         self.running_mean = constant((num_features,), 0.0) if track_running_stats else None
         self.running_var = constant((num_features,), 1.0) if track_running_stats else None
         self.num_batches_tracked = (
+            # int64 as in torch, whose state dicts load.
             defer_values(Tensor(0, dtype=int64)) if track_running_stats else None
         )
 
@@ -75,16 +76,20 @@ class _ChannelNorm(Module):
             return
         momentum = self._count_batch(self.num_batches_tracked).cast(mean.dtype)
         for running, current in ((self.running_mean, mean), (self.running_var, variance)):
+            # Narrow running statistics are moved in float32: a small share would be rounded away.
             old = running.cast(mean.dtype)
+            # Detached: for the gradient, the running values are constants.
             running.assign((old + (current.detach() - old) * momentum).cast(running.dtype))
 
     def _count_batch(self, n_batches: Tensor) -> Tensor:
         """Count a batch, and return its weight in the running statistics."""
         n_batches.assign(n_batches + 1)
+        # As in torch, None means the mean of all batches with equal weights.
         return 1 / n_batches if self.momentum is None else Tensor.full((), self.momentum)
 
     def _use_running(self, x: Tensor) -> Tensor | None:
         """Normalize by the running statistics; return None in training, or without them."""
+        # As in torch, a layer that does not track uses the batch in evaluation too.
         if self.training or self.running_mean is None or self.running_var is None:
             return None
         return x.batchnorm(
@@ -125,6 +130,7 @@ class _BatchNorm(_ChannelNorm):
             return normalized
         axes = (0, *range(2, x.ndim))
         self._check_samples(x, axes, "value per channel")
+        # Sums over a batch lose their digits in narrow types.
         wide = x.cast(_get_statistics_dtype(x))
         mean, variance = wide.mean(axes), wide.var(axes)
         # An empty batch has no statistics: the running ones would be NaN from then on.
@@ -172,6 +178,7 @@ class _InstanceNorm(_ChannelNorm):
         self._check_samples(x, axes, "spatial element")
         if self.training and self.running_mean is not None and 0 not in x.shape:
             wide = x.cast(_get_statistics_dtype(x))
+            # As in torch, the mean of the instances' variances, not the variance of the batch.
             self._track(wide.mean((0, *axes)), wide.var(axes, correction=1).mean(0))
         return x.group_norm(self.num_features, self.eps, self.weight, self.bias)
 
@@ -185,6 +192,14 @@ class BatchNorm1d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels)
     or (batch, channels, n).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
@@ -196,6 +211,14 @@ class BatchNorm1d(_BatchNorm):
 class BatchNorm2d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
     height, width).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
@@ -209,6 +232,14 @@ class BatchNorm3d(_BatchNorm):
     """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
     depth, height, width).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for the cumulative
+            mean of all batches.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
@@ -220,6 +251,13 @@ class BatchNorm3d(_BatchNorm):
 class InstanceNorm1d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     n).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
@@ -233,6 +271,13 @@ class InstanceNorm2d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     height, width).
 
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
+
     Example:
         >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
@@ -244,6 +289,13 @@ class InstanceNorm2d(_InstanceNorm):
 class InstanceNorm3d(_InstanceNorm):
     """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
     depth, height, width).
+
+    Args:
+        num_features: number of channels.
+        eps: term added to the variance for numerical stability.
+        momentum: weight of the current batch in the running statistics; None for 0.
+        affine: if True, there are a learned weight and bias of each channel.
+        track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
         >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape

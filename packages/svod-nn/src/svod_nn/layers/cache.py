@@ -33,6 +33,7 @@ class KeyValueCache:
     def __init__(
         self, batch: int, heads: int, room: int, head_size: int, dtype: DType | str = float32
     ) -> None:
+        # Realized, because writing to a part of it works in place only in memory of its own.
         self.keys = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
         self.values = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
 
@@ -51,4 +52,5 @@ class KeyValueCache:
         end = position + keys.shape[2]
         self.keys[:, :, position:end] = keys.cast(self.keys.dtype)
         self.values[:, :, position:end] = values.cast(self.values.dtype)
+        # `position` may be a variable: one compiled step then serves all positions.
         return self.keys[:, :, :end], self.values[:, :, :end]

@@ -24,8 +24,10 @@ class Sequential(Module):
     """
 
     def __init__(self, *steps: Callable[..., Any]) -> None:
+        # Numbers as names, so that states are named as in torch: "0.weight".
         self._names = tuple([str(index) for index in range(len(steps))])
         for name, step in zip(self._names, steps, strict=True):
+            # Attributes, since that is where a module looks for its children.
             setattr(self, name, step)
 
     def forward(self, x: Any) -> Any:

@@ -33,14 +33,18 @@ class _Filters(Module):
     ) -> None:
         self.in_channels, self.out_channels = channels
         self.kernel_size, self.groups = kernel_size, groups
+        # Each group reads and writes the same number of channels.
         if groups < 1 or channels[0] % groups or channels[1] % groups:
             problem = (
                 "in_channels and out_channels must be divisible by groups, got"
                 f" in_channels={channels[0]}, out_channels={channels[1]}, groups={groups}"
             )
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
+        # As in torch, the weight of a transposed convolution is stored with inputs first.
         rows, columns = channels if is_transposed else channels[::-1]
         shape = (rows, columns // groups, *kernel_size)
+        # torch's kaiming_uniform with a slope of sqrt(5). Its fan is taken from the second axis
+        # also for transposed convolutions, where that is the number of outputs.
         bound = 1 / math.sqrt(math.prod(shape[1:]))
         self.weight = uniform(shape, -bound, bound, generator=generator)
         self.bias = (
@@ -49,6 +53,7 @@ class _Filters(Module):
 
     def _run(self, x: Tensor, convolve: Callable[[Tensor], Tensor]) -> Tensor:
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
+        # The operation itself needs a batch axis.
         return convolve(x) if x.ndim == self.n_axes + 2 else convolve(x.unsqueeze(0)).squeeze(0)
 
     def _describe(self, **options: tuple[object, object]) -> str:
@@ -56,6 +61,7 @@ class _Filters(Module):
         shown = [
             f"{name}={value}" for name, (value, default) in options.items() if value != default
         ]
+        # As in torch, only what differs from the default.
         shown += [f"groups={self.groups}"] if self.groups != 1 else []
         shown += ["bias=False"] if self.bias is None else []
         return ", ".join(
@@ -111,6 +117,7 @@ class _Convolution(_Filters):
             else to_sizes(name, "padding", padding, n, minimum=0)
         )
         self.padding_mode: PaddingMode = padding_mode
+        # Computed now, so that wrong padding fails where the layer is made.
         self._amounts = self._get_amounts()
 
     def _get_amounts(self) -> list[tuple[int, int]]:
@@ -119,11 +126,13 @@ class _Convolution(_Filters):
             return [(amount, amount) for amount in self.padding]
         if self.padding == "valid":
             return [(0, 0)] * self.n_axes
+        # As in torch: with a stride, "same" would depend on the size of the input.
         if self.padding != "same" or any(step != 1 for step in self.stride):
             problem = f"padding={self.padding!r} with stride={self.stride}"
             hint = "write a number, one for each axis, 'valid', or 'same' with stride=1"
             raise LayerArgumentError(name=type(self).__name__, problem=problem, hint=hint)
         totals = [d * (k - 1) for d, k in zip(self.dilation, self.kernel_size, strict=True)]
+        # As in torch, the odd element is added at the end.
         return [(total // 2, total - total // 2) for total in totals]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -142,6 +151,7 @@ class _Convolution(_Filters):
         )
         padded = x if is_plain else pad_axes(x, self._amounts, self.padding_mode)
         padding = [before if is_plain else 0 for before, _ in self._amounts]
+        # The operation takes any number of axes, despite its name.
         return padded.conv2d(
             self.weight,
             self.bias,
@@ -236,7 +246,21 @@ class _TransposedConvolution(_Filters):
 
 
 class Conv1d(_Convolution):
-    """Convolution over one axis; see the arguments of `Convolution`.
+    """Convolution over one axis.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -251,7 +275,21 @@ class Conv1d(_Convolution):
 
 
 class Conv2d(_Convolution):
-    """Convolution over two axes; see the arguments of `Convolution`.
+    """Convolution over two axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -266,7 +304,21 @@ class Conv2d(_Convolution):
 
 
 class Conv3d(_Convolution):
-    """Convolution over three axes; see the arguments of `Convolution`.
+    """Convolution over three axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution.
+        padding: padding of both sides of each axis; "valid" is no padding, and "same" preserves the
+            sizes at stride 1.
+        dilation: spacing of the kernel's elements.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        padding_mode: "zeros", "reflect", "replicate" or "circular".
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(in_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
@@ -281,7 +333,21 @@ class Conv3d(_Convolution):
 
 
 class ConvTranspose1d(_TransposedConvolution):
-    """The transpose of a convolution over one axis; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over one axis.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
@@ -296,7 +362,21 @@ class ConvTranspose1d(_TransposedConvolution):
 
 
 class ConvTranspose2d(_TransposedConvolution):
-    """The transpose of a convolution over two axes; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over two axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
@@ -311,7 +391,21 @@ class ConvTranspose2d(_TransposedConvolution):
 
 
 class ConvTranspose3d(_TransposedConvolution):
-    """The transpose of a convolution over three axes; see the arguments of `TransposedConvolution`.
+    """The transpose of a convolution over three axes.
+
+    Args:
+        in_channels: number of channels of the input.
+        out_channels: number of channels of the result.
+        kernel_size: size of the kernel: a number for all axes, or one for each.
+        stride: stride of the convolution that is transposed.
+        padding: padding of the convolution that is transposed; it is cut off both sides of the
+            result.
+        output_padding: additional size of the result at the end of each axis.
+        groups: number of groups: blocks of channels that are convolved independently.
+        bias: if True, there is a learned bias.
+        dilation: spacing of the kernel's elements.
+        generator: random generator of the initial values, which are uniform between plus and minus
+            `1 / sqrt(out_channels / groups * prod(kernel_size))`.
 
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).

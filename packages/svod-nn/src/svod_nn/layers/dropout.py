@@ -35,6 +35,7 @@ class Dropout(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
+        # A rate of 0 draws no numbers, so that the generator's later ones stay the same.
         return x.dropout(self.p, generator=self.generator) if self.training and self.p else x
 
     def extra_repr(self) -> str:

@@ -15,7 +15,7 @@ class Embedding(Module):
 
     An index that is out of range gives zeros, not an error, because values are not inspected while
     a graph is built. With `SVOD_CHECK_OPERANDS=1`, or `PrepareConfig(check_operands=True)`, it
-    raises a `PositionError` at execution, with the location of the index and the line that built
+    raises a `IndexTensorError` at execution, with the location of the index and the line that built
     the operation.
 
     Args:
@@ -47,7 +47,9 @@ class Embedding(Module):
                 f"padding_idx={padding_idx} is out of bounds for num_embeddings={num_embeddings}"
             )
             raise LayerArgumentError(name="Embedding", problem=problem)
+        # Non-negative, as it is compared with the indices.
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
+        # As in torch: a lookup sums over nothing, so the scale does not depend on a fan.
         self.weight = normal((num_embeddings, embedding_dim), generator=generator)
         if self.padding_idx is not None:
             self.weight[self.padding_idx] = 0.0
@@ -57,6 +59,7 @@ class Embedding(Module):
         rows = indices.embedding(self.weight)
         if self.padding_idx is None:
             return rows
+        # The same values without a gradient, so that training leaves the padding row at 0.
         return (indices == self.padding_idx).unsqueeze(-1).where(rows.detach(), rows)
 
     def extra_repr(self) -> str:

@@ -39,6 +39,8 @@ class Linear(Module):
         generator: Generator | None = None,
     ) -> None:
         self.in_features, self.out_features = in_features, out_features
+        # torch's kaiming_uniform with a slope of sqrt(5), which amounts to this; the bias has the
+        # same bound.
         bound = 1 / math.sqrt(in_features) if in_features else 0.0
         self.weight = uniform((out_features, in_features), -bound, bound, generator=generator)
         self.bias = uniform((out_features,), -bound, bound, generator=generator) if bias else None
@@ -88,6 +90,7 @@ class Bilinear(Module):
             in2_features,
             out_features,
         )
+        # As in torch, of the first input alone.
         bound = 1 / math.sqrt(in1_features)
         self.weight = uniform(
             (out_features, in1_features, in2_features), -bound, bound, generator=generator
@@ -96,6 +99,8 @@ class Bilinear(Module):
 
     def forward(self, x1: Tensor, x2: Tensor) -> Tensor:
         """Map tensors of shapes (..., in1_features) and (..., in2_features) to (..., out_features)."""
+        # A matrix product first: the outer product of both inputs would have in1 * in2 elements for
+        # each row.
         rows = x1 @ self.weight.permute(1, 0, 2).reshape(
             self.in1_features, self.out_features * self.in2_features
         )

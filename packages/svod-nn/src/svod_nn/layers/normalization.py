@@ -41,10 +41,12 @@ class LayerNorm(Module):
         self.normalized_shape = _to_shape(normalized_shape)
         self.eps = eps
         self.weight = constant(self.normalized_shape, 1.0) if elementwise_affine else None
+        # As in torch, there is no bias without a weight.
         self.bias = constant(self.normalized_shape, 0.0) if elementwise_affine and bias else None
 
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
+        # Weights that broadcast would hide a wrong shape.
         _check_last("LayerNorm", x, self.normalized_shape)
         return x.layernorm(
             tuple(range(-len(self.normalized_shape), 0)), self.eps, self.weight, self.bias
@@ -135,6 +137,8 @@ class GroupNorm(Module):
     def forward(self, x: Tensor) -> Tensor:
         """Return a tensor of the same shape."""
         if x.ndim >= 2:
+            # Statistics are over the channels of a group too: one value per channel is enough if
+            # there are more of these.
             group_size = self.num_channels // self.num_groups
             check_sample_count(
                 "GroupNorm", x, (0, *range(2, x.ndim)), "value per channel", factor=group_size

@@ -59,10 +59,12 @@ def pad_axes(
     lead = x.ndim - len(amounts)
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)
+    # One axis after another: the corners are padding of padding.
     for axis, (before, after) in enumerate(amounts, lead):
         size = x.shape[axis]
         # Reflection does not repeat the edge element.
         limit = {"reflect": size - 1, "circular": size, "replicate": None}[mode]
+        # The size may be a variable, which has no value yet.
         if limit is not None and isinstance(limit, int) and max(before, after) > limit:
             problem = (
                 f"padding {max(before, after)} is too large for axis {axis} with size {size} and"
@@ -74,6 +76,7 @@ def pad_axes(
             x,
             _make_padding(x, axis, mode, after, is_before=False),
         ]
+        # Without empty segments: slice(-0, None) would be all of the axis.
         segments = [s for s, n in zip(segments, (before, 1, after), strict=True) if n]
         x = segments[0].concat(*segments[1:], axis=axis) if len(segments) > 1 else x
     return x
@@ -83,6 +86,7 @@ def _make_padding(x: Tensor, axis: int, mode: PaddingMode, n: int, *, is_before:
     """Return the n elements of padding before or after an axis."""
     if mode == "replicate":
         edge = x[_index_axis(axis, slice(0, 1) if is_before else slice(-1, None))]
+        # A view: the repeated elements take no memory of their own.
         return edge.expand(*(n if k == axis else size for k, size in enumerate(edge.shape)))
     if mode == "circular":
         return x[_index_axis(axis, slice(-n, None) if is_before else slice(0, n))]
@@ -114,6 +118,7 @@ class _Padding(Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Pad the last axes; leading axes are unchanged."""
+        # As in torch, pairs begin with the last axis.
         pairs = [
             (self.padding[2 * k], self.padding[2 * k + 1]) for k in reversed(range(self.n_axes))
         ]
@@ -143,6 +148,10 @@ class _ConstantPadding(_Padding):
 class ZeroPad1d(_Padding):
     """Zero padding of the last axis.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ZeroPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[0.0, 1.0, 2.0, 3.0, 0.0]]
@@ -151,6 +160,10 @@ class ZeroPad1d(_Padding):
 
 class ZeroPad2d(_Padding):
     """Zero padding of the last two axes.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ZeroPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -163,6 +176,10 @@ class ZeroPad2d(_Padding):
 class ZeroPad3d(_Padding):
     """Zero padding of the last three axes.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ZeroPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -174,6 +191,11 @@ class ZeroPad3d(_Padding):
 class ConstantPad1d(_ConstantPadding):
     """Padding of the last axis with a constant value.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
+
     Example:
         >>> nn.ConstantPad1d(1, 9.0)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[9.0, 1.0, 2.0, 3.0, 9.0]]
@@ -182,6 +204,11 @@ class ConstantPad1d(_ConstantPadding):
 
 class ConstantPad2d(_ConstantPadding):
     """Padding of the last two axes with a constant value.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
 
     Example:
         >>> nn.ConstantPad2d(1, 9.0)(Tensor.ones(1, 2, 2)).shape
@@ -194,6 +221,11 @@ class ConstantPad2d(_ConstantPadding):
 class ConstantPad3d(_ConstantPadding):
     """Padding of the last three axes with a constant value.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+        value: value of the padding.
+
     Example:
         >>> nn.ConstantPad3d(1, 9.0)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -205,6 +237,10 @@ class ConstantPad3d(_ConstantPadding):
 class ReflectionPad1d(_Padding):
     """Padding of the last axis by reflection at its edges, without repeating the edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReflectionPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[2.0, 1.0, 2.0, 3.0, 2.0]]
@@ -215,6 +251,10 @@ class ReflectionPad1d(_Padding):
 
 class ReflectionPad2d(_Padding):
     """Padding of the last two axes by reflection at their edges.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ReflectionPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -228,6 +268,10 @@ class ReflectionPad2d(_Padding):
 class ReflectionPad3d(_Padding):
     """Padding of the last three axes by reflection at their edges.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReflectionPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -240,6 +284,10 @@ class ReflectionPad3d(_Padding):
 class ReplicationPad1d(_Padding):
     """Padding of the last axis by replication of its edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReplicationPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[1.0, 1.0, 2.0, 3.0, 3.0]]
@@ -250,6 +298,10 @@ class ReplicationPad1d(_Padding):
 
 class ReplicationPad2d(_Padding):
     """Padding of the last two axes by replication of their edge elements.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.ReplicationPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -263,6 +315,10 @@ class ReplicationPad2d(_Padding):
 class ReplicationPad3d(_Padding):
     """Padding of the last three axes by replication of their edge elements.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.ReplicationPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
@@ -275,6 +331,10 @@ class ReplicationPad3d(_Padding):
 class CircularPad1d(_Padding):
     """Circular padding of the last axis, with the elements of the opposite end.
 
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
+
     Example:
         >>> nn.CircularPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[3.0, 1.0, 2.0, 3.0, 1.0]]
@@ -285,6 +345,10 @@ class CircularPad1d(_Padding):
 
 class CircularPad2d(_Padding):
     """Circular padding of the last two axes, with the elements of the opposite ends.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.CircularPad2d(1)(Tensor.ones(1, 2, 2)).shape
@@ -297,6 +361,10 @@ class CircularPad2d(_Padding):
 
 class CircularPad3d(_Padding):
     """Circular padding of the last three axes, with the elements of the opposite ends.
+
+    Args:
+        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
+            last axis, flattened: (left, right, top, bottom, ...).
 
     Example:
         >>> nn.CircularPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape

@@ -29,6 +29,7 @@ class _Pool(Module):
     def _set_windows(self, kernel_size: Sizes, stride: Sizes | None, padding: Sizes) -> None:
         n, name = self.n_axes, type(self).__name__
         self.kernel_size = to_sizes(name, "kernel_size", kernel_size, n)
+        # As in torch, windows do not overlap unless asked to.
         self.stride = self.kernel_size if stride is None else to_sizes(name, "stride", stride, n)
         self.padding = to_sizes(name, "padding", padding, n, minimum=0)
 
@@ -62,6 +63,7 @@ class _MaxPool(_Pool):
     def forward(self, x: Tensor) -> Tensor:
         """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes)."""
         self._check(x)
+        # The operation takes any number of axes, despite its name.
         return x.max_pool2d(
             self.kernel_size, stride=self.stride, padding=self.padding, dilation=self.dilation
         )
@@ -118,6 +120,8 @@ class _AdaptiveAvgPool(Module):
         The batch axis may be absent.
         """
         check_axes(type(self).__name__, x.shape, (self.n_axes + 1, self.n_axes + 2))
+        # One axis after another: all elements of a window weigh the same, so the mean is that of
+        # means.
         for axis, n in enumerate(self.output_size, -self.n_axes):
             x = _average_windows(x, axis, n)
         return x
@@ -130,9 +134,11 @@ def _average_windows(x: Tensor, axis: int, n: int) -> Tensor:
     size = x.shape[axis]
     assert isinstance(size, int)
     if size % n == 0:
-        return x.unflatten(axis, (n, size // n)).mean(axis if axis >= 0 else x.ndim + 1 + axis)
+        # Equal windows tile the axis. Counted from the end, it is the inner one of both new axes.
+        return x.unflatten(axis, (n, size // n)).mean(axis)
     # Windows of different lengths: a product with the matrix of the windows' weights.
     window, index = Tensor.arange(n).unsqueeze(1), Tensor.arange(size)
+    # As in torch, begins are rounded down and ends up, so windows may overlap.
     begin, end = window * size // n, ((window + 1) * size + n - 1) // n
     weights = ((index >= begin) & (index < end)).cast(x.dtype) / (end - begin).cast(x.dtype)
     return (x.moveaxis(axis, -1) @ weights.T).moveaxis(-1, axis)
@@ -140,6 +146,12 @@ def _average_windows(x: Tensor, axis: int, n: int) -> Tensor:
 
 class MaxPool1d(_MaxPool):
     """Max pooling over one axis.
+
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
 
     Example:
         >>> nn.MaxPool1d(2)(Tensor.ones(1, 3, 6)).shape
@@ -152,6 +164,12 @@ class MaxPool1d(_MaxPool):
 class AvgPool1d(_AvgPool):
     """Average pooling over one axis.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
+
     Example:
         >>> nn.AvgPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
@@ -162,6 +180,9 @@ class AvgPool1d(_AvgPool):
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling over one axis.
+
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
         >>> nn.AdaptiveAvgPool1d(2)(Tensor.ones(1, 3, 5)).shape
@@ -174,6 +195,12 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 class MaxPool2d(_MaxPool):
     """Max pooling over two axes.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
+
     Example:
         >>> nn.MaxPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
@@ -184,6 +211,12 @@ class MaxPool2d(_MaxPool):
 
 class AvgPool2d(_AvgPool):
     """Average pooling over two axes.
+
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
 
     Example:
         >>> nn.AvgPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
@@ -196,6 +229,9 @@ class AvgPool2d(_AvgPool):
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Adaptive average pooling over two axes.
 
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
+
     Example:
         >>> nn.AdaptiveAvgPool2d(2)(Tensor.ones(1, 3, 5, 5)).shape
         (1, 3, 2, 2)
@@ -206,6 +242,12 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 
 class MaxPool3d(_MaxPool):
     """Max pooling over three axes.
+
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: padding of both sides of each axis.
+        dilation: spacing of the window's elements.
 
     Example:
         >>> nn.MaxPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
@@ -218,6 +260,12 @@ class MaxPool3d(_MaxPool):
 class AvgPool3d(_AvgPool):
     """Average pooling over three axes.
 
+    Args:
+        kernel_size: size of the window: a number for all axes, or one for each.
+        stride: stride of the window, by default `kernel_size`.
+        padding: zero padding of both sides of each axis.
+        count_include_pad: if True, the padding counts in the mean.
+
     Example:
         >>> nn.AvgPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
@@ -228,6 +276,9 @@ class AvgPool3d(_AvgPool):
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Adaptive average pooling over three axes.
+
+    Args:
+        output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
         >>> nn.AdaptiveAvgPool3d(2)(Tensor.ones(1, 3, 5, 5, 5)).shape

@@ -43,15 +43,20 @@ class _Recurrent(Module):
         bidirectional: bool,
         generator: Generator | None,
     ) -> None:
+        # The initial values are bounded by 1 / sqrt(hidden_size).
         if num_layers < 1 or hidden_size < 1 or not 0 <= dropout <= 1:
             problem = f"num_layers={num_layers}, hidden_size={hidden_size}, dropout={dropout}"
             raise LayerArgumentError(name=type(self).__name__, problem=problem)
         self.input_size, self.hidden_size, self.num_layers = input_size, hidden_size, num_layers
         self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
         self.generator = generator
+        # As in torch, all weights and biases have the bound of the hidden size, whatever the input
+        # size.
         bound, rows = 1 / math.sqrt(hidden_size), self.n_gates * hidden_size
         for layer in range(num_layers):
+            # Later layers read the outputs of both directions.
             width = input_size if layer == 0 else hidden_size * (2 if bidirectional else 1)
+            # As in torch, two biases: their sum would do, but its state dicts have both.
             shapes = ((rows, width), (rows, hidden_size), (rows,), (rows,))[: 4 if bias else 2]
             for suffix in self._get_suffixes(layer):
                 for kind, shape in zip(_KINDS, shapes, strict=False):
@@ -60,12 +65,14 @@ class _Recurrent(Module):
                     )
 
     def _get_suffixes(self, layer: int) -> list[str]:
+        # torch's names, so that its state dicts load.
         return [f"l{layer}", f"l{layer}_reverse"][: 2 if self.bidirectional else 1]
 
     def _get_weights(self, first: int, end: int) -> dict[str, Tensor]:
         """Return the weights of the layers from `first` up to `end`, renumbered from 0."""
         weights: dict[str, Tensor] = {}
         for layer in range(first, end):
+            # Renamed as if the first layer were layer 0, which the operation expects.
             for suffix, name in zip(
                 self._get_suffixes(layer), self._get_suffixes(layer - first), strict=True
             ):
@@ -98,6 +105,7 @@ class _Recurrent(Module):
         n = 2 if self.bidirectional else 1
         finals: list[Any] = []
         for layer in range(self.num_layers):
+            # As in torch, dropout is between layers: neither before the first nor after the last.
             if layer:
                 x = x.dropout(self.dropout, generator=self.generator)
             initial = None if hx is None else _slice_states(hx, layer * n, (layer + 1) * n)
@@ -300,6 +308,7 @@ class RNN(_Recurrent):
 
 def _slice_states(hx: Any, first: int, end: int) -> Any:
     """Return the states of some layers: one tensor, or a pair for LSTM."""
+    # The LSTM has two states, a pair of tensors.
     return hx[first:end] if isinstance(hx, Tensor) else tuple(state[first:end] for state in hx)
 
 

@@ -38,8 +38,10 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
         raise LayerArgumentError(
             name="rotary_embedding", problem=f"the number of features must be even, got {size}"
         )
+    # In float32 for every type: bfloat16 cannot tell positions above 256 apart.
     frequencies = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()
     angles = (Tensor.arange(n) + position).cast(float32).unsqueeze(1) * frequencies
     cos, sin = angles.cos(), angles.sin()
+    # Pairs are of the two halves, as in Llama's published weights, not of neighbours.
     first, second = x[..., : size // 2].cast(float32), x[..., size // 2 :].cast(float32)
     return (first * cos - second * sin).concat(second * cos + first * sin, axis=-1).cast(x.dtype)

@@ -71,9 +71,11 @@ def check_sample_count(
         LayerArgumentError: if a variance has one value, or may have.
     """
     sizes = [x.shape[axis] for axis in axes]
+    # The size may be a variable: only its bounds are known before the step runs.
     least = factor * math.prod(size if isinstance(size, int) else size.vmin for size in sizes)
     most = factor * math.prod(size if isinstance(size, int) else size.vmax for size in sizes)
     problem = f"expected more than 1 {values}"
+    # A single value has no unbiased variance: the running one would be NaN from then on.
     if is_recorded and least < 2 and least != most:
         problem += f" when training, but input size {x.shape} may have {least}"
         remedies = ['raise the lower bound of the size, as in Variable("n", 2, 64)']

@@ -70,6 +70,7 @@ class _FeedForward(Module):
             d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator
         )
         if self._has_memory():
+            # torch's name for the attention to the memory.
             self.multihead_attn = MultiheadAttention(
                 d_model, nhead, dropout, bias, batch_first=batch_first, generator=generator
             )
@@ -77,6 +78,7 @@ class _FeedForward(Module):
         self.dropout = Dropout(dropout, generator=generator)
         self.linear2 = Linear(dim_feedforward, d_model, bias, generator=generator)
         for block in range(1, 4 if self._has_memory() else 3):
+            # torch's names, norm1 to norm3, so that its state dicts load.
             setattr(self, f"norm{block}", LayerNorm(d_model, layer_norm_eps, bias=bias))
             setattr(self, f"dropout{block}", Dropout(dropout, generator=generator))
 
@@ -87,6 +89,8 @@ class _FeedForward(Module):
         """Apply a block with a residual connection, and normalize before the block or after both."""
         norm, dropout = getattr(self, f"norm{index}"), getattr(self, f"dropout{index}")
         if self.norm_first:
+            # Nothing but additions lies on the path of x, which lets deep stacks train without
+            # warm-up.
             return x + dropout(block(norm(x)))
         return norm(x + dropout(block(x)))
 
@@ -97,6 +101,7 @@ class _FeedForward(Module):
             if isinstance(self.activation, str)
             else self.activation(x)
         )
+        # This dropout is inside of the block; `_add_block` has another one for the block's result.
         return self.linear2(self.dropout(x))
 
 
@@ -221,6 +226,7 @@ class TransformerDecoderLayer(_FeedForward):
             )[0]
 
         def cross_attend(x: Tensor) -> Tensor:
+            # Without the cache: the memory is the same at each step.
             return self.multihead_attn(x, memory, memory, memory_key_padding_mask, memory_mask)[0]
 
         x = self._add_block(self._add_block(tgt, 1, attend), 2, cross_attend)
@@ -244,6 +250,7 @@ class TransformerEncoder(Module):
     def __init__(
         self, encoder_layer: TransformerEncoderLayer, num_layers: int, norm: Module | None = None
     ) -> None:
+        # As in torch, the layers are copies and begin with equal weights.
         self.layers = [_copy(encoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
@@ -281,6 +288,7 @@ class TransformerDecoder(Module):
     def __init__(
         self, decoder_layer: TransformerDecoderLayer, num_layers: int, norm: Module | None = None
     ) -> None:
+        # As in torch, the layers are copies and begin with equal weights.
         self.layers = [_copy(decoder_layer) for _ in range(num_layers)]
         self.norm = norm
 
@@ -325,9 +333,11 @@ def _copy(module: M) -> M:
         for value in vars(child).values()
         if isinstance(value, Generator)
     ]
+    # Generators are shared: copies would drop the same elements in each layer.
     copied = copy.deepcopy(module, {id(generator): generator for generator in generators})
     leaves = [
         leaf for child in copied.modules() for _, leaf in iter_leaves(vars(child), (Tensor,), "")
     ]
+    # In one batch: copies are lazy, and each would otherwise be computed where it is first read.
     realize_derived([(leaf, leaf) for leaf in leaves if isinstance(leaf, Tensor)])
     return copied

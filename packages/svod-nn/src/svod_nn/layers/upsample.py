@@ -89,6 +89,8 @@ class Upsample(Module):
         if self.scale_factor is None:
             assert self.size is not None
             after = to_sizes("Upsample", "size", self.size, len(sizes))
+            # As in torch, a given size determines the step, and a given factor does even if the
+            # size was rounded.
             return [(new, Fraction(old, new)) for old, new in zip(before, after, strict=True)]
         factors = self.scale_factor
         axis_factors = (
@@ -106,6 +108,7 @@ class Upsample(Module):
         index = Tensor.arange(size)
         if self.mode == "nearest":
             if step.numerator == 1 and size == before * step.denominator:
+                # Whole factors need no computed indices.
                 return x.repeat_interleave(step.denominator, axis)
             return x.take((index * step.numerator // step.denominator).minimum(before - 1), axis)
         # The position in the input as a fraction of integers, so that it is exact.

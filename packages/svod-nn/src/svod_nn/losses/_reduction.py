@@ -40,6 +40,7 @@ def rounds_once(
             for t in (first, *args, *kwargs.values())
             if isinstance(t, Tensor) and t.dtype.is_float
         }
+        # float32 and float64 need no casts, which would only add to the graph.
         if not any(dtype.itemsize < 4 for dtype in dtypes):
             return loss(first, *args, **kwargs)
         wide = [_widen(argument) for argument in (first, *args)]
@@ -80,6 +81,8 @@ def check_same_shape(loss: str, prediction: Tensor, target: Tensor) -> None:
     Raises:
         LayerArgumentError: if the shapes differ.
     """
+    # Refused although they broadcast: (n, 1) against (n,) silently gives the mean of n * n
+    # differences.
     if prediction.shape != target.shape:
         raise LayerArgumentError(
             name=loss,
@@ -98,6 +101,7 @@ def check_labels(loss: str, scores: Tensor, labels: Tensor) -> int:
         LayerArgumentError: if they are not.
     """
     axis = 0 if scores.ndim == 1 else 1
+    # As in torch, classes are on axis 1 of a batch, also if more axes follow.
     is_fitting = bool(scores.ndim) and labels.shape == (
         *scores.shape[:axis],
         *scores.shape[axis + 1 :],

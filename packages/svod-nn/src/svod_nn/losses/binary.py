@@ -107,7 +107,10 @@ def binary_cross_entropy_with_logits(
 def _get_cost(
     probability: Tensor, target: Tensor
 ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor, Tensor]]]:
+    # A gradient of its own: the one through `maximum` is 0 for a bounded logarithm, so the worst
+    # predictions would not be corrected.
     yes = probability.log().maximum(_SMALLEST_LOG)
+    # log1p keeps the digits of small probabilities, which 1 - p would round away.
     no = probability.neg().log1p().maximum(_SMALLEST_LOG)
 
     def derive(cotangent: Tensor) -> tuple[Tensor, Tensor]:

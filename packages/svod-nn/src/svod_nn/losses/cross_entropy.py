@@ -62,6 +62,7 @@ def cross_entropy(
     kept, labels = _mask_ignored(target, ignore_index)
     nll = log_sum.sub(_gather_scores(shifted, labels, axis))
     weights = _gather_weights(weight, labels, kept)
+    # Chosen rather than multiplied by 0: an infinite loss of an ignored label would give NaN.
     losses = kept.where(nll if weight is None else nll.mul(weights), 0.0)
     if label_smoothing:
         # The uniform part of the target: the weighted mean of -log(p) over the classes.
@@ -146,6 +147,8 @@ def _shift_logits(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 
     The loss is computed from these two: the difference of large logits and their `logsumexp` would
     cancel. The maximum is detached, because its derivative cancels."""
+    # The exponentials of shifted logits cannot overflow. The maximum cancels out of the result, so
+    # it needs no derivative.
     shifted = logits.sub(logits.detach().max(axis, keepdims=True))
     return shifted, shifted.exp().sum(axis).log()
 
@@ -153,6 +156,7 @@ def _shift_logits(logits: Tensor, axis: int) -> tuple[Tensor, Tensor]:
 def _mask_ignored(target: Tensor, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Return the mask of labels that are not ignored, and the labels with 0 for the ignored."""
     kept = target.ne(ignore_index)
+    # The ignored label may be outside of the classes; class 0 is read instead.
     return kept, kept.where(target, 0)
 
 
@@ -162,6 +166,8 @@ def _gather_scores(scores: Tensor, labels: Tensor, axis: int) -> Tensor:
     Plain indexing would count negative labels from the end, and read 0 beyond it.
     """
     is_class = labels.ge(0).logical_and(labels.lt(scores.shape[axis]))
+    # A label that is no class gives NaN: values are not known here, and a wrong loss would go
+    # unnoticed.
     return is_class.where(
         scores.take_along_axis(labels.unsqueeze(axis), axis).squeeze(axis), math.nan
     )
@@ -179,4 +185,5 @@ def _broadcast_weight(weight: Tensor | None, scores: Tensor, axis: int) -> Tenso
 def _reduce(losses: Tensor, weights: Tensor, reduction: Reduction) -> Tensor:
     if reduction == "none":
         return losses
+    # As in torch, the mean is weighted: ignored labels do not dilute it.
     return losses.sum() if reduction == "sum" else losses.sum().div(weights.sum())

@@ -90,16 +90,20 @@ def smooth_l1_loss(
         >>> smooth_l1_loss(Tensor([1.5, 4.0]), Tensor([1.0, 2.0]), reduction="none").tolist()
         [0.125, 1.5]
     """
+    # Written so that NaN is refused too.
     if not beta >= 0:
         raise LayerArgumentError(
             name="smooth_l1_loss", problem=f"beta must be at least 0, got {beta}"
         )
     if beta == 0:
+        # The limit; the quadratic part would divide by 0.
         return l1_loss(prediction, target, reduction=reduction)
     check_reduction("smooth_l1_loss", reduction)
     check_same_shape("smooth_l1_loss", prediction, target)
     difference = prediction.sub(target)
     distance = difference.abs()
+    # The square of the difference and not of the distance: its derivative at 0 is 0 without the
+    # sign function.
     quadratic = difference.square().mul(0.5 / beta)
     return reduce_loss(distance.lt(beta).where(quadratic, distance.sub(0.5 * beta)), reduction)
 
@@ -131,6 +135,7 @@ def huber_loss(
         >>> huber_loss(Tensor([1.5, 5.0]), Tensor([1.0, 2.0]), delta=2.0, reduction="none").tolist()
         [0.125, 4.0]
     """
+    # Written so that NaN is refused too.
     if not delta > 0:
         raise LayerArgumentError(name="huber_loss", problem=f"delta must be positive, got {delta}")
     check_reduction("huber_loss", reduction)
@@ -138,5 +143,7 @@ def huber_loss(
     difference = prediction.sub(target)
     distance = difference.abs()
     linear = distance.sub(0.5 * delta).mul(delta)
+    # Both parts agree in value and slope at `delta`. Neither has an infinite derivative, which
+    # `where` would turn into NaN.
     quadratic = difference.square().mul(0.5)
     return reduce_loss(distance.le(delta).where(quadratic, linear), reduction)

@@ -52,6 +52,7 @@ def kl_div(
     check_reduction("kl_div", reduction, "batchmean")
     check_same_shape("kl_div", log_probabilities, target)
     if log_target:
+        # No logarithm is taken, so that small targets need no care; -inf gives NaN, as in torch.
         losses = target.exp().mul(target.sub(log_probabilities))
     else:
         is_nonzero = target.ne(0)

@@ -81,6 +81,7 @@ def cosine_embedding_loss(
         )
     norms = x.square().sum(-1).add(_TINY).mul(y.square().sum(-1).add(_TINY)).sqrt()
     cosine = x.mul(y).sum(-1).div(norms)
+    # As in torch, a target other than 1 and -1 costs nothing.
     dissimilar = target.eq(-1).where(cosine.sub(margin).maximum(0.0), 0.0)
     return reduce_loss(target.eq(1).where(cosine.neg().add(1.0), dissimilar), reduction)
 
@@ -129,6 +130,8 @@ def triplet_margin_loss(
     check_same_shape("triplet_margin_loss", anchor, negative)
     near, far = _get_distance(anchor, positive, p, eps), _get_distance(anchor, negative, p, eps)
     if swap:
+        # The negative is compared with the nearer of both similar ones, which gives harder
+        # triplets.
         far = far.minimum(_get_distance(positive, negative, p, eps))
     return reduce_loss(near.sub(far).add(margin).maximum(0.0), reduction)
 
@@ -139,4 +142,6 @@ def _get_norm(x: Tensor, axis: int, eps: float) -> Tensor:
 
 
 def _get_distance(x: Tensor, y: Tensor, p: float, eps: float) -> Tensor:
+    # As in torch, eps is added to the difference, which keeps the norm of equal vectors
+    # differentiable.
     return x.sub(y).add(eps).norm(-1, ord=p)

@@ -31,6 +31,7 @@ class GradientMean:
 
     def __init__(self, parameters: Parameters) -> None:
         tensors = name_tensors(parameters)
+        # Sums of many small gradients lose digits in narrow types, so these are in float32.
         self._sums = {name: widen(t).zeros_like() for name, t in tensors.items()}
         self._count = Tensor.full((), 0, dtype=int32)
         Tensor.realize_batch([*self._sums.values(), self._count])
@@ -46,13 +47,17 @@ class GradientMean:
         check_gradient_names("GradientMean", self._sums, named)
         for name, gradient in named.items():
             total = self._sums[name]
+            # A sum rather than a running mean: one addition per element, and all gradients weigh
+            # the same.
             total.assign(total + gradient.cast(total.dtype))
         self._count.assign(self._count + 1)
 
     def take(self) -> dict[str, Tensor]:
         """Return the mean gradients by name, and reset the accumulator."""
+        # Without a single `add` the means are zeros, not NaN.
         count = self._count.maximum(1)
         means = {name: total / count.cast(total.dtype) for name, total in self._sums.items()}
+        # Assigned after `means` is built from them: a lazy tensor keeps the values it was made of.
         for total in (*self._sums.values(), self._count):
             total.assign(total.zeros_like())
         return means

@@ -38,6 +38,8 @@ class AdafactorRule(Rule):
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         if parameter.ndim < 2:
             return {"variance": parameter.zeros_like()}
+        # The squares are kept only as means of rows and columns, which takes memory for n + m
+        # elements of a matrix instead of n * m.
         rows = parameter[..., :1].zeros_like()
         return {"row_var": rows, "col_var": parameter[..., :1, :].zeros_like()}
 
@@ -46,7 +48,10 @@ class AdafactorRule(Rule):
     ) -> tuple[Numbers, Shared]:
         return {
             "rate": rate,
+            # The first step has a share of 1, which replaces the initial zeros: no bias correction
+            # is needed.
             "share": count**self.beta2_decay,
+            # As in torch, the rate is an upper bound of the schedule 1 / sqrt(count).
             "relative_rate": count.rsqrt().minimum(rate),
         }, shared
 
@@ -63,9 +68,15 @@ class AdafactorRule(Rule):
             columns = slots.put(
                 "col_var", slots["col_var"].lerp(square.mean(-2, keepdims=True), share)
             )
+            # Rows and columns both contain the mean of the whole matrix; divided by it once, their
+            # product has the scale of a square.
             estimate = rows * columns / rows.mean(-2, keepdims=True).maximum(eps1)
+        # The estimate is a square, so the bound of its root is squared.
         direction = estimate.maximum(eps1 * eps1).rsqrt() * gradient
+        # A step is relative to the size of the parameter; bounded, because a parameter of zeros
+        # would never change.
         scale = _make_rms(parameter).maximum(eps2)
+        # The estimate lags behind a sudden growth of the gradients: such steps are scaled down.
         clip = (_make_rms(direction) / self.d).maximum(1.0)
         start = make_decayed(parameter, numbers["rate"], self.weight_decay)
         return start - direction * (numbers["relative_rate"] * scale / clip)

@@ -36,11 +36,14 @@ class AdagradRule(Rule):
     def make_numbers(
         self, count: Tensor, rate: float | Tensor, shared: Shared
     ) -> tuple[Numbers, Shared]:
+        # `count` includes the current step, and the rate of the first step is not reduced.
         return {"rate": rate / (1 + (count - 1) * self.lr_decay)}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         gradient = add_decay(gradient, parameter, self.weight_decay)
+        # The sum only grows, so there is no initial bias to correct.
         total = slots.put("sum", slots["sum"] + gradient.square())
+        # As in torch, eps is added to the root: inside, sqrt(eps) would be far larger than eps.
         return parameter - gradient * numbers["rate"] / (total.sqrt() + self.eps)
 
 

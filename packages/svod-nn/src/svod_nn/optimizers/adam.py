@@ -32,6 +32,9 @@ class AdamRule(MomentsRule):
         self, count: Tensor, rate: float | Tensor, shared: Shared
     ) -> tuple[Numbers, Shared]:
         first, second = self.betas
+        # The corrections of both averages, which begin at zero, depend on the step alone: here they
+        # are computed once, in float64, as 1 - second**count loses digits in the first steps. An
+        # element then needs no division other than the one by the root.
         numbers: Numbers = {"rate": rate / (1 - first**count), "scale": (1 - second**count).rsqrt()}
         if self.weight_decay and self.decoupled_weight_decay:
             numbers["kept"] = 1 - rate * self.weight_decay
@@ -39,12 +42,17 @@ class AdamRule(MomentsRule):
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         if self.decoupled_weight_decay:
+            # Decay is taken from the parameter and not from the gradient, where it would be divided
+            # by the root, which is the point of AdamW.
             start = parameter * numbers["kept"] if "kept" in numbers else parameter
         else:
             start, gradient = parameter, add_decay(gradient, parameter, self.weight_decay)
         average, square = self.put_moments(slots, gradient)
         if self.amsgrad:
+            # As in torch, the maximum of averages that are not corrected yet.
             square = slots.put("max_exp_avg_sq", slots["max_exp_avg_sq"].maximum(square))
+        # As in torch and the paper, eps is added after root and correction; before the correction,
+        # it would weigh more in the first steps.
         return start - numbers["rate"] * average / (square.sqrt() * numbers["scale"] + self.eps)
 
 

@@ -21,6 +21,8 @@ class _Average:
     def __init__(self, parameters: Parameters) -> None:
         self._parameters = parameters if isinstance(parameters, Module) else None
         self._tensors = name_tensors(parameters)
+        # Clones, because the parameters are assigned to. In float32: a share of 0.001 is less than
+        # the rounding of bfloat16, and the average would stand still.
         self._averages = {name: widen(t).clone() for name, t in self._tensors.items()}
         self._count = Tensor.full((), 0, dtype=int32)
         Tensor.realize_batch([*self._averages.values(), self._count])
@@ -40,9 +42,12 @@ class _Average:
                 created.
         """
         self._check()
+        # Materialized, because all parameters use it; fused, each kernel would compute it again.
         share = self._make_share(self._count.cast(float32) + 1).contiguous()
         for name, tensor in self._tensors.items():
             average = self._averages[name]
+            # Moved by a share of the difference: an average that equals its parameter stays exactly
+            # equal, which a sum of two rounded products would not guarantee.
             average.assign(average + (widen(tensor) - average) * share.cast(average.dtype))
         self._count.assign(self._count + 1)
 
@@ -56,10 +61,12 @@ class _Average:
         """
         self._check()
         before = {name: tensor.clone() for name, tensor in self._tensors.items()}
+        # Realized now: lazily they would be read after the parameters are replaced.
         Tensor.realize_batch(list(before.values()))
         self._assign(self._averages)
         try:
             yield
+        # Also after an error in an evaluation, training goes on with its own parameters.
         finally:
             self._assign(before)
 
@@ -130,6 +137,7 @@ class MovingAverage(_Average):
 
     def _make_share(self, count: Tensor) -> Tensor:
         if self._warm_up:
+            # The first averages forget quickly, as they still hold the initial parameters.
             return 1 - ((1 + count) / (10 + count)).minimum(self._decay)
         return count.full_like(1 - self._decay)
 
@@ -156,4 +164,6 @@ class WeightMean(_Average):
     """
 
     def _make_share(self, count: Tensor) -> Tensor:
+        # The first update has a share of 1, so that the initial parameters do not count in the
+        # mean.
         return 1 / count

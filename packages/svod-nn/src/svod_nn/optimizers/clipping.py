@@ -29,6 +29,7 @@ def get_norm(tree: object) -> Tensor:
         >>> nn.get_norm({"a": Tensor([3.0]), "b": [Tensor([4.0, 0.0])]}).item()
         5.0
     """
+    # Squares of float16 overflow from 256 on.
     squares = [widen(tensor).square().sum() for tensor in name_tensors(tree).values()]
     return Tensor.stack(squares).sum().sqrt() if squares else Tensor(0.0)
 
@@ -55,6 +56,8 @@ def clip_by_norm(gradients: Tree, max_norm: float) -> tuple[Tree, Tensor]:
     norm = get_norm(gradients)
     # Materialized: fused into the scaling kernels, it would be computed for each element.
     factor = (max_norm / (norm + _EPS)).minimum(1.0).contiguous()
+    # Scaled in float32, so that a narrow gradient is rounded once and a small factor is not rounded
+    # to its type.
     return _map(gradients, lambda g: (widen(g) * factor.cast(widen(g).dtype)).cast(g.dtype)), norm
 
 

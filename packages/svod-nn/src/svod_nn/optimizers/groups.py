@@ -45,6 +45,8 @@ def make_groups(
         LayerArgumentError: if a group has no "params", or an unknown option.
         ParameterNameError: if a name matches no parameter.
     """
+    # A parameter belongs to the first group that selects it, so a general group may follow special
+    # ones.
     unassigned = dict(tensors)
     result: list[Group] = []
     for options in groups:
@@ -57,12 +59,14 @@ def make_groups(
         is_selected = _make_predicate(options["params"], tensors)
         names = tuple(name for name, tensor in unassigned.items() if is_selected(name, tensor))
         changes = {name: value for name, value in options.items() if name != "params"}
+        # A misspelled option would otherwise fail in `replace` with an error about a constructor.
         unknown = [name for name in changes if not hasattr(rule, name)]
         if unknown:
             raise LayerArgumentError(name=rule.name, problem=f"unknown option {unknown[0]!r}")
         result.append(Group(names, replace(rule, **changes)))
         for name in names:
             del unassigned[name]
+    # The rest comes last, even if it is empty: numbers of groups are keys of the saved state.
     return [*result, Group(tuple(unassigned), rule)]
 
 
@@ -71,10 +75,12 @@ def _make_predicate(
 ) -> Callable[[str, Tensor], bool]:
     if isinstance(selection, str):
         prefix = selection
+        # A prefix without parameters is a misspelling, whereas a predicate may well select nothing.
         if not any(_is_below(name, prefix) for name in tensors):
             raise ParameterNameError(name=prefix, known=list(tensors))
         return lambda name, tensor: _is_below(name, prefix)
     if isinstance(selection, Module):
+        # By identity, as `==` of tensors is elementwise.
         selected = {id(tensor) for tensor in selection.parameters()}
     elif isinstance(selection, Tensor):
         selected = {id(selection)}
@@ -86,4 +92,5 @@ def _make_predicate(
 
 
 def _is_below(name: str, prefix: str) -> bool:
+    # With the dot: "layer1" must not select "layer10".
     return name == prefix or name.startswith(f"{prefix}.")

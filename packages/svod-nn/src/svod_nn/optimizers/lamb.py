@@ -35,10 +35,15 @@ class LAMBRule(MomentsRule):
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         average, square = self.put_moments(slots, gradient)
+        # The correction cannot be merged into the rate, as in Adam: the norm of the direction
+        # contains it.
         direction = average * numbers["grown"] / (square.sqrt() * numbers["scale"] + self.eps)
         if self.weight_decay:
+            # Decay is added before the norm is taken, so that the trust ratio bounds the whole
+            # step.
             direction = direction + parameter * self.weight_decay
         norm, length = parameter.square().sum().sqrt(), direction.square().sum().sqrt()
+        # A parameter of zeros would never change with a ratio of 0, and 0 / 0 is NaN.
         trust_ratio = ((norm > 0) & (length > 0)).where(norm / length, 1.0)
         return parameter - direction * (numbers["rate"] * trust_ratio)
 

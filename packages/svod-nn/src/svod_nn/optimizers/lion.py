@@ -34,9 +34,12 @@ class LionRule(Rule):
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
         first, second = self.betas
+        # Interpolated for the direction only; the stored average below forgets more slowly.
         average = slots["exp_avg"] * first + gradient * (1 - first)
         start = make_decayed(parameter, numbers["rate"], self.weight_decay)
+        # All elements move by the same length, so no second moment is stored.
         after = start - average.sign() * numbers["rate"]
+        # Written last: `put` may assign in place, and the direction is of the average before it.
         slots.put("exp_avg", slots["exp_avg"] * second + gradient * (1 - second))
         return after
 

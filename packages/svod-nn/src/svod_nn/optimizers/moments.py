@@ -36,6 +36,8 @@ class MomentsRule(Rule):
     def put_moments(self, slots: Slots, gradient: Tensor) -> tuple[Tensor, Tensor]:
         """Update and return the moving averages of the gradient and of its square."""
         first, second = self.betas
+        # Not corrected for the zeros at the start: the correction is a scalar, which rules merge
+        # into their other scalars.
         average = slots.put("exp_avg", slots["exp_avg"] * first + gradient * (1 - first))
         square = slots.put(
             "exp_avg_sq", slots["exp_avg_sq"] * second + gradient.square() * (1 - second)

@@ -61,6 +61,8 @@ class MuonRule(Rule):
     def make_numbers(
         self, count: Tensor, rate: float | Tensor, shared: Shared
     ) -> tuple[Numbers, Shared]:
+        # Computed for every group: the shapes of its parameters are not known here, and scalars are
+        # cheap.
         numbers, _ = self.adamw.make_numbers(count, self.adamw.get_rate(count - 1), {})
         return {
             "rate": rate,
@@ -72,15 +74,18 @@ class MuonRule(Rule):
             adamw = {
                 n.removeprefix("adamw."): v for n, v in numbers.items() if n.startswith("adamw.")
             }
+            # A vector, such as a bias, has no singular values to equalize.
             return self.adamw.change(parameter, gradient, slots, adamw)
         buffer = slots.put(
             "momentum_buffer",
             slots["momentum_buffer"] * self.momentum + gradient * (1 - self.momentum),
         )
         direction = (
+            # As in torch, an average and not a sum: the scale is lost in `orthogonalize` anyway.
             gradient * (1 - self.momentum) + buffer * self.momentum if self.nesterov else buffer
         )
         step = orthogonalize(direction, self.ns_coefficients, self.ns_steps, self.eps)
+        # The decay uses the rate without the ratio, as in torch.
         start = make_decayed(parameter, numbers["rate"], self.weight_decay)
         return start - step * (numbers["rate"] * self._get_ratio(parameter))
 
@@ -102,6 +107,8 @@ class MuonRule(Rule):
             case "spectral_unclamped":
                 return math.sqrt(n_rows / n_columns)
             case _:
+                # With more outputs than inputs, an orthogonal step spreads the same norm over more
+                # elements; the factor restores their root mean square.
                 return math.sqrt(max(1.0, n_rows / n_columns))
 
 

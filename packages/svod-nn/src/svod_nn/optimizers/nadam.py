@@ -33,6 +33,7 @@ class NAdamRule(MomentsRule):
         self.check_not_negative("momentum_decay")
 
     def make_shared(self) -> dict[str, float]:
+        # The product of all momenta so far is state: with a schedule it is no power of one beta.
         return {"mu_product": 1.0}
 
     def make_numbers(
@@ -42,6 +43,8 @@ class NAdamRule(MomentsRule):
         product = shared["mu_product"] * momentum
         numbers = {
             "gradient_rate": rate * (1 - momentum) / (1 - product),
+            # The average is weighted and corrected as in the next step, which is Nesterov's look
+            # ahead.
             "average_rate": rate * ahead / (1 - product * ahead),
             "scale": (1 - self.betas[1] ** count).rsqrt(),
             "kept": 1 - rate * self.weight_decay,
@@ -55,7 +58,9 @@ class NAdamRule(MomentsRule):
         else:
             gradient = add_decay(gradient, parameter, self.weight_decay)
         average, square = self.put_moments(slots, gradient)
+        # The rates are part of the weights: gradient and average have different corrections.
         direction = gradient * numbers["gradient_rate"] + average * numbers["average_rate"]
+        # As in Adam, eps is added after root and correction.
         return start - direction / (square.sqrt() * numbers["scale"] + self.eps)
 
     def _make_momentum(self, count: Tensor) -> Tensor:

@@ -93,6 +93,7 @@ class Optimizer:
         self._rule, self._parameters = rule, parameters if isinstance(parameters, Module) else None
         self._tensors = {} if parameters is None else _name_parameters(rule.name, parameters)
         self._groups = make_groups(self._tensors, rule, groups)
+        # Made now rather than in the first step: a compiled step must find all its state.
         self._state = self._make_state(self._tensors, self._groups)
         _realize(self._state)
 
@@ -120,6 +121,7 @@ class Optimizer:
                 created.
             LayerArgumentError: if the shapes of a gradient and its parameter differ.
         """
+        # Per step, since the module may have changed after the optimizer was made.
         frozen = check_parameters(type(self).__name__, self._parameters, self._tensors)
         named = _name_gradients(self._rule.name, gradients)
         _check_gradients(self._rule.name, self._tensors, named, frozen)
@@ -132,6 +134,8 @@ class Optimizer:
         for group, old in self._state["shared"].items():
             changes += [(tensor, shared[group][name]) for name, tensor in old.items()]
         for tensor, value in (*changes, (self._state["step"], self._state["step"] + 1)):
+            # A choice of values and not a branch in Python: `when` is not known until the step is
+            # computed.
             tensor.assign(value if when is None else move_like(when, tensor).where(value, tensor))
 
     def init(self, parameters: Parameters) -> OptimizerState:
@@ -160,11 +164,13 @@ class Optimizer:
             LayerArgumentError: if the shapes of a gradient and its parameter differ.
         """
         tensors = name_tensors(cast("Parameters", parameters))
+        # The groups of the constructor name tensors that `apply` does not get.
         groups = [Group(tuple(tensors), self._rule)]
         slots = {name: Slots(kept) for name, kept in state["slots"].items()}
         named = _name_gradients(self._rule.name, gradients)
         _check_gradients(self._rule.name, tensors, named)
         changed, shared = self._step(tensors, groups, state, named, slots)
+        # By identity, as the tree is walked again without names.
         results = {id(tensor): changed.get(name, tensor) for name, tensor in tensors.items()}
         new_state: OptimizerState = {
             "step": state["step"] + 1,
@@ -212,6 +218,7 @@ class Optimizer:
             for name in group.names
         }
         return {
+            # An integer: a count in float32 stands still after 2**24 steps.
             "step": Tensor.full((), 0, dtype=int32, device=device),
             "shared": shared,
             "slots": {name: tensors for name, tensors in slots.items() if tensors},
@@ -231,6 +238,7 @@ class Optimizer:
         """
         changed: dict[str, Tensor] = {}
         shared = dict(state["shared"])
+        # In float64, because 1 - beta**count loses digits in the first steps for a beta near 1.
         n_before = state["step"].cast(float64)
         for index, group in enumerate(groups):
             key, rule = str(index), group.rule
@@ -241,8 +249,11 @@ class Optimizer:
                 shared[key] = new
             by_kind: dict[tuple[DType, str | tuple[str, ...]], Numbers] = {}
             for name in group.names:
+                # Frozen parameters and integers have no gradient, and keep their slots for later.
                 if name not in gradients:
                     continue
+                # Slots and arithmetic are in float32: squares of small gradients underflow in
+                # float16.
                 wide = widen(tensors[name])
                 kind = (wide.dtype, wide.device)
                 if kind not in by_kind:
@@ -252,6 +263,7 @@ class Optimizer:
                 gradient = gradients[name].cast(wide.dtype)
                 after = rule.change(
                     wide,
+                    # Negated before the rule, so that decay still shrinks the parameters.
                     -gradient if rule.maximize else gradient,
                     slots.get(name, Slots({})),
                     by_kind[kind],
@@ -262,6 +274,7 @@ class Optimizer:
 
 def _name_parameters(optimizer: str, parameters: Parameters) -> dict[str, Tensor]:
     tensors = name_tensors(parameters)
+    # Without parameters, the optimizer would silently do nothing.
     if tensors:
         return tensors
     if isinstance(parameters, Module) and any(True for _ in parameters.parameters()):
@@ -301,6 +314,7 @@ def _check_gradients(
 ) -> None:
     check_gradient_names(optimizer, tensors, gradients, frozen)
     for name, gradient in gradients.items():
+        # A gradient that broadcasts would give a result, and a wrong one.
         if gradient.shape != tensors[name].shape:
             raise LayerArgumentError(
                 name=optimizer,
@@ -320,6 +334,7 @@ def _to_number(value: float | Tensor, like: Tensor) -> float | Tensor:
 def _find_device(tensors: Mapping[str, Tensor]) -> str | None:
     """Return the device of the first parameter, or of its first shard."""
     devices = (t.device for t in tensors.values())
+    # Scalars are moved to the other devices when a parameter there needs them.
     return next((d if isinstance(d, str) else d[0] for d in devices), None)
 
 

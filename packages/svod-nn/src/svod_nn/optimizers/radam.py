@@ -34,12 +34,15 @@ class RAdamRule(MomentsRule):
         power = second**count
         correction = 1 - power
         length = longest - 2 * count * power / correction
+        # The variance of the adaptive rate is infinite for few gradients: until then the step is
+        # that of plain momentum.
         is_known = length > _MIN_LENGTH
         ratio = (length - 4) * (length - 2) * longest / (length * ((longest - 4) * (longest - 2)))
         numbers = {
             "rate": rate / (1 - first**count),
             # For a short length the ratio may be negative; its root would be NaN.
             "scale": is_known.where(ratio, 0.0).sqrt() * correction.sqrt(),
+            # Numbers are cast to the type of the parameters, so this is a float and no boolean.
             "known": is_known.where(1.0, 0.0),
             "kept": 1 - rate * self.weight_decay,
         }
@@ -52,6 +55,7 @@ class RAdamRule(MomentsRule):
         else:
             gradient = add_decay(gradient, parameter, self.weight_decay)
         average, square = self.put_moments(slots, gradient)
+        # As in torch, eps is added before the correction, unlike in Adam.
         factor = (cast("Tensor", numbers["known"]) > 0).where(
             numbers["scale"] / (square.sqrt() + self.eps), 1.0
         )

@@ -33,6 +33,7 @@ class RMSpropRule(Rule):
 
     def make_slots(self, parameter: Tensor) -> dict[str, Tensor]:
         is_used = {
+            # Slots that no option uses would take memory and be saved.
             "square_avg": True,
             "grad_avg": self.centered,
             "momentum_buffer": self.momentum > 0,
@@ -48,9 +49,15 @@ class RMSpropRule(Rule):
             average = slots.put(
                 "grad_avg", slots["grad_avg"] * self.alpha + gradient * (1 - self.alpha)
             )
+            # Minus the square of the mean: a variance, which is small for a steady gradient, so
+            # steps grow.
             square = square - average.square()
+        # As in torch, eps is outside of the root, unlike in TensorFlow. The average is not
+        # corrected for its zeros at the start, so the first steps are the largest.
         direction = gradient / (square.sqrt() + self.eps)
         if self.momentum:
+            # Momentum of the scaled steps without the rate, so that a schedule takes effect at
+            # once.
             direction = slots.put(
                 "momentum_buffer", slots["momentum_buffer"] * self.momentum + direction
             )

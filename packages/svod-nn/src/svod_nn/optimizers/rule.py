@@ -70,6 +70,8 @@ class SlotsInPlace(Slots):
     def put(self, name: str, value: Tensor) -> Tensor:
         """Assign a value to the tensor of a name, and return the tensor."""
         tensor = self.tensors[name]
+        # The result is the tensor after assignment, so that a rule reads the same value with both
+        # kinds of slots.
         return tensor.assign(value if self._when is None else self._when.where(value, tensor))
 
 
@@ -161,11 +163,14 @@ class Rule:
     def get_rate(self, n_before: Tensor) -> float | Tensor:
         """Return the learning rate after `n_before` steps: a number, or a tensor of its dtype."""
         if isinstance(self.lr, Tensor):
+            # Read in each step and not copied: assigning to the tensor changes the rate of a
+            # compiled step.
             return self.lr.reshape(()).cast(n_before.dtype)
         return self.lr(n_before).cast(n_before.dtype) if callable(self.lr) else self.lr
 
     def __post_init__(self) -> None:
         if isinstance(self.lr, (int, float)):
+            # Only numbers: a tensor or schedule has no value until the step.
             self.check("lr", self.lr >= 0, "at least 0")
 
     def check(self, option: str, is_valid: bool, expected: str) -> None:
@@ -194,6 +199,7 @@ class Rule:
         """Check that `betas` are two decay rates."""
         self.check(
             "betas",
+            # A beta of 1 never forgets the zeros at the start, and its correction divides by 0.
             len(betas) == 2 and all(0 <= b < 1 for b in betas),
             "two numbers in [0, 1)",
         )
@@ -201,9 +207,11 @@ class Rule:
 
 def add_decay(gradient: Tensor, parameter: Tensor, weight_decay: float) -> Tensor:
     """Add the gradient of the L2 penalty `weight_decay * parameter ** 2 / 2` to a gradient."""
+    # Without decay no term is added, which would cost a read and make NaN of an infinite parameter.
     return gradient + parameter * weight_decay if weight_decay else gradient
 
 
 def make_decayed(parameter: Tensor, rate: float | Tensor, weight_decay: float) -> Tensor:
     """Apply decoupled weight decay: multiply a parameter by `1 - rate * weight_decay`."""
+    # One product with a scalar, which is computed once, instead of two with the parameter.
     return parameter * (1 - rate * weight_decay) if weight_decay else parameter

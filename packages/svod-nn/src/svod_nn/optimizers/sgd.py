@@ -30,6 +30,7 @@ class SGDRule(Rule):
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         self.check_not_negative("momentum", "weight_decay")
+        # As in torch: the look ahead assumes that the gradient enters the buffer in full.
         if self.nesterov and (self.momentum == 0 or self.dampening != 0):
             raise LayerArgumentError(
                 name=self.name, problem="nesterov requires momentum > 0 and dampening = 0"
@@ -48,10 +49,12 @@ class SGDRule(Rule):
         return {"rate": rate, "share": share}, shared
 
     def change(self, parameter: Tensor, gradient: Tensor, slots: Slots, numbers: Numbers) -> Tensor:
+        # Before momentum, as in torch: the decay is a term of the loss, so the buffer contains it.
         gradient = add_decay(gradient, parameter, self.weight_decay)
         if not self.momentum:
             return parameter - numbers["rate"] * gradient
         added = gradient * numbers["share"] if self.dampening else gradient
+        # The rate is not part of the buffer, so that a schedule takes effect at once.
         buffer = slots.put("momentum_buffer", slots["momentum_buffer"] * self.momentum + added)
         direction = gradient + buffer * self.momentum if self.nesterov else buffer
         return parameter - numbers["rate"] * direction

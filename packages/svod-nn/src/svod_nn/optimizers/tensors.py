@@ -26,6 +26,7 @@ def name_tensors(tree: object) -> dict[str, Tensor]:
     """Return the trainable parameters of a module, or the tensors of a tree, by name."""
     if isinstance(tree, Module):
         return tree.trainable_parameters()
+    # `iter_leaves` walks containers; an iterator can be read only once, so it becomes a list.
     is_iterator = isinstance(tree, Iterator)
     leaves = iter_leaves(
         list(cast("Iterator[object]", tree)) if is_iterator else tree, (Tensor,), ""
@@ -53,6 +54,7 @@ def check_parameters(owner: str, tree: object, tensors: Mapping[str, Tensor]) ->
         and all(trainable[name] is tensor for name, tensor in tensors.items())
     ):
         return frozenset()
+    # A frozen parameter is still there: it is missing from the trainable ones, but not removed.
     current = dict(tree.named_parameters()) if absent else trainable
     replaced = [n for n, tensor in tensors.items() if n in current and current[n] is not tensor]
     added = [name for name in trainable if name not in tensors]
@@ -75,6 +77,7 @@ def check_gradient_names(
         MissingGradientError: if a floating-point parameter has no gradient.
     """
     unknown = [name for name in gradients if name not in tensors or name in frozen]
+    # Integers have no gradient, so none is missing.
     missing = [
         n for n, t in tensors.items() if n not in gradients and n not in frozen and t.dtype.is_float
     ]
@@ -87,4 +90,5 @@ def check_gradient_names(
 
 def widen(tensor: Tensor) -> Tensor:
     """Cast a tensor of 16 bits to float32, in which small updates are not lost."""
+    # float64 stays as it is.
     return tensor.cast(float32) if tensor.dtype in (float16, bfloat16) else tensor

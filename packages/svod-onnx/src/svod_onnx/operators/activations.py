@@ -50,6 +50,7 @@ _PLAIN = {
 @operator(*_PLAIN)
 def activation(node: Call, x: Tensor, *, consumed_inputs: list[int] | None = None) -> Tensor:
     """Elementwise activation without parameters."""
+    # A hint about memory reuse in versions up to 5, without effect on the result.
     del consumed_inputs
     return getattr(x, _PLAIN[node.operator])()
 
@@ -157,6 +158,7 @@ def shrink(input: Tensor, *, bias: float = 0.0, lambd: float = 0.5) -> Tensor:
     of `input`.
     """
     inner = input.gt(lambd).where(input.sub(bias), 0)
+    # A float bias makes integers floats.
     return input.lt(-lambd).where(input.add(bias), inner).cast(input.dtype)
 
 
@@ -174,6 +176,7 @@ def dropout(
 
     Without `training_mode`, all elements are kept.
     """
+    # `training_mode` is a `Known`: its value decides the graph, not an element of it.
     if training_mode is None or not training_mode.any():
         return data, _make_full_mask(data)
     return apply_dropout(node, data, 0.5 if ratio is None else ratio.reshape(()), seed)
@@ -184,6 +187,7 @@ def apply_dropout(
 ) -> tuple[Tensor, Tensor]:
     """Result of dropout, and the mask of the remaining elements."""
     probability = ratio.cast("float32") if isinstance(ratio, Tensor) else ratio
+    # Samples are below 1, so a ratio of 0 keeps all elements.
     mask = Tensor.rand(*x.shape, seed=seed, device=node.trace.device).ge(probability)
     scaled = _in_float32(lambda wide: wide.div(1 - probability), x).cast(x.dtype)
     return mask.where(scaled, 0), mask
@@ -196,6 +200,7 @@ def _make_full_mask(x: Tensor) -> Tensor:
 @operator("Dropout", since=7)
 def dropout_since_7(node: Call, data: Tensor, *, ratio: float = 0.5) -> tuple[Tensor, Tensor]:
     """Dropout of versions 7 and 10, for inference only. The mask is boolean from version 10 on."""
+    # These versions only define inference, which keeps all elements.
     del ratio
     mask = _make_full_mask(data)
     return data, mask if node.version >= 10 else mask.cast(data.dtype)

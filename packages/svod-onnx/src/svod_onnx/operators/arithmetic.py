@@ -145,6 +145,7 @@ def variadic(node: Call, *inputs: Tensor, consumed_inputs: list[int] | None = No
     del consumed_inputs
     if not inputs:
         raise node.refuse("expected at least one operand")
+    # From left to right, as in the reference: the order decides the rounding of a sum.
     return reduce(getattr(Tensor, _VARIADIC[node.operator]), inputs)
 
 

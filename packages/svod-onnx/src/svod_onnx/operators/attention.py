@@ -71,6 +71,7 @@ def attention(
     # The operator may return the scores of any of these stages.
     stages = [scores]
     if attributes.softcap:
+        # Before the mask: the tanh of -inf would be finite and unmask the key.
         scores = (scores / attributes.softcap).tanh() * attributes.softcap
     stages.append(scores)
     # Position of the first query among the keys, where the causal diagonal starts.
@@ -78,6 +79,7 @@ def attention(
     if past_key is not None:
         offset = past_key.shape[2]
     elif nonpad_kv_seqlen is not None:
+        # The queries belong to the last valid keys of each row.
         offset = nonpad_kv_seqlen.reshape(-1, 1, 1, 1).cast("int64") - n_queries
     scores = _add_mask(scores, attn_mask)
     masks = _list_visible(

@@ -43,6 +43,7 @@ def convert(
     carrier = find_carrier(element_type)
     if carrier is None:
         raise ValueError(f"cannot convert to element type {get_type_name(element_type)}")
+    # Integers wrap, as numpy's casts do; `saturate` is defined for floats only.
     if element_type in NARROW_INTEGERS:
         return wrap_integer(x, element_type)
     if element_type in NARROW_FLOATS:

@@ -77,6 +77,7 @@ def imputer(
     row = asarray_like(values, x, str(x.dtype))
     if not x.dtype.is_float:
         return (x == replaced_value_int64).where(row, x)
+    # NaN, the usual marker, differs from itself.
     is_missing = x.isnan() if np.isnan(replaced_value_float) else x == replaced_value_float
     return is_missing.where(row, x)
 
@@ -124,6 +125,7 @@ def _multiply(
 ) -> Tensor:
     """`x @ coefficients + intercepts`, in float32, of shape (rows, targets)."""
     rows = x.cast("float32")
+    # A vector is one row in this domain.
     rows = rows.reshape(1, -1) if x.ndim == 1 else rows
     table = asarray_like(coefficients or [], x, "float32")
     if table.size != n_targets * rows.shape[1]:
@@ -167,6 +169,7 @@ def linear_classifier(
     post_transform: str = "NONE",
 ) -> tuple[Tensor, Tensor]:
     """Class of each row, and the scores, of shape (rows, classes)."""
+    # The number of labels and of coefficients says the same.
     del multi_class
     if classlabels_strings:
         raise node.refuse("string class labels are not supported; set classlabels_ints")
@@ -292,6 +295,7 @@ operator("LabelEncoder", domain=ML_DOMAIN, host=label_encoder)(label_encoder)
 def _to_array(values: np.ndarray | Sequence[object]) -> np.ndarray:
     """Array with ONNX's dtypes of attributes: int64, float32 and strings."""
     array = np.asarray(values)
+    # Float attributes are float32 in the file, and compare exactly only in that dtype.
     if not isinstance(values, np.ndarray) and array.dtype.kind == "f":
         array = array.astype(np.float32)
     return array.astype(object) if array.dtype.kind in "US" else array
@@ -313,6 +317,7 @@ def _map_values(node: Call, x: Value, keys: np.ndarray, values: np.ndarray, defa
     if not keys.size:
         return asarray_like(np.asarray(default, values.dtype), elements).expand(*elements.shape)
     ordered = asarray_like(keys[order], elements).cast(elements.dtype)
+    # An element above all keys has the index after the last.
     index = sv.searchsorted(ordered, elements).clip(0, len(keys) - 1)
     nearest = ordered[index]
     is_match = (

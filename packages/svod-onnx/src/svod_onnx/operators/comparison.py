@@ -77,6 +77,7 @@ def clip(input: Tensor, min: Tensor | None = None, max: Tensor | None = None) ->
     """Clamp to limits. NaN stays NaN; if the limits are inconsistent, `max` wins."""
     # Exporters write limits of shape (1,), which must not add an axis.
     low, high = (None if bound is None else bound.reshape(()) for bound in (min, max))
+    # The upper limit is applied last.
     return input.clip(low, high)
 
 
@@ -105,6 +106,7 @@ def clip_since_1(
 
 def where_on_host(condition: Value, x: Value, y: Value) -> np.ndarray:
     """Select strings elementwise."""
+    # The mask may be computed; strings never are tensors.
     mask = condition.numpy() if isinstance(condition, Tensor) else condition
     return np.where(np.asarray(mask), np.asarray(x, dtype=object), np.asarray(y, dtype=object))
 

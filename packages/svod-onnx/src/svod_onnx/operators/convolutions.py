@@ -74,6 +74,7 @@ def conv_transpose(
         sizes: list[Any] = [size * step for size, step in zip(x.shape[2:], stride, strict=True)]
         if not all(isinstance(size, int) for size in sizes):
             raise node.refuse("attribute 'output_shape' needs known spatial sizes")
+        # Some models list the batch and the channels, too.
         output_shape = attributes.output_shape[-n:]
         excess = [
             size + extra - target

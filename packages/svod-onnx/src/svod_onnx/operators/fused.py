@@ -41,6 +41,7 @@ def dequantized_matmul(
     sums = matmul_int8(
         node, a, b, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point)
     )
+    # Multiplied with each other first, so that each element takes one multiplication.
     factor = a_scale.cast("float32").reshape(()) * (
         b_scale.reshape(()) if b_scale.size == 1 else b_scale
     ).cast("float32")
@@ -96,6 +97,7 @@ def dequantized_gemm(
     product = product if attributes.alpha == 1 else product * attributes.alpha
     return (
         product
+        # With a factor of 0, C is not read, as in BLAS: its NaNs do not matter.
         if c is None or attributes.beta == 0
         else (product + (c if attributes.beta == 1 else c * attributes.beta)).cast(a_scale.dtype)
     )

@@ -46,6 +46,7 @@ def gather(node: Call, data: Tensor, indices: Value, *, axis: int = 0) -> Tensor
         # A known index is a view, which needs no kernel.
         index = indices.item()
         size = data.shape[axis]
+        # Kernels read 0 for such an index; a known one can be refused.
         if isinstance(size, int) and not -size <= index < size:
             raise node.refuse(f"index {index} is out of bounds for axis {axis} with size {size}")
         leading = (slice(None),) * (axis % data.ndim)
@@ -99,6 +100,7 @@ def scatter_nd(
     flat_indices: Any = None
     for i, size in enumerate(sizes):
         axis_indices = indices[..., i]
+        # Before the indices are combined: a negative one would borrow from the axis before it.
         axis_indices = (axis_indices < 0).where(axis_indices + size, axis_indices)
         flat_indices = axis_indices if flat_indices is None else flat_indices * size + axis_indices
     slice_size = multiply_sizes(data.shape[depth:])
@@ -217,6 +219,7 @@ def pad(
     for i, axis in enumerate(range(half) if axes is None else axes):
         padding[axis] = (pads[i], pads[i + half])
     if mode == "constant":
+        # Exporters write an empty tensor for an omitted constant.
         value = 0 if constant_value is None or constant_value.size == 0 else constant_value.item()
         return data.pad(padding, constant_values=value)
     return data.pad(padding, mode=cast("Any", mode))
@@ -273,6 +276,7 @@ def reverse_sequence(
 @operator("NonZero", is_host=True)
 def nonzero(x: Known) -> Value:
     """Indices of the nonzero elements, with a row for each axis."""
+    # A scalar has no axes, so its result has no rows.
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)[: max(x.ndim, 0)]
 
 
@@ -294,8 +298,10 @@ def unique(x: Known, *, axis: int | None = None, sorted: int = 1) -> tuple[Value
     elements, first, inverse, counts = np.unique(
         x, return_index=True, return_inverse=True, return_counts=True, axis=axis
     )
+    # numpy 2.0 gives the inverse the shape of `x`.
     inverse = inverse.ravel()
     if not sorted:
+        # numpy sorts by value; the first indices give back the order of appearance.
         order = np.argsort(first)
         elements = np.take(elements, order, 0 if axis is None else axis)
         first, counts = first[order], counts[order]

@@ -36,10 +36,12 @@ def gemm(
     """`alpha * A @ B + beta * C` in the dtype of A. Factors of integers are truncated."""
     left, right = (a.transpose(0, 1) if transA else a), (b.transpose(0, 1) if transB else b)
     product = _scale(left.matmul(right), alpha)
+    # With beta 0, C is not read, as in BLAS: its NaNs do not matter.
     return (product if c is None or beta == 0 else product + _scale(c, beta)).cast(a.dtype)
 
 
 def _scale(x: Tensor, factor: float) -> Tensor:
+    # A float factor would make integers floats; the specification keeps their dtype.
     return x if factor == 1 else x * (factor if x.dtype.is_float else int(factor))
 
 
@@ -67,6 +69,7 @@ def gemm_since_1(
 @operator("Einsum")
 def einsum(*inputs: Tensor, equation: str) -> Tensor:
     """Einstein summation in the dtype of the first operand."""
+    # ONNX allows blanks anywhere in the equation.
     return Tensor.einsum(equation.replace(" ", ""), *inputs).cast(inputs[0].dtype)
 
 

@@ -41,6 +41,8 @@ def negative_log_likelihood_loss(
         case "sum":
             return losses.sum().cast(input.dtype)
         case "mean":
+            # The weighted mean: dividing by the number of targets would depend on the weights'
+            # scale.
             return (losses.sum() / weight.sum()).cast(input.dtype)
         case _:
             raise ValueError(f"unknown reduction {reduction!r}; expected none, sum or mean")

@@ -53,11 +53,13 @@ def _matmul_dynamic(
     integers, x_scale, x_zero = dynamic_quantize_linear(x.cast("float32"))
     # Stored, since the product would otherwise quantize each element again for every few columns.
     sums = matmul_int8(node, integers.contiguous(), weight, x_zero.cast("int32"), zero_point)
+    # The scales are multiplied first, so that each element takes one multiplication.
     return sums.cast("float32") * (x_scale * _squeeze_scalar(scale).cast("float32"))
 
 
 def _squeeze_scalar(parameter: Tensor) -> Tensor:
     """Reshape a scale or zero point with one element to a scalar."""
+    # Shape (1,) would add an axis to results of scalars.
     return parameter.reshape(()) if parameter.size == 1 else parameter
 
 
@@ -109,6 +111,8 @@ def dynamic_quantize_lstm(
 
     layer = make_layer(
         node,
+        # LSTM has its weights as (outputs, inputs). Only their shapes are read here, since the two
+        # functions below multiply.
         (x, w.transpose(1, 2), r.transpose(1, 2), b, sequence_lens),
         [initial_h, initial_c],
         ["Sigmoid", "Tanh", "Tanh"],
@@ -254,6 +258,7 @@ def skip_layer_normalization(
     sum_, wide = _add_skip(input, skip, bias)
     value = sum_.layernorm(-1, epsilon, gamma, beta).cast(input.dtype)
     if not (node.has_output(1) or node.has_output(2)):
+        # Placeholders at the outputs that the node does not declare.
         return value, sum_, sum_, sum_
     # Computed only on request: the fused kernel does not store its statistics.
     deviation = wide.var(-1, keepdims=True).add(epsilon).rsqrt()
@@ -282,4 +287,5 @@ def skip_simplified_layer_normalization(
 def _add_skip(x: Tensor, skip: Tensor, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """The sum in the dtype of the operands, and in at least float32."""
     sum_ = x + skip if bias is None else x + skip + bias
+    # Means and squares of half-precision elements would overflow or lose digits.
     return sum_, (sum_ if sum_.dtype.itemsize > 2 else sum_.cast("float32"))

@@ -182,6 +182,7 @@ def microsoft_attention(
             "attribute 'do_rotary' is not supported; use RotaryEmbedding, which takes the tables"
         )
     projected = input.matmul(weights) if bias is None else input.matmul(weights) + bias
+    # Without the attribute, queries, keys and values have the same size.
     sizes: list[Any] = attributes.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
     query, key, value = (
         split_heads(projection, attributes.num_heads) for projection in projected.split(sizes, -1)
@@ -352,9 +353,12 @@ def _attend(
         values,
         None if score_bias is None else score_bias.cast(query.dtype),
         attributes=AttentionAttributes(
+            # onnxruntime takes 0, its default, for an attribute that is not set.
             scale=scale or None,
             softcap=softcap,
+            # Stages 2 and 3 of `attention`: scores with bias, and weights.
             qk_matmul_output_mode=score_output + 1,
+            # The sum of many half-precision exponentials would lose its last terms.
             softmax_precision=_FLOAT if query.dtype.itemsize < 4 else None,
         ),
     )
@@ -399,6 +403,7 @@ def _make_visibility_mask(
     """
     position = n_past.reshape(-1, 1, 1, 1) + Tensor.arange(n_steps, dtype="int64").reshape(-1, 1)
     key = Tensor.arange(n_keys, dtype="int64")
+    # Rows of the batch may have filled their caches to different lengths.
     mask = (key < total.reshape(-1, 1, 1, 1)).expand(total.shape[0], 1, n_steps, n_keys)
     if is_causal:
         mask = mask & (key <= position)
@@ -418,6 +423,8 @@ def _expand_mask(
     if mask.ndim == 1:
         key = Tensor.arange(n_keys, dtype="int64")
         ends = mask[:n_batch].cast("int64").reshape(-1, 1, 1, 1)
+        # The form with 3 * batch + 2 elements begins with lengths too; its starts are for packed
+        # inputs.
         is_kept = key < ends
         if n_batch * 2 == mask.shape[0]:
             is_kept = is_kept & (key >= mask[n_batch:].cast("int64").reshape(-1, 1, 1, 1))
@@ -494,6 +501,7 @@ def group_query_attention(
         query_lengths: number of steps of each row of the batch; results of further steps are
             unspecified.
     """
+    # Scales of a quantized cache, which is refused below.
     del k_scale, v_scale
     if {attributes.k_quant_type, attributes.v_quant_type} != {"NONE"}:
         raise node.refuse(
@@ -515,6 +523,7 @@ def group_query_attention(
     n_steps: Any = query.shape[1]
     total = seqlens_k.reshape(-1).cast("int64") + 1
     lengths = (
+        # A row of a first call has no more steps than keys; in later calls all steps are new.
         total.minimum(n_steps) if query_lengths is None else query_lengths.reshape(-1).cast("int64")
     )
     n_past = total - lengths
@@ -543,6 +552,7 @@ def group_query_attention(
         for past, new in ((past_key, qkv[1]), (past_value, qkv[2]))
     )
     n_keys: Any = keys.shape[2]
+    # Zeros for rows of the cache beyond the bias, which the mask below hides.
     score_bias: Any = 0.0 if attention_bias is None else _pad_keys(attention_bias, n_keys)
     score_bias = _make_visibility_mask(
         n_steps, n_keys, n_past, total, bool(attributes.causal), attributes.local_window_size
@@ -572,6 +582,7 @@ def group_query_attention(
         max(attributes.qk_output, 1),
         attributes.softcap,
     )
+    # Without the sink, and without rows of the cache that are not filled.
     return result, keys, values, scores[..., : total_sequence_length[0]]
 
 

@@ -85,6 +85,7 @@ def matmul_nbits(
             .cast("float32")
         )
         block_scales, block_zeros = scales.reshape(attributes.N, -1).cast("float32"), None
+        # Zero points are packed like the weights, or floats with one element for each block.
         if zero_points is not None and zero_points.dtype.is_int:
             block_zeros = _unpack(zero_points.reshape(attributes.N, -1), attributes.bits)[
                 :, :n_blocks
@@ -94,6 +95,8 @@ def matmul_nbits(
 
         def spread(parameter: Tensor) -> Tensor:
             if g_idx is not None:
+                # Quantizers that reorder columns (GPTQ with act-order) have blocks of columns that
+                # are not adjacent.
                 return parameter.take(g_idx, 1)
             return (
                 parameter.unsqueeze(-1)
@@ -180,6 +183,7 @@ def fused_conv(
     )
     return _activate(
         node,
+        # The sum comes before the activation, as in a residual block.
         result if z is None else result + z,
         attributes.activation,
         attributes.activation_params or (),

@@ -27,6 +27,7 @@ def _quantize(
     node: Call, x: Tensor, scale: Tensor, zero_point: Tensor | None, operand: int
 ) -> Tensor:
     """Quantize floats to the element type of the operand with index `operand`."""
+    # Not the type of the zero point, which may be omitted.
     element_type = node.trace.get_element_type(node.node.inputs[operand])
     return quantize_linear(
         node, x, scale, zero_point, attributes=QuantizeLinearAttributes(output_dtype=element_type)
@@ -52,6 +53,7 @@ def qlinear_binary(
     )
     return _quantize(
         node,
+        # In floats: the operands have different scales, so their integers do not add up.
         left + right if node.operator == "QLinearAdd" else left * right,
         c_scale,
         c_zero_point,
@@ -103,11 +105,13 @@ def qlinear_concat(
 
     The operands are triples of a tensor, its scale and its zero point.
     """
+    # Operands after the first two are variadic, so the schema does not check their number.
     if not inputs or len(inputs) % 3:
         raise node.refuse(
             f"expected a scale and a zero point for each tensor, got {len(inputs)} operands"
         )
     tensors = [dequantize_linear(*inputs[index : index + 3]) for index in range(0, len(inputs), 3)]
+    # Operand 1 is the zero point of the result, which this operator requires.
     return _quantize(node, concat(tensors, axis=axis), y_scale, y_zero_point, 1)
 
 
@@ -123,6 +127,7 @@ def qlinear_global_average_pool(
     channels_last: int = 0,
 ) -> Tensor:
     """Quantized mean over the spatial axes of the dequantized operand."""
+    # The batch is the first axis in both layouts.
     axes = tuple(range(1, x.ndim - 1)) if channels_last else tuple(range(2, x.ndim))
     return _quantize(
         node,

@@ -68,6 +68,7 @@ def _compute_batch_statistics(x: Tensor, like: Tensor) -> tuple[Tensor, Tensor]:
 
 def _update_statistic(old: Tensor, new: Tensor, momentum: float) -> Tensor:
     """Exponential moving average of a statistic."""
+    # The momentum is the weight of the old statistic, unlike in PyTorch.
     return old.mul(momentum).add(new.mul(1 - momentum)).cast(old.dtype)
 
 
@@ -102,6 +103,7 @@ def batch_normalization_since_1(
         operand if attributes.spatial else operand.reshape(-1)
         for operand in (weight, b, input_mean, input_var)
     )
+    # Version 7 dropped `is_test`: the declared outputs tell training from inference.
     if attributes.is_test or node.n_outputs == 1:
         return channels.batchnorm(
             running_mean, running_variance, scale, shift, attributes.epsilon
@@ -217,6 +219,7 @@ def group_normalization_since_18(
             f"num_groups {num_groups} must divide the channels of an input of shape {x.shape}"
         )
     each = channels // num_groups
+    # Repeated for each channel, as version 21 has them.
     return x.group_norm(num_groups, epsilon, scale.repeat(each, 0), bias.repeat(each, 0))
 
 
@@ -224,6 +227,7 @@ def group_normalization_since_18(
 def lp_normalization(input: Tensor, *, axis: int = -1, p: int = 2) -> Tensor:
     """Divide by the Lp norm along `axis`. Zero vectors stay zero."""
     size = input.norm(axis, ord=p, keepdims=True)
+    # 0 / 0 would be NaN.
     return input.div(size.eq(0).where(1, size))
 
 
@@ -246,6 +250,7 @@ def lrn(
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     # Channels move last, where windows slide.
     squares = wide.square().moveaxis(1, -1)
+    # For an even size, the specification counts one more channel after than before.
     n_before = (size - 1) // 2
     padded = squares.pad(*(None,) * (x.ndim - 1), (n_before, size - 1 - n_before))
     sums = padded.windows((size,), (1,), (1,)).sum(-1).moveaxis(-1, 1)

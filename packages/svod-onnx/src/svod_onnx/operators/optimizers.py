@@ -51,6 +51,8 @@ def adagrad(
         regularized = x * norm_coefficient + gradient
         total = squares + regularized * regularized
         decayed = r.cast(x.dtype) / (t.cast(x.dtype) * decay_factor + 1)
+        # `epsilon` is added to the root, as in the specification; inside it would act as its square
+        # root.
         return x - decayed * regularized / (total.sqrt() + epsilon), total
 
     return _step_each(step, inputs, 3)
@@ -78,6 +80,7 @@ def adam(
         # In float64: for small counts 1 - beta^count cancels.
         count = t.cast("float64")
         scale = _raise(beta, count).neg().add(1).sqrt() / _raise(alpha, count).neg().add(1)
+        # Count 0 has no correction: it would divide by 1 - alpha^0 = 0.
         corrected = r.cast(x.dtype) * (t > 0).where(scale, 1.0).cast(x.dtype)
         moved = x - corrected * new_mean / (new_squares.sqrt() + epsilon)
         return moved * (1 - norm_coefficient_post), new_mean, new_squares

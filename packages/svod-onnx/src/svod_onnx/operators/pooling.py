@@ -44,6 +44,8 @@ def average_pool(
     windows = make_windows(
         node, x, attributes.kernel_shape, attributes, ceil_mode=attributes.ceil_mode
     )
+    # Padding counts as elements of a window only on request, also where the last window ends beyond
+    # it.
     return x.avg_pool2d(
         attributes.kernel_shape,
         stride=windows.stride,
@@ -103,6 +105,7 @@ def max_pool(
 def _to_column_major(indices: Tensor, sizes: Sequence[Any]) -> Tensor:
     """Convert row-major flat indices to column-major flat indices."""
     result, quotient = indices.zeros_like(), indices
+    # From the innermost axis, whose index is the remainder of the flat one.
     for axis in reversed(range(len(sizes))):
         result = result.add(quotient.remainder(sizes[axis]).mul(math.prod(sizes[:axis])))
         quotient = quotient.floor_divide(sizes[axis])
@@ -178,6 +181,7 @@ def max_unpool(
     n = len(kernel_shape)
     stride, padding = (
         expand_attribute(node, "strides", strides, n),
+        # With `output_shape`, pads remove no elements.
         list_pads(node, None if output_shape else pads, n),
     )
     sizes = [
@@ -189,6 +193,7 @@ def max_unpool(
     shape = (*x.shape[:2], *sizes)
     # Indices count over the whole tensor, so the scatter is one-dimensional.
     flat = Tensor.zeros(math.prod(shape), dtype=x.dtype, device=str(x.device))
+    # In the shape that the indices refer to, before zeros are appended.
     unpooled = flat.put_along_axis(indices.reshape(-1), x.reshape(-1), 0).reshape(shape)
     if not output_shape:
         return unpooled

@@ -128,8 +128,10 @@ def dynamic_quantize_linear(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
     Return the integers, the scale and the zero point.
     """
+    # With 0 in the range, zeros (such as padding) are represented exactly.
     least, greatest = x.min().minimum(0), x.max().maximum(0)
     scale = (greatest - least) / 255
+    # All elements are 0; a scale of 0 would make them NaN.
     divisor = (scale == 0).where(1, scale)
     zero_point = saturate_cast((-least / divisor).round(), _T.UINT8)
     return (
@@ -189,6 +191,7 @@ def conv_integer(
         weight_zero if isinstance(weight_zero, int) else _broadcast_parameter(weight_zero, w, 0, 0)
     )
     # General case: groups, symbolic sizes and wider integers.
+    # Zero points are subtracted first, so that padding with 0 means padding with the zero point.
     image, filters = x.cast("int32") - x_zero, w.cast("int32") - by_filter
     return conv(
         node,

@@ -21,6 +21,7 @@ __all__ = [
 
 def _get_seed(seed: float | None) -> int | None:
     """Integer seed: the bits of ONNX's float seed."""
+    # By its bits: a conversion to int would make all seeds below 1 equal.
     return None if seed is None else int(np.float32(seed).view(np.uint32))
 
 
@@ -68,6 +69,7 @@ def random_normal_like_or_uniform_like(
 @operator("Bernoulli", is_random=True)
 def bernoulli(input: Tensor, *, dtype: int | None = None, seed: float | None = None) -> Value:
     """1 with the probability in each element of `input`, otherwise 0."""
+    # Samples are in [0, 1), so that probability 0 gives no 1 and probability 1 no 0.
     samples = Tensor.rand(*input.shape, seed=_get_seed(seed)) < input
     return samples.cast(input.dtype) if dtype is None else convert(samples, dtype)
 

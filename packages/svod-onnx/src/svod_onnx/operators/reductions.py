@@ -135,6 +135,7 @@ def topk(
     x: Tensor, k: Ints, *, axis: int = -1, largest: int = 1, sorted: int = 1
 ) -> tuple[Tensor, Tensor]:
     """The `k` largest or smallest elements along an axis and their indices, always sorted."""
+    # Without it, any order is allowed.
     del sorted
     values, indices = x.topk(k[0], axis, largest=bool(largest))
     return values, indices.cast("int64")
@@ -155,6 +156,7 @@ def softmax(node: Call, input: Tensor, *, axis: int = -1) -> Tensor:
 @operator("Softmax", "LogSoftmax")
 def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
     """Softmax up to version 12, over all axes from `axis` on."""
+    # Version 13 changed the semantics: before, all axes from `axis` on shared one sum.
     rows = _flatten_from(input, axis)
     return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(
         input.shape

@@ -108,7 +108,10 @@ def _plan_scales(x: Tensor, axes: Sequence[int], scales: np.ndarray) -> dict[int
     for axis_index, scale in zip(axes, scales.astype(np.float32), strict=True):
         input_size: Any = x.shape[axis_index]
         if not isinstance(input_size, int):
+            # Only results that do not depend on the size are used: periodic weights and
+            # repetitions. Other interpolations refuse a symbolic size.
             input_size = _STAND_IN
+        # In float32 as onnxruntime: float64 may round a product to another size.
         plan[axis_index] = Axis(
             input_size, int(np.floor(np.float32(input_size) * scale)), float(scale)
         )
@@ -160,6 +163,7 @@ def _resize_axes(
         for a, axis in plan.items()
         if axis.input_size != axis.output_size
         or (axis.start, axis.end) != (0.0, 1.0)
+        # An equal size with another scale still moves the coordinates.
         or abs(axis.scale - 1) > 1e-9
     }
     for a, axis in resized.items():
@@ -216,7 +220,9 @@ def _upsample_periodic(x: Tensor, patterns: Mapping[int, PeriodicWeights]) -> Te
         padded = Tensor.concat(
             [*[first] * n_leading, padded, *[last] * n_trailing], axis=axis_index
         )
+    # Stored, since each neighbour below reads it and would evaluate the concatenation again.
     padded = padded.contiguous()
+    # From the last axis: inserting one does not move the axes before it.
     for axis_index in sorted(patterns, reverse=True):
         size, weights = x.shape[axis_index], patterns[axis_index].weights
         total: Tensor | None = None
@@ -323,6 +329,7 @@ def _gather_nearest(
     """One element for each index: a strided slice for evenly spaced indices, otherwise a gather."""
     _get_known_size(node, x, axis_index)
     step = axis.input_size // axis.output_size
+    # A slice is a view, which needs no kernel and no table of indices.
     if step and (indices == indices[0] + step * np.arange(axis.output_size)).all():
         cut = slice(int(indices[0]), int(indices[-1]) + 1, step)
         return x[(*(slice(None),) * axis_index, cut)]
@@ -334,6 +341,7 @@ def _to_constant(values: np.ndarray, like: Tensor) -> Tensor:
 
     Floats become float32, or float64 if `like` is wider.
     """
+    # Constants of a wider dtype would make a kernel compute in it.
     wide = like.dtype.part.itemsize > 4 and like.dtype.part.is_float
     elements = (
         values.astype(np.float64 if wide else np.float32) if values.dtype.kind == "f" else values
@@ -346,6 +354,7 @@ def _make_simple_options(mode: str) -> ResizeOptions:
 
     Coordinates are asymmetric. Nearest mode rounds down for upsampling and up for downsampling.
     """
+    # Early versions named the mode by the number of axes.
     name = "linear" if mode in ("linear", "bilinear", "trilinear") else mode
     return ResizeOptions(name, "asymmetric", "simple")
 

@@ -42,6 +42,7 @@ def non_max_suppression(
     )
     rows: list[tuple[int, int, int]] = []
     for batch in range(scores.shape[0]):
+        # In float64: products of half-precision coordinates overflow.
         low, high = _order_corners(
             boxes[batch].astype(np.float64), is_centred=bool(center_point_box)
         )
@@ -82,5 +83,6 @@ def _select(
             axis=1,
         )
         union = areas[best] + areas[order] - intersection
+        # A product, since boxes without area have a union of 0.
         order = order[intersection <= max_iou * union]
     return selected

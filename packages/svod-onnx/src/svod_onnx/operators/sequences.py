@@ -42,6 +42,7 @@ def sequence_construct(*inputs: Value) -> Value:
 @operator("SequenceEmpty")
 def sequence_empty(*, dtype: int = 1) -> Value:
     """Empty sequence."""
+    # A sequence has no dtype of its own here; its elements have.
     del dtype
     return []
 
@@ -55,6 +56,7 @@ def sequence_at(input_sequence: Value, position: Ints) -> Value:
 @operator("SequenceInsert")
 def sequence_insert(input_sequence: Value, tensor: Value, position: Ints | None = None) -> Value:
     """Copy with `tensor` inserted at a position, by default at the end."""
+    # A copy: sequences are values, and other nodes may read the old one.
     elements = list(_get_list(input_sequence))
     elements.insert(len(elements) if not position else position[0], tensor)
     return elements
@@ -71,6 +73,7 @@ def sequence_erase(input_sequence: Value, position: Ints | None = None) -> Value
 @operator("SequenceLength")
 def sequence_length(input_sequence: Value) -> Value:
     """Number of elements."""
+    # An array and not a tensor: the length is known while a program is captured.
     return np.array(len(_get_list(input_sequence)), np.int64)
 
 
@@ -107,9 +110,11 @@ def split_to_sequence(
     """
     size: Any = input.shape[axis]
     if split is None:
+        # `keepdims` only applies without `split`.
         return [x if keepdims else x.squeeze(axis) for x in input.split(1, axis)]
     if split.ndim:
         return list(input.split([int(length) for length in split], axis))
+    # The last part may be smaller.
     step = int(split)
     return list(input.split([min(step, size - start) for start in range(0, size, step)], axis))
 

@@ -95,6 +95,7 @@ def transpose(data: Tensor, *, perm: list[int] | None = None) -> Tensor:
 @operator("Flatten")
 def flatten(input: Tensor, *, axis: int = 1) -> Tensor:
     """Flatten the axes before `axis`, and the axes from `axis` on."""
+    # Not modulo the rank: `axis` may equal the rank, and then all axes come before it.
     axis = axis + input.ndim if axis < 0 else axis
     return input.reshape(multiply_sizes(input.shape[:axis]), multiply_sizes(input.shape[axis:]))
 
@@ -241,6 +242,7 @@ def range_(start: Known, limit: Known, delta: Known) -> Tensor:
     first, last, step = (array.item() for array in (start, limit, delta))
     if step == 0:
         raise ValueError("delta must not be 0")
+    # A range in the wrong direction is empty, as in numpy.
     count = max(int(np.ceil((last - first) / step)), 0)
     dtype = find_carrier(get_element_type(start.dtype)) or "int64"
     # A running sum would accumulate rounding errors.
@@ -307,6 +309,7 @@ def center_crop_pad(input_data: Tensor, shape: Ints, *, axes: list[int] | None =
     padding = [(0, 0)] * input_data.ndim
     for axis, target in zip(range(input_data.ndim) if axes is None else axes, shape, strict=True):
         size: Any = input_data.shape[axis]
+        # Rounded toward 0 on both sides: an odd element is cropped, or added, at the end.
         if target >= size:
             n_before = (target - size) // 2
         else:

@@ -46,6 +46,7 @@ def dft(
     size = None if dft_length is None else dft_length[0]
     signal = _to_complex(input)
     if inverse and onesided:
+        # A real signal has half a spectrum, so the result has one part.
         return fft.irfft(signal, n=size, axis=signal_axis).unsqueeze(-1).cast(input.dtype)
     if inverse:
         return fft.ifft(signal, n=size, axis=signal_axis).as_real().cast(input.dtype)
@@ -136,6 +137,7 @@ def window(node: Call, size: Ints, *, output_datatype: int = _FLOAT, periodic: i
     factors = _WINDOWS[node.operator]
     node.set_element_type(output_datatype)
     (length,) = size
+    # The general formula would divide by length - 1 = 0.
     if length == 1 and not periodic:
         return convert(Tensor.ones(1, dtype="float64", device=node.trace.device), output_datatype)
     phases = Tensor.arange(length, dtype="float64", device=node.trace.device) / (
@@ -174,6 +176,8 @@ def mel_weight_matrix(
         Tensor(edges[first : first + n_bands], dtype="float64", device=device) for first in range(3)
     )
     bins = Tensor.arange(length // 2 + 1, dtype="float64", device=device).unsqueeze(1)
+    # Edges are rounded to bins, so that neighbours may coincide; the maximum avoids a division by
+    # 0.
     rising = (center > left).where((bins - left) / (center - left).maximum(1.0), 1.0)
     falling = (right - bins) / (right - center).maximum(1.0)
     is_rising = (bins >= left) & (bins <= center)

@@ -37,6 +37,7 @@ _MODES: Final = (
 _LEAF: Final = "LEAF"
 _AGGREGATES: Final = ("AVERAGE", "SUM", "MIN", "MAX")
 _POSTS: Final = ("NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO", "PROBIT")
+# 1 GiB in float32.
 _MAX_TABLE: Final = 1 << 28
 """Largest number of elements of the leaf weights, nodes times targets."""
 
@@ -91,6 +92,7 @@ class _Forest:
             ("root", self.roots),
         ):
             _check_bounds(node, label, indices, len(self.features))
+        # Leaves have features too, which are never read and may hold anything.
         is_inner = self.on_true != np.arange(len(self.features))
         # A symbolic number of features has no bound to check.
         n_known = n_features if isinstance(n_features, int) else np.iinfo(np.int64).max
@@ -106,6 +108,7 @@ class _Forest:
             return total / len(self.roots) if aggregate == "AVERAGE" else total
         is_weighted = asarray_like(self.is_weighted, x)[leaves]
         is_min = aggregate == "MIN"
+        # A leaf without a weight for a target takes no part in its extremum; its 0 would.
         candidates = is_weighted.where(weights, float("inf" if is_min else "-inf"))
         extremes = candidates.min(1) if is_min else candidates.max(1)
         return is_weighted.any(1).where(extremes, 0.0).cast(weights.dtype)
@@ -126,6 +129,7 @@ class _Forest:
             holds = self.compare(used[0], value, split, nodes)
             for mode in used[1:]:
                 holds = (modes[nodes] == mode).where(self.compare(mode, value, split, nodes), holds)
+            # NaN compares as false, except for BRANCH_NEQ, so the node decides.
             holds = value.isnan().where(on_missing[nodes] | holds, holds)
             nodes = holds.where(on_true[nodes], on_false[nodes])
         return nodes
@@ -229,6 +233,7 @@ def tree_ensemble(
 
     def lead(targets: Sequence[int], is_leaf: Sequence[int]) -> np.ndarray:
         return np.concatenate(
+            # Leaves follow the inner nodes in the table, and are their own children.
             [np.asarray(targets, np.int64) + n_inner * np.asarray(is_leaf, bool), leaves]
         )
 
@@ -340,6 +345,8 @@ def _read_forest(
         keys = zip(nodes_treeids, ids, is_leaf, range(n_nodes), strict=True)
         return np.array(
             [
+                # -1 for an unknown child: `check` reports it, as all indices that are out of
+                # bounds.
                 index if leaf else indices.get((tree, node_id), -1)
                 for tree, node_id, leaf, index in keys
             ],
@@ -380,6 +387,7 @@ def _read_forest(
 
 def _pick(floats: list[float] | None, tensor: np.ndarray | None) -> np.ndarray:
     """Attribute that is either a list of floats or a tensor."""
+    # Lists of floats are float32 in the file; only a tensor may hold doubles.
     return np.asarray(tensor) if tensor is not None else np.asarray(floats or [], np.float32)
 
 
@@ -511,6 +519,7 @@ def tree_ensemble_classifier(
     if is_binary:
         only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
         only = only + float(base[0]) if base.size == 1 else only
+        # As onnxruntime: if no weight is negative, the score is a probability.
         return choose_class(
             node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all())
         )

@@ -33,6 +33,8 @@ def find_load(op: PreparedOp, buffers: Sequence[Buffer]) -> Load | None:
     if not isinstance(op, PreparedKernel) or not op.kernel.is_host_parallel_safe:
         return None
     spec = op.kernel.spec
+    # The order of a plan is fixed once for all values of its variables, so the largest launch
+    # decides.
     largest = {v.name: v.max for v in spec.variables} | dict(op.fixedvars)
     n_bytes = spec.n_bytes or sum(buffers[index].nbytes for index in op.buffer_indices)
     is_threaded = spec.launch_dims(largest).global_size[0] > 1
@@ -50,6 +52,8 @@ def group_loads(loads: Sequence[Load]) -> list[tuple[int, ...]]:
     groups: list[tuple[int, ...]] = []
     for members in by_launcher.values():
         n_large = sum(loads[position].work >= MIN_THREAD_WORK for position in members)
+        # With one large kernel, the threads woken for the small ones would cost more than they
+        # save; a threaded kernel would compete with the others for the same cores.
         is_sequential = n_large < 2 or any(loads[position].is_threaded for position in members)
         groups.extend(((position,) for position in members) if is_sequential else (tuple(members),))
     return groups

@@ -31,6 +31,7 @@ def find_constant_sizes(op: PreparedKernel) -> Sizes | None:
         ExecutionError: if a size cannot be evaluated.
     """
     spec = op.kernel.spec
+    # Constant sizes are resolved once per template; only the others are evaluated per plan.
     is_fixed = is_constant(spec.global_size) and is_constant(spec.local_size)
     return _resolve_sizes(op, {}) if is_fixed else None
 
@@ -109,6 +110,7 @@ class KernelState:
     def set_addresses(self) -> None:
         """Write the current addresses of the buffers into the argument array."""
         for position, buffer in enumerate(self.buffers):
+            # `locate` and not `address`: a buffer that replaced another may have no memory yet.
             self.addresses[position] = buffer.locate()
 
     def set_values(self, changes: Mapping[str, int]) -> None:
@@ -121,6 +123,7 @@ class KernelState:
         """Return the position of a variable among the values, or None if the kernel does not read
         it.
         """
+        # A variable that the schedule fixed keeps its value in every iteration.
         names = self.op.kernel.spec.var_names
         return names.index(name) if name in names and name not in self.op.fixedvars else None
 
@@ -138,6 +141,7 @@ class KernelState:
         Raises:
             ExecutionError: if a size cannot be evaluated.
         """
+        # Fixed variables come last: a caller's value for such a name must not change the launch.
         return _resolve_sizes(self.op, {**self.variables, **changes, **self.op.fixedvars})
 
     def renew_sizes(self) -> bool:

@@ -47,6 +47,8 @@ class BodyDependencies(Dependencies):
                 continue
             storage_id = self._storage_of(binding)
             if isinstance(binding, Slice):
+                # Which bytes of the operand a slice covers depends on the iteration, so a slice
+                # conflicts with every access to the operand.
                 yield Access(storage_id, 0, _EVERYTHING, access.is_write)
             else:
                 yield access._replace(storage_id=storage_id)
@@ -55,6 +57,7 @@ class BodyDependencies(Dependencies):
         """Artificial storage id for the memory that a binding names within one iteration."""
         match binding:
             case Whole() | Slice():
+                # Keyed by the plan's buffer, not by the position: one buffer may be two operands.
                 key: object = "operand", self._loop.buffer_indices[binding.position]
             case CarriedIn():
                 key = "carried", binding.index

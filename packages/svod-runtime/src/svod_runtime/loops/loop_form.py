@@ -63,6 +63,8 @@ class LoopForm:
         ops_by_kind = [kernels, self.copies, [form.op for form in self.loops]]
         arguments = [inner.buffer_indices for kind in ops_by_kind for inner in kind]
         if body.go_on is not None:
+            # The condition is read by address after each iteration, like an argument, so it is
+            # rebound with the buffers of the ops.
             arguments.append((body.go_on,))
         self.users: dict[int, list[User]] = {}
         for holder, indices in enumerate(arguments):
@@ -94,6 +96,8 @@ class LoopForm:
 
     def arrange(self, states: Sequence[KernelState]) -> Arrangement:
         """Arrangement of an iteration's calls; shared by all plans if launch sizes are constant."""
+        # Kernels are grouped by whether they use all cores, which depends on launch sizes. If sizes
+        # vary, plans of one template may need different groups.
         if not self._has_constant_sizes:
             return arrange(
                 self.body.ops, self.levels, states, [form.launcher for form in self.loops]

@@ -84,11 +84,14 @@ class LoopState(Arguments):
         op, body = form.op, form.body
         super().__init__(buffers, op.buffer_indices)
         self.form, self.variables = form, variables
+        # One mapping for the whole nest: an inner trip count or launch size may read an outer
+        # counter.
         self.counters: dict[str, int] = {} if outer is None else outer.counters
         if body.counter is not None:
             self.counters[body.counter] = 0
         self.origins = origins.get(op.id) or (() if outer is None else outer.origins)
         self.local_buffers = local = list(body.buffers)
+        # Empty until the arguments below exist; `bind` then only replaces buffers.
         self._words: dict[int, list[Word]] = {}
         # Kernel states read addresses, so bind the local buffers while they are built.
         self.begin()
@@ -105,7 +108,9 @@ class LoopState(Arguments):
             *self.loops,
             *([self.condition] if self.condition else []),
         ]
+        # Collected once: each iteration then writes addresses without a search for their readers.
         self._words = {index: list(self._iter_words(index, holders)) for index in form.views}
+        # Outside of a run, the local buffers must not keep the operands' memory alive.
         self.end()
         self.values = array("q", [0])
         self.values[0] = self.resolve_count({})
@@ -115,6 +120,7 @@ class LoopState(Arguments):
             for holder, position in self.form.users.get(view, ()):
                 user = holders[holder]
                 if isinstance(user, LoopState):
+                    # An inner loop has address words of its own, for each operand and its views.
                     yield from (
                         word._replace(offset=word.offset + view_offset)
                         for word in user.list_words(position)
@@ -153,6 +159,8 @@ class LoopState(Arguments):
         specs, local = self.form.body.buffers, self.local_buffers
         for view, offset in self.form.views[index]:
             spec = specs[view]
+            # The buffer itself serves where it matches: a view would be a new object in each
+            # iteration.
             is_all = offset == 0 and spec.nbytes == buffer.nbytes and spec.dtype is buffer.dtype
             local[view] = buffer if is_all else buffer.view(offset, spec.nbytes, spec.dtype)
         for addresses, slot, offset in self._words.get(index, ()):
@@ -214,6 +222,8 @@ class LoopState(Arguments):
         op = self.form.op
         if (
             op.count is None
+            # A branch runs once or not at all, and a condition may end the loop early: the count is
+            # then only an upper bound.
             or op.branch is not None
             or self.form.has_varying_count
             or self.condition is not None
@@ -233,6 +243,7 @@ class LoopState(Arguments):
             count = self.values[0]
         if op.branch is None:
             return max(count, 0)
+        # Every branch sees the same index, so the clamp makes exactly one of them run.
         return int(min(max(count, 0), op.n_branches - 1) == op.branch)
 
     def goes_on(self) -> bool:

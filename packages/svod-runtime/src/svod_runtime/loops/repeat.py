@@ -33,6 +33,8 @@ def make_repeat(state: LoopState, group: int) -> Repeat:
     is_read = op.count is None
     slices = [
         LoopSlice(
+            # Words and not addresses: a plan may rebind its operands after the launcher's table is
+            # built.
             Word(state.addresses, position),
             body.buffers[index].nbytes,
             tuple(state.list_local_words(index)),
@@ -62,11 +64,14 @@ def _iter_items(state: LoopState) -> Iterator[BatchItem]:
     for call in state.arrange():
         if isinstance(call, CopyUnit):
             arguments = state.copies[call.index]
+            # An empty copy would take a group of its own, and each group is a barrier.
             if arguments.buffers[0].nbytes:
                 addresses = Word(arguments.addresses, 0), Word(arguments.addresses, 1)
                 yield Move(*addresses, arguments.buffers[0].nbytes, group)
                 group += 1
             continue
+        # `LoopForm._find_launcher` rejects bodies with custom functions, the only other kind of
+        # call.
         assert isinstance(call, list), f"a launcher runs no {call}"
         for unit in call:
             if isinstance(unit, Group):
@@ -95,5 +100,7 @@ def _iter_counters(state: LoopState, name: str) -> Iterator[Word]:
         if position is not None:
             yield Word(kernel.values, position)
     for loop in state.iter_loops():
+        # A trip count that is another expression of the counter never gets here: Python runs such a
+        # loop.
         if loop is not state and loop.form.copied_counter == name:
             yield Word(loop.values, 0)

@@ -58,6 +58,7 @@ def _place_body(
     loop: PreparedLoop, outer_buffers: list[Buffer], mode: PlannerMode, saved: Savings
 ) -> PreparedLoop:
     body = loop.body
+    # Inner loops first: their blocks become local buffers of this body, and share its memory.
     ops, local = place_bodies(body.ops, body.buffers, mode, saved)
     bindings: list[Binding | None] = [*body.bindings, *([None] * (len(local) - len(body.buffers)))]
     body = replace(body, ops=tuple(ops), buffers=tuple(local), bindings=tuple(bindings))
@@ -74,6 +75,7 @@ def _place_body(
             for index, buffer in enumerate(local)
             if buffer.storage_id in bound or index == body.go_on
         }
+        # Before levels are computed, since a coalesced carry orders ops that were independent.
         ops, _ = coalesce_carries(ops, BodyDependencies(loop).order, local, fixed)
         body = replace(body, ops=tuple(ops))
         loop = replace(loop, body=body)
@@ -100,6 +102,8 @@ def _place_body(
     for index in unbound:
         buffer = new[index]
         if buffer.storage_id not in bases:
+            # Two handles without memory: the local one is the operand within the body, the
+            # outer one gets the memory when a plan is bound.
             bases[buffer.storage_id] = base = Buffer(buffer.allocator, uint8, buffer.storage_nbytes)
             new.append(base)
             bindings.append(Whole(position + len(indices)))

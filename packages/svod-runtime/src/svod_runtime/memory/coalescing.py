@@ -41,6 +41,7 @@ def coalesce_carries(
         return list(ops), list(buffers)
 
     def follow(index: int) -> int:
+        # Loops in sequence form chains: the result of one is the initial value of the next.
         while index in coalesced:
             index = coalesced[index]
         return index
@@ -71,6 +72,7 @@ def _collect_coalesced(
     for op_index, op in enumerate(ops):
         for index in op.buffer_indices:
             users.setdefault(index, []).append(position_of[op_index])
+    # A buffer without a live range may hold data from before the execution.
     ranges = {live_range.index for live_range in list_live_ranges(ops, order, buffers, fixed)}
     n_handles = Counter(buffer.storage_id for buffer in buffers)
     coalesced: dict[int, int] = {}
@@ -92,6 +94,8 @@ def _collect_coalesced(
                 and users[first].count(position) == 1
             )
             if (
+                # A carry with a spare reads its initial value while it writes the result, so both
+                # need memory.
                 carried.spare is None
                 and first in ranges
                 and is_fresh(result)

@@ -70,6 +70,7 @@ def list_live_ranges(
         filled = set(_list_conditional(op))
         for index in filled - ranges.keys():
             conditional[index] = _Conditional(_get_switch(op))
+        # An op may take a buffer twice, but is one user of it.
         for index in dict.fromkeys(op.buffer_indices):
             # A buffer that is read first holds data from before the execution or iteration.
             is_read_first = index not in ranges and index not in written
@@ -78,6 +79,8 @@ def list_live_ranges(
             if index in conditional and conditional[index].see(op, index in filled):
                 del conditional[index]
             ranges.setdefault(index, LiveRange(index, buffers[index], [])).users.append(op_index)
+    # A result that may stay unwritten keeps old data for its readers; without a reader, that data
+    # does not matter.
     fixed.update(index for index in conditional if len(ranges[index].users) > 1)
     return [live_range for live_range in ranges.values() if live_range.index not in fixed]
 
@@ -100,6 +103,7 @@ class _Conditional:
             or op.branch is None
             or _get_switch(op) != self.switch
         ):
+            # A branch that fills the buffer later does not help the access before it.
             self.switch = None
             return False
         self.branches.add(op.branch)
@@ -132,6 +136,8 @@ def _list_kept(op: PreparedOp) -> Collection[int]:
 def _list_kept_positions(op: PreparedLoop) -> Iterator[int]:
     """Operands that an iteration writes but may leave partially unchanged."""
     body = op.body
+    # The body's live ranges are the test for full writes: a buffer that an op may leave partly
+    # unchanged has none.
     fully_written = {
         live_range.index
         for live_range in list_live_ranges(body.ops, BodyDependencies(op).order, body.buffers, ())
@@ -155,9 +161,13 @@ def _list_conditional(op: PreparedOp) -> Iterator[int]:
     """Buffers that a loop fills only if it runs all iterations."""
     if not isinstance(op, PreparedLoop):
         return
+    # A loop of zero iterations copies initial values to results; a branch that is not selected
+    # copies nothing, since the selected one fills them.
     carried: set[int] = set() if op.branch is not None else {v.result for v in op.body.carried}
     fewest = int(op.count.vmin) if isinstance(op.count, UOp) else op.count or 0
     is_certain = fewest > 0 and op.branch is None
+    # A known trip count is also the number of slices, so zero iterations leave no slice for a
+    # reader.
     is_sized = op.count is not None and op.branch is None and op.body.go_on is None
     sliced = {b.position for b in op.body.bindings if isinstance(b, Slice)}
     for position in op.output_indices:

@@ -52,6 +52,7 @@ def order_in_units(
     # run no kernels and do not count.
     is_ordered = sum(parse_device_name(device).kind != "DISK" for device in devices) == 1
     units = _split_levels(ops, levels, buffers) if is_ordered else levels
+    # Either all concurrency is kept, or each level is one unit and there is only one order.
     if len(units) == len(levels):
         return units
     graph = _make_graph(predecessors, units, ranges)
@@ -60,6 +61,7 @@ def order_in_units(
         sort_by_dependencies(graph.predecessors, lambda unit: units[unit][0]),
         _sort_by_growth(graph),
     ]
+    # A greedy order may be worse than program order, and a peak is computed in linear time.
     return [units[unit] for unit in min(orders, key=lambda order: _get_peak_bytes(graph, order))]
 
 
@@ -145,6 +147,7 @@ def _sort_by_growth(graph: _Graph) -> list[int]:
         for index in accessed[unit]:
             started.add(index)
             waiting[index].discard(unit)
+            # The last user of an intermediate now frees it, so its growth changed.
             if len(waiting[index]) == 1:
                 changed |= waiting[index]
         return changed

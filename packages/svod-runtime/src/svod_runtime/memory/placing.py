@@ -49,6 +49,7 @@ def _pack(ranges: Sequence[LiveRange]) -> dict[int, Buffer]:
         for live_range in ranges
     ]
     packing = pack(blocks)
+    # uint8, since offsets are in bytes and the buffers have several dtypes.
     arena = Buffer(allocator, uint8, packing.size)
     return {
         live_range.index: arena.view(start, live_range.buffer.nbytes, live_range.buffer.dtype)
@@ -62,6 +63,7 @@ def _reuse(ranges: Sequence[LiveRange]) -> dict[int, Buffer]:
     busy: list[tuple[LiveRange, Buffer]] = []
     placed: dict[int, Buffer] = {}
     for live_range in sorted(ranges, key=lambda v: v.first):
+        # Strictly before: ops of one level may run concurrently.
         for owner, buffer in sorted(
             (e for e in busy if e[0].last < live_range.first), key=lambda e: e[0].last
         ):

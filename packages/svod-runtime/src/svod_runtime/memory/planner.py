@@ -51,6 +51,7 @@ def plan_memory(
     """
     started = perf_counter()
     ops, buffers = draft.ops, draft.buffers
+    # Read after the execution, so no other buffer may overwrite them.
     results = {*draft.output_indices, *draft.guarded_indices}
     input_buffers = set(inputs)
     own = {i for op in ops for i in op.buffer_indices if buffers[i] not in input_buffers} - results
@@ -60,6 +61,7 @@ def plan_memory(
     # A buffer that is a view or already has memory keeps it.
     fixed = [i for i, buffer in enumerate(buffers) if i not in own or not is_fresh(buffer)]
     if mode != "disabled":
+        # First, since it changes live ranges: the pair becomes one buffer that lives longer.
         ops, buffers = coalesce_carries(ops, dependencies.order, buffers, fixed)
         draft, dependencies = (
             replace(draft, ops=ops, buffers=buffers),
@@ -69,6 +71,7 @@ def plan_memory(
     ranges = list_live_ranges(ops, dependencies.order, buffers, fixed)
     units = order_in_units(ops, dependencies.order, predecessors, buffers, ranges)
     time_of = set_levels(ranges, units)
+    # Donated inputs before the arena: their memory exists anyway, so what fits there costs nothing.
     placed = _fill_donated(draft, ranges, time_of) if mode != "disabled" else {}
     groups: dict[str, list[LiveRange]] = defaultdict(list)
     for live_range in ranges:
@@ -142,6 +145,7 @@ def _fill_donated(
         buffer, limit = draft.buffers[donated], time_of[writer]
         # An input without any reader is free from the start: kernels may drop unused arguments.
         end = max((time_of[op_index] for op_index in users[donated]), default=-1)
+        # Ranges are sorted by first use, so a greedy choice fits several in sequence.
         for live_range in ranges:
             is_free = (
                 end < live_range.first
@@ -162,6 +166,7 @@ def _fill_donated(
 
 
 def _reads(op: PreparedOp, index: int) -> bool:
+    # Only kernels list the buffers that they read.
     if not isinstance(op, PreparedKernel):
         return True
     spec = op.kernel.spec
@@ -176,6 +181,7 @@ def _merge(draft: PlanDraft, declared: Sequence[set[int]]) -> tuple[PlanDraft, D
 
     Buffers of view ops keep an index of their own.
     """
+    # A view is checked against its base at each run, by its own index.
     views = {op.buffer_indices[0] for op in draft.ops if isinstance(op, PreparedBufferView)}
     new: dict[int, int] = {}
     index_of: dict[tuple[int, int, int, object], int] = {}

@@ -36,6 +36,7 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
     for carry, carried in enumerate(body.carried):
         positions = [position for position in carried if position is not None]
         _check_positions(name, f"carry {carry}", positions, operands)
+        # The buffers of a carry alternate as source and target, so each must hold the value.
         facts = {(operands[p].nbytes, operands[p].device) for p in positions}
         if len(facts) > 1:
             raise PlanError(op=name, problem=f"buffers of carry {carry} differ in size or device")
@@ -47,6 +48,8 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
     bound: set[int] = set()
     for index, (buffer, binding) in enumerate(zip(body.buffers, body.bindings, strict=True)):
         if binding is not None:
+            # A binding replaces a whole storage in each iteration: other handles on it are its
+            # parts, at fixed offsets, and it cannot follow two bindings.
             if buffer.nbytes != buffer.storage_nbytes or buffer.storage_id in bound:
                 problem = (
                     f"local buffer {index} is bound to {_format_binding(binding)}, but"
@@ -56,6 +59,8 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
             bound.add(buffer.storage_id)
             _check_binding(name, op, index, binding, operands)
     for index, buffer in enumerate(body.buffers):
+        # A body is shared by all plans of a template, so memory in it would be shared by concurrent
+        # executions.
         if buffer.is_allocated and buffer.storage_id not in bound:
             raise PlanError(
                 op=name, problem=f"local buffer {index}, {buffer}, has memory but is not bound"
@@ -83,6 +88,8 @@ def _check_count(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> Non
                 op=name,
                 problem=f"the trip count must be an int64, got {operands[op.count_position]}",
             )
+        # Operands are checked against the number of slices here, since nothing checks it at run
+        # time. A branch runs at most once, so it has one slice.
         if any(isinstance(binding, Slice) for binding in op.body.bindings) and op.branch is None:
             raise PlanError(
                 op=name, problem="slices need a trip count that is known before the loop runs"
@@ -120,6 +127,7 @@ def _check_binding(
                 )
             position = body.carried[carry].result
     base = operands[position]
+    # Host devices share one address space: CPU kernels read DISK's mapped files.
     if local.device != base.device and not (local.is_host_addressable and base.is_host_addressable):
         raise PlanError(op=name, problem=f"{what} is on {local.device}, but its operand is {base}")
     is_slice = isinstance(binding, Slice)
@@ -157,6 +165,8 @@ def check_writes(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> Non
             owner, binding = binding_of.get(index, (index, None))
             written.add(owner)
             _check_write(name, op, index, binding)
+        # A custom function may write any of its buffers, so each counts as written, but none is an
+        # error.
         if isinstance(inner, PreparedCustomFunction):
             written.update(
                 binding_of.get(index, (index, None))[0] for index in inner.buffer_indices
@@ -219,6 +229,8 @@ def _check_view(name: str, view: PreparedBufferView, body: LoopBody) -> None:
 def _check_overlaps(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> None:
     """Check that a written operand overlaps no other, except a result its initial value."""
     body = op.body
+    # An initial value that is also bound as an operand is read in later iterations, when the result
+    # already holds other data.
     read_throughout = {b.position for b in body.bindings if isinstance(b, (Whole, Slice))}
     in_place = {
         frozenset((v.initial, v.result))

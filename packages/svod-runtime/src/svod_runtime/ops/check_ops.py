@@ -43,9 +43,11 @@ def check_op(
             _check_pair(name, arguments, "destination and source")
             _check_copy(name, *arguments)
         case PreparedBufferView():
+            # The offset is checked at each run instead: either buffer may be replaced.
             _check_pair(name, arguments, "view and base")
         case PreparedLoop():
             _check_loop(name, op, arguments, counters)
+        # Its function decides which buffers it accepts.
         case PreparedCustomFunction():
             pass
 
@@ -53,6 +55,7 @@ def check_op(
 def check_indices(what: str, indices: Iterable[int], n_buffers: int) -> None:
     """Raise PlanError if a buffer index is out of range."""
     for index in indices:
+        # Negative indices too, which Python would take as counted from the end.
         if not 0 <= index < n_buffers:
             raise PlanError(
                 op=what, problem=f"buffer index {index} is out of bounds for {n_buffers} buffers"
@@ -62,6 +65,7 @@ def check_indices(what: str, indices: Iterable[int], n_buffers: int) -> None:
 def _check_kernel(name: str, op: PreparedKernel, arguments: Sequence[Buffer]) -> None:
     spec = op.kernel.spec
     if not op.output_indices:
+        # Nothing could depend on it, and it would run in no defined order.
         raise PlanError(op=name, problem="has no output: output_indices is empty")
     _check_output_positions(name, op)
     if len(arguments) != spec.n_buffers:
@@ -73,10 +77,12 @@ def _check_kernel(name: str, op: PreparedKernel, arguments: Sequence[Buffer]) ->
             f" {len(op.values)}: {op.values}"
         )
         raise PlanError(op=name, problem=problem)
+    # Host devices share one address space, so a CPU kernel may read DISK's mapped files.
     is_on_host = arguments[op.output_indices[0]].is_host_addressable
     for position in op.output_indices:
         _check_writable(name, arguments[position])
     for buffer in arguments:
+        # Checked before a run: an address of another device would end the process.
         if buffer.device != canonical_device(op.device) and not (
             is_on_host and buffer.is_host_addressable
         ):
@@ -114,6 +120,7 @@ def _check_loop(
             problem=f"counter {op.body.counter} is already the counter of an enclosing loop",
         )
     check_bindings(name, op, arguments)
+    # Counters are variables by name: an inner loop with an outer loop's counter would overwrite it.
     inner = counters if op.body.counter is None else counters | {op.body.counter}
     for inner_op in op.body.ops:
         try:

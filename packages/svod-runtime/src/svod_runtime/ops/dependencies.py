@@ -69,6 +69,7 @@ def resolve_dependencies(
 
 
 def _resolve_ids(ops: Sequence[PreparedOp]) -> list[set[int]]:
+    # With unique ids, an op may also name a later op; the topological sort orders them.
     position_of = {op.id: index for index, op in enumerate(ops)}
     is_repeated = len(position_of) < len(ops)
     if is_repeated:
@@ -106,6 +107,8 @@ class Dependencies:
 
     def get_predecessors(self, buffers: Sequence[Buffer]) -> list[set[int]]:
         """Return the indices of each op's predecessors on these buffers."""
+        # Hazards need an order of the accesses: the one that declared dependencies allow, not the
+        # listed one.
         hazards = get_hazards([self._iter_accesses(op, buffers) for op in self._ops], self.order)
         return [d | h for d, h in zip(self.declared, hazards, strict=True)]
 
@@ -141,6 +144,7 @@ def make_levels(order: Sequence[int], predecessors: Sequence[set[int]]) -> list[
     levels: list[list[int]] = []
     for index in order:
         level = 1 + max((level_of[p] for p in predecessors[index]), default=-1)
+        # The earliest level possible, so that as many ops as possible share one.
         level_of[index] = level
         if level == len(levels):
             levels.append([])
@@ -171,6 +175,7 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
                 is_write = position in op.output_indices
             case PreparedCopy():
                 is_write = position == 0
+            # The registered function is free to write, so all of its buffers count as written.
             case _:
                 is_write = True
         yield from list_accesses(buffer, is_write)
@@ -179,6 +184,7 @@ def iter_accesses(op: PreparedOp, buffers: Sequence[Buffer]) -> Iterable[Access]
 def list_accesses(buffer: Buffer, is_write: bool) -> tuple[Access, ...]:
     """Access to all bytes of a buffer; empty for an empty buffer."""
     end = buffer.offset + buffer.nbytes
+    # An empty interval would split segments, and order ops that share no byte.
     return (Access(buffer.storage_id, buffer.offset, end, is_write),) if buffer.nbytes else ()
 
 
@@ -215,6 +221,8 @@ class HazardMap:
     def record(self, op: int, access: Access) -> set[int]:
         """Record an access, and return the earlier ops that it must wait for."""
         segments = self._storages.setdefault(access.storage_id, [_Segment(0)])
+        # Segments split only at bounds of accesses, so their number is that of distinct bounds,
+        # whatever the size of the storage.
         first, last = _split_at(segments, access.start), _split_at(segments, access.end)
         earlier_ops: set[int] = set()
         for segment in segments[first:last]:
@@ -237,5 +245,6 @@ def _split_at(segments: list[_Segment], position: int) -> int:
     index = bisect_left(segments, position, key=attrgetter("start"))
     if index == len(segments) or segments[index].start != position:
         before = segments[index - 1]
+        # A copy of the readers: the two halves have separate histories from now on.
         segments.insert(index, _Segment(position, before.writer, set(before.readers)))
     return index

@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 
+# Compared by identity: equal specs may have different programs, which cannot be compared.
 @dataclass(frozen=True, slots=True, eq=False)
 class CachedKernel:
     """Loaded kernel with its spec, shared by every plan that launches it.
@@ -137,6 +138,7 @@ class PreparedCustomFunction:
     values: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
+# Compared by identity: equality would compare every op of the body.
 @dataclass(frozen=True, slots=True, eq=False)
 class LoopBody:
     """Ops of one iteration, on local buffers.
@@ -209,9 +211,11 @@ def get_written(op: PreparedOp) -> list[int]:
     unknown.
     """
     match op:
+        # By position in the op's list, since one buffer may be both read and written.
         case PreparedKernel() | PreparedLoop():
             return [op.buffer_indices[position] for position in op.output_indices]
         case PreparedCopy():
+            # The destination comes first.
             return [op.buffer_indices[0]]
         case _:
             return []
@@ -244,6 +248,7 @@ def list_local_views(body: LoopBody) -> dict[int, list[LocalView]]:
     owners = {
         buffer.storage_id: i
         for i, buffer in enumerate(body.buffers)
+        # Only bound buffers get other memory in each iteration; their views must follow.
         if body.bindings[i] is not None
     }
     views: dict[int, list[LocalView]] = {index: [] for index in owners.values()}

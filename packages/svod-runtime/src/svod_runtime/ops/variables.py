@@ -24,6 +24,8 @@ def get_initial_values(ops: Iterable[PreparedOp]) -> tuple[dict[str, int], set[s
     values: dict[str, int] = {}
     uneven: set[str] = set()
     for _, own in _iter_variables(ops, frozenset()):
+        # An unrolled loop may start one variable with several values. Setting it must then reach
+        # every op, even if the value equals the recorded one.
         uneven.update(
             name for name, value in own.items() if values.setdefault(name, value) != value
         )
@@ -36,6 +38,7 @@ def collect_bounds(ops: Iterable[PreparedOp]) -> dict[str, set[Variable]]:
     bounds: dict[str, set[Variable]] = {}
     for variables, _ in _iter_variables(ops, frozenset()):
         for variable in variables:
+            # The launcher sets `core_id`, to another value on each core.
             if variable.name != CORE_ID:
                 bounds.setdefault(variable.name, set()).add(variable)
     return bounds
@@ -64,6 +67,7 @@ def _iter_variables(
                 }
                 inner = counters if op.body.counter is None else counters | {op.body.counter}
                 yield from _iter_variables(op.body.ops, inner)
+        # A counter is a variable only within its loop; the loop sets it.
         fixed = op.fixedvars.keys() | counters
         yield (
             [v for v in variables if v.name not in fixed],

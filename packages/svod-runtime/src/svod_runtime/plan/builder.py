@@ -45,6 +45,7 @@ class ExecutionPlanBuilder:
     def add_buffer(self, ast_id: int, buffer: Buffer) -> int:
         """Add a buffer under an AST id and return its index."""
         self._draft.buffers.append(buffer)
+        # An id that is added again names its latest buffer.
         self._draft.ast_to_buffer[ast_id] = len(self._draft.buffers) - 1
         return len(self._draft.buffers) - 1
 
@@ -127,6 +128,7 @@ class ExecutionPlanBuilder:
             DependencyError: if dependencies are unknown or cyclic.
         """
         self._check_outputs()
+        # Before planning: the planner and all executions rely on these facts and check none.
         for op in self._draft.ops:
             check_op(op, self._draft.buffers)
         storages = {buffer.storage_id for buffer in inputs}
@@ -140,8 +142,10 @@ class ExecutionPlanBuilder:
         ops, buffers = place_bodies(
             self._draft.ops, self._draft.buffers, planner or "disabled", saved
         )
+        # A changed copy, so that a builder can build again, with another planner.
         draft = replace(self._draft, ops=ops, buffers=buffers)
         dependencies = Dependencies(ops, resolve_dependencies(ops, self._instance_dependencies))
+        # Without a planner, buffers keep the indices that `add_buffer` returned.
         if planner is None:
             return PlanTemplate(draft, dependencies, inputs, input_ids)
         return PlanTemplate(
@@ -149,6 +153,7 @@ class ExecutionPlanBuilder:
         )
 
     def _check_outputs(self) -> None:
+        # A plan without buffers has no outputs to name.
         if not self._draft.output_indices and self._draft.buffers:
             raise PlanError(op="plan", problem="has no outputs: call set_output_buffers")
         n, owners = len(self._draft.buffers), self._draft.owners

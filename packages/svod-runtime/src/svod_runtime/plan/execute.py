@@ -86,6 +86,8 @@ class _Batch:
     def run(self) -> None:
         try:
             self._run(self._table)
+        # The device failed, not a kernel: `ExecutionError` would hide that the buffers are lost as
+        # well.
         except DeviceLostError:
             raise
         except Exception as error:
@@ -94,6 +96,7 @@ class _Batch:
                 for g in self._groups
                 for s in (g.iter_kernels() if isinstance(g, LoopState) else g)
             ]
+            # A batch may hold hundreds of kernels, and the launcher does not say which one failed.
             names = ", ".join(state.op.kernel.name for state in kernels[:4])
             more = ", ..." if len(kernels) > 4 else ""
             problem = f"{type(error).__name__}: {error}"
@@ -115,6 +118,7 @@ class _Batch:
 
     def _list_units(self) -> Sequence[KernelState | HostLoop]:
         """Kernels and loops to run sequentially when each kernel is launched on its own."""
+        # Built on first use: an execution without profile or watch needs none.
         if not self._units:
             for group in self._groups:
                 self._units += [HostLoop(group)] if isinstance(group, LoopState) else group
@@ -137,6 +141,7 @@ class _Parallel:
             # The calling thread would only wait, so it runs one kernel itself.
             self._states[0].run()
         finally:
+            # Also if a kernel failed: the other threads still write to the plan's buffers.
             errors = _wait_for_all(futures)
         for error in errors:
             if error is not None:
@@ -224,10 +229,12 @@ class _Custom:
         self._op, self._variables, self._buffers = op, variables, buffers
 
     def run(self) -> None:
+        # Looked up at each run, so that a function may be registered after the plan is built.
         function = get_custom_function(self._op.kind)
         buffers = tuple([self._buffers[index] for index in self._op.buffer_indices])
         try:
             function(buffers, {**self._variables, **self._op.fixedvars}, self._op.attrs)
+        # Already names the op's kind.
         except UnsupportedError:
             raise
         except Exception as error:
@@ -266,6 +273,7 @@ class HostLoop:
 
     def __init__(self, state: LoopState) -> None:
         self._state = state
+        # A live view, since counters change in each iteration.
         variables = ChainMap(state.counters, state.variables)
         self._steps = make_steps(
             state.arrange(), state.kernels, state.loops, state.local_buffers, variables
@@ -338,6 +346,7 @@ def _make_batches(
                 return [step for group in groups for step in _make_batches(launcher, [group])]
     group = groups[0]
     if isinstance(group, LoopState):
+        # Python is the fallback: it runs any loop, only slower.
         return [HostLoop(group)]
     return [_Single(group[0]) if len(group) == 1 else _Parallel(group)]
 

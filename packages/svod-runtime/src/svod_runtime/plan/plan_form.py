@@ -67,6 +67,8 @@ class PlanForm:
         )
         self.n_buffers, self.output_indices = len(buffers), tuple(draft.output_indices)
         position_of = {ast_id: position for position, ast_id in enumerate(input_ids or ())}
+        # An alias id that is the id of an input belongs to this first plan only, so its position is
+        # stored instead.
         self._aliases = [(ast_id, position_of.get(ast_id)) for ast_id in draft.alias_ids]
         kernels = [(index, op) for index, op in enumerate(ops) if isinstance(op, PreparedKernel)]
         self.kernels = [(index, op, find_constant_sizes(op)) for index, op in kernels]
@@ -89,6 +91,7 @@ class PlanForm:
             for i, p in enumerate(self._locations)
             if i in self.written and p.base < len(inputs)
         ]
+        # Compared by memory: an op may write a view of a donated input.
         donated = {self._locations[index].base for index in self.donated_indices}
         self.writes_inputs = not donated.issuperset(self._written_inputs)
         self._input_indices = self._get_input_indices(buffers, inputs)
@@ -120,6 +123,7 @@ class PlanForm:
             for base, view in self._locations
             if base < n_inputs or base in named
         )
+        # Two outputs on one memory, or one in an input, cannot change their sizes independently.
         is_own = None not in outputs and len(named) == len(outputs)
         if not (is_whole and is_own) or len(self.kernels) < len(self.ops) or self.donated_indices:
             return None
@@ -153,6 +157,7 @@ class PlanForm:
                 if inputs share memory with each other differently than the inputs of the form.
             OutOfMemoryError: if a buffer cannot be allocated.
         """
+        # Before any allocation, so that an error leaves no memory behind.
         self._check_inputs(inputs, may_be_smaller=output_sizes is not None)
         allocated = [make() for make in self._factories]
         for index, size in zip(self._sized_outputs, output_sizes or (), strict=False):
@@ -177,6 +182,7 @@ class PlanForm:
                 op="plan", problem=f"expected {len(self._specs)} inputs, got {len(inputs)}"
             )
         for position, (buffer, spec) in enumerate(zip(inputs, self._specs, strict=True)):
+            # Only the maximum size is known here: exact sizes depend on the values of variables.
             nbytes = spec[0] if may_be_smaller and buffer.nbytes < spec[0] else buffer.nbytes
             if (nbytes, buffer.dtype, buffer.device) != spec:
                 raise PlanError(
@@ -189,6 +195,8 @@ class PlanForm:
                     op="plan",
                     problem=f"input {position} is written, but {inputs[position]} is read-only",
                 )
+        # Levels follow from the hazards of this sharing. With another, ops of one level might
+        # conflict.
         if find_sharing(inputs) != self._sharing:
             raise PlanError(
                 op="plan",
@@ -202,6 +210,7 @@ class PlanForm:
         """Buffer index of each input: equal inputs share an index, an unused input has None."""
         index_of = {
             _identify(b): i
+            # Reversed, so that the first of several equal buffers wins.
             for i, b in reversed(list(enumerate(buffers)))
             if i not in self.view_indices
         }
@@ -211,8 +220,11 @@ class PlanForm:
         """Arrangement of the ops; shared by all plans unless launch sizes vary or a plan has its
         own levels.
         """
+        # Compared by identity: only a plan with a sharing pattern of its own has other levels.
         if levels is not self.levels or not self._has_constant_sizes:
             return arrange(self.ops, levels, states, [form.launcher for _, form in self.loops])
+        # Made with the first plan, since it needs kernel states; it depends on nothing else of
+        # them.
         if self._arrangement is None:
             self._arrangement = arrange(
                 self.ops, levels, states, [form.launcher for _, form in self.loops]
@@ -249,6 +261,7 @@ def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
     The result lists, for each buffer, the first buffer on its storage, the offset from it, and the
     size.
     """
+    # The usual case, on the path of every `realize`, without the table below.
     if len(buffers) < 2 or len({buffer.storage_id for buffer in buffers}) == len(buffers):
         return None
     first: dict[int, int] = {}
@@ -314,6 +327,8 @@ def _describe_memory(
                 is_whole = buffer.nbytes == buffer.storage_nbytes
                 new[buffer.storage_id] = (
                     len(inputs) + len(factories),
+                    # If the first handle is a view, its dtype need not divide the storage; bytes
+                    # always do.
                     buffer.dtype if is_whole else uint8,
                 )
                 factories.append(_make_factory(buffer, new[buffer.storage_id][1]))
@@ -332,6 +347,7 @@ def _contains(outer: Buffer, inner: Buffer) -> bool:
 
 
 def _make_factory(buffer: Buffer, dtype: DType) -> Callable[[], Buffer]:
+    # Read here, so that the factory does not hold the buffer: a template keeps no memory alive.
     allocator, size = buffer.allocator, buffer.storage_nbytes // dtype.nbytes
     return lambda: Buffer(allocator, dtype, size)
 

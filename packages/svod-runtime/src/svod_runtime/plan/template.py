@@ -88,11 +88,13 @@ class PlanTemplate(PlanForm):
         outputs: dict[int, int] = {}
         for index, (base, view) in enumerate(self._locations):
             is_own = base >= n_inputs and index in self.output_indices
+            # Reuse replaces single buffers; other views of the same memory would keep the old one.
             if (base < n_inputs or is_own) and (view is not None or n_users[base] > 1):
                 return None
             if is_own:
                 outputs[index] = base - n_inputs
         intermediates = set(range(len(self._factories))) - set(outputs.values())
+        # A recycled plan keeps its intermediates allocated while nothing uses it.
         if sum(self._factories[index]().nbytes for index in intermediates) >= LARGE:
             return None
         output_factories = [(index, self._factories[i]) for index, i in outputs.items()]

@@ -71,6 +71,8 @@ class PlanView:
         origins: Mapping[int, tuple[Origin, ...]],
     ) -> None:
         self._template, self._input_ids, self._origins = template, input_ids, origins
+        # A list of its own, which states and steps read at each use: replacing an entry reaches all
+        # of them.
         self._buffers = list(buffers)
         self._variables = dict(template.values)
         self._states = [
@@ -80,11 +82,16 @@ class PlanView:
         self._loops = [
             LoopState(form, self._buffers, self._variables, origins) for _, form in template.loops
         ]
+        # Listed once, so that setting a variable visits only loops and kernels that may depend on
+        # it.
         inner = (loop for outer in self._loops for loop in outer.iter_loops())
         self._counted_loops = [loop for loop in inner if loop.form.count_variables]
         self._states_in_loops = [state for loop in self._loops for state in loop.iter_kernels()]
+        # The template's object itself: `PlanForm.arrange` shares its result with plans that have
+        # it.
         self._levels = template.levels
         self._steps: list[Step] = []
+        # Free in the child of a fork, where no thread is left to release it.
         self._lock = make_lock()
 
     @property
@@ -215,6 +222,7 @@ def _describe(state: KernelState, n_runs: int | None) -> PlannedKernel:
 def _describe_loop(loop: LoopState, n_runs: int | None) -> list[PlannedKernel]:
     # Outside of a run, local buffers have no memory to show.
     loop.begin()
+    # One unknown count makes the launches of all inner loops unknown.
     known = loop.known_count
     n_inside = None if n_runs is None or known is None else n_runs * known
     kernels = [_describe(state, n_inside) for state in loop.kernels]

@@ -78,6 +78,7 @@ def _get_written(
 
 
 def _read(buffer: Buffer) -> NDArray[np.generic]:
+    # A copy: the kernel overwrites the memory that the array views.
     return buffer.as_numpy().copy()
 
 
@@ -90,6 +91,7 @@ def _find(values: NDArray[np.generic], watched: Watched) -> NDArray[np.bool_]:
 
 
 def _have_equal_bits(old: NDArray[np.generic], new: NDArray[np.generic]) -> NDArray[np.bool_]:
+    # By bits, since a NaN differs from itself.
     bits = f"u{old.itemsize}"
     return old.view(bits) == new.view(bits)
 

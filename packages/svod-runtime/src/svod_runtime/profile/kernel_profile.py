@@ -13,6 +13,7 @@ __all__ = ["KernelProfile", "LaunchSums", "Measured"]
 class Measured:
     """Rates of an event with a duration, an operation count and a byte count."""
 
+    # Without it, instances of the subclasses would have a dict in spite of their slots.
     __slots__ = ()
 
     elapsed_ns: int
@@ -26,6 +27,7 @@ class Measured:
     @property
     def gflops(self) -> float:
         """Operations per second, in units of 10^9."""
+        # A timer with a coarse tick may report 0.
         return self.n_operations / max(self.elapsed_ns, 1)
 
     @property
@@ -105,6 +107,7 @@ class LaunchSums:
         if known is None:
             self._sums[key] = replace(profile, fastest_ns=fastest)
             return
+        # Holds for every entry, since the first launch sets it above.
         assert known.fastest_ns is not None
         self._sums[key] = replace(
             known,

@@ -49,6 +49,7 @@ class Limits(NamedTuple):
 
     def get_bandwidth(self, n_bytes: int) -> float:
         """Return the bandwidth of the nearest memory level that holds `n_bytes`."""
+        # The last level, main memory, has infinite capacity, so one is always found.
         return next(speed for size, speed in self.levels if n_bytes <= size)
 
     def get_bound(

@@ -80,10 +80,12 @@ class ProfileReport:
         """Return a summary per kernel and device, the slowest first."""
         groups: dict[tuple[int, str], list[KernelProfile]] = {}
         for profile in self.profiles:
+            # By identity: kernels of equal names may have different sources.
             groups.setdefault((id(profile.kernel), profile.device), []).append(profile)
         summaries = [
             _summarize(group, self.limits.get(group[0].device)) for group in groups.values()
         ]
+        # The slowest first: these are worth a look, and a table may be cut off.
         return sorted(summaries, key=lambda s: s.elapsed_ns, reverse=True)
 
     def scopes(self) -> list[ScopeSummary]:
@@ -111,6 +113,7 @@ class ProfileReport:
     def show(self, file: TextIO | None = None, *, max_rows: int = 40) -> None:
         """Print the table, with the package `rich` if it is installed, and the explanations."""
         out = file or sys.stdout
+        # An optional dependency; the plain table has the same numbers.
         if find_spec("rich") is None:
             print(self.table(max_rows=max_rows), file=out)
         else:
@@ -171,6 +174,7 @@ class ProfileReport:
         microseconds.
         """
         devices = self.devices
+        # The clock's zero is arbitrary, and viewers show the time from 0 on.
         begin = min((p.start_ns for p in self.profiles), default=0)
         titles = [
             {"name": "thread_name", "ph": "M", "pid": 0, "tid": index, "args": {"name": device}}
@@ -215,6 +219,7 @@ def _summarize(group: Sequence[KernelProfile], limits: Limits | None) -> KernelS
         group[0].device,
         _count(group),
         sum(p.elapsed_ns for p in group),
+        # A profile of a loop sums launches, but knows its fastest one.
         min(p.elapsed_ns if p.fastest_ns is None else p.fastest_ns for p in group),
         sum(p.n_operations for p in group),
         sum(p.n_bytes for p in group),
@@ -235,6 +240,7 @@ def _get_bound(profile: KernelProfile, limits: Limits) -> tuple[float, str]:
     The memory level depends on the bytes of one launch.
     """
     n = profile.n_launches
+    # The bandwidth depends on the bytes of one launch, which may fit into a cache.
     seconds, bound = limits.get_bound(profile.n_operations // n, profile.n_bytes // n)
     return n * seconds, bound
 

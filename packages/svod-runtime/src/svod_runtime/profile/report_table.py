@@ -91,6 +91,7 @@ def make_rows(report: Summarized, max_rows: int) -> list[Sequence[str]]:
             _rate(sum(s.n_bytes for s in summaries), elapsed),
         )
     )
+    # A report without origins, scopes or several devices would have columns of blanks.
     columns = [column for column in zip(*rows, strict=True) if any(column[1:])]
     return list(zip(*columns, strict=True))
 
@@ -140,6 +141,7 @@ def _make_row(report: Summarized, s: KernelSummary) -> Sequence[str]:
         s.device if len(report.devices) > 1 else "",
         _count(s.n_launches / report.n_runs),
         _us(s.elapsed_ns / report.n_runs),
+        # With one launch it equals the average.
         _us(s.fastest_ns) if s.n_launches > 1 else "",
         _percent(s.elapsed_ns, report.elapsed_ns),
         f"{s.gflops:.2f}",

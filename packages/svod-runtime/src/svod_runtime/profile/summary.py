@@ -18,6 +18,7 @@ def get_scope(origins: Iterable[Origin]) -> str:
     """Return the innermost scope that contains all origins."""
     names = [o.scope.split(".") if o.scope else [] for o in origins]
     common: list[str] = []
+    # Not strict: the shortest scope bounds the common one.
     for level in zip(*names, strict=False):
         if len(set(level)) > 1:
             break
