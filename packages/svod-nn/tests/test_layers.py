@@ -13,7 +13,7 @@ import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.padding import pad_axes
 from svod_tensor import Generator, PrepareConfig, Tensor, Variable, bfloat16, jit
-from svod_tensor.errors import IndexTensorError
+from svod_tensor.errors import IndexTensorError, SymbolicShapeError
 
 
 @pytest.fixture
@@ -85,7 +85,9 @@ def test_layers_take_tensors_without_a_batch(rng):
 def test_the_row_of_padding_is_zeros_and_gets_no_gradient():
     layer = nn.Embedding(5, 2, padding_idx=-2)
     assert layer.weight[3].tolist() == [0, 0]
-    gradients = nn.value_and_grad(layer, lambda layer, x: layer(x).sum())(Tensor([3, 1, 1, 4]))[1]
+    gradients = nn.value_and_grad(layer, lambda layer, x: layer(x).sum())(
+        Tensor([3, 1, 1, -1, -2])
+    )[1]
     assert gradients["weight"].tolist() == [[0, 0], [2, 2], [0, 0], [0, 0], [1, 1]]
 
 
@@ -264,6 +266,13 @@ def test_upsampling_repeats_or_interpolates():
     ]
     assert nn.Upsample(5, mode="linear", align_corners=True)(x).tolist() == [[[0, 1.5, 3, 4.5, 6]]]
     assert nn.Upsample(2)(x).tolist() == [[[0, 3]]]
+
+
+@pytest.mark.parametrize("options", [{"scale_factor": 2}, {"size": 6}])
+def test_upsampling_of_a_symbolic_size_is_rejected(options):
+    x = Tensor.ones(1, 2, 8)[:, :, : Variable("n", 1, 8).bind(4)]
+    with pytest.raises(SymbolicShapeError, match=r"Upsample needs concrete sizes, not \(n=4,\)"):
+        nn.Upsample(**options)(x)
 
 
 def test_slopes_belong_to_channels():

@@ -707,3 +707,14 @@ def test_moving_averages_are_those_of_the_formula_and_are_swapped_in_and_out():
     np.testing.assert_array_equal(other.averages["w"].numpy(), warm.averages["w"].numpy())
     with pytest.raises(LayerArgumentError, match="decay must be between 0 and 1, got 2"):
         nn.MovingAverage(w, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+def test_centered_rmsprop_of_a_steady_gradient_is_finite(dtype):
+    """The variance of a steady gradient is 0 but for rounding."""
+    w = Tensor(np.ones(512, np.float32)).cast(dtype).realize()
+    optimizer = nn.RMSprop({"w": w}, lr=1e-6, alpha=0.5, centered=True)
+    gradient = Tensor(np.linspace(0.01, 3, 512, dtype=np.float32)).cast(dtype).realize()
+    for _ in range(60):
+        optimizer.update({"w": gradient})
+    assert np.isfinite(w.cast("float32").numpy()).all()

@@ -47,7 +47,6 @@ class Embedding(Module):
                 f"padding_idx={padding_idx} is out of bounds for num_embeddings={num_embeddings}"
             )
             raise LayerArgumentError(name="Embedding", problem=problem)
-        # Non-negative, as it is compared with the indices.
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
         # As in torch: a lookup sums over nothing, so the scale does not depend on a fan.
         self.weight = normal((num_embeddings, embedding_dim), generator=generator)
@@ -60,7 +59,10 @@ class Embedding(Module):
         if self.padding_idx is None:
             return rows
         # The same values without a gradient, so that training leaves the padding row at 0.
-        return (indices == self.padding_idx).unsqueeze(-1).where(rows.detach(), rows)
+        is_padding = (indices == self.padding_idx) | (
+            indices == self.padding_idx - self.num_embeddings
+        )
+        return is_padding.unsqueeze(-1).where(rows.detach(), rows)
 
     def extra_repr(self) -> str:
         padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"

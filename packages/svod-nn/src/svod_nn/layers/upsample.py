@@ -10,6 +10,7 @@ from svod_nn._module import Module
 from svod_nn.errors import LayerArgumentError
 from svod_nn.layers.sizes import Sizes, to_sizes
 from svod_tensor import Tensor
+from svod_tensor.errors import SymbolicShapeError
 
 __all__ = ["Interpolation", "Upsample"]
 
@@ -86,6 +87,8 @@ class Upsample(Module):
     def _get_sizes(self, sizes: Sequence[object]) -> list[tuple[int, Fraction]]:
         """Return, for each axis, its new size and the spacing of results in input elements."""
         before = [size for size in sizes if isinstance(size, int)]
+        if len(before) != len(sizes):
+            raise SymbolicShapeError(operation="Upsample", shape=tuple(sizes))
         if self.scale_factor is None:
             assert self.size is not None
             after = to_sizes("Upsample", "size", self.size, len(sizes))

@@ -51,7 +51,8 @@ class RMSpropRule(Rule):
             )
             # Minus the square of the mean: a variance, which is small for a steady gradient, so
             # steps grow.
-            square = square - average.square()
+            # By rounding, the variance of a steady gradient may be below 0, and its root NaN.
+            square = (square - average.square()).maximum(0.0)
         # As in torch, eps is outside of the root, unlike in TensorFlow. The average is not
         # corrected for its zeros at the start, so the first steps are the largest.
         direction = gradient / (square.sqrt() + self.eps)
