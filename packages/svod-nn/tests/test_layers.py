@@ -271,7 +271,7 @@ def test_upsampling_repeats_or_interpolates():
 @pytest.mark.parametrize("options", [{"scale_factor": 2}, {"size": 6}])
 def test_upsampling_of_a_symbolic_size_is_rejected(options):
     x = Tensor.ones(1, 2, 8)[:, :, : Variable("n", 1, 8).bind(4)]
-    with pytest.raises(SymbolicShapeError, match=r"Upsample needs concrete sizes, not \(n=4,\)"):
+    with pytest.raises(SymbolicShapeError, match=r"Upsample needs concrete sizes, not \(n,\)"):
         nn.Upsample(**options)(x)
 
 
