@@ -21,6 +21,7 @@ from svod_tensor._origins import wrap
 from svod_tensor._scopes import leave_scope
 from svod_tensor.cells.cell import Cell, View
 from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey, Decomposition
+from svod_tensor.errors import BufferNotFoundError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
@@ -36,7 +37,8 @@ def reuse_graph(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate an operation whose graph depends only on the shapes, dtypes and placements of its
     tensors, on its other arguments, and on the default float dtype.
 
-    An operation that reads values, draws random numbers or writes does not qualify.
+    Calls that read the value of an argument are found, and run the function every time. Operations
+    that draw random numbers or write do not qualify.
     """
 
     def build(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -106,19 +108,15 @@ def _record(
 ) -> Decomposition | None:
     """Call an operation on stand-ins for its operands, and record the graph of its result."""
     inputs: list[Tensor] = []
-
-    def replace(value: Any) -> Any:
-        if value.__class__ is Tensor:
-            # A parameter has no known bounds; a TRACED node merges with none of its readers.
-            node = make_traced(make_parameter(value.uop, len(inputs)))
-            inputs.append(Tensor.from_uop(node))
-            return inputs[-1]
-        return type(value)(map(replace, value)) if value.__class__ in (tuple, list) else value
-
-    # A list: in `f(*map(replace, args), **kwargs)`, Python would replace the keyword arguments first.
-    positional = [replace(value) for value in args]
-    with leave_scope():
-        result = function(*positional, **{name: replace(v) for name, v in kwargs.items()})
+    # Not `f(*map(...), **...)`, which would replace the keyword arguments first.
+    positional = [_replace(value, inputs) for value in args]
+    named = {name: _replace(value, inputs) for name, value in kwargs.items()}
+    try:
+        with leave_scope():
+            result = function(*positional, **named)
+    except BufferNotFoundError:
+        # It reads an argument, such as an axis or a mask, and stand-ins have no memory.
+        return None
     is_tuple = isinstance(result, tuple)
     results: tuple[Any, ...] = result if is_tuple else (result,)
     cells = {stand_in.content for stand_in in inputs}
@@ -135,6 +133,18 @@ def _record(
         return None
     collect = getattr(result, "_make", tuple) if is_tuple else None
     return Decomposition(template, tuple([content.path for content in contents]), collect)
+
+
+def _replace(value: Any, inputs: list[Tensor]) -> Any:
+    """An argument with stand-ins for its tensors, which are appended to `inputs`."""
+    if value.__class__ is Tensor:
+        # A parameter has no known bounds; a TRACED node merges with none of its readers.
+        node = make_traced(make_parameter(value.uop, len(inputs)))
+        inputs.append(Tensor.from_uop(node))
+        return inputs[-1]
+    if value.__class__ is tuple or value.__class__ is list:
+        return value.__class__([_replace(item, inputs) for item in value])
+    return value
 
 
 def _copies_an_input(roots: Sequence[UOp], inputs: Sequence[UOp]) -> bool:

@@ -309,7 +309,6 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
 
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
-@reuse_graph
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
     """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
 
