@@ -21,7 +21,6 @@ from svod_tensor._origins import wrap
 from svod_tensor._scopes import leave_scope
 from svod_tensor.cells.cell import Cell, View
 from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey, Decomposition
-from svod_tensor.errors import BufferNotFoundError
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
@@ -108,22 +107,25 @@ def _record(
 ) -> Decomposition | None:
     """Call an operation on stand-ins for its operands, and record the graph of its result."""
     inputs: list[Tensor] = []
-    # Not `f(*map(...), **...)`, which would replace the keyword arguments first.
-    positional = [_replace(value, inputs) for value in args]
-    named = {name: _replace(value, inputs) for name, value in kwargs.items()}
     try:
         with leave_scope():
+            # Not `f(*map(...), **...)`, which would replace the keyword arguments first.
+            positional = [_replace(value, inputs) for value in args]
+            named = {name: _replace(value, inputs) for name, value in kwargs.items()}
             result = function(*positional, **named)
-    except BufferNotFoundError:
-        # It reads an argument, such as an axis or a mask, and stand-ins have no memory.
+    except Exception:
+        # It reads an argument, such as an axis or a mask, and stand-ins have no memory. If the call is
+        # invalid, the function itself, which is called next, raises the error.
         return None
     is_tuple = isinstance(result, tuple)
     results: tuple[Any, ...] = result if is_tuple else (result,)
-    cells = {stand_in.content for stand_in in inputs}
-    # The function may return an operand, or a view of one, whose memory the result shares.
-    if any(value.__class__ is not Tensor or value.content.cell in cells for value in results):
+    if any(value.__class__ is not Tensor for value in results):
         return None
     contents = [cast("Tensor", value).content for value in results]
+    cells = [value.content.cell for value in (*inputs, *results)]
+    if len(set(cells)) < len(cells):
+        # A result is an operand, or a view of one or of another result, and shares its memory.
+        return None
     roots = [c.node for content in contents for c in dict.fromkeys((content.cell, content))]
     nodes = [stand_in.uop for stand_in in inputs]
     if any(size.__class__ is not int for node in (*roots, *nodes) for size in node.shape):
