@@ -49,7 +49,7 @@ def reuse_graph(function: Callable[P, R]) -> Callable[P, R]:
         if known == "called":
             known = _record(function, args, kwargs) or "varies"
             DECOMPOSITIONS.replace(key, known)
-        if known.__class__ is Decomposition:
+        if isinstance(known, Decomposition):
             return cast("R", _make_results(known, operands))
         result = function(*args, **kwargs)
         if known is None:
@@ -118,7 +118,7 @@ def _record(
         # invalid, the function itself, which is called next, raises the error.
         return None
     is_tuple = isinstance(result, tuple)
-    results: tuple[Any, ...] = result if is_tuple else (result,)
+    results = cast("tuple[Any, ...]", result if is_tuple else (result,))
     if any(value.__class__ is not Tensor for value in results):
         return None
     contents = [cast("Tensor", value).content for value in results]
@@ -144,9 +144,8 @@ def _replace(value: Any, inputs: list[Tensor]) -> Any:
         node = make_traced(make_parameter(value.uop, len(inputs)))
         inputs.append(Tensor.from_uop(node))
         return inputs[-1]
-    if value.__class__ is tuple or value.__class__ is list:
-        return value.__class__([_replace(item, inputs) for item in value])
-    return value
+    kind: type[Any] = value.__class__
+    return kind([_replace(v, inputs) for v in value]) if kind is tuple or kind is list else value
 
 
 def _copies_an_input(roots: Sequence[UOp], inputs: Sequence[UOp]) -> bool:
