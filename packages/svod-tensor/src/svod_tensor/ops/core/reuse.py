@@ -85,8 +85,13 @@ def _describe(values: Sequence[object], operands: list[UOp]) -> tuple[Hashable, 
             # each shard; a constant, which has no placement, is folded.
             if placement.__class__ is not str or node.dtype.is_complex:
                 return None
+            shape = node.shape
+            for size in shape:
+                if size.__class__ is not int:
+                    # Each value of a variable would have an entry of its own.
+                    return None
             operands.append(node)
-            parts.append((node.shape, node.dtype, placement))
+            parts.append((shape, node.dtype, placement))
         elif kind in _PLAIN:
             # True and 1 are equal, but not the same argument.
             parts.append((kind, value))
@@ -117,23 +122,22 @@ def _record(
         # It reads an argument, such as an axis or a mask, and stand-ins have no memory. If the call is
         # invalid, the function itself, which is called next, raises the error.
         return None
-    is_tuple = isinstance(result, tuple)
-    results = cast("tuple[Any, ...]", result if is_tuple else (result,))
+    results = cast("tuple[Any, ...]", result if isinstance(result, tuple) else (result,))
     if any(value.__class__ is not Tensor for value in results):
         return None
-    contents = [cast("Tensor", value).content for value in results]
-    cells = [value.content.cell for value in (*inputs, *results)]
+    contents: list[Cell | View] = [value.content for value in results]
+    cells = [content.cell for content in (*[x.content for x in inputs], *contents)]
     if len(set(cells)) < len(cells):
         # A result is an operand, or a view of one or of another result, and shares its memory.
         return None
-    roots = [c.node for content in contents for c in dict.fromkeys((content.cell, content))]
+    roots: list[UOp] = []
+    for content in contents:
+        roots += [content.cell.node, content.node] if content.path else [content.node]
     nodes = [stand_in.uop for stand_in in inputs]
-    if any(size.__class__ is not int for node in (*roots, *nodes) for size in node.shape):
-        return None
     template = None if _copies_an_input(roots, nodes) else GraphTemplate.record(roots, nodes)
     if template is None:
         return None
-    collect = getattr(result, "_make", tuple) if is_tuple else None
+    collect = getattr(results, "_make", tuple) if results is result else None
     return Decomposition(template, tuple([content.path for content in contents]), collect)
 
 
@@ -144,8 +148,10 @@ def _replace(value: Any, inputs: list[Tensor]) -> Any:
         node = make_traced(make_parameter(value.uop, len(inputs)))
         inputs.append(Tensor.from_uop(node))
         return inputs[-1]
-    kind: type[Any] = value.__class__
-    return kind([_replace(v, inputs) for v in value]) if kind is tuple or kind is list else value
+    if isinstance(value, (tuple, list)):
+        items: list[Any] = [_replace(item, inputs) for item in cast("Sequence[Any]", value)]
+        return tuple(items) if isinstance(value, tuple) else items
+    return value
 
 
 def _copies_an_input(roots: Sequence[UOp], inputs: Sequence[UOp]) -> bool:
