@@ -12,9 +12,9 @@ from svod_dtype import default_dtype, int64
 from svod_ir import AxisError, Op, ShapeError
 from svod_ir.origins import get_origins
 from svod_tensor import Tensor, Variable, caches, clear_caches, grad, jit, scope
-from svod_tensor.engine.decompositions import DECOMPOSITIONS, Decomposition
+from svod_tensor.engine.decompositions import DECOMPOSITIONS
 from svod_tensor.ops.core.operation import OPERATIONS
-from svod_tensor.ops.core.reuse import reuse_graph
+from svod_tensor.ops.core.reuse import Decomposition, reuse_graph
 
 _RANDOM = np.random.default_rng(5)
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from svod_dtype import DType
 from svod_ir.build import make_alu, make_permute, make_reshape
 from svod_ir.ops import MEMORY, Op
-from svod_ir.uop import UOp, set_derived
+from svod_ir.uop import UOp
 
 __all__ = ["GraphTemplate"]
 
@@ -32,6 +32,14 @@ class GraphTemplate:
         steps: op, dtype, operands and arg of every other node in topological order. Operands are
             indices into the inputs, then the constants, then the steps.
         roots: index, shape and placement of each root.
+
+    Example:
+        >>> from svod_ir import make_alu
+        >>> from svod_ir.testing.nodes import buffer
+        >>> a, b, c, d = (buffer(number, 4) for number in range(1, 5))
+        >>> template = GraphTemplate.record([make_alu(Op.ADD, a * 2.0, b)], [a, b])
+        >>> template.build([c, d]) == [make_alu(Op.ADD, c * 2.0, d)]
+        True
     """
 
     constants: tuple[UOp, ...]
@@ -45,14 +53,6 @@ class GraphTemplate:
         Returns:
             None if the graph cannot be built over other inputs: it reads memory that is not among
             them, or has marks with an identity of their own.
-
-        Example:
-            >>> from svod_ir import UOp
-            >>> from svod_ir.graph_template import GraphTemplate
-            >>> x, y, i, j = (UOp.variable(name, 0, 9) for name in "xyij")
-            >>> template = GraphTemplate.record([x * 2 + y], [x, y])
-            >>> template.build([i, j]) == [i * 2 + j]
-            True
         """
         index_of = {node: index for index, node in enumerate(inputs)}
         order = [
@@ -96,6 +96,8 @@ class GraphTemplate:
             add(UOp(op, dtype, src, arg))
         roots: list[UOp] = []
         for index, shape, placement in self.roots:
-            set_derived(nodes[index], shape, placement)
-            roots.append(nodes[index])
+            root = nodes[index]
+            # Known already: to derive them, the shapes of all nodes below would be derived.
+            root._shape, root._placement = shape, placement  # pyright: ignore[reportPrivateUsage]
+            roots.append(root)
         return roots

@@ -48,7 +48,6 @@ __all__ = [
     "count_interned",
     "defines",
     "keep_order",
-    "set_derived",
     "to_node",
 ]
 
@@ -845,13 +844,6 @@ def _derive(root: UOp, slot: str) -> None:
         if getattr(node, slot) is _UNSET:
             setattr(node, slot, infer(node))
         stack.pop()
-
-
-def set_derived(node: UOp, shape: tuple[SInt, ...], placement: Placement) -> None:
-    """Set the shape and the placement of a node, which must be those that would be derived from its
-    operands.
-    """
-    node._shape, node._placement = shape, placement  # pyright: ignore[reportPrivateUsage]
 
 
 def count_interned() -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, ParamSpec, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from svod_dtype import DType, default_float
 from svod_ir import Op, UOp
@@ -20,14 +20,32 @@ from svod_ir.loops import make_parameter
 from svod_tensor._origins import wrap
 from svod_tensor._scopes import leave_scope
 from svod_tensor.cells.cell import Cell, View
-from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey, Decomposition
+from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey
 from svod_tensor.options import DEFAULT_DEVICE
 from svod_tensor.tensor import Tensor
 
-__all__ = ["reuse_graph"]
+if TYPE_CHECKING:
+    from svod_tensor.cells.views import Path
+
+__all__ = ["Decomposition", "reuse_graph"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class Decomposition(NamedTuple):
+    """The graph of an operation without its operands.
+
+    Attributes:
+        template: its roots are, for each result, the whole tensor, and the view if the result is one.
+        paths: for each result, the path from the whole tensor to the view.
+        collect: makes the tuple of several results; None if there is one result.
+    """
+
+    template: GraphTemplate
+    paths: tuple[Path, ...]
+    collect: Callable[[Sequence[Any]], Any] | None
+
 
 _PLAIN: Final = frozenset({bool, int, str, type(None), DType})
 
