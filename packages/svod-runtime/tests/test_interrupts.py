@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from svod_runtime import InterruptDelay
+from svod_device import Buffer, HostAllocator
+from svod_dtype import float32
+from svod_runtime import InterruptDelay, Lending
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -52,6 +54,21 @@ def test_ctrl_c_is_raised_after_all_writes(plans: Plans, run: str) -> None:
         with pytest.raises(KeyboardInterrupt):
             getattr(plan, run)()
         assert (plans.read(first), plans.read(second)) == ([1 + n] * 4, [2 + n] * 4)
+
+
+def test_ctrl_c_is_raised_after_all_writes_to_lent_memory(plans: Plans) -> None:
+    first, second = plans.buffer(4, 1), plans.buffer(4, 2)
+    plans.op(plans.kernel(add_one_interrupted, [first]))
+    plans.op(plans.kernel(add_one, [second]), after=[0])
+    plan = plans.build(first, second)
+    lent = [Buffer(HostAllocator(), float32, 4) for _ in range(2)]
+    for number, buffer in enumerate(lent):
+        buffer.copyin(np.full(4, number, np.float32))
+    lending = Lending(plan.output_indices)
+    for n in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            plan.execute_direct(lending, lent)
+        assert [buffer.as_numpy().tolist() for buffer in lent] == [[n] * 4, [1 + n] * 4]
 
 
 def test_a_second_ctrl_c_is_raised_immediately_with_a_note(plans: Plans) -> None:

@@ -22,7 +22,9 @@ FILES = (
     "/plan/changes.py",
     "/plan/execute.py",
     "/svod_runtime/plan/interrupts.py",
+    "/plan/direct.py",
     "/capture/calls.py",
+    "/capture/quick.py",
     "/cells/work.py",
     "/cells/overwriting.py",
 )

@@ -5,6 +5,7 @@ and numpy.
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from collections.abc import Callable
 
@@ -14,7 +15,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from svod_ir.testing import count_examples, run_in_threads
-from svod_tensor import Tensor, depend_on, grad, jit
+from svod_runtime import clear_custom_functions
+from svod_tensor import Tensor, custom_function, depend_on, grad, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES, JitFunction
 from svod_tensor.capture.quick import UNUSUAL
 from svod_tensor.errors import DonatedTensorError
@@ -270,6 +272,176 @@ def test_threads_that_call_at_once_get_results_of_their_own() -> None:
     assert step.explain().startswith(f"add: 1 capture, {4 * 40 * 3 + 1} calls")
 
 
+def move(x: Tensor, y: Tensor) -> Tensor:
+    """Write `x` in place, and return another result."""
+    x.assign((x + y) * 0.5)
+    return x - y * 4
+
+
+def accumulate(x: Tensor) -> None:
+    HELD.assign(HELD * 0.5 + x)
+
+
+def make_large(seed: int) -> Entry:
+    array = np.random.default_rng(seed).integers(-4, 5, (300, 400)).astype(np.float32)
+    return Tensor(array).clone().realize(), array.copy()
+
+
+@pytest.mark.parametrize("make", [make, make_large])
+def test_a_call_that_writes_its_argument_is_quick(make: Callable[[int], Entry]) -> None:
+    step, (x, a), (y, b) = jit(move), make(1), make(2)
+    step(x, y)
+    a = (a + b) * np.float32(0.5)
+    for _ in range(4):
+        before = x.uop
+        found = step(x, y)
+        a = (a + b) * np.float32(0.5)
+        assert found.numpy().tolist() == (a - b * 4).tolist()
+        assert x.uop is before
+        assert x[1].numpy().tolist() == a[1].tolist()
+        assert is_quick(step, x, y)
+        a = (a + b) * np.float32(0.5)
+    assert x.numpy().tolist() == a.tolist()
+
+
+def test_a_call_that_writes_a_held_tensor_is_quick() -> None:
+    step, (x, a) = jit(accumulate), make(1)
+    HELD.assign(Tensor(make(7)[1])).realize()
+    expected = make(7)[1]
+    step(x)
+    for _ in range(3):
+        assert is_quick(step, x)
+    for _ in range(4):
+        expected = expected * np.float32(0.5) + a
+    assert HELD.numpy().tolist() == expected.tolist()
+
+
+def test_a_reader_that_waits_gets_the_value_from_before_the_write() -> None:
+    step, (x, a), (y, b) = jit(move), make(1), make(2)
+    for _ in range(3):
+        step(x, y)
+        a = (a + b) * np.float32(0.5)
+        reader, view = x * 3, x[1]
+        assert not is_quick(step, x, y)
+        step(x, y)
+        assert reader.numpy().tolist() == (a * 3).tolist()
+        a = (a + b) * np.float32(0.5)
+        assert view.numpy().tolist() == a[1].tolist()
+        assert x.numpy().tolist() == a.tolist()
+
+
+@pytest.mark.parametrize("make", [make, make_large])
+def test_an_array_of_written_memory_keeps_its_elements(make: Callable[[int], Entry]) -> None:
+    step, (x, a), (y, b) = jit(move), make(1), make(2)
+    for _ in range(4):
+        step(x, y)
+        a = (a + b) * np.float32(0.5)
+        array = x.numpy()
+        step(x, y)
+        assert array.tolist() == a.tolist()
+        a = (a + b) * np.float32(0.5)
+        assert x.numpy().tolist() == a.tolist()
+
+
+def test_memory_that_another_thread_uses_is_not_written() -> None:
+    step, (x, _), (y, _) = jit(move), make(1), make(2)
+    for _ in range(2):
+        step(x, y)
+    seen: list[bool] = []
+
+    def ask() -> None:
+        thread = threading.Thread(target=lambda: seen.append(is_quick(step, x, y)), daemon=True)
+        thread.start()
+        thread.join(20)
+
+    def run(out: Array, given: Array) -> None:
+        ask()
+        out[...] = given
+
+    def capture(v: Tensor) -> Tensor:
+        ask()
+        return v + 1
+
+    register_custom_function("ask for a call", run)
+    try:
+        custom_function("ask for a call", y, outputs=(y.shape, y.dtype)).realize()
+    finally:
+        clear_custom_functions()
+    jit(capture)(y)
+    ask()
+    assert seen == [False, False, True]
+
+
+def test_memory_that_another_call_writes_is_not_written() -> None:
+    step, (x, _), (y, _) = jit(move), make(1), make(2)
+    for _ in range(2):
+        step(x, y)
+    seen: list[bool] = []
+
+    def run(out: Array, given: Array) -> None:
+        thread = threading.Thread(target=lambda: seen.append(is_quick(step, x, y)), daemon=True)
+        thread.start()
+        thread.join(20)
+        out[...] = given
+
+    register_custom_function("ask for a call", run)
+
+    @jit
+    def write(v: Tensor) -> None:
+        v.assign(custom_function("ask for a call", v, outputs=(v.shape, v.dtype)) * 2)
+
+    try:
+        write(x)
+        write(x)
+    finally:
+        clear_custom_functions()
+    assert seen == [False, False]
+
+
+def test_written_arguments_that_share_memory_take_the_slow_path() -> None:
+    step, (x, a), (y, b) = jit(move), make(1), make(2)
+    step(x, y)
+    a = (a + b) * np.float32(0.5)
+    assert not is_quick(step, x, x)
+    assert step(x, x).numpy().tolist() == (a - a * 4).tolist()
+    held = jit(lambda v: v.assign(v + HELD) * 1)
+    HELD.assign(Tensor(make(7)[1])).realize()
+    held(x)
+    assert is_quick(held, x)
+    assert not is_quick(held, HELD)
+
+
+def test_memory_that_must_not_be_written_takes_the_slow_path() -> None:
+    step, (y, b) = jit(move), make(2)
+    array = make(1)[1]
+    frozen = array.copy()
+    frozen.flags.writeable = False
+    step(make(1)[0], y)
+    for shared in (Tensor.from_numpy(array), Tensor.from_numpy(frozen)):
+        assert not is_quick(step, shared, y)
+        step(shared, y)
+        assert shared.numpy().tolist() == ((make(1)[1] + b) * np.float32(0.5)).tolist()
+    assert frozen.tolist() == make(1)[1].tolist()
+
+
+def test_threads_that_write_one_tensor_take_turns() -> None:
+    total = Tensor(np.zeros((4, 4), np.float32)).clone().realize()
+
+    def add_to(t: Tensor, x: Tensor) -> Tensor:
+        t.assign(t + x)
+        return x * 2
+
+    step, (x, a) = jit(add_to), make(3)
+    step(total, x)
+
+    def call() -> None:
+        for _ in range(50):
+            assert step(total, x).numpy().tolist() == (a * 2).tolist()
+
+    run_in_threads(*[call] * 4, switching_often=True)
+    assert total.numpy().tolist() == (a * 201).tolist()
+
+
 HELD, HELD_ARRAY = make(7)
 FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Array]]] = {
     "add": (add, lambda a, b: a * 2 + b),
@@ -278,6 +450,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Tensor], Callable[..., Array]]] = {
 }
 CAPTURED = {name: jit(function) for name, (function, _) in FUNCTIONS.items()}
 WRITES = jit(lambda x, y: x.assign((x + y) * 0.5))
+MOVES, ACCUMULATES = jit(move), jit(accumulate)
 KINDS = (
     "call",
     "call",
@@ -288,6 +461,10 @@ KINDS = (
     "lazy",
     "assign",
     "write",
+    "move",
+    "move",
+    "accumulate",
+    "array",
     "hold",
     "forget",
     "twice",
@@ -301,6 +478,7 @@ def test_random_programs_agree_with_eager_results_and_numpy(data: st.DataObject)
     HELD.assign(Tensor(make(7)[1]))
     HELD_ARRAY[...] = make(7)[1]
     pool = [make(seed) for seed in range(3)]
+    arrays: list[tuple[Array, Array]] = []
 
     def pick() -> Entry:
         return pool[data.draw(st.integers(0, len(pool) - 1))]
@@ -332,6 +510,17 @@ def test_random_programs_agree_with_eager_results_and_numpy(data: st.DataObject)
             case "write":
                 WRITES(x, y)
                 a[...] = (a + b) * np.float32(0.5)
+            case "move":
+                result = MOVES(x, y)
+                # The function reads the written value if both arguments are one tensor.
+                a[...] = (a + b) * np.float32(0.5)
+                pool.append((result, a - b * 4))
+            case "accumulate":
+                ACCUMULATES(x)
+                HELD_ARRAY[...] = HELD_ARRAY * np.float32(0.5) + a
+            case "array":
+                array = x.numpy()
+                arrays.append((array, array.copy()))
             case "hold":
                 row = data.draw(st.integers(0, 3))
                 HELD[row] = x[row]
@@ -342,3 +531,6 @@ def test_random_programs_agree_with_eager_results_and_numpy(data: st.DataObject)
                 pool.append(make(len(pool)))
     for x, a in pool:
         assert x.numpy().tolist() == a.tolist()
+    assert HELD.numpy().tolist() == HELD_ARRAY.tolist()
+    for array, copy in arrays:
+        assert array.tolist() == copy.tolist()

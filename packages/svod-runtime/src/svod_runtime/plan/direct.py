@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from svod_runtime.plan.changes import ChangingPlan, make_placeholder
+from svod_runtime.plan.interrupts import InterruptDelay
 
 if TYPE_CHECKING:
     from array import array
@@ -48,6 +49,8 @@ class DirectPlan(ChangingPlan):
     """Whether a guard or a watch inspects each execution, which rules out direct ones."""
 
     _direct_runs: Sequence[Callable[[], None]] = ()
+    _delays_interrupts = False
+    """Whether direct executions write inputs in several calls, so that Ctrl-C must wait for the last."""
     # For each slot, the address words of the buffer and of its views, and the address that they
     # hold now.
     _direct_words: Sequence[Sequence[tuple[array[int], int, int]]] = ()
@@ -87,8 +90,13 @@ class DirectPlan(ChangingPlan):
                         for address_array, position, offset in words:
                             address_array[position] = start + offset
                         addresses[slot] = start
-                for run in self._direct_runs:
-                    run()
+                if self._delays_interrupts:
+                    with InterruptDelay():
+                        for run in self._direct_runs:
+                            run()
+                else:
+                    for run in self._direct_runs:
+                        run()
                 lending.n_executions += 1
             finally:
                 self._is_executing = False
@@ -98,12 +106,16 @@ class DirectPlan(ChangingPlan):
     def can_execute_direct(self) -> bool:
         """True if the plan supports `execute_direct`."""
         form = self._template
-        # Views, variables, donations and delayed writes need work at each call, which only
+        # Views, variables and donations need work at each call, which only
         # `execute_on` does.
-        is_plain = not (form.views or form.writes_inputs or form.bounds or form.donated_indices)
+        is_plain = not (form.views or form.bounds or form.donated_indices)
         return (
             is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)
         )
+
+    def _is_one_call(self) -> bool:
+        """True if all writes happen in one call, which Ctrl-C cannot interrupt."""
+        return len(self._steps) == 1 and self._steps[0].is_whole
 
     def _enter(self, lending: Lending) -> bool:
         """Put placeholders, which share no memory, into the lent slots, and select their steps.
@@ -136,5 +148,6 @@ class DirectPlan(ChangingPlan):
         ]
         self._direct_addresses = [None] * len(lending.buffer_indices)
         self._direct_runs = [step.run for step in self._steps]
+        self._delays_interrupts = self._template.writes_inputs and not self._is_one_call()
         self._direct = lending
         return True

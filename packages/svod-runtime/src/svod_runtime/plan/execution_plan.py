@@ -113,7 +113,8 @@ class ExecutionPlan(DirectPlan):
                 self._check()
             # Only writes to memory that outlives the execution are delayed: intermediates are
             # computed again.
-            if not self._template.writes_inputs or self._is_one_call():
+            is_atomic = self._watched is None and self._is_one_call()
+            if is_atomic or not self._template.writes_inputs:
                 self._run_steps()
             else:
                 with InterruptDelay():
@@ -122,10 +123,6 @@ class ExecutionPlan(DirectPlan):
                 self._call_guard(self._guard)
         finally:
             self._is_executing = was_executing
-
-    def _is_one_call(self) -> bool:
-        """True if all writes happen in one call, which Ctrl-C cannot interrupt."""
-        return len(self._steps) == 1 and self._steps[0].is_whole and self._watched is None
 
     def _run_steps(self) -> None:
         if self._watched is None:

@@ -158,7 +158,7 @@ class Captured:
         dependencies: the Python values for which the plan is valid.
         guards: checks of these values before each call; None without dependencies.
         held_written: the cells of held tensors that the function assigns to.
-        direct: how most calls run; None if no call can be direct.
+        direct: how most calls run, and how all calls make results; None if no call can be direct.
         quick: the fast path; None until a call was made that it can serve.
         is_checked: whether results are compared with the results of the plain function.
         last_write_id: the last write id when this plan last searched for pending writes to held
@@ -282,7 +282,7 @@ class Captured:
         # The plan reads held memory by its address, so pending writes must be in it first.
         if self.holds_tensors and self.last_write_id != tables.get_last_write_id():
             self._commit_held_writes()
-        if direct is not None and plan is not None:
+        if direct is not None and plan is not None and not self.written:
             lent = direct.find_buffers(given)
             if lent is not None:
                 # Donated memory is written, so calls take turns; the plan has no forks.

@@ -1,9 +1,10 @@
-"""Direct calls: calls of a captured function that assign to nothing. Buffers go from the cells of
-arguments to the plan, and from there to results, without nodes.
+"""Direct calls of a captured function: buffers go from the cells of arguments to the plan, and from
+there to results, without nodes.
 
 Nearly all calls of a function without variables are direct. A call with a view, a pending tensor or
 shared memory takes the general path (`Captured.run`), as does a call that is to take over memory
-that already has a node."""
+that already has a node. If the function assigns, only the fast path (`capture.quick`) is direct, and
+on the general path the making of results."""
 
 from __future__ import annotations
 

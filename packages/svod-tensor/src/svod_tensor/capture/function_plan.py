@@ -615,9 +615,13 @@ def _build_captured(
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
-    """Return the direct calls of a function without variables and writes; None otherwise."""
+    """Return the direct calls of a function without variables; None if its results are not all in
+    memory of their own, or it writes and takes memory.
+    """
     results, index_of = captured.results.direct, dict(captured.outputs)
-    if captured.plan is None or captured.written or results is None:
+    if captured.plan is None or results is None:
+        return None
+    if captured.written and any(i.is_donated for i in captured.inputs):
         return None
     if any(result.memory not in index_of for result in results):
         return None

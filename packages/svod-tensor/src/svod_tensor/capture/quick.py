@@ -5,7 +5,10 @@ A function whose calls are direct (`capture.direct`) gets a fast path with its f
 path compares by identity: specs of tensors, other arguments, Python values that the plan depends
 on. Every deviation (a view, a pending tensor, another spec, a running capture or derivative, a
 write to a held tensor, a plan that another thread is executing) makes it return `UNUSUAL` before it
-has done anything, and the call takes the general path."""
+has done anything, and the call takes the general path.
+
+A call that assigns to its arguments or to held tensors takes the fast path as long as no reader of
+the written memory waits and no other thread computes (`WritingCall`)."""
 
 from __future__ import annotations
 
@@ -20,8 +23,9 @@ from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
 from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
-from svod_tensor.cells import tables
+from svod_tensor.cells import registry, tables
 from svod_tensor.cells.cell import Cell
+from svod_tensor.engine.known_plans import MAX_BYTES_UNDER_LOCK
 from svod_tensor.ops.core.base import set_content
 from svod_tensor.tensor import Tensor
 
@@ -30,7 +34,7 @@ if TYPE_CHECKING:
     from svod_tensor.capture.calls import Captured
     from svod_tensor.capture.direct import DirectCall
 
-__all__ = ["UNUSUAL", "QuickCall", "Unusual", "find_quick_call"]
+__all__ = ["UNUSUAL", "QuickCall", "Unusual", "WritingCall", "find_quick_call"]
 
 
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
@@ -102,51 +106,61 @@ class QuickCall:
 
     def run(self, args: Sequence[object]) -> object:
         """The results; `UNUSUAL` if the call did nothing."""
+        buffers = self._find_buffers(args)
+        # Another thread runs the plan. Nothing was done yet: only the new buffers are dropped.
+        if buffers is None or not self._execute(self.lending, buffers):
+            return UNUSUAL
+        return self._make_results(buffers)
+
+    def _find_buffers(self, args: Sequence[object]) -> list[Buffer] | None:
+        """The memory of the tensor arguments, and new memory for the results; None if the call is
+        not like the earlier one.
+        """
         # Hot path, run at every call: inlined to take few interpreter steps, at the cost of length.
         expected = self._expected
         if len(args) != len(expected) or current_scope.get() is not None:
-            return UNUSUAL
+            return None
         if self._is_held and tables.get_last_write_id() != self.captured.last_write_id:
-            return UNUSUAL
+            return None
         guards = self._guards
         if guards is not None and not guards.hold():
-            return UNUSUAL
+            return None
         for cell_ref, watched in self._watched:
             if (cell := cell_ref()) is not None and cell.node is not watched:
-                return UNUSUAL
+                return None
         buffers: list[Buffer] = []
         for index, value in enumerate(args):
             if type(value) is not Tensor:
                 known = expected[index]
                 if value is known or (type(known) is ref and known() is value):
                     continue
-                return UNUSUAL
+                return None
             cell = value.content
             if type(cell) is not Cell:
-                return UNUSUAL
+                return None
             if cell.known_spec is not expected[index]:
                 spec = cell.spec
                 if spec != expected[index]:
-                    return UNUSUAL
+                    return None
                 # Cache this spec object: the next call is likely to pass the same one, so that `is`
                 # succeeds.
                 expected[index] = spec
             memory = cell.memory
             if memory is None:
                 if not cell.owns:
-                    return UNUSUAL
+                    return None
                 node = cell.node
                 while node.op is _RESHAPE or node.op is _AS_COMPLEX:
                     node = node.source
                 memory = node.attached
                 if node.op is not _BUFFER or not isinstance(memory, Buffer):
-                    return UNUSUAL
+                    return None
             buffers.append(memory)
         for make in self._factories:
             buffers.append(make())
-        # Another thread runs the plan. Nothing was done yet: only the new buffers are dropped.
-        if not self._execute(self.lending, buffers):
-            return UNUSUAL
+        return buffers
+
+    def _make_results(self, buffers: Sequence[Buffer]) -> object:
         single = self._single
         if single is not None:
             position, make_node, spec = single
@@ -159,6 +173,64 @@ class QuickCall:
             for position, node, spec in self._results
         ]
         return self._build(iter(results))
+
+
+class WritingCall(QuickCall):
+    """Fast path of a function that assigns to arguments or held tensors.
+
+    The written memory keeps its BUFFER, as on the general path: no graph reads the former version,
+    since a call with pending tensors, which may be readers, is unusual."""
+
+    __slots__ = ("_held", "_is_short", "_n_arguments", "_written")
+
+    def __init__(
+        self,
+        captured: Captured,
+        plan: ExecutionPlan,
+        direct: DirectCall,
+        expected: list[object],
+        indices: tuple[int | None, ...],
+    ) -> None:
+        super().__init__(captured, plan, direct, expected, indices)
+        self._n_arguments = len(indices) - len(direct.factories)
+        self._held = {buffer.storage_id for buffer in captured.held.values()}
+        self._written = sorted({i.position for i in captured.inputs if i.is_written})
+        sizes = [plan.buffers[index].nbytes for index in indices if index is not None]
+        is_kernels = len(plan.template.kernels) == len(plan.template.ops)
+        self._is_short = is_kernels and sum(sizes) <= MAX_BYTES_UNDER_LOCK
+
+    def run(self, args: Sequence[object]) -> object:
+        """The results; `UNUSUAL` if the call did nothing."""
+        with tables.lock:
+            buffers = self._find_buffers(args)
+            if buffers is None or not self._may_write(buffers):
+                return UNUSUAL
+            if self._is_short:
+                if not self._execute(self.lending, buffers):
+                    return UNUSUAL
+                return self._make_results(buffers)
+            storages = [*self._held, *[b.storage_id for b in buffers[: self._n_arguments]]]
+            computation = registry.start_computation(storages, storages, {})
+            assert computation is not None, "no thread is computing"
+        try:
+            if not self._execute(self.lending, buffers):
+                return UNUSUAL
+        finally:
+            registry.end_computation(computation)
+        return self._make_results(buffers)
+
+    def _may_write(self, buffers: Sequence[Buffer]) -> bool:
+        """Whether the written memory is known to the written tensors alone, and no thread uses it."""
+        if tables.captured or registry.is_computing():
+            return False
+        # A pending tensor may read the memory; the general path looks for these.
+        if next(registry.iter_pending(), None) is not None:
+            return False
+        storages = {buffer.storage_id for buffer in buffers[: self._n_arguments]}
+        if len(storages) < self._n_arguments or not storages.isdisjoint(self._held):
+            return False
+        # Memory that an array shares is copied before it is written.
+        return all(buffers[position].is_writable for position in self._written)
 
 
 def find_quick_call(
@@ -180,9 +252,10 @@ def find_quick_call(
     ]
     indices = (
         *(index_of[position] for position in range(len(tensors))),
-        *direct.indices[-len(direct.factories) :],
+        *direct.indices[len(direct.indices) - len(direct.factories) :],
     )
-    return QuickCall(captured, plan, direct, expected, indices)
+    kind = WritingCall if captured.written else QuickCall
+    return kind(captured, plan, direct, expected, indices)
 
 
 def _hold(value: object) -> object:
