@@ -316,6 +316,46 @@ def test_a_call_that_writes_a_held_tensor_is_quick() -> None:
     assert HELD.numpy().tolist() == expected.tolist()
 
 
+def test_arguments_and_held_tensors_are_returned_themselves() -> None:
+    held = make(5)[0]
+
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        held.assign(held + y)
+        return x.assign(x + y), x - y, held, y, x
+
+    captured, (x, a), (y, b) = jit(step), make(1), make(2)
+    total = make(5)[1]
+    for number in range(4):
+        found = captured(x, y)
+        a, total = a + b, total + b
+        assert found[0] is x and found[2] is held and found[3] is y and found[4] is x
+        assert found[1].numpy().tolist() == (a - b).tolist()
+        assert (x.numpy().tolist(), held.numpy().tolist()) == (a.tolist(), total.tolist())
+        if number:
+            quick = captured._quick  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+            assert quick is not None
+    assert is_quick(jit(lambda v: v), x) is False
+    same = jit(lambda u, v: (v, u + v))
+    for _ in range(3):
+        first, second = same(x, y)
+        assert first is y
+        assert second.numpy().tolist() == (a + b).tolist()
+    assert is_quick(same, x, y)
+
+
+def test_a_result_that_is_returned_twice_keeps_sharing_its_memory() -> None:
+    def step(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        total = x + y
+        x.assign(total * 0 + x)
+        return total, total, total[1]
+
+    captured, (x, _), (y, _) = jit(step), make(1), make(2)
+    for _ in range(4):
+        first, second, row = captured(x, y)
+        first[1] = 7
+        assert second.numpy()[1].tolist() == row.numpy().tolist() == [7] * 4
+
+
 def test_a_reader_that_waits_gets_the_value_from_before_the_write() -> None:
     step, (x, a), (y, b) = jit(move), make(1), make(2)
     for _ in range(3):

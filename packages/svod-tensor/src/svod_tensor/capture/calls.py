@@ -282,6 +282,8 @@ class Captured:
         # The plan reads held memory by its address, so pending writes must be in it first.
         if self.holds_tensors and self.last_write_id != tables.get_last_write_id():
             self._commit_held_writes()
+        if direct is not None and not direct.makes_results:
+            direct = None
         if direct is not None and plan is not None and not self.written:
             lent = direct.find_buffers(given)
             if lent is not None:

@@ -19,7 +19,7 @@ from svod_tensor.engine import memory_nodes
 from svod_tensor.errors import DonatedTensorError
 from svod_tensor.tensor import Tensor
 
-__all__ = ["DirectCall", "DirectRead", "DirectResult", "make_direct_result"]
+__all__ = ["DirectCall", "DirectRead", "DirectResult", "Output", "make_direct_result"]
 
 _RESHAPE, _BUFFER, _AS_COMPLEX = Op.RESHAPE, Op.BUFFER, Op.AS_COMPLEX
 
@@ -60,7 +60,7 @@ def make_direct_result(node: UOp, spec: TensorSpec) -> DirectResult | None:
     return DirectResult(memory, make_node, spec)
 
 
-class _Output(NamedTuple):
+class Output(NamedTuple):
     """A tensor that a call makes on one of its buffers.
 
     Attributes:
@@ -98,23 +98,34 @@ class DirectCall:
             it uses, in order, then of new memory.
         lending: the lending of these buffers.
         factories: allocate the new memory.
-        results: the results.
+        results: the results: tensors on buffers, the positions of arguments, and held tensors.
+        makes_results: whether all results are on buffers, so that `make_results` makes them.
     """
 
-    __slots__ = ("_name", "factories", "indices", "lending", "reads", "results", "takes_memory")
+    __slots__ = (
+        "_name",
+        "factories",
+        "indices",
+        "lending",
+        "makes_results",
+        "reads",
+        "results",
+        "takes_memory",
+    )
 
     def __init__(
         self,
         name: str,
         reads: Sequence[DirectRead],
-        results: Sequence[DirectResult],
+        results: Sequence[DirectResult | int | Tensor],
         index_of: Mapping[UOp, int],
     ) -> None:
         self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
         used = [read.slot for read in reads if read.slot is not None]
+        made = [r for r in results if isinstance(r, DirectResult)]
         # The other results are in donated memory.
-        new = {index: r.memory for r in results if (index := index_of[r.memory]) not in used}
+        new = {index: r.memory for r in made if (index := index_of[r.memory]) not in used}
         self.factories = [
             Buffer.make_factory(get_allocator(memory.arg.device), memory.dtype, memory.arg.size)
             for memory in new.values()
@@ -122,8 +133,12 @@ class DirectCall:
         self.indices = (*used, *new)
         self.lending = Lending(self.indices)
         self.results = [
-            _Output(self.indices.index(index_of[r.memory]), r.make_node, r.spec) for r in results
+            Output(self.indices.index(index_of[r.memory]), r.make_node, r.spec)
+            if isinstance(r, DirectResult)
+            else r
+            for r in results
         ]
+        self.makes_results = len(made) == len(results)
 
     def find_buffers(self, given: Sequence[Tensor | UOp]) -> list[Buffer] | None:
         """The memory of the arguments and new memory for the results, in the order of `indices`.
@@ -176,8 +191,9 @@ class DirectCall:
         return True
 
     def make_results(self, buffers: Sequence[Buffer]) -> list[Tensor]:
-        """The results on the buffers that the plan filled."""
+        """The results on the buffers that the plan filled; all results if `makes_results`."""
         return [
-            Tensor.from_content(Cell.on(buffers[position], make_node, spec))
-            for position, make_node, spec in self.results
+            Tensor.from_content(Cell.on(buffers[result.position], result.make_node, result.spec))
+            for result in self.results
+            if isinstance(result, Output)
         ]

@@ -33,7 +33,7 @@ from svod_tensor.capture.calls import (
     list_storages,
 )
 from svod_tensor.capture.dependencies import Dependency, Guards
-from svod_tensor.capture.direct import DirectCall, DirectRead
+from svod_tensor.capture.direct import DirectCall, DirectRead, DirectResult
 from svod_tensor.capture.donation import DonatedParameters
 from svod_tensor.capture.keys import is_array
 from svod_tensor.capture.nested import Objects, Parts, flatten_one_level, list_attributes
@@ -615,15 +615,15 @@ def _build_captured(
 
 
 def _find_direct(captured: Captured) -> DirectCall | None:
-    """Return the direct calls of a function without variables; None if its results are not all in
-    memory of their own, or it writes and takes memory.
+    """Return the direct calls of a function without variables; None if a result shares memory, or
+    the function writes and takes memory.
     """
     results, index_of = captured.results.direct, dict(captured.outputs)
     if captured.plan is None or results is None:
         return None
     if captured.written and any(i.is_donated for i in captured.inputs):
         return None
-    if any(result.memory not in index_of for result in results):
+    if any(isinstance(r, DirectResult) and r.memory not in index_of for r in results):
         return None
     reads = [
         DirectRead(i.position, i.index, i.argument if i.is_donated else None)

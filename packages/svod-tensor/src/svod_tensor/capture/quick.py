@@ -21,6 +21,7 @@ from svod_device import Buffer
 from svod_ir import Op
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
+from svod_tensor.capture.direct import Output
 from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
 from svod_tensor.cells import registry, tables
@@ -99,10 +100,14 @@ class QuickCall:
         n_unused = indices.count(None)
         self._factories, self._build = direct.factories, captured.build
         self._results = [
-            (position + n_unused, make_node, spec) for position, make_node, spec in direct.results
+            result._replace(position=result.position + n_unused)
+            if isinstance(result, Output)
+            else result
+            for result in direct.results
         ]
-        # Most functions return one tensor, which needs no list and no builder.
-        self._single = self._results[0] if captured.build is next else None
+        # Most functions return one new tensor, which needs no list and no builder.
+        first = self._results[0] if self._results else None
+        self._single = first if captured.build is next and isinstance(first, Output) else None
 
     def run(self, args: Sequence[object]) -> object:
         """The results; `UNUSUAL` if the call did nothing."""
@@ -110,7 +115,7 @@ class QuickCall:
         # Another thread runs the plan. Nothing was done yet: only the new buffers are dropped.
         if buffers is None or not self._execute(self.lending, buffers):
             return UNUSUAL
-        return self._make_results(buffers)
+        return self._make_results(buffers, args)
 
     def _find_buffers(self, args: Sequence[object]) -> list[Buffer] | None:
         """The memory of the tensor arguments, and new memory for the results; None if the call is
@@ -160,7 +165,7 @@ class QuickCall:
             buffers.append(make())
         return buffers
 
-    def _make_results(self, buffers: Sequence[Buffer]) -> object:
+    def _make_results(self, buffers: Sequence[Buffer], args: Sequence[object]) -> object:
         single = self._single
         if single is not None:
             position, make_node, spec = single
@@ -168,10 +173,15 @@ class QuickCall:
             result = object.__new__(Tensor)
             set_content(result, Cell.on(buffers[position], make_node, spec))
             return result
-        results = [
-            Tensor.from_content(Cell.on(buffers[position], node, spec))
-            for position, node, spec in self._results
-        ]
+        results: list[object] = []
+        for result in self._results:
+            if isinstance(result, Output):
+                content = Cell.on(buffers[result.position], result.make_node, result.spec)
+                results.append(Tensor.from_content(content))
+            elif isinstance(result, int):
+                results.append([value for value in args if type(value) is Tensor][result])
+            else:
+                results.append(result)
         return self._build(iter(results))
 
 
@@ -208,7 +218,7 @@ class WritingCall(QuickCall):
             if self._is_short:
                 if not self._execute(self.lending, buffers):
                     return UNUSUAL
-                return self._make_results(buffers)
+                return self._make_results(buffers, args)
             storages = [*self._held, *[b.storage_id for b in buffers[: self._n_arguments]]]
             computation = registry.start_computation(storages, storages, {})
             assert computation is not None, "no thread is computing"
@@ -217,7 +227,7 @@ class WritingCall(QuickCall):
                 return UNUSUAL
         finally:
             registry.end_computation(computation)
-        return self._make_results(buffers)
+        return self._make_results(buffers, args)
 
     def _may_write(self, buffers: Sequence[Buffer]) -> bool:
         """Whether the written memory is known to the written tensors alone, and no thread uses it."""

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from svod_ir import Op, UOp
 from svod_tensor._shards import shards_of
-from svod_tensor.capture.direct import make_direct_result
+from svod_tensor.capture.direct import DirectResult, make_direct_result
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import get_spec
 from svod_tensor.cells.views import Path, list_sizes, substitute_path
@@ -39,7 +39,8 @@ class Results:
 
     Attributes:
         binds: the bound variables in them.
-        direct: the results, if each is in memory of its own; otherwise None.
+        direct: the results, if each is in memory of its own, or is an argument or a held tensor
+            itself; otherwise None.
     """
 
     __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds", "direct")
@@ -76,15 +77,26 @@ class Results:
             if node not in changing and not changing.isdisjoint(node.src):
                 changing.add(node)
                 self._changing.append(node)
-        direct_results = [
-            make_direct_result(node, form)
-            for node, form in zip(self._nodes, self._forms, strict=True)
-        ]
+        direct = [self._find_direct(recipe) for recipe in recipes]
+        own = [result for result in direct if result is not None]
+        # Two results on one memory share a cell, which the general path makes.
+        is_once = sorted(r.source for r in recipes if r.source >= 0) == [*range(len(nodes))]
+        self.direct = own if is_once and len(own) == len(direct) else None
+
+    def _find_direct(self, recipe: Recipe) -> DirectResult | int | Tensor | None:
+        """A result in memory of its own, the position of the argument that it is, or the held tensor
+        that it is.
+        """
+        if recipe.path:
+            return None
+        if recipe.source < 0:
+            return recipe.position if recipe.held is None else recipe.held
         # A result that shares memory with an argument must be a view of the argument's cell, so
         # that each sees writes to the other.
-        is_direct = is_plain and all(self._owns)
-        direct = [result for result in direct_results if result is not None]
-        self.direct = direct if is_direct and len(direct) == len(direct_results) else None
+        source = recipe.source
+        if not self._owns[source]:
+            return None
+        return make_direct_result(self._nodes[source], self._forms[source])
 
     def make(
         self,
