@@ -370,6 +370,36 @@ def test_a_reader_that_waits_gets_the_value_from_before_the_write() -> None:
         assert x.numpy().tolist() == a.tolist()
 
 
+def test_a_reader_of_other_memory_may_wait() -> None:
+    step, (x, a), (y, b), (z, c) = jit(move), make(1), make(2), make(3)
+    step(x, y)
+    other, alike = z * 3 + 1, Tensor.full((4, 4), 2.0) + 1
+    for _ in range(2):
+        assert is_quick(step, x, y)
+    # It reads an argument that is not written.
+    reader = y * 5
+    assert is_quick(step, x, y)
+    assert not is_quick(step, y, x)
+    assert other.numpy().tolist() == (c * 3 + 1).tolist()
+    assert reader.numpy().tolist() == (b * 5).tolist()
+    assert alike.numpy().tolist() == [[3.0] * 4] * 4
+    for _ in range(4):
+        a = (a + b) * np.float32(0.5)
+    assert x.numpy().tolist() == a.tolist()
+
+
+def test_a_reader_of_a_held_tensor_gets_the_value_from_before_the_write() -> None:
+    step, (x, a) = jit(accumulate), make(1)
+    HELD.assign(Tensor(make(7)[1])).realize()
+    step(x)
+    before = HELD.numpy().copy()
+    reader = HELD * 2
+    assert not is_quick(step, x)
+    step(x)
+    assert reader.numpy().tolist() == (before * 2).tolist()
+    assert HELD.numpy().tolist() == (before * np.float32(0.5) + a).tolist()
+
+
 @pytest.mark.parametrize("make", [make, make_large])
 def test_an_array_of_written_memory_keeps_its_elements(make: Callable[[int], Entry]) -> None:
     step, (x, a), (y, b) = jit(move), make(1), make(2)

@@ -84,7 +84,7 @@ def realize_tensors(
         if work is None:
             return
         try:
-            plan = make_plan(work.job, config, is_for_once=True)
+            plan = make_plan(work.job, config, may_resize=True)
             # Delay Ctrl-C: between the execution of a write and its commit, the write would happen
             # twice.
             with InterruptDelay() if work.job.graph.written else nullcontext():

@@ -170,11 +170,16 @@ class PlanForm:
         """Return buffers for another plan: the same inputs, new memory for all other buffers."""
         n_inputs = len(self._specs)
         new = [make() for make in self._factories]
-        pairs = zip(buffers, self._locations, strict=True)
-        return [
-            own if base < n_inputs else _make_view(new[base - n_inputs], view)
-            for own, (base, view) in pairs
-        ]
+        copies: list[Buffer] = []
+        for own, (base, view) in zip(buffers, self._locations, strict=True):
+            if base < n_inputs:
+                copies.append(own)
+            elif view is None and own.size < new[base - n_inputs].size:
+                # An output that the values of variables make smaller than the template's.
+                copies.append(Buffer.make_factory(own.allocator, own.dtype, own.size)())
+            else:
+                copies.append(_make_view(new[base - n_inputs], view))
+        return copies
 
     def _check_inputs(self, inputs: Sequence[Buffer], *, may_be_smaller: bool = False) -> None:
         if len(inputs) != len(self._specs):

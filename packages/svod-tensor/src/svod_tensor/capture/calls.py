@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from svod_codegen import count_usable_cores
 from svod_device import Buffer, OutOfMemoryError, get_allocator
@@ -48,6 +48,12 @@ __all__ = [
     "iter_symbolic",
     "list_storages",
 ]
+
+
+RESIZED_SECONDS: Final = 0.01
+"""Time of calls on kernels with symbolic sizes after which kernels for these sizes are compiled: about
+the time that this takes, so that the total is at most twice the least possible.
+"""
 
 
 @dataclass(slots=True)
@@ -163,6 +169,8 @@ class Captured:
         is_checked: whether results are compared with the results of the plain function.
         last_write_id: the last write id when this plan last searched for pending writes to held
             tensors.
+        is_resized: whether kernels have symbolic sizes.
+        seconds: time of the calls, if `is_resized`.
         owners: weak references to the arguments that are known by their identity; once one is dead,
             no call can use the plan.
     """
@@ -194,6 +202,8 @@ class Captured:
     quick: FastPath | None = None
     is_checked: bool = False
     last_write_id: int = 0
+    is_resized: bool = False
+    seconds: float = 0.0
     owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:
@@ -214,6 +224,11 @@ class Captured:
     def holds_tensors(self) -> bool:
         """Whether the plan uses memory of tensors that are not arguments."""
         return bool(self.held or self.held_memory)
+
+    @property
+    def is_outgrown(self) -> bool:
+        """Whether calls have taken so long that kernels for their sizes are worth compiling."""
+        return self.is_resized and self.seconds > RESIZED_SECONDS
 
     @property
     def can_change(self) -> bool:

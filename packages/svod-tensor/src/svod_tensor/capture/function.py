@@ -36,6 +36,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
@@ -188,7 +189,11 @@ class JitFunction(Generic[P, R]):
         key = (kind, *key)
         known = self._captures.get(key)
         captured = known[0] if known else None
-        if captured is None or (captured.can_change and not captured.is_current):
+        if (
+            captured is None
+            or (captured.can_change and not captured.is_current)
+            or captured.is_outgrown
+        ):
             with self._capturing:
                 # Again, now under the lock: another thread may have captured this signature
                 # meanwhile.
@@ -197,6 +202,8 @@ class JitFunction(Generic[P, R]):
                     if self._has_many_networks(key):
                         return self._call_with_trees(*args, **kwargs)
                     captured = self._capture(key, inputs, args, kwargs)
+                elif captured.is_outgrown:
+                    captured = self._capture(key, inputs, args, kwargs, before=captured)
                 self._keep(key, captured)
         self._count_call(captured)
         if captured.direct is not None and not kwargs and not captured.is_checked:
@@ -212,11 +219,14 @@ class JitFunction(Generic[P, R]):
                 self.clear()
                 return self(*args, **kwargs)
             return self.function(*args, **kwargs)
+        started = perf_counter() if captured.is_resized else 0.0
         try:
             result = captured.run(inputs, borrowed)
         except DeviceLostError:
             self._forget(captured)
             raise
+        if captured.is_resized:
+            captured.seconds += perf_counter() - started
         if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
         return cast("R", result)
@@ -368,7 +378,9 @@ class JitFunction(Generic[P, R]):
         with self._changing():
             self._disable_quick()
             for expired in [
-                c for c in self._captures.get(key, ()) if c is not captured and c.has_expired
+                c
+                for c in self._captures.get(key, ())
+                if c is not captured and (c.is_outgrown or c.has_expired)
             ]:
                 self._remove(expired)
             self._captures[key] = [
@@ -404,7 +416,9 @@ class JitFunction(Generic[P, R]):
         given: Sequence[Tensor | UOp],
         args: Sequence[object],
         kwargs: Mapping[str, object],
+        before: Captured | None = None,
     ) -> Captured:
+        """Capture a call; `before` is an outgrown plan of its signature, which it replaces."""
         arguments = describe_arguments(args, kwargs, objects=self._objects)
         reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
         if not self._captures and self._n_dead:
@@ -428,13 +442,16 @@ class JitFunction(Generic[P, R]):
                 config,
                 objects=self._objects,
                 weak=weak,
+                may_resize=before is None,
             )
+        if before is not None:
+            reason, captured.n_calls = before.reason, before.n_calls
         on_owner_death = functools.partial(_on_owner_death, weakref.ref(self))
         captured.owners = [weakref.ref(owner, on_owner_death) for owner in weak]
         captured.reason, captured.arguments = reason, arguments
         # The plain function runs a second time for the check, so it must have no side effects.
         captured.is_checked = bool(IROptions.from_env().check) and not captured.takes_memory
-        self._n_captured += 1
+        self._n_captured += before is None
         if self._n_captured == MANY_CAPTURES:
             warnings.warn(
                 f"{self._name} was captured {MANY_CAPTURES} times, which compiles it anew; the last"

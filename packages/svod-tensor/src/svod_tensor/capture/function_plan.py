@@ -68,6 +68,7 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
     *,
     objects: Objects,
     weak: Collection[object],
+    may_resize: bool,
 ) -> Captured | None:
     """Run the function on placeholders and make a plan of its graph.
 
@@ -81,6 +82,7 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
         config: how to compile.
         objects: which objects are trees.
         weak: arguments that the plan does not keep alive: it is valid only as long as they live.
+        may_resize: whether kernels with symbolic sizes will do.
 
     Returns:
         None if the function must run again: a tensor that it writes to, or a deferred one that it
@@ -125,7 +127,7 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
             for index, p in zip(positions, placeholders, strict=True)
             if p is not None
         }
-        recipes, sources = _list_recipes(capture, inputs, given_cells, outputs)
+        returned = _list_recipes(capture, inputs, given_cells, outputs)
         memories = {i.memory for i in inputs}
         # Drop all references to the results: one that is still alive now was stored by the
         # function.
@@ -153,7 +155,14 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
         return None
     try:
         captured = _build_captured(
-            name, capture, inputs, recipes, sources, build, config, tuple(bound)
+            name,
+            capture,
+            inputs,
+            returned,
+            build,
+            config,
+            tuple(bound),
+            may_resize=may_resize and not binds,
         )
     except BufferNotFoundError:
         # Another thread overwrote memory that the trace read: run again. Any other missing buffer
@@ -524,15 +533,17 @@ def _build_captured(
     name: str,
     capture: Capture,
     inputs: list[Input],
-    recipes: Sequence[Recipe],
-    sources: Sequence[UOp],
+    returned: tuple[Sequence[Recipe], Sequence[UOp]],
     build: Callable[[Iterator[object]], object],
     config: PrepareConfig,
     bound: Sequence[UOp],
+    *,
+    may_resize: bool,
 ) -> Captured:
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
 
+    recipes, sources = returned
     shards = [shards_of(node) for node in sources]
     written = versions.get_pending_versions(*capture.last_versions.values(), *sources)
     computed = [
@@ -551,7 +562,12 @@ def _build_captured(
     }
     donated = {input_.memory for input_ in inputs if input_.is_donated} - kept
     graphs = [*(shard for *_, shard in computed), *effects]
-    plan = make_plan(make_job(graphs, config, donated), config) if graphs else None
+    plan, is_resized = None, False
+    if graphs:
+        job = make_job(graphs, config, donated)
+        plan = make_plan(job, config, may_resize=may_resize)
+        # A graph without variables has none in its plan, except for sizes.
+        is_resized = bool(plan.template.bounds) and not job.graph.values
     index_of: Mapping[int, int] = {} if plan is None else plan.ast_to_buffer
     for input_ in inputs:
         input_.index, input_.is_written = (
@@ -608,6 +624,7 @@ def _build_captured(
         _get_held(plan, inputs),
         bound,
         make_lock(),
+        is_resized=is_resized,
         watched=_list_watched(capture),
         held_memory=_list_held_memory(capture, nodes, leaves),
         held_written=capture.get_written(),

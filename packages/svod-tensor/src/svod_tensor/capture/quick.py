@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
-from weakref import ref
+from weakref import WeakKeyDictionary, ref
 
 from svod_device import Buffer
-from svod_ir import Op
+from svod_ir import Op, UOp
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
 from svod_tensor.capture.direct import Output
@@ -188,8 +188,8 @@ class QuickCall:
 class WritingCall(QuickCall):
     """Fast path of a function that assigns to arguments or held tensors.
 
-    The written memory keeps its BUFFER, as on the general path: no graph reads the former version,
-    since a call with pending tensors, which may be readers, is unusual."""
+    The written memory keeps its BUFFER, as on the general path: no pending graph reads it, and with
+    it the former version."""
 
     __slots__ = ("_held", "_is_short", "_n_arguments", "_written")
 
@@ -233,14 +233,33 @@ class WritingCall(QuickCall):
         """Whether the written memory is known to the written tensors alone, and no thread uses it."""
         if tables.captured or registry.is_computing():
             return False
-        # A pending tensor may read the memory; the general path looks for these.
-        if next(registry.iter_pending(), None) is not None:
-            return False
         storages = {buffer.storage_id for buffer in buffers[: self._n_arguments]}
         if len(storages) < self._n_arguments or not storages.isdisjoint(self._held):
             return False
+        written = self._held.union([buffers[position].storage_id for position in self._written])
+        for tensor in registry.iter_pending():
+            read = _find_read_storages(tensor.node)
+            # The general path computes readers first.
+            if read is None or not written.isdisjoint(read):
+                return False
         # Memory that an array shares is copied before it is written.
         return all(buffers[position].is_writable for position in self._written)
+
+
+_read_storages: Final[WeakKeyDictionary[UOp, frozenset[int]]] = WeakKeyDictionary()
+"""The storages that the graphs of pending tensors read: a call asks for the same ones as the last."""
+
+
+def _find_read_storages(node: UOp) -> frozenset[int] | None:
+    """The storages of the memory in a graph; None if some of it was overwritten meanwhile."""
+    known = _read_storages.get(node)
+    if known is None:
+        buffers = [memory.attached for memory in node.iter_ops(_BUFFER)]
+        if not all(isinstance(buffer, Buffer) for buffer in buffers):
+            return None
+        known = frozenset([b.storage_id for b in buffers if isinstance(b, Buffer)])
+        _read_storages[node] = known
+    return known
 
 
 def find_quick_call(

@@ -78,10 +78,10 @@ class Results:
                 changing.add(node)
                 self._changing.append(node)
         direct = [self._find_direct(recipe) for recipe in recipes]
-        own = [result for result in direct if result is not None]
         # Two results on one memory share a cell, which the general path makes.
         is_once = sorted(r.source for r in recipes if r.source >= 0) == [*range(len(nodes))]
-        self.direct = own if is_once and len(own) == len(direct) else None
+        results = [result for result in direct if result is not None]
+        self.direct = results if is_once and len(results) == len(direct) else None
 
     def _find_direct(self, recipe: Recipe) -> DirectResult | int | Tensor | None:
         """A result in memory of its own, the position of the argument that it is, or the held tensor

@@ -71,10 +71,11 @@ __all__ = [
 ]
 
 
-def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> ExecutionPlan:
+def make_plan(job: Job, config: PrepareConfig, *, may_resize: bool = False) -> ExecutionPlan:
     """The plan of a job. The schedule and the plan template of an earlier equal job are reused.
 
-    A plan that is executed once may use kernels with symbolic sizes, which other sizes share.
+    With `may_resize`, for a plan that is executed rarely, it may use kernels with symbolic sizes,
+    which other sizes share.
     """
     see = get_observer()
     if not (config.disable_schedule_cache or is_observed()):
@@ -82,7 +83,7 @@ def make_plan(job: Job, config: PrepareConfig, *, is_for_once: bool = False) -> 
         pre = SCHEDULES.find(key)
         if pre is None:
             # A plan that is executed often is worth kernels for its own sizes.
-            resized = _find_resized_plan(job, config) if is_for_once else None
+            resized = _find_resized_plan(job, config) if may_resize else None
             if resized is not None:
                 return resized
             pre = SCHEDULES.add(key, make_pre_schedule(job.graph, config))
