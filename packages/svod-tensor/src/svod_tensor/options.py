@@ -80,9 +80,9 @@ class PrepareConfig:
             own.
         disable_schedule_cache: whether equal graphs are scheduled anew each time
             (`SVOD_DISABLE_SCHEDULE_CACHE=1`).
-        vary_sizes: whether graphs that `realize` computes, and that differ only in sizes, share
-            kernels from the third size on (`SVOD_VARY_SIZES`, on); these kernels take sizes as
-            variables.
+        vary_sizes: whether graphs that `realize` or a captured function computes, and that differ
+            only in sizes, share kernels from the third size on (`SVOD_VARY_SIZES`, on); these
+            kernels take sizes as variables.
         backend: the backend that compiles kernels: `c` on every device, `CPU.c` only on the CPU;
             None leaves it to the device (`SVOD_<KIND>_BACKEND`).
         use_tuned: whether kernels use opts from an earlier search or `svod_tensor.tune`, if
