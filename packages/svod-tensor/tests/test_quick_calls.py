@@ -7,18 +7,20 @@ from __future__ import annotations
 import gc
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from svod_device import Buffer
 from svod_ir.testing import count_examples, run_in_threads
-from svod_runtime import clear_custom_functions
+from svod_runtime import ExecutionPlan, Lending, clear_custom_functions
 from svod_tensor import Tensor, custom_function, depend_on, grad, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES, JitFunction
 from svod_tensor.capture.quick import UNUSUAL
+from svod_tensor.cells import tables
 from svod_tensor.errors import DonatedTensorError
 
 Array = npt.NDArray[np.float32]
@@ -354,6 +356,37 @@ def test_a_result_that_is_returned_twice_keeps_sharing_its_memory() -> None:
         first, second = captured(x, y)
         first[1] = 7
         assert second.numpy()[1].tolist() == [7] * 4
+
+
+def test_a_call_on_much_memory_does_not_hold_the_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+    held, (x, _) = make_large(1)[0], make(2)
+
+    def step(v: Tensor) -> Tensor:
+        held.assign(held + 1)
+        return v + 1
+
+    acquired: list[bool] = []
+    execute = ExecutionPlan.execute_direct
+
+    def acquire() -> None:
+        acquired.append(tables.lock.acquire(timeout=0.01))
+        if acquired[-1]:
+            tables.lock.release()
+
+    def execute_direct(plan: ExecutionPlan, lending: Lending, buffers: Sequence[Buffer]) -> bool:
+        thread = threading.Thread(target=acquire, daemon=True)
+        thread.start()
+        thread.join(20)
+        return execute(plan, lending, buffers)
+
+    monkeypatch.setattr(ExecutionPlan, "execute_direct", execute_direct)
+    small, large = jit(move), jit(step)
+    for captured, arguments in ((large, (x,)), (small, (make(3)[0], x))):
+        for _ in range(2):
+            assert captured(*arguments) is not None
+        acquired.clear()
+        assert is_quick(captured, *arguments)
+        assert acquired == [captured is large]
 
 
 def test_a_reader_that_waits_gets_the_value_from_before_the_write() -> None:
