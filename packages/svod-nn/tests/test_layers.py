@@ -301,6 +301,8 @@ MISTAKES = {
         Tensor.ones(2, 3)
     ),
     "padding must be an integer or 4 integers": lambda: nn.ZeroPad2d((1, 2)),
+    "expected at least 2 axes, got shape \\(3,\\)": lambda: nn.ReflectionPad2d(1)(Tensor.ones(3)),
+    "axis 1 of shape \\(1, 0\\) is empty": lambda: nn.ReplicationPad1d(1)(Tensor.ones(1, 0)),
     "padding_idx=7": lambda: nn.Embedding(7, 2, padding_idx=7),
     "p must be between 0 and 1, got 2": lambda: nn.Dropout(2),
     "expected input of shape .*3,.*, got": lambda: nn.LayerNorm(3)(Tensor.ones(2, 4)),

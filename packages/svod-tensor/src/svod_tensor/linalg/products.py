@@ -272,6 +272,7 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
         axis: the contracted axis, of the same size in both.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the sizes differ.
 
     Example:

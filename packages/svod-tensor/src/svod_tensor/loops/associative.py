@@ -42,6 +42,7 @@ def associative_scan(
         a nested value with the structure, shapes and dtypes of `elems`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if sizes along the axis differ, or `fn` returns other shapes.
         OperandError: if `fn` returns another structure, or other dtypes.
         TraceError: if `fn` reads values.

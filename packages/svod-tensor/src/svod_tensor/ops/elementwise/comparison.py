@@ -43,7 +43,8 @@ __all__ = [
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("eq",)
 )
 def equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes broadcast.
+    """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes broadcast and
+    dtypes promote.
 
     A Python integer out of range for the dtype is compared by value.
 
@@ -59,7 +60,9 @@ def equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ne",)
 )
 def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast.
+    """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -73,7 +76,9 @@ def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("lt",)
 )
 def less(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -87,7 +92,9 @@ def less(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("le",)
 )
 def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -101,7 +108,9 @@ def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("gt",)
 )
 def greater(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -115,7 +124,9 @@ def greater(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ge",)
 )
 def greater_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
@@ -147,8 +158,8 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
 def isclose(
     x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol * abs(x2)`.
-    Shapes broadcast.
+    """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol * abs(x2)`,
+    as bool. Shapes broadcast and dtypes promote.
 
     Args:
         x2: the reference values.
@@ -172,7 +183,7 @@ def isclose(
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isnan(x: Tensor, /) -> Tensor:
-    """Test element-wise for NaN.
+    """Test element-wise for NaN, as bool; False for integers.
 
     Example:
         >>> import svod_tensor as sv
@@ -186,7 +197,7 @@ def isnan(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isinf(x: Tensor, /) -> Tensor:
-    """Test element-wise for positive or negative infinity.
+    """Test element-wise for positive or negative infinity, as bool; False for integers.
 
     Example:
         >>> import svod_tensor as sv
@@ -203,7 +214,7 @@ def isinf(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isfinite(x: Tensor, /) -> Tensor:
-    """Test element-wise for finiteness: neither infinity nor NaN.
+    """Test element-wise for finiteness, neither infinity nor NaN, as bool; True for integers.
 
     Example:
         >>> import svod_tensor as sv
@@ -221,7 +232,11 @@ def isfinite(x: Tensor, /) -> Tensor:
 @operation(test="test_comparison.py::test_nans_keep_their_signs", standard=True)
 @reuse_graph
 def signbit(x: Tensor, /) -> Tensor:
-    """Test element-wise whether the sign bit is set, also for -0.0 and NaN.
+    """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It is not set for
+    unsigned integers.
+
+    Raises:
+        OperandError: if the dtype is complex.
 
     Example:
         >>> import svod_tensor as sv

@@ -191,6 +191,7 @@ def take(
         mode: `"wrap"` takes out-of-range indices modulo the size, `"clip"` clips them to the range.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         IndexOutOfRangeError: if a known index is out of range.
         IndexKindError: if the indices are not integers.
         OperandError: if `mode` is unknown.
@@ -225,6 +226,7 @@ def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor
         axis: the axis to take from.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes.
         BroadcastError: if the sizes of another axis differ and neither is 1.
@@ -270,6 +272,7 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
             slices are read.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or another axis is longer.
 

@@ -226,6 +226,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
         axis: the axis to write along.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or does not broadcast.
         BroadcastError: if `values` does not broadcast.
@@ -259,10 +260,13 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
 
     Args:
         axis: the axis to write along.
-        indices: as in `gather`: other axes may be shorter than those of `x`.
+        indices: integers, as in `gather`: other axes may be shorter than the axes of `x`. Negative
+            indices count from the end. An out-of-range index is ignored, or is an error in a plan
+            that checks its operands.
         value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or another axis is longer.
         BroadcastError: if `value` does not broadcast.
@@ -310,12 +314,21 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
-    """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
+    """Add the slices of `value` to the slices of a copy of `x` at `indices` along an axis, as torch's
+    `index_add` does.
 
     Args:
         axis: the axis of the slices.
-        indices: indices of the slices to add to; repeated indices accumulate.
+        indices: 1-d integers; repeated indices accumulate, and negative indices count from the end.
+            Known indices are checked; an out-of-range index in a tensor is ignored, or is an error
+            in a plan that checks its operands.
         value: broadcasts to the indexed slices, and is cast to the dtype of `x`.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
+        IndexOutOfRangeError: if a known index is out of range.
+        IndexKindError: if the indices are not integers.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -331,12 +344,21 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
 @operation(test="test_update.py::test_index_add_and_scatter_add")
 @reuse_graph
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """Add `value` to the elements that `gather(axis, indices)` reads, as torch's `scatter_add` does.
+    """Add `value` to a copy of `x` at the elements that `gather(axis, indices)` reads, as torch's
+    `scatter_add` does.
 
     Args:
         axis: the axis to add along.
-        indices: integers; repeated indices accumulate.
+        indices: integers, as in `gather`; repeated indices accumulate, and negative indices count
+            from the end. An out-of-range index is ignored, or is an error in a plan that checks its
+            operands.
         value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes, or another axis is longer.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -376,10 +398,11 @@ def scatter_reduce(
         include_self: whether the element of `x` takes part in the reduction.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if `reduce` is unknown or not defined for complex numbers, or the indices are
             not integers.
         ShapeError: if `indices` has a different number of axes.
-        BroadcastError: if `values` does not broadcast.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv

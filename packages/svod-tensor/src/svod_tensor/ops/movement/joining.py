@@ -60,6 +60,7 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
         axis: the axis to concatenate along; None flattens the arrays first.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if there are no tensors, or their shapes differ on another axis.
         OperandError: if an item is not a tensor or an array.
 
@@ -89,6 +90,7 @@ def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
         axis: index of the new axis in the result.
 
     Raises:
+        AxisError: if `axis` is out of bounds for the result.
         ShapeError: if there are no tensors, or their shapes differ.
         OperandError: if an item is not a tensor or an array.
 
@@ -113,6 +115,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
         axis: the axis to split.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the sizes do not sum to the size of the axis.
         SymbolicShapeError: if the size of the axis is symbolic.
 
@@ -175,6 +178,7 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
     """Split a tensor into views along `axis`, which is removed.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
@@ -192,11 +196,14 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 )
 @reuse_graph
 def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
-    """Repeat the whole tensor `repetitions[i]` times along axis i.
+    """Repeat the whole tensor along each axis, as `numpy.tile`; `repeat` repeats the elements.
 
     Args:
-        repetitions: number of repetitions per axis, as separate arguments or a sequence; additional
-            ones add leading axes.
+        repetitions: number of repetitions per axis, as separate arguments or a sequence. Fewer
+            numbers than axes belong to the last axes; additional numbers add leading axes.
+
+    Returns:
+        A tensor whose axis i has `repetitions[i]` times the size of axis i of `x`.
 
     Raises:
         ShapeError: if a repetition is negative.
@@ -239,6 +246,7 @@ def repeat(
         axis: the axis to repeat along; None flattens first.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the number of repeats is not that of slices, or a repeat is negative.
         DataDependentShapeError: in a captured function, if the repeats are a tensor.
 

@@ -128,6 +128,7 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """Remove axes of size 1, as a view. `axis` is one axis, several, or None for all of size 1.
 
     Raises:
+        AxisError: if an axis is out of bounds.
         ShapeError: if the size of a given axis is not 1.
 
     Example:

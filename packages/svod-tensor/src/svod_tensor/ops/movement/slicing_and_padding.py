@@ -160,6 +160,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
         axis: the axis or axes to roll along; None rolls the flattened tensor.
 
     Raises:
+        AxisError: if an axis is out of bounds.
         ShapeError: if the number of shifts is not that of axes.
 
     Example:

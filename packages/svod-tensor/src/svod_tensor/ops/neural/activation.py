@@ -311,6 +311,7 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
     Integers become float32.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the axis has an odd size.
 
     Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.

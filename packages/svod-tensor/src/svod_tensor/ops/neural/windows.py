@@ -103,7 +103,8 @@ def conv2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
+    """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial), over 1, 2 or more
+    spatial axes.
 
     Dtypes promote, and narrow floats are multiplied and accumulated in float32.
 
@@ -115,9 +116,13 @@ def conv2d(
         dilation: distance between the elements of a window.
         groups: number of groups of input and output channels.
 
+    Returns:
+        A tensor of shape (batch, outputs, *sizes): each size is
+        `(size + before + after - dilation * (kernel - 1) - 1) // stride + 1`.
+
     Raises:
         ShapeError: if the shapes do not match.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -155,10 +160,12 @@ def conv2d(
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
-    strides, pads = expand_option("stride", stride, n), check_pads(padding, n)
+    strides, pads = expand_option("conv2d", "stride", stride, n), check_pads("conv2d", padding, n)
     # A geometry has one padding for both sides; what one side has more is applied before.
     common_padding = tuple(map(min, pads))
-    geometry = Geometry(strides, common_padding, expand_option("dilation", dilation, n), groups)
+    geometry = Geometry(
+        strides, common_padding, expand_option("conv2d", "dilation", dilation, n), groups
+    )
     total = convolve(
         _pad_asymmetric(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry
     )
@@ -180,7 +187,8 @@ def conv_transpose2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Transposed convolution: the transpose of `conv2d` with the same options.
+    """Transposed convolution of `x`, of shape (batch, channels, *spatial): the transpose of `conv2d` with
+    the same options.
 
     Each element adds a multiple of a filter to a window of the result. Results that are `stride`
     apart are computed as a convolution with every `stride`-th kernel index, without multiplications
@@ -195,9 +203,13 @@ def conv_transpose2d(
         dilation: distance between the elements of a window.
         groups: number of groups of input and output channels.
 
+    Returns:
+        A tensor of shape (batch, outputs, *sizes): each size is
+        `(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1`.
+
     Raises:
         ShapeError: if the shapes do not match.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -235,12 +247,12 @@ def conv_transpose2d(
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
     geometry = Geometry(
-        expand_option("stride", stride, n),
-        expand_option("padding", padding, n),
-        expand_option("dilation", dilation, n),
+        expand_option(name, "stride", stride, n),
+        expand_option(name, "padding", padding, n),
+        expand_option(name, "dilation", dilation, n),
         groups,
     )
-    extra = expand_option("output padding", output_padding, n)
+    extra = expand_option(name, "output_padding", output_padding, n)
     sizes = [
         _output_size(*options)
         for options in zip(x.shape[2:], kernel, extra, *geometry[:3], strict=True)
@@ -273,7 +285,7 @@ def unfold(
 
     Raises:
         ShapeError: if there are no spatial axes or channels, or an axis is smaller than a window.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -290,11 +302,13 @@ def unfold(
                 f" {format_shape(x.shape)}"
             ),
         )
-    sizes, pads = expand_option("kernel", kernel, n), check_pads(padding, n)
+    sizes, pads = expand_option("unfold", "kernel", kernel, n), check_pads("unfold", padding, n)
     lead = x.ndim - n - 1
     padded = x.pad(*(None,) * (lead + 1), *pads)
     view = padded.windows(
-        sizes, expand_option("stride", stride, n), expand_option("dilation", dilation, n)
+        sizes,
+        expand_option("unfold", "stride", stride, n),
+        expand_option("unfold", "dilation", dilation, n),
     )
     columns = view.permute(
         *range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n)
@@ -331,7 +345,7 @@ def fold(
 
     Raises:
         ShapeError: if the shape of `x` does not match the windows of such a result.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -340,9 +354,15 @@ def fold(
     """
     # Two axes by default, as in PyTorch.
     n = next((len(option) for option in (size, kernel) if not isinstance(option, int)), 2)
-    result_sizes, sizes = expand_option("size", size, n), expand_option("kernel", kernel, n)
-    strides, dilations = expand_option("stride", stride, n), expand_option("dilation", dilation, n)
-    pads = check_pads(padding, n)
+    result_sizes, sizes = (
+        expand_option("fold", "size", size, n),
+        expand_option("fold", "kernel", kernel, n),
+    )
+    strides, dilations = (
+        expand_option("fold", "stride", stride, n),
+        expand_option("fold", "dilation", dilation, n),
+    )
+    pads = check_pads("fold", padding, n)
     padded = [s + before + after for s, (before, after) in zip(result_sizes, pads, strict=True)]
     counts = [
         (s - d * (k - 1) - 1) // t + 1

@@ -115,6 +115,7 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         axis: the axis of the vectors, of equal size in both tensors.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the sizes differ.
 
     Example:

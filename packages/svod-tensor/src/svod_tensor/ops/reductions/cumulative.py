@@ -39,6 +39,9 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
         axis: the axis to accumulate along; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
@@ -55,6 +58,9 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
         axis: the axis to accumulate along; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `prod`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
@@ -67,6 +73,9 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 @reuse_graph
 def cummax(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative maximum along `axis`, in the shape and dtype of `x`; NaN propagates.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -81,6 +90,9 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
 def cummin(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative minimum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
@@ -94,6 +106,9 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative maximum along `axis`: its first occurrence, or the first NaN.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
@@ -106,6 +121,9 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
 @reuse_graph
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative minimum along `axis`: its first occurrence, or the first NaN.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -170,6 +188,7 @@ def cumulative_sum(
         include_initial: whether to prepend a 0, which makes the axis longer by one.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
@@ -201,6 +220,7 @@ def cumulative_prod(
         include_initial: whether to prepend a 1, which makes the axis longer by one.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
@@ -256,6 +276,7 @@ def diff(
         append: values to append along `axis`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if `n` is negative.
 
     Example:

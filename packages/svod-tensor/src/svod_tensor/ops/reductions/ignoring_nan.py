@@ -96,6 +96,9 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
         axis: the axis; None flattens first.
         keepdims: whether to keep the reduced axis with size 1.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.nanargmax(Tensor([float("nan"), 1.0, 3.0])).item()
@@ -112,6 +115,9 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
     Args:
         axis: the axis; None flattens first.
         keepdims: whether to keep the reduced axis with size 1.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
@@ -130,6 +136,9 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
         axis: the axis; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
         >>> sv.nancumsum(Tensor([1.0, float("nan"), 3.0])).tolist()
@@ -146,6 +155,9 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
     Args:
         axis: the axis; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `prod`.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
 
     Example:
         >>> import svod_tensor as sv

@@ -190,6 +190,7 @@ def central_differences(
         The gradient along the axis, or a tuple of gradients for several axes.
 
     Raises:
+        AxisError: if an axis is out of bounds.
         ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
         OperandError: if the number of spacings is not that of axes, or `edge_order` is neither.
 

@@ -52,7 +52,9 @@ QuantileMethod: TypeAlias = Literal[
     "median_unbiased",
     "normal_unbiased",
 ]
-"""Methods of estimating a quantile, by numpy's names."""
+"""Methods of estimating a quantile, by numpy's names: a value between two elements is interpolated
+(`"linear"`), one of them (`"lower"`, `"higher"`, `"nearest"`) or their mean (`"midpoint"`); the other
+methods are the estimators of Hyndman and Fan."""
 
 
 class _Method(NamedTuple):
@@ -117,13 +119,19 @@ def percentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th percentiles over axes: `quantile` with `q` in percent.
+    """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
 
     Args:
-        q: percentage or percentages in [0, 100].
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
+            NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 100], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -165,13 +173,20 @@ def nanquantile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th quantiles over axes, ignoring NaN; NaN for all-NaN slices.
+    """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN for
+    all-NaN slices.
 
     Args:
-        q: probability or probabilities in [0, 1], of any shape.
+        q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 1], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -192,13 +207,20 @@ def nanpercentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th percentiles over axes, ignoring NaN.
+    """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN
+    for all-NaN slices.
 
     Args:
-        q: percentage or percentages in [0, 100].
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
+            NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 100], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -216,6 +238,10 @@ def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
     Args:
         axis: axis or axes to reduce; None reduces all.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
