@@ -339,25 +339,25 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6, 16),
         (Opt(OptOp.UPCAST, 2, 2),),
         CPU,
-        "the kernel has 2 such axes",
+        "axis 2 is out of bounds for 2 such axes",
     ),
     "no axis given": (
         make_copy(6),
         (Opt(OptOp.UPCAST, None, 2),),
         CPU,
-        "the kernel has 1 such axes",
+        "it needs an axis",
     ),
     "a negative axis": (
         make_copy(6),
         (Opt(OptOp.UPCAST, -1, 2),),
         CPU,
-        "the kernel has 1 such axes",
+        "axis -1 is out of bounds for 1 such axes",
     ),
     "no reduced axis": (
         make_copy(6),
         (Opt(OptOp.UNROLL, 0, 2),),
         CPU,
-        "the kernel has 0 such axes",
+        "axis 0 is out of bounds for 0 such axes",
     ),
     "upcast of a reduced axis": (
         make_sum(6, 16),
@@ -544,7 +544,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6, 16),
         (Opt(OptOp.SWAP, 0, 5),),
         CPU,
-        "the kernel has 2 such axes",
+        "axis 5 is out of bounds for 2 such axes",
     ),
     "tensor cores after another opt": (
         make_copy(64),
@@ -556,7 +556,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(64),
         (Opt(OptOp.TC, 0, 0),),
         CPU,
-        "the target has 0 tensor cores",
+        "core 0 is out of bounds for 0 tensor cores",
     ),
     "pack of a loop around no reduction": (
         make_copy(6, 16),

@@ -202,8 +202,15 @@ class Buffer:
     def from_host(
         cls, data: BytesLike, dtype: DType = uint8, *, allocator: Allocator | None = None
     ) -> Buffer:
-        """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a
-        copy.
+        """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a copy.
+
+        Args:
+            data: object with the buffer protocol, such as bytes or a numpy array.
+            dtype: dtype of the elements.
+            allocator: allocator of a copy; by default the host's.
+
+        Raises:
+            ViewError: if the number of bytes is not a multiple of the element size.
         """
         source = memoryview(data)
         if source.c_contiguous:
@@ -218,7 +225,7 @@ class Buffer:
 
     @staticmethod
     def make_factory(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
-        """Return a factory of allocated buffers of one size.
+        """Return a factory of allocated buffers of `size` elements of `dtype`.
 
         The factory raises `OutOfMemoryError` if allocation fails even after a garbage collection.
         """

@@ -234,7 +234,14 @@ class TimedProgram(Protocol):
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel to completion and return its device time in nanoseconds."""
+        """Run the kernel to completion and return its device time in nanoseconds.
+
+        Args:
+            buffers: device addresses, in the order of `ProgramSpec.globals`.
+            values: values of `ProgramSpec.var_names`, in order.
+            global_size: grid size: workgroups if `local_size` is set, else work-items.
+            local_size: work-items of a workgroup, or None.
+        """
         ...
 
 

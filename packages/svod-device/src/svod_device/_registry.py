@@ -172,7 +172,14 @@ class Registry:
         factory: Callable[[str], object],
         distribution: str | None = None,
     ) -> None:
-        """Register a factory without an entry point, as in tests and notebooks."""
+        """Register a factory without an entry point, as in tests and notebooks.
+
+        Args:
+            group: entry point group of the factory.
+            name: name in the group, such as the kind of a device.
+            factory: function of a device name that returns the plugin's object.
+            distribution: name of the distribution in messages; by default the factory's top-level module.
+        """
         value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
         owner = distribution or value.partition(":")[0].partition(".")[0]
         with self._lock:

@@ -36,10 +36,13 @@ class DeviceOptions:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> DeviceOptions:
-        """Read the options from environment variables.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
-            OptionError: if a value is invalid.
+            OptionError: if a variable has an invalid value.
         """
         variables = os.environ if environment is None else environment
         backends: dict[str, str] = {}

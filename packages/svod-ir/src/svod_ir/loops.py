@@ -166,8 +166,14 @@ def make_loop(  # noqa: PLR0913 - the fields of a LoopArg
             `get_slots`.
         count: the maximum trip count: a size, or a 0-d integer tensor; a negative one means 0.
         operands: the initial carries, the operands to slice, and the loop-invariant operands.
+        n_carried: number of leading operands that are carried from one iteration to the next.
+        n_sliced: number of operands after the carries of which each iteration reads one slice, along
+            the first axis.
         counter: the name of the body's variable that counts iterations; nested loops with this
             counter are renamed.
+        is_reversed: whether to run from the last slice to the first.
+        is_conditional: whether the last source of the body is the condition to continue, a bool.
+        is_recomputed: whether derivatives store only the carries, and recompute other residuals.
 
     Raises:
         GraphError: if the body and the operands do not fit each other.
@@ -320,7 +326,11 @@ def find_count(loop: UOp) -> SInt | None:
 
 
 def get_result_shape(result: UOp) -> tuple[SInt, ...]:
-    """The shape of a RESULT."""
+    """The shape of a RESULT: the shape of the carry, or (trip count, *shape) of stacked values.
+
+    Raises:
+        GraphError: if values are stacked and the trip count is not a size.
+    """
     node = result.source
     position: int = result.arg
     shape = get_bodies(node)[0].src[position].shape

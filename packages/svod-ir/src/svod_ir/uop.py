@@ -335,12 +335,18 @@ class UOp:
 
     @staticmethod
     def range(end: SInt, axis_id: int, kind: AxisType) -> UOp:
-        """The induction variable of a loop from 0 to `end` - 1."""
+        """The induction variable of a loop from 0 to `end` - 1.
+
+        Args:
+            end: trip count.
+            axis_id: id of the loop, unique in a kernel.
+            kind: how the loop is executed: sequentially, unrolled, by threads, ...
+        """
         return UOp(Op.RANGE, index, (to_node(end),), RangeArg(axis_id, kind))
 
     @staticmethod
     def variable(name: str, low: int, high: int, dtype: DType = index) -> UOp:
-        """A runtime value with inclusive bounds."""
+        """Runtime variable `name` of a scalar `dtype`, with inclusive bounds `low` and `high`."""
         return UOp(Op.DEFINE_VAR, dtype, (), VariableArg(name, low, high))
 
     @staticmethod

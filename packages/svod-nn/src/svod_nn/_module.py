@@ -404,7 +404,11 @@ class Module:
         """Replace parameters and buffers by other tensors within the block, by name.
 
         The attributes are restored afterwards, also after an error. The replacement is visible to
-        other threads."""
+        other threads.
+
+        Raises:
+            ParameterNameError: if a name is neither a parameter nor a buffer.
+        """
         own = self.state_dict()
         unknown = [name for name in tensors if name not in own]
         if unknown:

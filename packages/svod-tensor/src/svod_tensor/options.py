@@ -113,7 +113,10 @@ class PrepareConfig:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
-        """The configuration of the environment.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
             OptionError: if a variable has an invalid value.

@@ -48,6 +48,10 @@ class MultiheadAttention(Module):
             head_size,), or None.
         out_proj: output projection, a `Linear`.
 
+    Raises:
+        LayerArgumentError: if `num_heads` does not divide `embed_dim`, or `num_kv_heads` does not
+            divide `num_heads`.
+
     Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2; grouped queries as in
     Ainslie et al., GQA, 2023.
 

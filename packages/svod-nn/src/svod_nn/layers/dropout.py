@@ -18,6 +18,9 @@ class Dropout(Module):
         p: probability of an element to be zeroed.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `p` is not between 0 and 1.
+
     Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting,
     2014.
 

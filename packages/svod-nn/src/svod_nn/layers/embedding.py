@@ -28,6 +28,9 @@ class Embedding(Module):
     Attributes:
         weight: table of shape (num_embeddings, embedding_dim).
 
+    Raises:
+        LayerArgumentError: if `padding_idx` is out of range.
+
     Example:
         >>> nn.Embedding(10, 4, padding_idx=0)(Tensor([[0, 3, 9]])).shape
         (1, 3, 4)

@@ -112,6 +112,9 @@ class GroupNorm(Module):
         weight: weight of shape (num_channels,), or None.
         bias: bias of shape (num_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `num_groups` does not divide `num_channels`.
+
     Source: Y. Wu, K. He, Group normalization, 2018.
 
     Example:

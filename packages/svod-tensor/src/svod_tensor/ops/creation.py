@@ -286,6 +286,7 @@ def arange(
     Raises:
         ShapeError: if the step is 0.
         IntegerOverflowError: if a value is out of range for `dtype`.
+        OperandError: if `dtype` is not numeric.
 
     Example:
         >>> import svod_tensor as sv
@@ -349,6 +350,7 @@ def linspace(
 
     Raises:
         ShapeError: if `num` is negative.
+        OperandError: if the bounds are complex and `dtype` is not.
 
     Example:
         >>> import svod_tensor as sv

@@ -84,7 +84,14 @@ def check_program(
     device: str | None = None,
     values: Mapping[int, Value] | None = None,
 ) -> Failure | None:
-    """Compute a program in a mode, and return the failure; None if the results are correct."""
+    """Compute a program in a mode, and return the failure; None if the results are correct.
+
+    Args:
+        program: the program.
+        mode: name of the mode, a key of `MODES`.
+        device: device of the inputs; by default the CPU.
+        values: expected values by index of the value; by default computed with numpy.
+    """
     chosen = MODES[mode]
     if chosen.captures and _realizes(program):
         return None

@@ -405,6 +405,7 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
 
     Raises:
         BroadcastError: if the shapes are not compatible.
+        ShapeError: if the shapes broadcast to another shape than `shape`.
 
     Example:
         >>> import svod_tensor as sv
