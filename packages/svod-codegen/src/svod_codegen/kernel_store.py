@@ -7,7 +7,10 @@ entry is valid for an equal graph, device, compiler and target, and for the same
 
 Example:
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from svod_codegen.disk_store import DiskStore
     >>> from svod_codegen.kernel_store import KernelStore, StoredKernel, decode_kernel, encode_kernel, get_kernel_store
+    >>> from svod_device import CompiledSpec, ProgramSpec
     >>> spec = ProgramSpec("double", "double(x) ...", "CPU", globals=(0, 1), outs=(0,), ins=(1,))
     >>> compiled = CompiledSpec.from_bytes(spec, b"machine code")
     >>> decode_kernel(encode_kernel(spec, compiled)) == StoredKernel(spec, compiled)

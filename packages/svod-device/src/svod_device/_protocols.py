@@ -6,7 +6,9 @@ A plugin needs no base class. It registers two factories by entry point (see
 Example:
     An allocator may implement optional protocols:
 
-    >>> from svod_device import HostAllocator
+    >>> from array import array
+    >>> from svod_device import Allocator, BatchLauncher, ChoosingAllocator, ClosableAllocator, ExclusiveAllocator
+    >>> from svod_device import HostAllocator, Launch, Memory, PermanentAllocator, TimedProgram
     >>> class CardMemory(HostAllocator):
     ...     default_backend, is_permanent, is_exclusive = "llvm", False, True
     ...     def close(self):

@@ -147,7 +147,8 @@ class Registry:
         options: options; by default read from the environment.
 
     Example:
-        >>> from svod_device import HostAllocator
+        >>> from svod_device import HostAllocator, Registry
+        >>> from svod_device._registry import ALLOCATORS
         >>> registry = Registry(installed=[])
         >>> registry.register(ALLOCATORS, "CARD", HostAllocator)
         >>> registry.list_kinds(), registry.get_allocator("card:1").device

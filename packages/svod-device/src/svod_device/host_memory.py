@@ -5,7 +5,7 @@ operating system can back them with huge pages. The first touch of 64 MiB takes 
 and 40 ms with 4 KiB pages, which is longer than most kernels run.
 
 Example:
-    >>> from svod_device.host_memory import address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
+    >>> from svod_device.host_memory import ALIGNMENT, address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
     >>> block = make_block(8)
     >>> block.address % ALIGNMENT, block.capacity
     (0, 8)

@@ -27,6 +27,7 @@ class DeviceOptions:
             backend by name.
 
     Example:
+        >>> from svod_device import DeviceOptions
         >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
         DeviceOptions(allocator_cache_bytes=0, backends={'CPU': 'c'})
     """

@@ -457,6 +457,7 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
 
     Example:
         >>> from svod_dtype import float32, int32
+        >>> from svod_ir import make_iota, make_reshape, make_scatter_add
         >>> make_scatter_add(make_reshape(make_iota(6, float32), (3, 2)), make_iota(3, int32), 0, 10).shape
         (10, 2)
     """

@@ -113,6 +113,8 @@ class LoopParts:
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import LoopParts, make_loop, make_parameter, read_loop
         >>> one = UOp.const(int32, 1)
         >>> (power,) = make_loop(UOp.sink(make_parameter(one, 0) * 2), 10, (one,), n_carried=1)
         >>> parts = read_loop(power.source)
@@ -203,7 +205,9 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
         >>> from svod_ir.evaluate import evaluate
+        >>> from svod_ir.loops import make_parameter, make_switch
         >>> x = UOp.const(int32, 5)
         >>> same = make_parameter(x, 0)
         >>> (chosen,) = make_switch(UOp.const(int32, 1), [UOp.sink(same), UOp.sink(-same)], [x])
@@ -276,6 +280,8 @@ def make_counter(name: str, count: SInt) -> UOp:
     """The variable of a body that counts its iterations, of at most `count`.
 
     Example:
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import make_counter
         >>> make_counter("i", 10).bounds, make_counter("i", UOp.variable("n", 1, 8)).bounds
         ((0, 9), (0, 7))
     """
@@ -298,6 +304,7 @@ def count_slots(operand: UOp) -> int:
     """Number of slots of an operand: one for each of its shards.
 
     Example:
+        >>> from svod_ir.loops import count_slots
         >>> from svod_ir.testing.nodes import buffer, stack
         >>> count_slots(buffer(1)), count_slots(stack(buffer(1), buffer(2, device="CPU:1")))
         (1, 2)

@@ -68,6 +68,8 @@ class Pattern:
     more operands than `src`.
 
     Example:
+        >>> from svod_ir import Pattern
+        >>> from svod_ir.pattern import var
         >>> twice = var("x") * 2
         >>> isinstance(twice, Pattern), twice.is_commutative, twice.ordered().is_commutative
         (True, True, False)
@@ -278,6 +280,8 @@ def splat_value(constant: UOp) -> Number | None:
 
     Example:
         >>> from svod_dtype import float32
+        >>> from svod_ir import Op, UOp
+        >>> from svod_ir.pattern import splat_value
         >>> splat_value(UOp.const(float32.vec(4), 2)), splat_value(UOp(Op.VCONST, float32.vec(2), (), (1.0, 2.0)))
         (2.0, None)
     """

@@ -810,6 +810,8 @@ def defines(name: str) -> Callable[[Rule], Rule]:
     nodes.
 
     Example:
+        >>> from svod_ir import UOp
+        >>> from svod_ir.uop import defines
         >>> @defines("double")
         ... def double(node: UOp) -> UOp:
         ...     return node + node

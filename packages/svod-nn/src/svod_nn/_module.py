@@ -67,6 +67,8 @@ class Module:
         buffer_names: names of the attributes whose tensors are buffers.
 
     Example:
+        >>> from svod_nn import Module
+        >>> from svod_tensor import Tensor
         >>> class Scale(Module):
         ...     def __init__(self, n):
         ...         self.factor = Tensor.ones(n)

@@ -41,6 +41,7 @@ def constant(shape: Sequence[int], value: float) -> Tensor:
         value: value of all elements.
 
     Example:
+        >>> from svod_nn.initializers import constant
         >>> constant((2,), 0.5).tolist()
         [0.5, 0.5]
     """
@@ -59,6 +60,7 @@ def uniform(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import uniform
         >>> x = uniform((3, 4), -0.5, 0.5)
         >>> x.shape, bool((x.abs() <= 0.5).all())
         ((3, 4), True)
@@ -80,6 +82,7 @@ def normal(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import normal
         >>> normal((3, 4), std=0.02).shape
         (3, 4)
     """
@@ -108,6 +111,7 @@ def truncated_normal(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import truncated_normal
         >>> bool((truncated_normal((100,), low=-1, high=1).abs() <= 1).all())
         True
     """
@@ -136,6 +140,7 @@ def xavier_uniform(
         networks, 2010, equation 16.
 
     Example:
+        >>> from svod_nn.initializers import xavier_uniform
         >>> xavier_uniform((3, 4)).shape
         (3, 4)
     """
@@ -161,6 +166,7 @@ def xavier_normal(
         networks, 2010, equation 12, with a gain.
 
     Example:
+        >>> from svod_nn.initializers import xavier_normal
         >>> xavier_normal((3, 4)).shape
         (3, 4)
     """
@@ -193,6 +199,7 @@ def kaiming_uniform(
         He et al., Delving deep into rectifiers, 2015, section 2.2.
 
     Example:
+        >>> from svod_nn.initializers import kaiming_uniform
         >>> kaiming_uniform((8, 4, 3, 3)).shape
         (8, 4, 3, 3)
     """
@@ -222,6 +229,7 @@ def kaiming_normal(
         He et al., Delving deep into rectifiers, 2015, section 2.2.
 
     Example:
+        >>> from svod_nn.initializers import kaiming_normal
         >>> kaiming_normal((8, 4, 3, 3), mode="fan_out", nonlinearity="relu").shape
         (8, 4, 3, 3)
     """
@@ -248,6 +256,7 @@ def orthogonal(
         compact groups, 2006, which make the distribution uniform.
 
     Example:
+        >>> from svod_nn.initializers import orthogonal
         >>> w = orthogonal((2, 3))
         >>> (w @ w.T).round(5).abs().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
@@ -285,6 +294,7 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     Source: `torch.nn.init.calculate_gain`.
 
     Example:
+        >>> from svod_nn.initializers import get_gain
         >>> get_gain("tanh")
         1.6666666666666667
     """

@@ -66,7 +66,7 @@ class PrepareConfig:
         ConfigError: if opts are to be searched with passes that are not the compiler's own.
 
     Example:
-        >>> from svod_tensor import PrepareConfig
+        >>> from svod_tensor import PrepareConfig, Tensor
         >>> (Tensor([9, 4]) // Tensor([2, 2])).realize_with(PrepareConfig(check_operands=True)).tolist()
         [4, 2]
 

@@ -2,7 +2,7 @@
 recompute flag of loops.
 
 Example:
-    >>> from svod_ir import UOp, make_constant_like
+    >>> from svod_ir import Op, UOp, make_constant_like
     >>> from svod_ir.args import GradientRule
     >>> from svod_ir.derivatives import drop_marks, make_cotangents, make_gradient, add_control_dependency, make_traced
     >>> from svod_ir.evaluate import evaluate

@@ -2,6 +2,7 @@
 folded.
 
 Example:
+    >>> from svod_dtype import float32
     >>> from svod_ir import AxisType, Op, UOp, print_graph
     >>> from svod_ir.testing.nodes import alu, call, cast, group, param, reduce_over
     >>> out, x = param(0, 1), param(1, 8)

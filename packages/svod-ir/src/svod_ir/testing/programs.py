@@ -2,6 +2,8 @@
 
 Example:
     >>> import numpy as np
+    >>> from svod_dtype import float32
+    >>> from svod_ir import UOp
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
     >>> x = tensor(1, 2, 3)

@@ -56,6 +56,8 @@ class MultiheadAttention(Module):
     Ainslie et al., GQA, 2023.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
         >>> x = Tensor.rand(3, 5, 8)
         >>> mixed, weights = layer(x, x, x, is_causal=True)

@@ -201,6 +201,8 @@ class BatchNorm1d(_BatchNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
     """
@@ -221,6 +223,8 @@ class BatchNorm2d(_BatchNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
     """
@@ -241,6 +245,8 @@ class BatchNorm3d(_BatchNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
     """
@@ -260,6 +266,8 @@ class InstanceNorm1d(_InstanceNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
     """
@@ -279,6 +287,8 @@ class InstanceNorm2d(_InstanceNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
     """
@@ -298,6 +308,8 @@ class InstanceNorm3d(_InstanceNorm):
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
     """

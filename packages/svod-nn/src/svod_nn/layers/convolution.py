@@ -267,6 +267,8 @@ class Conv1d(_Convolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv1d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6)).shape
         (2, 8, 6)
     """
@@ -296,6 +298,8 @@ class Conv2d(_Convolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv2d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6)).shape
         (2, 8, 6, 6)
     """
@@ -325,6 +329,8 @@ class Conv3d(_Convolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv3d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6, 6)).shape
         (2, 8, 6, 6, 6)
     """
@@ -354,6 +360,8 @@ class ConvTranspose1d(_TransposedConvolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose1d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3)).shape
         (2, 8, 6)
     """
@@ -383,6 +391,8 @@ class ConvTranspose2d(_TransposedConvolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose2d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3)).shape
         (2, 8, 6, 6)
     """
@@ -412,6 +422,8 @@ class ConvTranspose3d(_TransposedConvolution):
         bias: of shape (out_channels,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose3d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3, 3)).shape
         (2, 8, 6, 6, 6)
     """

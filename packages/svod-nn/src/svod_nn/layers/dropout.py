@@ -25,7 +25,8 @@ class Dropout(Module):
     2014.
 
     Example:
-        >>> from svod_tensor import Generator
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Generator, Tensor
         >>> layer = nn.Dropout(0.5, generator=Generator(1))
         >>> sorted(set(layer(Tensor.ones(100)).tolist())), set(layer.eval()(Tensor.ones(100)).tolist())
         ([0.0, 2.0], {1.0})

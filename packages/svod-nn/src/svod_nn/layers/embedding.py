@@ -32,6 +32,8 @@ class Embedding(Module):
         LayerArgumentError: if `padding_idx` is out of range.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Embedding(10, 4, padding_idx=0)(Tensor([[0, 3, 9]])).shape
         (1, 3, 4)
     """

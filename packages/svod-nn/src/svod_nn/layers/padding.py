@@ -167,6 +167,8 @@ class ZeroPad1d(_Padding):
             call, if the tensor has no axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[0.0, 1.0, 2.0, 3.0, 0.0]]
     """
@@ -185,6 +187,8 @@ class ZeroPad2d(_Padding):
             call, if the tensor has fewer than 2 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -206,6 +210,8 @@ class ZeroPad3d(_Padding):
             call, if the tensor has fewer than 3 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -227,6 +233,8 @@ class ConstantPad1d(_ConstantPadding):
             call, if the tensor has no axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad1d(1, 9.0)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[9.0, 1.0, 2.0, 3.0, 9.0]]
     """
@@ -246,6 +254,8 @@ class ConstantPad2d(_ConstantPadding):
             call, if the tensor has fewer than 2 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad2d(1, 9.0)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -268,6 +278,8 @@ class ConstantPad3d(_ConstantPadding):
             call, if the tensor has fewer than 3 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad3d(1, 9.0)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -289,6 +301,8 @@ class ReflectionPad1d(_Padding):
             call, if the tensor has no axis, or the padding is not less than the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[2.0, 1.0, 2.0, 3.0, 2.0]]
     """
@@ -311,6 +325,8 @@ class ReflectionPad2d(_Padding):
             an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -334,6 +350,8 @@ class ReflectionPad3d(_Padding):
             an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -355,6 +373,8 @@ class ReplicationPad1d(_Padding):
             call, if the tensor has no axis, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[1.0, 1.0, 2.0, 3.0, 3.0]]
     """
@@ -375,6 +395,8 @@ class ReplicationPad2d(_Padding):
             call, if the tensor has fewer than 2 axes, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -397,6 +419,8 @@ class ReplicationPad3d(_Padding):
             call, if the tensor has fewer than 3 axes, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -419,6 +443,8 @@ class CircularPad1d(_Padding):
             call, if the tensor has no axis, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[3.0, 1.0, 2.0, 3.0, 1.0]]
     """
@@ -440,6 +466,8 @@ class CircularPad2d(_Padding):
             call, if the tensor has fewer than 2 axes, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -462,6 +490,8 @@ class CircularPad3d(_Padding):
             call, if the tensor has fewer than 3 axes, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """

@@ -154,6 +154,8 @@ class MaxPool1d(_MaxPool):
         dilation: spacing of the window's elements.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
     """
@@ -171,6 +173,8 @@ class AvgPool1d(_AvgPool):
         count_include_pad: if True, the padding counts in the mean.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
     """
@@ -185,6 +189,8 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
         output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool1d(2)(Tensor.ones(1, 3, 5)).shape
         (1, 3, 2)
     """
@@ -202,6 +208,8 @@ class MaxPool2d(_MaxPool):
         dilation: spacing of the window's elements.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
     """
@@ -219,6 +227,8 @@ class AvgPool2d(_AvgPool):
         count_include_pad: if True, the padding counts in the mean.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
     """
@@ -233,6 +243,8 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
         output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool2d(2)(Tensor.ones(1, 3, 5, 5)).shape
         (1, 3, 2, 2)
     """
@@ -250,6 +262,8 @@ class MaxPool3d(_MaxPool):
         dilation: spacing of the window's elements.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
     """
@@ -267,6 +281,8 @@ class AvgPool3d(_AvgPool):
         count_include_pad: if True, the padding counts in the mean.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
     """
@@ -281,6 +297,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
         output_size: sizes of the result: a number for all axes, or one for each.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool3d(2)(Tensor.ones(1, 3, 5, 5, 5)).shape
         (1, 3, 2, 2, 2)
     """

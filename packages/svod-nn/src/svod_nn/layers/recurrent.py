@@ -140,6 +140,8 @@ class LSTM(_Recurrent):
     Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997, as in `torch.nn.LSTM`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, (h, c) = nn.LSTM(3, 5, num_layers=2)(Tensor.ones(7, 2, 3))
         >>> output.shape, h.shape, c.shape
         ((7, 2, 5), (2, 2, 5), (2, 2, 5))
@@ -201,6 +203,8 @@ class GRU(_Recurrent):
     `torch.nn.GRU`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, h = nn.GRU(3, 5, bidirectional=True)(Tensor.ones(7, 2, 3))
         >>> output.shape, h.shape
         ((7, 2, 10), (2, 2, 5))
@@ -262,6 +266,8 @@ class RNN(_Recurrent):
     Source: J. Elman, Finding structure in time, 1990, as in `torch.nn.RNN`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, h = nn.RNN(3, 5, batch_first=True)(Tensor.ones(2, 7, 3))
         >>> output.shape, h.shape
         ((2, 7, 5), (1, 2, 5))

@@ -30,6 +30,8 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
         Su et al., RoFormer: Enhanced transformer with rotary position embedding, 2021, equation 15.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.rotary_embedding(Tensor([[1.0, 0.0], [1.0, 0.0]])).round(3).tolist()[0]
         [1.0, 0.0]
     """

@@ -130,6 +130,8 @@ class TransformerEncoderLayer(_FeedForward):
         `torch.nn.TransformerEncoderLayer`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> layer(Tensor.rand(3, 5, 8), is_causal=True).shape
         (3, 5, 8)
@@ -197,6 +199,8 @@ class TransformerDecoderLayer(_FeedForward):
         `torch.nn.TransformerDecoderLayer`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> layer(Tensor.rand(3, 5, 8), Tensor.rand(3, 7, 8), tgt_is_causal=True).shape
         (3, 5, 8)
@@ -263,6 +267,8 @@ class TransformerEncoder(Module):
         norm: normalization after the last layer, or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> nn.TransformerEncoder(layer, 3)(Tensor.rand(2, 5, 8)).shape
         (2, 5, 8)
@@ -310,6 +316,8 @@ class TransformerDecoder(Module):
         norm: normalization after the last layer, or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> nn.TransformerDecoder(layer, 3)(Tensor.rand(2, 5, 8), Tensor.rand(2, 7, 8)).shape
         (2, 5, 8)

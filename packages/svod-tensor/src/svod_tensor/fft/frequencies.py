@@ -35,7 +35,7 @@ def fftfreq(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
+        >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == sv.Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
         True
     """
     # Integers first, so that the frequencies are rounded once.
@@ -108,7 +108,7 @@ def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifftshift(Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
+        >>> sv.fft.ifftshift(sv.Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
         [0.0, 0.25, -0.5, -0.25]
     """
     tensor = to_tensor(x)

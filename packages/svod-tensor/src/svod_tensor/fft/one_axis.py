@@ -47,7 +47,7 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fft(Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
+        >>> sv.fft.fft(sv.Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
         [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
     return _transform("fft", x, n, axis, norm, is_inverse=False)
@@ -72,7 +72,7 @@ def ifft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifft(Tensor([4.0, 0.0, 0.0, 0.0])).tolist()
+        >>> sv.fft.ifft(sv.Tensor([4.0, 0.0, 0.0, 0.0])).tolist()
         [(1+0j), (1+0j), (1+0j), (1+0j)]
     """
     return _transform("ifft", x, n, axis, norm, is_inverse=True)
@@ -99,7 +99,7 @@ def rfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.rfft(Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
+        >>> sv.fft.rfft(sv.Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
         [(10+0j), (-2+2j), (-2+0j)]
     """
     return _from_real("rfft", x, n, axis, norm)
@@ -124,7 +124,7 @@ def irfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.irfft(sv.fft.rfft(Tensor([1.0, 2.0, 3.0, 4.0]))).tolist()
+        >>> sv.fft.irfft(sv.fft.rfft(sv.Tensor([1.0, 2.0, 3.0, 4.0]))).tolist()
         [1.0, 2.0, 3.0, 4.0]
     """
     return _to_real("irfft", to_tensor(x), n, axis, norm)
@@ -147,7 +147,7 @@ def hfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.hfft(Tensor([1.0, 2.0, 3.0])).tolist()
+        >>> sv.fft.hfft(sv.Tensor([1.0, 2.0, 3.0])).tolist()
         [8.0, -2.0, 0.0, -2.0]
     """
     _check_norm("hfft", norm)
@@ -173,7 +173,7 @@ def ihfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ihfft(Tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
+        >>> sv.fft.ihfft(sv.Tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
         [1.0, 2.0, 3.0]
     """
     _check_norm("ihfft", norm)

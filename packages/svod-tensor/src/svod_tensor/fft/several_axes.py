@@ -53,7 +53,7 @@ def fftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fftn(Tensor([[1.0, 2.0], [3.0, 4.0]])).real.tolist()
+        >>> sv.fft.fftn(sv.Tensor([[1.0, 2.0], [3.0, 4.0]])).real.tolist()
         [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _transform("fftn", x, s, axes, norm, is_inverse=False)
@@ -82,7 +82,7 @@ def ifftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifftn(sv.fft.fftn(Tensor([[1.0, 2.0], [3.0, 4.0]]))).real.tolist()
+        >>> sv.fft.ifftn(sv.fft.fftn(sv.Tensor([[1.0, 2.0], [3.0, 4.0]]))).real.tolist()
         [[1.0, 2.0], [3.0, 4.0]]
     """
     return _transform("ifftn", x, s, axes, norm, is_inverse=True)
@@ -113,7 +113,7 @@ def rfftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.rfftn(Tensor.ones(2, 4)).shape
+        >>> sv.fft.rfftn(sv.Tensor.ones(2, 4)).shape
         (2, 3)
     """
     scale = get_scale("rfftn", norm, is_inverse=False)
@@ -155,7 +155,7 @@ def irfftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.irfftn(sv.fft.rfftn(Tensor.ones(2, 4))).tolist()
+        >>> sv.fft.irfftn(sv.fft.rfftn(sv.Tensor.ones(2, 4))).tolist()
         [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
     scale = get_scale("irfftn", norm, is_inverse=True)

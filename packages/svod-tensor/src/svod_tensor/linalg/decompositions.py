@@ -86,7 +86,7 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.cholesky(Tensor([[4.0, 2.0], [2.0, 10.0]])).tolist()
+        >>> sv.linalg.cholesky(sv.Tensor([[4.0, 2.0], [2.0, 10.0]])).tolist()
         [[2.0, 0.0], [1.0, 3.0]]
     """
     (a,), kind = read_floats(x)
@@ -113,7 +113,7 @@ def eig(x: Operand, /) -> EigResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eig(Tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
+        >>> sv.linalg.eig(sv.Tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
         [1j, -1j]
     """
     (a,), _ = read_floats(x)
@@ -133,7 +133,7 @@ def eigvals(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eigvals(Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist()
+        >>> sv.linalg.eigvals(sv.Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist()
         [(2+0j), (3+0j)]
     """
     (a,), _ = read_floats(x)
@@ -158,7 +158,7 @@ def eigh(x: Operand, /) -> EighResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, vectors = sv.linalg.eigh(Tensor([[2.0, 1.0], [1.0, 2.0]]))
+        >>> values, vectors = sv.linalg.eigh(sv.Tensor([[2.0, 1.0], [1.0, 2.0]]))
         >>> values.round(3).tolist(), abs(vectors).round(3).tolist()[0]
         ([1.0, 3.0], [0.7070000171661377, 0.7070000171661377])
     """
@@ -179,7 +179,7 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eigvalsh(Tensor([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
+        >>> sv.linalg.eigvalsh(sv.Tensor([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
         [1.0, 3.0]
     """
     (a,), kind = read_floats(x)
@@ -207,7 +207,7 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> u, s, vh = sv.linalg.svd(Tensor([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]), full_matrices=False)
+        >>> u, s, vh = sv.linalg.svd(sv.Tensor([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]), full_matrices=False)
         >>> u.shape, s.tolist(), vh.shape
         ((3, 2), [3.0, 2.0], (2, 2))
     """
@@ -229,7 +229,7 @@ def svdvals(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.svdvals(Tensor([[3.0, 0.0], [0.0, -2.0]])).tolist()
+        >>> sv.linalg.svdvals(sv.Tensor([[3.0, 0.0], [0.0, -2.0]])).tolist()
         [3.0, 2.0]
     """
     (a,), kind = read_floats(x)
@@ -258,7 +258,7 @@ def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR
 
     Example:
         >>> import svod_tensor as sv
-        >>> q, r = sv.linalg.qr(Tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> q, r = sv.linalg.qr(sv.Tensor([[3.0, 1.0], [4.0, 2.0]]))
         >>> abs(r).round(3).tolist()
         [[5.0, 2.200000047683716], [0.0, 0.4000000059604645]]
     """

@@ -45,7 +45,7 @@ def det(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.det(Tensor([[1.0, 2.0], [3.0, 4.0]])).round(3).item()
+        >>> sv.linalg.det(sv.Tensor([[1.0, 2.0], [3.0, 4.0]])).round(3).item()
         -2.0
     """
     (a,), kind = read_floats(x)
@@ -69,7 +69,7 @@ def slogdet(x: Operand, /) -> SlogdetResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sign, log = sv.linalg.slogdet(Tensor([[0.0, 1e30], [1e30, 0.0]]))
+        >>> sign, log = sv.linalg.slogdet(sv.Tensor([[0.0, 1e30], [1e30, 0.0]]))
         >>> sign.item(), f"{log.item():.3f}"
         (-1.0, '138.155')
     """
@@ -93,7 +93,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matrix_power(Tensor([[1, 1], [1, 0]]), 10).tolist()
+        >>> sv.linalg.matrix_power(sv.Tensor([[1, 1], [1, 0]]), 10).tolist()
         [[89, 55], [55, 34]]
     """
     base, n = to_tensor(x), operator.index(n)
@@ -132,7 +132,7 @@ def expm(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.expm(Tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
+        >>> sv.linalg.expm(sv.Tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
         [[1.0, 1.0], [0.0, 1.0]]
     """
     (a,), kind = read_floats(x)

@@ -58,7 +58,7 @@ def inv(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.inv(Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+        >>> sv.linalg.inv(sv.Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.25]]
     """
     (a,), kind = read_floats(x)
@@ -84,7 +84,7 @@ def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.pinv(Tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        >>> sv.linalg.pinv(sv.Tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.0]]
     """
     (a,), kind = read_floats(x)
@@ -108,7 +108,7 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.solve(Tensor([[2.0, 0.0], [0.0, 4.0]]), Tensor([1.0, 1.0])).tolist()
+        >>> sv.linalg.solve(sv.Tensor([[2.0, 0.0], [0.0, 4.0]]), sv.Tensor([1.0, 1.0])).tolist()
         [0.5, 0.25]
     """
     (a, b), kind = read_floats(x1, x2)
@@ -136,7 +136,7 @@ def solve_triangular(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.solve_triangular(Tensor([[2.0, 0.0], [1.0, 4.0]]), Tensor([2.0, 5.0])).tolist()
+        >>> sv.linalg.solve_triangular(sv.Tensor([[2.0, 0.0], [1.0, 4.0]]), sv.Tensor([2.0, 5.0])).tolist()
         [1.0, 1.0]
     """
     (a, b), kind = read_floats(x1, x2)
@@ -166,7 +166,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
     Example:
         >>> import svod_tensor as sv
-        >>> result = sv.linalg.lstsq(Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), Tensor([1.0, 2.0, 3.0]))
+        >>> result = sv.linalg.lstsq(sv.Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), sv.Tensor([1.0, 2.0, 3.0]))
         >>> abs(result.x.round(3)).tolist(), result.rank.item()
         ([0.0, 1.0], 2)
     """
@@ -231,7 +231,7 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), Tensor.ones(2, 3)).tolist()
+        >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), sv.Tensor.ones(2, 3)).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     a, b = to_tensors(x1, x2)

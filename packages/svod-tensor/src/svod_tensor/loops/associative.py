@@ -48,7 +48,7 @@ def associative_scan(
         TraceError: if `fn` reads values.
 
     Example:
-        >>> from svod_tensor import associative_scan
+        >>> from svod_tensor import Tensor, associative_scan
         >>> associative_scan(lambda x, y: x * y, Tensor([1, 2, 3, 4])).tolist()
         [1, 2, 6, 24]
         >>> def compose(f, g):  # x -> a * x + b, composed

@@ -4,7 +4,7 @@ Example:
     A wrong result is described by a failure. Here the expected value is wrong:
 
     >>> import numpy as np
-    >>> from svod_testing.programs import Program, Step, Value
+    >>> from svod_testing.programs import Failure, Program, Step, Value, check_program
     >>> program = Program((Step("full", (), (0,), (("shape", (2,)), ("c", 9.0))),), roots=(0,))
     >>> wrong = np.array([9.0, 8.0])
     >>> failure = check_program(program, "each", values={0: Value((wrong, wrong, wrong), "float32")})

@@ -111,7 +111,9 @@ class Methods(TensorBase):
     def arctanh(self) -> Self:
         """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32."""
     def avg_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, count_include_pad: bool = True, ceil_mode: bool = False) -> Self:
-        """Average pooling over the spatial axes. Integers become float32."""
+        """Average pooling over the spatial axes of `x`, of shape (batch, channels,
+        *spatial); the number of spatial axes is not limited to two. Integers become
+        float32."""
     def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
         """Batch normalization with given statistics, of a tensor of shape (batch, channels,
         ...)."""
@@ -209,10 +211,11 @@ class Methods(TensorBase):
     def contiguous(self) -> Self:
         """Return the values as a tensor that is realized into its own contiguous buffer."""
     def conv2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
-        """Convolution (cross-correlation) over 1, 2 or more spatial axes: shape (batch,
-        outputs, *sizes)."""
+        """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial),
+        over 1, 2 or more spatial axes."""
     def conv_transpose2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Numbers = 0, output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
-        """Transposed convolution: the transpose of `conv2d` with the same options."""
+        """Transposed convolution of `x`, of shape (batch, channels, *spatial): the
+        transpose of `conv2d` with the same options."""
     def convolve(self, v: Operand, mode: Literal["full", "same", "valid"] = 'full') -> Self:
         """Discrete convolution of two 1-d tensors, `sum(x[k] * v[i - k])`. Dtypes
         promote."""
@@ -308,11 +311,11 @@ class Methods(TensorBase):
     def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """Return a new uninitialized tensor with its own memory and the shape of `x`."""
     def equal(self, x2: Operand, /) -> Self:
-        """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes
-        broadcast."""
+        """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes
+        broadcast and dtypes promote."""
     def eq(self, x2: Operand, /) -> Self:
-        """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes
-        broadcast."""
+        """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes
+        broadcast and dtypes promote."""
     def erf(self) -> Self:
         """Error function. Integers become float32."""
     def erfc(self) -> Self:
@@ -407,13 +410,17 @@ class Methods(TensorBase):
         """Compute the gradients of this tensor with respect to `sources`, in their shapes
         and dtypes."""
     def greater(self, x2: Operand, /) -> Self:
-        """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def gt(self, x2: Operand, /) -> Self:
-        """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def greater_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def ge(self, x2: Operand, /) -> Self:
-        """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def grid_sample(self, grid: Self, *, mode: SamplingMode = 'bilinear', padding_mode: SamplingPadding = 'zeros', align_corners: bool = False) -> Self:
         """Sample this tensor of shape (batch, channels, *sizes) at the coordinates in
         `grid`, with interpolation, for any number of spatial axes: shape (batch, channels,
@@ -449,8 +456,8 @@ class Methods(TensorBase):
     def imag(self) -> Self:
         """Imaginary part of each element, as a copy; zeros for a real tensor."""
     def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
-        """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add`
-        does."""
+        """Add the slices of `value` to the slices of a copy of `x` at `indices` along an
+        axis, as torch's `index_add` does."""
     def interp(self, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None, *, period: float | None = None) -> Self:
         """Interpolate linearly: values at `x` of the piecewise linear function through
         (`xp`, `fp`). Integers become float32."""
@@ -462,16 +469,18 @@ class Methods(TensorBase):
         realized."""
     def isclose(self, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol *
-        abs(x2)`. Shapes broadcast."""
+        abs(x2)`, as bool. Shapes broadcast and dtypes promote."""
     def isfinite(self) -> Self:
-        """Test element-wise for finiteness: neither infinity nor NaN."""
+        """Test element-wise for finiteness, neither infinity nor NaN, as bool; True for
+        integers."""
     def isin(self, x2: Operand, /, *, invert: bool = False) -> Self:
         """Test whether each element of `x1` is in `x2`; returns booleans in the shape of
         `x1`."""
     def isinf(self) -> Self:
-        """Test element-wise for positive or negative infinity."""
+        """Test element-wise for positive or negative infinity, as bool; False for
+        integers."""
     def isnan(self) -> Self:
-        """Test element-wise for NaN."""
+        """Test element-wise for NaN, as bool; False for integers."""
     def item(self) -> Scalar:
         """Return the value of a tensor with one element as a Python number."""
     def j0(self) -> Self:
@@ -496,13 +505,17 @@ class Methods(TensorBase):
         """Linear interpolation `x + (end - x) * weight`. Shapes broadcast and dtypes
         promote."""
     def less(self, x2: Operand, /) -> Self:
-        """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def lt(self, x2: Operand, /) -> Self:
-        """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def less_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def le(self, x2: Operand, /) -> Self:
-        """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def lgamma(self) -> Self:
         """Logarithm of the absolute value of the gamma function. Integers become
         float32."""
@@ -547,8 +560,9 @@ class Methods(TensorBase):
         """Logarithm of the sum of exponentials over axes, without overflow. Integers become
         float32."""
     def lp_pool2d(self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False) -> Self:
-        """Power-average pooling over the spatial axes: the norm of each window, of absolute
-        values as in ONNX. Integers become float32."""
+        """Power-average pooling over the spatial axes of `x`, of shape (batch, channels,
+        *spatial): the norm of each window, `sum(abs(x) ** ord) ** (1 / ord)` as in ONNX.
+        Integers become float32."""
     @property
     def mT(self) -> Self:
         """Matrix transpose: this tensor with its last two axes swapped, as a view."""
@@ -574,12 +588,14 @@ class Methods(TensorBase):
         """Maximum over axes, in the dtype of `x`; NaN propagates."""
     @overload
     def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[False] = False) -> Self:
-        """Max pooling over the spatial axes, in the dtype of `x`; padding is never the
-        maximum."""
+        """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial),
+        in its dtype. The number of spatial axes is not limited to two, and padding is never
+        the maximum."""
     @overload
     def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[True]) -> tuple[Self, Self]:
-        """Max pooling over the spatial axes, in the dtype of `x`; padding is never the
-        maximum."""
+        """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial),
+        in its dtype. The number of spatial axes is not limited to two, and padding is never
+        the maximum."""
     def max_unpool2d(self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, size: Sequence[SInt] | None = None) -> Self:
         """Partial inverse of `max_pool2d`: scatter the maxima to their indices, with 0
         elsewhere. For repeated indices, the last value is kept."""
@@ -638,11 +654,13 @@ class Methods(TensorBase):
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Minimum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices."""
     def nanpercentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th percentiles over axes, ignoring NaN."""
+        """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape,
+        *remaining axes). NaN for all-NaN slices."""
     def nanprod(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Product over axes, treating NaN as 1, in the dtype of `prod`."""
     def nanquantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th quantiles over axes, ignoring NaN; NaN for all-NaN slices."""
+        """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining
+        axes). NaN for all-NaN slices."""
     def nanstd(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """Standard deviation along axes, ignoring NaN: the square root of `nanvar`."""
     def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
@@ -675,9 +693,11 @@ class Methods(TensorBase):
     def normal(*shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
         """Sample from the normal distribution."""
     def not_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast."""
+        """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and
+        dtypes promote."""
     def ne(self, x2: Operand, /) -> Self:
-        """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast."""
+        """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and
+        dtypes promote."""
     def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
         """Return the values as a numpy array, realized first if necessary."""
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
@@ -695,7 +715,8 @@ class Methods(TensorBase):
         """Pad each axis with `constant_values` or elements of the tensor; negative widths
         crop."""
     def percentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th percentiles over axes: `quantile` with `q` in percent."""
+        """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN
+        propagates."""
     @staticmethod
     def permutation(n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None) -> Tensor:
         """Return a random permutation of the integers (int64) from 0 to `n - 1`."""
@@ -787,8 +808,8 @@ class Methods(TensorBase):
         """Write `value` to a copy of `x` at the elements that `gather(axis, indices)`
         reads; for repeated indices, the last value is kept."""
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """Add `value` to the elements that `gather(axis, indices)` reads, as torch's
-        `scatter_add` does."""
+        """Add `value` to a copy of `x` at the elements that `gather(axis, indices)` reads,
+        as torch's `scatter_add` does."""
     def scatter_reduce(self, axis: int, indices: TensorBase, value: Operand, reduce: ReductionAt, *, include_self: bool = True) -> Self:
         """Reduce the values scattered to each index into `x`, as torch's `scatter_reduce`
         does."""
@@ -820,7 +841,8 @@ class Methods(TensorBase):
         """Sign: -1, 0 or 1 in the dtype of `x`, and NaN for NaN; for complex numbers, `x /
         abs(x)`, and 0 for 0."""
     def signbit(self) -> Self:
-        """Test element-wise whether the sign bit is set, also for -0.0 and NaN."""
+        """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It
+        is not set for unsigned integers."""
     def silu(self) -> Self:
         """SiLU (swish) `x * sigmoid(x)`. Integers become float32."""
     def swish(self) -> Self:
@@ -879,7 +901,8 @@ class Methods(TensorBase):
         """Tensor contraction over axes of both operands; the shape is that of the remaining
         axes of `x1`, then of `x2`."""
     def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
-        """Repeat the whole tensor `repetitions[i]` times along axis i."""
+        """Repeat the whole tensor along each axis, as `numpy.tile`; `repeat` repeats the
+        elements."""
     def to(self, device: str) -> Self:
         """Return a copy of this tensor on `device`. A sharded tensor is gathered there."""
     def to_device(self, device: str, /, *, stream: object = None) -> Self:

@@ -50,7 +50,7 @@ def equal(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.equal(Tensor([1, 2]), 2).tolist()
+        >>> sv.equal(sv.Tensor([1, 2]), 2).tolist()
         [False, True]
     """
     return _compare(x1, Op.EQ, x2)
@@ -66,7 +66,7 @@ def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.not_equal(Tensor([1, 2]), 2).tolist()
+        >>> sv.not_equal(sv.Tensor([1, 2]), 2).tolist()
         [True, False]
     """
     return _compare(x1, Op.NE, x2)
@@ -82,7 +82,7 @@ def less(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.less(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.less(sv.Tensor([1, 2, 3]), 2).tolist()
         [True, False, False]
     """
     return _compare(x1, Op.LT, x2)
@@ -98,7 +98,7 @@ def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.less_equal(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.less_equal(sv.Tensor([1, 2, 3]), 2).tolist()
         [True, True, False]
     """
     return _compare(x1, Op.LE, x2)
@@ -114,7 +114,7 @@ def greater(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.greater(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.greater(sv.Tensor([1, 2, 3]), 2).tolist()
         [False, False, True]
     """
     return _compare(x1, Op.LT, x2, is_swapped=True)
@@ -130,7 +130,7 @@ def greater_equal(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.greater_equal(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.greater_equal(sv.Tensor([1, 2, 3]), 2).tolist()
         [False, True, True]
     """
     return _compare(x1, Op.LE, x2, is_swapped=True)
@@ -169,7 +169,7 @@ def isclose(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isclose(Tensor([1.0, 1.1, float("nan")]), [1.0000001, 1.0, float("nan")]).tolist()
+        >>> sv.isclose(sv.Tensor([1.0, 1.1, float("nan")]), [1.0000001, 1.0, float("nan")]).tolist()
         [True, False, False]
     """
     x, y = promote_to_float(x1, x2)
@@ -187,7 +187,7 @@ def isnan(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isnan(Tensor([1.0, float("nan")])).tolist()
+        >>> sv.isnan(sv.Tensor([1.0, float("nan")])).tolist()
         [False, True]
     """
     return apply_op(Op.NE, x, x) if x.dtype.is_inexact else _all_equal_to(x, False)
@@ -201,7 +201,7 @@ def isinf(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isinf(Tensor([1.0, float("-inf")])).tolist()
+        >>> sv.isinf(sv.Tensor([1.0, float("-inf")])).tolist()
         [False, True]
     """
     if x.dtype.is_complex:
@@ -218,7 +218,7 @@ def isfinite(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isfinite(Tensor([1.0, float("nan"), float("inf")])).tolist()
+        >>> sv.isfinite(sv.Tensor([1.0, float("nan"), float("inf")])).tolist()
         [True, False, False]
     """
     if x.dtype.is_complex:
@@ -240,7 +240,7 @@ def signbit(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.signbit(Tensor([1.0, -0.0, -2.0])).tolist()
+        >>> sv.signbit(sv.Tensor([1.0, -0.0, -2.0])).tolist()
         [False, True, True]
     """
     if not x.dtype.is_inexact:
@@ -268,7 +268,7 @@ def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.maximum(Tensor([1, 5]), 3).tolist()
+        >>> sv.maximum(sv.Tensor([1, 5]), 3).tolist()
         [3, 5]
     """
     return apply_binary(Op.MAX, x1, x2)
@@ -282,7 +282,7 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.minimum(Tensor([1, 5]), 3).tolist()
+        >>> sv.minimum(sv.Tensor([1, 5]), 3).tolist()
         [1, 3]
     """
     return apply_binary(Op.MIN, x1, x2)
@@ -295,7 +295,7 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fmax(Tensor([1.0, float("nan")]), 3.0).tolist()
+        >>> sv.fmax(sv.Tensor([1.0, float("nan")]), 3.0).tolist()
         [3.0, 3.0]
     """
     x, y = promote(x1, x2)
@@ -310,7 +310,7 @@ def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fmin(Tensor([1.0, float("nan")]), 3.0).tolist()
+        >>> sv.fmin(sv.Tensor([1.0, float("nan")]), 3.0).tolist()
         [1.0, 3.0]
     """
     x, y = promote(x1, x2)
@@ -326,9 +326,9 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.clip(Tensor([-2, 3, 9]), 0, 5).tolist()
+        >>> sv.clip(sv.Tensor([-2, 3, 9]), 0, 5).tolist()
         [0, 3, 5]
-        >>> sv.clip(Tensor([-2, 3, 9]), max=5).tolist()
+        >>> sv.clip(sv.Tensor([-2, 3, 9]), max=5).tolist()
         [-2, 3, 5]
     """
     result = x.clone() if min is None else x.maximum(min)
@@ -343,7 +343,7 @@ def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.copysign(Tensor([1.0, -2.0]), [-0.0, 5.0]).tolist()
+        >>> sv.copysign(sv.Tensor([1.0, -2.0]), [-0.0, 5.0]).tolist()
         [-1.0, 2.0]
     """
     x, y = promote_to_float(x1, x2)
@@ -361,7 +361,7 @@ def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nextafter(Tensor([1.0]), 2.0).sub(1.0).item()
+        >>> sv.nextafter(sv.Tensor([1.0]), 2.0).sub(1.0).item()
         1.1920928955078125e-07
     """
     x, y = promote_to_float(x1, x2)

@@ -39,7 +39,7 @@ def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_and(Tensor([0, 1, 2]), [True, True, False]).tolist()
+        >>> sv.logical_and(sv.Tensor([0, 1, 2]), [True, True, False]).tolist()
         [False, True, False]
     """
     return _logical(x1, Op.AND, x2)
@@ -51,7 +51,7 @@ def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_or(Tensor([0, 0, 2]), [True, False, False]).tolist()
+        >>> sv.logical_or(sv.Tensor([0, 0, 2]), [True, False, False]).tolist()
         [True, False, True]
     """
     return _logical(x1, Op.OR, x2)
@@ -63,7 +63,7 @@ def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_xor(Tensor([0, 1, 2]), 1).tolist()
+        >>> sv.logical_xor(sv.Tensor([0, 1, 2]), 1).tolist()
         [True, False, False]
     """
     return _logical(x1, Op.XOR, x2)
@@ -75,7 +75,7 @@ def logical_not(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_not(Tensor([0.0, 1.5])).tolist()
+        >>> sv.logical_not(sv.Tensor([0.0, 1.5])).tolist()
         [True, False]
     """
     return apply_unary(Op.NOT, x.cast(bool_))
@@ -96,7 +96,7 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.where(Tensor([True, False]), Tensor([1, 2]), 0).tolist()
+        >>> sv.where(sv.Tensor([True, False]), sv.Tensor([1, 2]), 0).tolist()
         [1, 0]
     """
     if not condition.dtype.is_bool:
@@ -140,7 +140,7 @@ def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.heaviside(Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
+        >>> sv.heaviside(sv.Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
         [0.0, 0.5, 1.0]
     """
     x, y = promote_to_float(x1, x2)

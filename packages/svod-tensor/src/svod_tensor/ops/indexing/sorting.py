@@ -62,7 +62,7 @@ def argsort(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.argsort(Tensor([3, 1, 2])).tolist()
+        >>> sv.argsort(sv.Tensor([3, 1, 2])).tolist()
         [1, 2, 0]
     """
     axis = normalize_axis("argsort", axis, x.ndim)
@@ -87,7 +87,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sort(Tensor([3, 1, 2]), descending=True).tolist()
+        >>> sv.sort(sv.Tensor([3, 1, 2]), descending=True).tolist()
         [3, 2, 1]
     """
     return _take_order(x, x.argsort(axis, descending=descending, stable=stable), axis)
@@ -110,7 +110,7 @@ def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, indices = sv.topk(Tensor([3, 1, 4, 2]), 2)
+        >>> values, indices = sv.topk(sv.Tensor([3, 1, 4, 2]), 2)
         >>> (values.tolist(), indices.tolist())
         ([4, 3], [2, 0])
     """
@@ -188,7 +188,7 @@ def searchsorted(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.searchsorted(Tensor([1, 3, 3, 5]), [3, 4]).tolist()
+        >>> sv.searchsorted(sv.Tensor([1, 3, 3, 5]), [3, 4]).tolist()
         [1, 3]
     """
     if x1.ndim != 1:
@@ -227,7 +227,7 @@ def isin(x1: Tensor, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isin(Tensor([1, 2, 3]), [2, 5]).tolist()
+        >>> sv.isin(sv.Tensor([1, 2, 3]), [2, 5]).tolist()
         [False, True, False]
     """
     x, y = promote(x1, x2)

@@ -92,6 +92,7 @@ def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
         BroadcastError: if `value` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2, 3, 4]).with_items(slice(1, 3), 0).tolist()
         [1, 0, 0, 4]
     """
@@ -232,6 +233,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
         BroadcastError: if `values` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2], [3, 4]]).put_along_axis(Tensor([[0], [1]]), 9, axis=1).tolist()
         [[9, 2], [3, 9]]
     """
@@ -273,7 +275,7 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.scatter(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0], [1]]), 9).tolist()
+        >>> sv.scatter(sv.Tensor([[1, 2], [3, 4]]), 1, sv.Tensor([[0], [1]]), 9).tolist()
         [[9, 2], [3, 9]]
     """
     new = as_value(value, x)
@@ -298,6 +300,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
         BroadcastError: if `value` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([0, 0, 0]).add_at(Tensor([1, 1, 2]), Tensor([1, 2, 3])).tolist()
         [0, 3, 3]
     """
@@ -332,7 +335,7 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.index_add(Tensor([[0, 0], [0, 0]]), 0, Tensor([1, 1]), Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.index_add(sv.Tensor([[0, 0], [0, 0]]), 0, sv.Tensor([1, 1]), sv.Tensor([[1, 2], [3, 4]])).tolist()
         [[0, 0], [4, 6]]
     """
     axis = normalize_axis("index_add", axis, x.ndim)
@@ -362,7 +365,7 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.scatter_add(Tensor([[0, 0]]), 1, Tensor([[1, 1]]), Tensor([[2, 3]])).tolist()
+        >>> sv.scatter_add(sv.Tensor([[0, 0]]), 1, sv.Tensor([[1, 1]]), sv.Tensor([[2, 3]])).tolist()
         [[0, 5]]
     """
     new = as_value(value, x)
@@ -406,10 +409,10 @@ def scatter_reduce(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x, indices = (Tensor([1, 2, 3]), Tensor([0, 0, 2]))
-        >>> sv.scatter_reduce(x, 0, indices, Tensor([4, 5, 6]), "prod").tolist()
+        >>> x, indices = (sv.Tensor([1, 2, 3]), sv.Tensor([0, 0, 2]))
+        >>> sv.scatter_reduce(x, 0, indices, sv.Tensor([4, 5, 6]), "prod").tolist()
         [20, 2, 18]
-        >>> sv.scatter_reduce(x, 0, indices, Tensor([4, 5, 6]), "amax", include_self=False).tolist()
+        >>> sv.scatter_reduce(x, 0, indices, sv.Tensor([4, 5, 6]), "amax", include_self=False).tolist()
         [5, 2, 6]
     """
     check_reduction(reduce, x.dtype)
@@ -446,9 +449,9 @@ def bincount(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bincount(Tensor([0, 2, 2, 7]), n_bins=3).tolist()
+        >>> sv.bincount(sv.Tensor([0, 2, 2, 7]), n_bins=3).tolist()
         [1, 0, 2]
-        >>> sv.bincount(Tensor([0, 2, 2]), minlength=5).tolist()
+        >>> sv.bincount(sv.Tensor([0, 2, 2]), minlength=5).tolist()
         [1, 0, 2, 0, 0]
     """
     if not x.dtype.is_int:

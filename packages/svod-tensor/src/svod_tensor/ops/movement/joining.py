@@ -66,7 +66,7 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.concat([Tensor([1, 2]), Tensor([3])]).tolist()
+        >>> sv.concat([sv.Tensor([1, 2]), sv.Tensor([3])]).tolist()
         [1, 2, 3]
     """
     tensors, axis = _take_operands("concat", arrays, axis)
@@ -96,7 +96,7 @@ def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
+        >>> sv.stack([sv.Tensor([1, 2]), sv.Tensor([3, 4])], axis=1).tolist()
         [[1, 3], [2, 4]]
     """
     tensors, new_axis = _take_operands("stack", arrays, axis)
@@ -121,7 +121,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
 
     Example:
         >>> import svod_tensor as sv
-        >>> [part.tolist() for part in sv.split(Tensor([1, 2, 3, 4, 5]), 2)]
+        >>> [part.tolist() for part in sv.split(sv.Tensor([1, 2, 3, 4, 5]), 2)]
         [[1, 2], [3, 4], [5]]
     """
     axis = normalize_axis("split", axis, x.ndim)
@@ -156,6 +156,7 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> [part.tolist() for part in Tensor([1, 2, 3, 4, 5]).chunk(2)]
         [[1, 2, 3], [4, 5]]
     """
@@ -183,7 +184,7 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 
     Example:
         >>> import svod_tensor as sv
-        >>> [row.tolist() for row in sv.unstack(Tensor([[1, 2], [3, 4]]))]
+        >>> [row.tolist() for row in sv.unstack(sv.Tensor([[1, 2], [3, 4]]))]
         [[1, 2], [3, 4]]
     """
     axis = normalize_axis("unbind", axis, x.ndim)
@@ -210,7 +211,7 @@ def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tile(Tensor([1, 2]), (2, 2)).tolist()
+        >>> sv.tile(sv.Tensor([1, 2]), (2, 2)).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
     times = to_shape("tile", (repetitions,))
@@ -252,7 +253,7 @@ def repeat(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.repeat(Tensor([1, 2]), 2).tolist()
+        >>> sv.repeat(sv.Tensor([1, 2]), 2).tolist()
         [1, 1, 2, 2]
     """
     if axis is None:

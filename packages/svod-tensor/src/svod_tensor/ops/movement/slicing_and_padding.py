@@ -82,6 +82,7 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
         SymbolicBoundsError: if a bound is out of range for some values of the variables.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2, 3], [4, 5, 6]]).shrink(None, (1, 3)).tolist()
         [[2, 3], [5, 6]]
     """
@@ -126,7 +127,7 @@ def pad(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.pad(Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
+        >>> sv.pad(sv.Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
         [[9, 1, 2], [9, 9, 9]]
     """
     # Cropping comes first, so that the other modes repeat elements that remain.
@@ -165,7 +166,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.roll(Tensor([1, 2, 3, 4]), 1).tolist()
+        >>> sv.roll(sv.Tensor([1, 2, 3, 4]), 1).tolist()
         [4, 1, 2, 3]
     """
     if axis is None:
@@ -204,7 +205,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diagonal(Tensor([[1, 2, 3], [4, 5, 6]])).tolist()
+        >>> sv.diagonal(sv.Tensor([[1, 2, 3], [4, 5, 6]])).tolist()
         [1, 5]
     """
     if x.ndim < 2:
@@ -237,7 +238,7 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diag(Tensor([1, 2])).tolist()
+        >>> sv.diag(sv.Tensor([1, 2])).tolist()
         [[1, 0], [0, 2]]
     """
     if x.ndim == 2:
@@ -270,7 +271,7 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.triu(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.triu(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [[1, 2], [0, 4]]
     """
     return _triangle(x, "triu", k, is_upper=True)
@@ -290,7 +291,7 @@ def tril(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tril(Tensor([[1, 2], [3, 4]]), k=-1).tolist()
+        >>> sv.tril(sv.Tensor([[1, 2], [3, 4]]), k=-1).tolist()
         [[0, 0], [3, 0]]
     """
     return _triangle(x, "tril", k, is_upper=False)

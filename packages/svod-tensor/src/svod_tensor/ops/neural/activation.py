@@ -92,7 +92,7 @@ def relu(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.relu(Tensor([-1.0, 0.0, 2.0])).tolist()
+        >>> sv.relu(sv.Tensor([-1.0, 0.0, 2.0])).tolist()
         [0.0, 0.0, 2.0]
     """
     # The derivative of `maximum` would be 1/2 at 0; torch and JAX have 0.
@@ -106,7 +106,7 @@ def relu6(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.relu6(Tensor([-1.0, 3.0, 9.0])).tolist()
+        >>> sv.relu6(sv.Tensor([-1.0, 3.0, 9.0])).tolist()
         [0.0, 3.0, 6.0]
     """
     return with_rule(RELU6, x.clip(0, 6), (x,))
@@ -123,7 +123,7 @@ def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.leaky_relu(Tensor([-4.0, 2.0]), 0.5).tolist()
+        >>> sv.leaky_relu(sv.Tensor([-4.0, 2.0]), 0.5).tolist()
         [-2.0, 2.0]
     """
     return x.lt(0).where(x.mul(slope), x)
@@ -140,7 +140,7 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.elu(Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
+        >>> sv.elu(sv.Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
         array([-1.2642,  2.    ], dtype=float32)
     """
     x = to_float(x)
@@ -158,7 +158,7 @@ def selu(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.selu(Tensor([-1.0, 2.0])).round(4).numpy()
+        >>> sv.selu(sv.Tensor([-1.0, 2.0])).round(4).numpy()
         array([-1.1113,  2.1014], dtype=float32)
     """
     return x.elu(1.6732632423543772).mul(1.0507009873554805)
@@ -175,7 +175,7 @@ def silu(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.silu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.silu(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.2689,  0.    ,  1.7616], dtype=float32)
     """
     x = to_float(x)
@@ -201,7 +201,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.gelu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.gelu(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.1587,  0.    ,  1.9545], dtype=float32)
     """
     x = to_float(x)
@@ -228,7 +228,7 @@ def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softplus(Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
+        >>> sv.softplus(sv.Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
         array([  0.3133,   0.6931, 200.    ], dtype=float32)
     """
     operand = to_float(x)
@@ -248,7 +248,7 @@ def mish(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.mish(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.mish(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.3034,  0.    ,  1.944 ], dtype=float32)
     """
     return to_float(x).mul(x.softplus().tanh())
@@ -264,7 +264,7 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.hardsigmoid(Tensor([-4.0, 0.0, 1.5])).tolist()
+        >>> sv.hardsigmoid(sv.Tensor([-4.0, 0.0, 1.5])).tolist()
         [0.0, 0.5, 0.75]
     """
     x = to_float(x)
@@ -281,7 +281,7 @@ def hardswish(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.hardswish(Tensor([-4.0, 0.0, 1.5])).tolist()
+        >>> sv.hardswish(sv.Tensor([-4.0, 0.0, 1.5])).tolist()
         [-0.0, 0.0, 1.125]
     """
     x = to_float(x)
@@ -296,7 +296,7 @@ def softsign(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softsign(Tensor([-1.0, 0.0, 3.0])).tolist()
+        >>> sv.softsign(sv.Tensor([-1.0, 0.0, 3.0])).tolist()
         [-0.5, 0.0, 0.75]
     """
     x = to_float(x)
@@ -318,7 +318,7 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.glu(Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
+        >>> sv.glu(sv.Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
         [2.0, 3.0]
     """
     axis = normalize_axis("glu", axis, x.ndim)
@@ -344,7 +344,7 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softmax(Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
+        >>> sv.softmax(sv.Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
         [[0.5, 0.5], [1.0, 0.0]]
     """
     x = to_float(x)
@@ -368,7 +368,7 @@ def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log_softmax(Tensor([0.0, 1000.0])).tolist()
+        >>> sv.log_softmax(sv.Tensor([0.0, 1000.0])).tolist()
         [-1000.0, 0.0]
     """
     x = to_float(x)

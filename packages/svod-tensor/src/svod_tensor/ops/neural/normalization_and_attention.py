@@ -89,6 +89,7 @@ def layernorm(
     Source: Ba et al., Layer Normalization (2016), equation 4.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
         array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
     """
@@ -114,6 +115,7 @@ def rms_norm(
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
         array([[0.8485, 1.1314]], dtype=float32)
     """
@@ -154,6 +156,7 @@ def group_norm(
     Source: Wu and He, Group Normalization (2018), section 3.1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
         array([[[-1.],
                 [ 1.],
@@ -214,6 +217,7 @@ def batchnorm(
     Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
         [[1.0, 2.0]]
     """
@@ -265,6 +269,7 @@ def scaled_dot_product_attention(
     Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
         >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
         [[2.0]]

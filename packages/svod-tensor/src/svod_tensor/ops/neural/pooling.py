@@ -107,9 +107,9 @@ def max_pool2d(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.max_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
+        >>> sv.max_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
         [[[3.0, 2.0]]]
-        >>> sv.max_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2, return_indices=True)[1].tolist()
+        >>> sv.max_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2, return_indices=True)[1].tolist()
         [[[1, 2]]]
     """
     options = _window_options("max_pool2d", x, kernel, stride, padding, dilation, ceil_mode)
@@ -155,6 +155,7 @@ def max_unpool2d(
             or the indices are not integers of the shape of `x`.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[[1.0, 3.0, 2.0, 0.0]]])
         >>> largest, indices = x.max_pool2d(2, return_indices=True)
         >>> largest.max_unpool2d(indices).tolist()
@@ -229,7 +230,7 @@ def avg_pool2d(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.avg_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
+        >>> sv.avg_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
         [[[2.0, 1.0]]]
     """
     options = _window_options("avg_pool2d", x, kernel, stride, padding, dilation, ceil_mode)
@@ -283,6 +284,7 @@ def lp_pool2d(
             or the padding is more than half of a window.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[[3.0, -4.0, 2.0, 0.0]]]).lp_pool2d(2).tolist()
         [[[5.0, 2.0]]]
     """

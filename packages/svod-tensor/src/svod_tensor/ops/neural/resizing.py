@@ -70,7 +70,7 @@ def interpolate(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.interpolate(Tensor([[[1.0, 3.0]]]), 4, mode="linear").tolist()
+        >>> sv.interpolate(sv.Tensor([[[1.0, 3.0]]]), 4, mode="linear").tolist()
         [[[1.0, 1.5, 2.5, 3.0]]]
     """
     n = x.ndim - 2

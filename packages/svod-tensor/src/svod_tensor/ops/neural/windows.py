@@ -56,6 +56,7 @@ def windows(
         ShapeError: if an axis is smaller than a window.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2, 3, 4]).windows((2,), (1,), (1,)).tolist()
         [[1, 2], [2, 3], [3, 4]]
     """
@@ -126,8 +127,8 @@ def conv2d(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[[1.0, 2.0, 4.0, 8.0]]])
-        >>> sv.conv2d(x, Tensor([[[1.0, 1.0]]])).tolist()
+        >>> x = sv.Tensor([[[1.0, 2.0, 4.0, 8.0]]])
+        >>> sv.conv2d(x, sv.Tensor([[[1.0, 1.0]]])).tolist()
         [[[3.0, 6.0, 12.0]]]
     """
     n = weight.ndim - 2
@@ -213,8 +214,8 @@ def conv_transpose2d(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[[1.0, 10.0]]])
-        >>> sv.conv_transpose2d(x, Tensor([[[1.0, 2.0]]])).tolist()
+        >>> x = sv.Tensor([[[1.0, 10.0]]])
+        >>> sv.conv_transpose2d(x, sv.Tensor([[[1.0, 2.0]]])).tolist()
         [[[1.0, 12.0, 20.0]]]
     """
     n, name = weight.ndim - 2, "conv_transpose2d"
@@ -289,7 +290,7 @@ def unfold(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.unfold(Tensor([[[1, 2, 3, 4]]]), 3).tolist()
+        >>> sv.unfold(sv.Tensor([[[1, 2, 3, 4]]]), 3).tolist()
         [[[1, 2], [2, 3], [3, 4]]]
     """
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
@@ -349,7 +350,7 @@ def fold(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fold(Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
+        >>> sv.fold(sv.Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
         [[1, 4, 6, 4]]
     """
     # Two axes by default, as in PyTorch.

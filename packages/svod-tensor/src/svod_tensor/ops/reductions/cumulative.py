@@ -44,7 +44,7 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
+        >>> sv.cumsum(sv.Tensor([[1, 2], [3, 4]]), 0).tolist()
         [[1, 2], [4, 6]]
     """
     return _scan(x, "cumsum", Op.ADD, axis, dtype)
@@ -63,7 +63,7 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.cumprod(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [1, 2, 6, 24]
     """
     return _scan(x, "cumprod", Op.MUL, axis, dtype)
@@ -79,7 +79,7 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cummax(Tensor([1, 3, 2]), 0).tolist()
+        >>> sv.cummax(sv.Tensor([1, 3, 2]), 0).tolist()
         [1, 3, 3]
     """
     return _scan(x, "cummax", Op.MAX, axis, x.dtype)
@@ -95,7 +95,7 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
+        >>> sv.cummin(sv.Tensor([3, 1, 2]), 0).tolist()
         [3, 1, 1]
     """
     return _scan(x, "cummin", Op.MIN, axis, x.dtype)
@@ -111,7 +111,7 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
+        >>> sv.cumargmax(sv.Tensor([1, 3, 2, 3, 4]), 0).tolist()
         [0, 1, 1, 1, 4]
     """
     return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
@@ -127,7 +127,7 @@ def cumargmin(x: Tensor, /, axis: int) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumargmin(Tensor([3, 1, 2, 1]), 0).tolist()
+        >>> sv.cumargmin(sv.Tensor([3, 1, 2, 1]), 0).tolist()
         [0, 1, 1, 1]
     """
     return _scan_extrema(x, x.cummin(axis), normalize_axis("cumargmin", axis, x.ndim))
@@ -193,7 +193,7 @@ def cumulative_sum(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumulative_sum(Tensor([1, 2, 3]), include_initial=True).tolist()
+        >>> sv.cumulative_sum(sv.Tensor([1, 2, 3]), include_initial=True).tolist()
         [0, 1, 3, 6]
     """
     return _with_initial(
@@ -225,7 +225,7 @@ def cumulative_prod(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumulative_prod(Tensor([2, 3, 4]), include_initial=True).tolist()
+        >>> sv.cumulative_prod(sv.Tensor([2, 3, 4]), include_initial=True).tolist()
         [1, 2, 6, 24]
     """
     return _with_initial(
@@ -281,9 +281,9 @@ def diff(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diff(Tensor([1, 4, 9, 16])).tolist()
+        >>> sv.diff(sv.Tensor([1, 4, 9, 16])).tolist()
         [3, 5, 7]
-        >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
+        >>> sv.diff(sv.Tensor([1, 4, 9, 16]), n=2).tolist()
         [2, 2]
     """
     axis = normalize_axis("diff", axis, x.ndim)

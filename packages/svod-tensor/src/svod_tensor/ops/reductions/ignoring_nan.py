@@ -45,7 +45,7 @@ def nanvar(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanvar(Tensor([1.0, float("nan"), 3.0])).item()
+        >>> sv.nanvar(sv.Tensor([1.0, float("nan"), 3.0])).item()
         1.0
     """
     _check_real("nanvar", x)
@@ -78,7 +78,7 @@ def nanstd(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanstd(Tensor([1.0, float("nan"), 3.0])).item()
+        >>> sv.nanstd(sv.Tensor([1.0, float("nan"), 3.0])).item()
         1.0
     """
     _check_real("nanstd", x)
@@ -101,7 +101,7 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanargmax(Tensor([float("nan"), 1.0, 3.0])).item()
+        >>> sv.nanargmax(sv.Tensor([float("nan"), 1.0, 3.0])).item()
         2
     """
     return _get_extremum(x, axis, -math.inf, keepdims=keepdims)
@@ -121,7 +121,7 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanargmin(Tensor([float("nan"), 1.0, 3.0])).item()
+        >>> sv.nanargmin(sv.Tensor([float("nan"), 1.0, 3.0])).item()
         1
     """
     return _get_extremum(x, axis, math.inf, keepdims=keepdims)
@@ -141,7 +141,7 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nancumsum(Tensor([1.0, float("nan"), 3.0])).tolist()
+        >>> sv.nancumsum(sv.Tensor([1.0, float("nan"), 3.0])).tolist()
         [1.0, 1.0, 4.0]
     """
     return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
@@ -161,7 +161,7 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nancumprod(Tensor([2.0, float("nan"), 3.0])).tolist()
+        >>> sv.nancumprod(sv.Tensor([2.0, float("nan"), 3.0])).tolist()
         [2.0, 2.0, 6.0]
     """
     return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
@@ -181,7 +181,7 @@ def nan_to_num(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nan_to_num(Tensor([1.0, float("nan")]), 5.0).tolist()
+        >>> sv.nan_to_num(sv.Tensor([1.0, float("nan")]), 5.0).tolist()
         [1.0, 5.0]
     """
     if x.dtype.is_complex:

@@ -47,7 +47,7 @@ def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int
 
     Example:
         >>> import svod_tensor as sv
-        >>> (sv.trapezoid(Tensor([1.0, 2.0, 3.0])).item(), sv.trapezoid(Tensor([1.0, 2.0, 3.0]), [0.0, 1.0, 3.0]).item())
+        >>> (sv.trapezoid(sv.Tensor([1.0, 2.0, 3.0])).item(), sv.trapezoid(sv.Tensor([1.0, 2.0, 3.0]), [0.0, 1.0, 3.0]).item())
         (4.0, 6.5)
     """
     y = to_float(y)
@@ -98,7 +98,7 @@ def interp(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.interp(Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
+        >>> sv.interp(sv.Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
         [15.0, 20.0]
     """
     points, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
@@ -155,7 +155,7 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.polyval(Tensor([1, 0, 2]), [1, 2, 3]).tolist()
+        >>> sv.polyval(sv.Tensor([1, 0, 2]), [1, 2, 3]).tolist()
         [3, 6, 11]
     """
     if not p.ndim:
@@ -196,7 +196,7 @@ def central_differences(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.central_differences(Tensor([1.0, 2.0, 4.0, 7.0])).tolist()
+        >>> sv.central_differences(sv.Tensor([1.0, 2.0, 4.0, 7.0])).tolist()
         [1.0, 1.5, 2.5, 3.0]
     """
     axes = normalize_axes("central_differences", axis, x.ndim)

@@ -102,7 +102,7 @@ def quantile(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.quantile(Tensor([1.0, 2.0, 3.0, 10.0]), [0.5, 1.0]).tolist()
+        >>> sv.quantile(sv.Tensor([1.0, 2.0, 3.0, 10.0]), [0.5, 1.0]).tolist()
         [2.5, 10.0]
     """
     return _compute("quantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=False)
@@ -135,7 +135,7 @@ def percentile(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.percentile(Tensor([1.0, 2.0, 3.0, 10.0]), 50).item()
+        >>> sv.percentile(sv.Tensor([1.0, 2.0, 3.0, 10.0]), 50).item()
         2.5
     """
     return _compute("percentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=False)
@@ -156,7 +156,7 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
     Example:
         >>> import svod_tensor as sv
-        >>> (sv.median(Tensor([3, 1, 2])).item(), sv.median(Tensor([3, 1, 2, 10])).item())
+        >>> (sv.median(sv.Tensor([3, 1, 2])).item(), sv.median(sv.Tensor([3, 1, 2, 10])).item())
         (2.0, 2.5)
     """
     return _compute("median", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=False)
@@ -190,7 +190,7 @@ def nanquantile(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanquantile(Tensor([1.0, float("nan"), 3.0]), 0.5).item()
+        >>> sv.nanquantile(sv.Tensor([1.0, float("nan"), 3.0]), 0.5).item()
         2.0
     """
     return _compute("nanquantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=True)
@@ -224,7 +224,7 @@ def nanpercentile(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanpercentile(Tensor([1.0, float("nan"), 3.0]), 100).item()
+        >>> sv.nanpercentile(sv.Tensor([1.0, float("nan"), 3.0]), 100).item()
         3.0
     """
     return _compute("nanpercentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=True)
@@ -245,7 +245,7 @@ def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanmedian(Tensor([1.0, float("nan"), 4.0])).item()
+        >>> sv.nanmedian(sv.Tensor([1.0, float("nan"), 4.0])).item()
         2.5
     """
     return _compute("nanmedian", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=True)
