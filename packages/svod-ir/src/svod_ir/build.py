@@ -213,7 +213,8 @@ def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
 
 
 def make_complex(real: UOp, imag: UOp) -> UOp:
-    """Complex numbers from their real and imaginary parts, both float32 or both float64.
+    """Complex numbers from their real and imaginary parts: complex64 from float32, complex128 from
+    float64.
 
     Raises:
         OperandError: if the parts have other dtypes.

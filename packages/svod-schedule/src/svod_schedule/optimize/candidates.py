@@ -111,7 +111,12 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Outcome of a candidate that cannot be chosen; `detail` is for display."""
+    """Outcome of a candidate that cannot be chosen.
+
+    Attributes:
+        reason: why the candidate was dropped.
+        detail: message for display, such as the compiler's.
+    """
 
     reason: DropReason
     detail: str = ""

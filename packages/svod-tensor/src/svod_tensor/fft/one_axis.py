@@ -32,7 +32,8 @@ _CONJUGATE_NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 
 
 def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The discrete Fourier transform: `y[k] = sum(x[j] * exp(-2j * pi * j * k / n))`.
+    """The discrete Fourier transform: `y[k] = sum(x[j] * exp(-2j * pi * j * k / n))`. The result is
+    complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -56,7 +57,8 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
 def ifft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`.
+    """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`. The result is
+    complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -81,7 +83,8 @@ def ifft(
 def rfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The real-to-complex transform: the first `n // 2 + 1` elements of `fft`.
+    """The real-to-complex transform: the first `n // 2 + 1` elements of `fft`. The result is
+    complex64, or complex128 for float64 numbers.
 
     The remaining elements are their conjugates in reverse order.
 
@@ -108,7 +111,8 @@ def rfft(
 def irfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The complex-to-real inverse of `rfft`: `n` real numbers.
+    """The complex-to-real inverse of `rfft`: `n` real numbers. The result is float32, or float64 for
+    float64 and complex128 numbers.
 
     Args:
         x: the first half of a spectrum. Imaginary parts of the first element, and of the last one
@@ -133,7 +137,8 @@ def irfft(
 def hfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The transform, which is real, of a signal with Hermitian symmetry.
+    """The transform, which is real, of a signal with Hermitian symmetry. The result is float32, or
+    float64 for float64 and complex128 numbers.
 
     Args:
         x: the first half of the signal; the second half is its conjugate in reverse order.
@@ -157,7 +162,8 @@ def hfft(
 def ihfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `hfft`: the first `n // 2 + 1` elements.
+    """The inverse of `hfft`: the first `n // 2 + 1` elements. The result is complex64, or complex128
+    for float64 numbers.
 
     Args:
         x: real numbers.

@@ -38,7 +38,8 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The discrete Fourier transform along several axes: `fft` along each of them sequentially.
+    """The discrete Fourier transform along several axes: `fft` along each of them sequentially. The
+    result is complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -67,7 +68,8 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The inverse of `fftn`.
+    """The inverse of `fftn`. The result is complex64, or complex128 for float64 and complex128
+    numbers.
 
     Args:
         x: real or complex numbers.
@@ -97,7 +99,7 @@ def rfftn(
     norm: Norm = "backward",
 ) -> Tensor:
     """The real-to-complex transform along several axes: `rfft` along the last one, then `fft` along
-    the other axes.
+    the other axes. The result is complex64, or complex128 for float64 numbers.
 
     Args:
         x: real numbers.
@@ -140,7 +142,8 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The complex-to-real inverse of `rfftn`.
+    """The complex-to-real inverse of `rfftn`. The result is float32, or float64 for float64 and
+    complex128 numbers.
 
     Args:
         x: a half spectrum: the first half along the last axis.

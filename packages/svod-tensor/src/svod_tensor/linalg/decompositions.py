@@ -70,11 +70,12 @@ class SVDResult(NamedTuple):
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
-    """The triangular factor of symmetric positive definite matrices, by LAPACK (potrf).
+    """The triangular factor of symmetric, or complex Hermitian, positive definite matrices, by LAPACK
+    (potrf). Integers become float32.
 
     Args:
         x: of shape (..., n, n); only the triangle of the result is read.
-        upper: whether the result is `U` of `x = U.mT @ U`, or `L` of `x = L @ L.mT`.
+        upper: whether the result is `U` of `x = U.conj().mT @ U`, or `L` of `x = L @ L.conj().mT`.
 
     Returns:
         the factors, of shape (..., n, n), with 0 in the other triangle. The derivative assumes a
@@ -97,7 +98,8 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
 
 def eig(x: Operand, /) -> EigResult:
-    """Complex eigenvalues and eigenvectors of matrices, by LAPACK (geev).
+    """Complex eigenvalues and eigenvectors of matrices, by LAPACK (geev). They are complex64, or
+    complex128 for float64 and complex128 matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigh` is more accurate and faster.
@@ -122,7 +124,8 @@ def eig(x: Operand, /) -> EigResult:
 
 
 def eigvals(x: Operand, /) -> Tensor:
-    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev).
+    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev). They are complex64,
+    or complex128 for float64 and complex128 matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more accurate and faster.
@@ -142,7 +145,8 @@ def eigvals(x: Operand, /) -> Tensor:
 
 
 def eigh(x: Operand, /) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric matrices, by LAPACK (syevd).
+    """Eigenvalues and eigenvectors of symmetric or complex Hermitian matrices, by LAPACK (syevd).
+    Integers become float32; eigenvalues of complex matrices are real.
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
@@ -168,7 +172,8 @@ def eigh(x: Operand, /) -> EighResult:
 
 
 def eigvalsh(x: Operand, /) -> Tensor:
-    """Eigenvalues of symmetric matrices in ascending order, by LAPACK (syevd).
+    """Eigenvalues of symmetric or complex Hermitian matrices in ascending order, by LAPACK (syevd).
+    Integers become float32; eigenvalues of complex matrices are real.
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
@@ -188,7 +193,7 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
 
 def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd).
+    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd). Integers become float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
@@ -218,7 +223,7 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
 def svdvals(x: Operand, /) -> Tensor:
     """Singular values of matrices of shape (..., m, n), in descending order, by LAPACK (gesdd). The
-    shape is (..., min(m, n)).
+    shape is (..., min(m, n)). Integers become float32.
 
     Args:
         x: the matrices.
@@ -238,8 +243,8 @@ def svdvals(x: Operand, /) -> Tensor:
 
 
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK
-    (geqrf).
+    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK (geqrf).
+    Integers become float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.

@@ -33,7 +33,8 @@ class SlogdetResult(NamedTuple):
 
 
 def det(x: Operand, /) -> Tensor:
-    """Determinants of matrices of shape (..., n, n), of shape (...), by LAPACK (getrf).
+    """Determinants of matrices of shape (..., n, n), of shape (...), by LAPACK (getrf). Integers
+    become float32.
 
     `slogdet` cannot overflow. Singular matrices have derivatives of every order too.
 
@@ -54,7 +55,8 @@ def det(x: Operand, /) -> Tensor:
 
 
 def slogdet(x: Operand, /) -> SlogdetResult:
-    """Signs of determinants, and logarithms of their absolute values, by LAPACK (getrf).
+    """Signs of determinants, and logarithms of their absolute values, by LAPACK (getrf). Integers
+    become float32.
 
     Args:
         x: matrices of shape (..., n, n).
@@ -118,8 +120,8 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
 
 def expm(x: Operand, /) -> Tensor:
-    """Exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`,
-    by scaling and squaring.
+    """Exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`, by
+    scaling and squaring. Integers become float32.
 
     Args:
         x: the matrices. The name is SciPy's.

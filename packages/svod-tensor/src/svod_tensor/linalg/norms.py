@@ -72,7 +72,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
 def norm(
     x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False
 ) -> Tensor:
-    """The norm of vectors or matrices, as `numpy.linalg.norm`.
+    """The norm of vectors or matrices, as `numpy.linalg.norm`. Integers become float32.
 
     `vector_norm` and `matrix_norm` are explicit.
 
@@ -139,7 +139,7 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
-    """Condition numbers of matrices of shape (..., m, n).
+    """Condition numbers of matrices of shape (..., m, n). Integers become float32.
 
     Args:
         x: the matrices, square unless `p` is 2, -2 or None.

@@ -47,7 +47,7 @@ class LstsqResult(NamedTuple):
 
 
 def inv(x: Operand, /) -> Tensor:
-    """Inverses of matrices of shape (..., n, n), by LAPACK (gesv).
+    """Inverses of matrices of shape (..., n, n), by LAPACK (gesv). Integers become float32.
 
     Args:
         x: the matrices. For linear systems, `solve` is more accurate and faster.
@@ -68,7 +68,7 @@ def inv(x: Operand, /) -> Tensor:
 
 def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Moore-Penrose inverses of matrices of shape (..., m, n), of shape (..., n, m), by LAPACK
-    (gesdd).
+    (gesdd). Integers become float32.
 
     Args:
         x: the matrices.
@@ -93,7 +93,7 @@ def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def solve(x1: Operand, x2: Operand, /) -> Tensor:
-    """The solution `x` of `x1 @ x = x2`, by LAPACK (gesv).
+    """The solution `x` of `x1 @ x = x2`, by LAPACK (gesv). Integers become float32.
 
     Args:
         x1: of shape (..., n, n).
@@ -122,7 +122,7 @@ def solve_triangular(
     x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False
 ) -> Tensor:
     """The solution `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is
-    SciPy's.
+    SciPy's. Integers become float32.
 
     Args:
         x1: of shape (..., n, n); the other triangle is not read.
@@ -147,7 +147,8 @@ def solve_triangular(
 
 
 def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResult:
-    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd).
+    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd). Integers become
+    float32.
 
     Args:
         x1: of shape (..., m, n).
@@ -157,7 +158,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
     Returns:
         `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or
-        (..., k), which numpy omits where the rank is not n, the ranks, and the singular values of
+        (..., k), which numpy omits where the rank is not n, the ranks (int64), and the singular values of
         `x1`. The derivative of `x` assumes that the rank is locally constant.
 
     Raises:
@@ -186,7 +187,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes as
-    columns.
+    columns. Integers become float32.
 
     Args:
         x: a tensor with equal products of its first `ind` sizes and of its trailing sizes.
@@ -217,7 +218,7 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
-    """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`.
+    """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`. Integers become float32.
 
     Args:
         x1: the coefficients, with the shape of `x2` followed by the shape of the result; both have

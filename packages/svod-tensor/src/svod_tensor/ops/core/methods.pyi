@@ -49,12 +49,14 @@ class Methods(TensorBase):
         """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch,
         *sizes, axes)."""
     def all(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Test whether all elements over axes are nonzero; True for an empty axis."""
+        """Test whether all elements over axes are nonzero, as bool; True for an empty
+        axis."""
     def angle(self) -> Self:
         """Angle (argument) of each element in radians, in [-pi, pi]. Integers become
         float32."""
     def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Test whether any element over axes is nonzero; False for an empty axis."""
+        """Test whether any element over axes is nonzero, as bool; False for an empty
+        axis."""
     @staticmethod
     def arange(start: SInt | float, /, stop: SInt | float | None = None, step: int | float = 1, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """Return evenly spaced values in the half-open interval [start, stop), as a 1-d
@@ -72,8 +74,8 @@ class Methods(TensorBase):
         """Return the indices (int64) of the nonzero elements, in row-major order: shape (n,
         ndim)."""
     def as_complex(self) -> Self:
-        """Convert pairs (real, imaginary) along the last axis, of size 2, to complex
-        numbers, as a copy."""
+        """Convert pairs (real, imaginary) along the last axis, of size 2, to complex64 or
+        complex128 numbers, as a copy."""
     def as_real(self) -> Self:
         """Convert complex numbers to pairs (real, imaginary) along a new last axis of size
         2, as a copy."""
@@ -102,10 +104,12 @@ class Methods(TensorBase):
         """Inverse tangent, in [-pi/2, pi/2]. Integers become float32."""
     def atan2(self, x2: Operand, /) -> Self:
         """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi];
-        signs of zeros are respected. Shapes broadcast and dtypes promote."""
+        signs of zeros are respected. Shapes broadcast and dtypes promote. Integers become
+        float32."""
     def arctan2(self, x2: Operand, /) -> Self:
         """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi];
-        signs of zeros are respected. Shapes broadcast and dtypes promote."""
+        signs of zeros are respected. Shapes broadcast and dtypes promote. Integers become
+        float32."""
     def atanh(self) -> Self:
         """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32."""
     def arctanh(self) -> Self:
@@ -228,7 +232,7 @@ class Methods(TensorBase):
         dtypes promote; integers become float32."""
     def corrcoef(self, y: Operand | None = None, *, rowvar: bool = True) -> Self:
         """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard
-        deviations."""
+        deviations. Integers become float32."""
     def correlate(self, v: Operand, mode: Literal["full", "same", "valid"] = 'valid') -> Self:
         """Cross-correlation of two 1-d tensors, `sum(x[i + k] * v[k])`. Dtypes promote."""
     def cos(self) -> Self:
@@ -543,16 +547,16 @@ class Methods(TensorBase):
         """Logarithm of the sum of exponentials, `log(exp(x1) + exp(x2))`, without overflow.
         Shapes broadcast and dtypes promote; integers become float32."""
     def logical_and(self, x2: Operand, /) -> Self:
-        """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical AND of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logical_not(self) -> Self:
-        """Logical NOT, element-wise; True for zeros."""
+        """Logical NOT, element-wise, as bool; True for zeros."""
     def logical_or(self, x2: Operand, /) -> Self:
-        """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical OR of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logical_xor(self, x2: Operand, /) -> Self:
-        """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical XOR of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logit(self) -> Self:
         """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN
         outside. Integers become float32."""
@@ -607,7 +611,7 @@ class Methods(TensorBase):
         and give float32."""
     def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Median over axes, the mean of the two middle elements for an even number. NaN
-        propagates."""
+        propagates. Integers become float32."""
     @staticmethod
     def meshgrid(*arrays: Operand, indexing: str = 'xy') -> tuple[Tensor, ...]:
         """Return coordinate tensors from 1-d coordinate vectors, one for each of
@@ -650,24 +654,26 @@ class Methods(TensorBase):
         """Arithmetic mean over axes, ignoring NaN; NaN for all-NaN slices. Integers give
         float32."""
     def nanmedian(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Median over axes, ignoring NaN; NaN for all-NaN slices."""
+        """Median over axes, ignoring NaN; NaN for all-NaN slices. Integers become
+        float32."""
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Minimum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices."""
     def nanpercentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape,
-        *remaining axes). NaN for all-NaN slices."""
+        *remaining axes). NaN for all-NaN slices. Integers become float32."""
     def nanprod(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Product over axes, treating NaN as 1, in the dtype of `prod`."""
     def nanquantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining
-        axes). NaN for all-NaN slices."""
+        axes). NaN for all-NaN slices. Integers become float32."""
     def nanstd(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
-        """Standard deviation along axes, ignoring NaN: the square root of `nanvar`."""
+        """Standard deviation along axes, ignoring NaN: the square root of `nanvar`.
+        Integers become float32."""
     def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Sum over axes, treating NaN as 0, in the dtype of `sum`."""
     def nanvar(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """Variance along axes, ignoring NaN; NaN if there are at most `correction`
-        elements."""
+        elements. Integers become float32."""
     def ndtr(self) -> Self:
         """Standard normal cumulative distribution function. Integers become float32."""
     def ndtri(self) -> Self:
@@ -716,7 +722,7 @@ class Methods(TensorBase):
         crop."""
     def percentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN
-        propagates."""
+        propagates. Integers become float32."""
     @staticmethod
     def permutation(n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None) -> Tensor:
         """Return a random permutation of the integers (int64) from 0 to `n - 1`."""
@@ -746,7 +752,7 @@ class Methods(TensorBase):
         reads; for repeated indices, the last value is kept."""
     def quantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """Compute the `q`-th quantiles over axes: shape (*q.shape, *remaining axes). NaN
-        propagates."""
+        propagates. Integers become float32."""
     def rad2deg(self) -> Self:
         """Convert angles from radians to degrees. Integers become float32."""
     def degrees(self) -> Self:
@@ -920,7 +926,8 @@ class Methods(TensorBase):
     def transpose(self, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Self:
         """Reverse the axes, permute them, or swap two of them, as a view."""
     def trapezoid(self, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Self:
-        """Integrate along an axis by the trapezoidal rule. Integers become float32."""
+        """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx
+        / 2)`. Integers become float32."""
     def tril(self, k: int = 0) -> Self:
         """Lower triangle of the last two axes: zeros above the `k`-th diagonal."""
     def triu(self, k: int = 0) -> Self:

@@ -152,7 +152,8 @@ def as_real(x: Tensor, /) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_complex(x: Tensor, /) -> Tensor:
-    """Convert pairs (real, imaginary) along the last axis, of size 2, to complex numbers, as a copy.
+    """Convert pairs (real, imaginary) along the last axis, of size 2, to complex64 or complex128
+    numbers, as a copy.
 
     Raises:
         OperandError: if the dtype is neither float32 nor float64.

@@ -146,6 +146,11 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
 
     NaNs are distinct from each other, and come last.
 
+    Returns:
+        `values` of shape (k,), `indices` of the first occurrences in the flattened tensor (k,),
+        `inverse_indices` into `values` in the shape of `x`, and `counts` (k,); the latter three are
+        int64.
+
     Raises:
         DataDependentShapeError: in a captured function.
 

@@ -248,7 +248,7 @@ def repeat(
 
     Raises:
         AxisError: if `axis` is out of bounds.
-        ShapeError: if the number of repeats is not that of slices, or a repeat is negative.
+        ShapeError: if the number of repeats differs from the number of slices, or a repeat is negative.
         DataDependentShapeError: in a captured function, if the repeats are a tensor.
 
     Example:

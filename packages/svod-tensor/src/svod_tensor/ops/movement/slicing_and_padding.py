@@ -78,7 +78,7 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
         bounds: a pair `(begin, end)` for each axis; None keeps the whole axis.
 
     Raises:
-        ShapeError: if the number of pairs is not that of axes, or bounds are out of range.
+        ShapeError: if the number of pairs differs from the number of axes, or bounds are out of range.
         SymbolicBoundsError: if a bound is out of range for some values of the variables.
 
     Example:
@@ -121,7 +121,7 @@ def pad(
         constant_values: the padding value, converted to the dtype of `x`.
 
     Raises:
-        ShapeError: if the number of pairs is not that of axes, or an axis to extend is empty.
+        ShapeError: if the number of pairs differs from the number of axes, or an axis to extend is empty.
         OperandError: if the mode is unknown.
         IntegerOverflowError: if the padding value is out of range for the dtype.
 
@@ -162,7 +162,7 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
 
     Raises:
         AxisError: if an axis is out of bounds.
-        ShapeError: if the number of shifts is not that of axes.
+        ShapeError: if the number of shifts differs from the number of axes.
 
     Example:
         >>> import svod_tensor as sv

@@ -33,7 +33,8 @@ __all__ = [
 def nanvar(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """Variance along axes, ignoring NaN; NaN if there are at most `correction` elements.
+    """Variance along axes, ignoring NaN; NaN if there are at most `correction` elements. Integers
+    become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -66,7 +67,8 @@ def nanvar(
 def nanstd(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """Standard deviation along axes, ignoring NaN: the square root of `nanvar`.
+    """Standard deviation along axes, ignoring NaN: the square root of `nanvar`. Integers become
+    float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.

@@ -136,7 +136,7 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Test whether any element over axes is nonzero; False for an empty axis.
+    """Test whether any element over axes is nonzero, as bool; False for an empty axis.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -157,7 +157,7 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Test whether all elements over axes are nonzero; True for an empty axis.
+    """Test whether all elements over axes are nonzero, as bool; True for an empty axis.
 
     Args:
         axis: axis or axes to reduce; None reduces all.

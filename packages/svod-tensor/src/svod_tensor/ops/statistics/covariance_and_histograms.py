@@ -97,6 +97,7 @@ def cov(
 @rounds_once
 def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> Tensor:
     """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard deviations.
+    Integers become float32.
 
     Args:
         y: additional variables with the same number of observations.

@@ -35,12 +35,15 @@ __all__ = [
 @reuse_graph
 @rounds_once
 def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """Integrate along an axis by the trapezoidal rule. Integers become float32.
+    """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx / 2)`. Integers become float32.
 
     Args:
         x: coordinates of the points: 1-d, or with the number of axes of `y`.
         dx: spacing of the points, if `x` is None.
         axis: the axis to integrate along.
+
+    Returns:
+        The integrals, in the shape of `y` without the axis.
 
     Raises:
         AxisError: if the axis is out of bounds.
@@ -192,7 +195,7 @@ def central_differences(
     Raises:
         AxisError: if an axis is out of bounds.
         ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
-        OperandError: if the number of spacings is not that of axes, or `edge_order` is neither.
+        OperandError: if the number of spacings differs from the number of axes, or `edge_order` is neither 1 nor 2.
 
     Example:
         >>> import svod_tensor as sv

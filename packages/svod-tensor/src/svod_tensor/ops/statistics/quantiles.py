@@ -87,6 +87,7 @@ def quantile(
     keepdims: bool = False,
 ) -> Tensor:
     """Compute the `q`-th quantiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
+    Integers become float32.
 
     Args:
         q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
@@ -120,6 +121,7 @@ def percentile(
     keepdims: bool = False,
 ) -> Tensor:
     """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
+    Integers become float32.
 
     Args:
         q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
@@ -145,6 +147,7 @@ def percentile(
 @rounds_once
 def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Median over axes, the mean of the two middle elements for an even number. NaN propagates.
+    Integers become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -174,7 +177,7 @@ def nanquantile(
     keepdims: bool = False,
 ) -> Tensor:
     """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN for
-    all-NaN slices.
+    all-NaN slices. Integers become float32.
 
     Args:
         q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
@@ -208,7 +211,7 @@ def nanpercentile(
     keepdims: bool = False,
 ) -> Tensor:
     """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN
-    for all-NaN slices.
+    for all-NaN slices. Integers become float32.
 
     Args:
         q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
@@ -233,7 +236,7 @@ def nanpercentile(
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
 @rounds_once
 def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Median over axes, ignoring NaN; NaN for all-NaN slices.
+    """Median over axes, ignoring NaN; NaN for all-NaN slices. Integers become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
