@@ -301,6 +301,10 @@ MISTAKES = {
         Tensor.ones(2, 3)
     ),
     "padding must be an integer or 4 integers": lambda: nn.ZeroPad2d((1, 2)),
+    "kaiming_uniform: mode must be .*, got 'fan_up'": lambda: nn.initializers.kaiming_uniform(
+        (3, 3), mode="fan_up"
+    ),
+    "orthogonal: expected a shape .*, got \\(3,\\)": lambda: nn.initializers.orthogonal((3,)),
     "expected at least 2 axes, got shape \\(3,\\)": lambda: nn.ReflectionPad2d(1)(Tensor.ones(3)),
     "axis 1 of shape \\(1, 0\\) is empty": lambda: nn.ReplicationPad1d(1)(Tensor.ones(1, 0)),
     "padding_idx=7": lambda: nn.Embedding(7, 2, padding_idx=7),

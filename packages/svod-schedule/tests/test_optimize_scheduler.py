@@ -363,13 +363,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_sum(6, 16),
         (Opt(OptOp.UPCAST, 1, 2),),
         CPU,
-        "axis 1 is a REDUCE axis",
+        "axis 1 is REDUCE, expected GLOBAL or LOCAL or LOOP",
     ),
     "upcast of lanes": (
         make_copy(6),
         (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.UPCAST, 0, 2)),
         CPU,
-        "axis 0 is a UPCAST axis",
+        "axis 0 is UPCAST, expected GLOBAL or LOCAL or LOOP",
     ),
     "upcast by what does not divide": (
         make_copy(19),
@@ -430,13 +430,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6),
         (Opt(OptOp.UPCAST, 0, 0), Opt(OptOp.PADTO, 0, 4)),
         CPU,
-        "axis 0 is a UPCAST axis",
+        "axis 0 is UPCAST, expected GLOBAL or GROUP_REDUCE or LOCAL or LOOP or REDUCE",
     ),
     "thread of a reduced axis": (
         make_sum(6, 16),
         (Opt(OptOp.THREAD, 1, 4),),
         CPU,
-        "axis 1 is a REDUCE axis",
+        "axis 1 is REDUCE, expected LOOP",
     ),
     "thread on one core": (
         make_copy(8),
@@ -538,7 +538,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_sum(6, 16),
         (Opt(OptOp.SWAP, 0, 1),),
         CPU,
-        "axis 1 is a REDUCE axis",
+        "axis 1 is REDUCE, expected LOOP",
     ),
     "swap with no axis": (
         make_copy(6, 16),

@@ -248,6 +248,9 @@ class _TransposedConvolution(_Filters):
 class Conv1d(_Convolution):
     """Convolution over one axis.
 
+    A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
+    size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -265,6 +268,11 @@ class Conv1d(_Convolution):
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
+
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -279,6 +287,10 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Convolution over two axes.
 
+    A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
+    Each size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride +
+    1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -296,6 +308,11 @@ class Conv2d(_Convolution):
     Attributes:
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
+
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -310,6 +327,10 @@ class Conv2d(_Convolution):
 class Conv3d(_Convolution):
     """Convolution over three axes.
 
+    A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
+    axis. Each size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) //
+    stride + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -328,6 +349,11 @@ class Conv3d(_Convolution):
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
+
     Example:
         >>> import svod_nn as nn
         >>> from svod_tensor import Tensor
@@ -340,6 +366,10 @@ class Conv3d(_Convolution):
 
 class ConvTranspose1d(_TransposedConvolution):
     """The transpose of a convolution over one axis.
+
+    A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
+    size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
+    output_padding + 1`.
 
     Args:
         in_channels: number of channels of the input.
@@ -358,6 +388,10 @@ class ConvTranspose1d(_TransposedConvolution):
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
+
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -372,6 +406,10 @@ class ConvTranspose1d(_TransposedConvolution):
 class ConvTranspose2d(_TransposedConvolution):
     """The transpose of a convolution over two axes.
 
+    A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
+    Each size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
+    output_padding + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -389,6 +427,10 @@ class ConvTranspose2d(_TransposedConvolution):
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
+
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn
@@ -403,6 +445,10 @@ class ConvTranspose2d(_TransposedConvolution):
 class ConvTranspose3d(_TransposedConvolution):
     """The transpose of a convolution over three axes.
 
+    A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
+    axis. Each size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size -
+    1) + output_padding + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -420,6 +466,10 @@ class ConvTranspose3d(_TransposedConvolution):
     Attributes:
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
+
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
 
     Example:
         >>> import svod_nn as nn

@@ -192,7 +192,9 @@ class Scheduler:
             )
         axis = axes[index]
         if axis.arg.kind not in kinds:
-            raise OptError(opt=opt, reason=f"axis {index} is a {axis.arg.kind.name} axis")
+            expected = " or ".join(sorted(kind.name for kind in kinds))
+            reason = f"axis {index} is {axis.arg.kind.name}, expected {expected}"
+            raise OptError(opt=opt, reason=reason)
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:

@@ -363,11 +363,11 @@ class Methods(TensorBase):
         """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
         promote."""
     def fmax(self, x2: Operand, /) -> Self:
-        """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise maximum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+        broadcast and dtypes promote."""
     def fmin(self, x2: Operand, /) -> Self:
-        """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise minimum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+        broadcast and dtypes promote."""
     def fmod(self, x2: Operand, /) -> Self:
         """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`.
         Shapes broadcast and dtypes promote."""

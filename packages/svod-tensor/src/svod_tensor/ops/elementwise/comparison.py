@@ -291,7 +291,8 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 @reuse_graph
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise maximum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+    broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
@@ -306,7 +307,8 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 @reuse_graph
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise minimum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+    broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
