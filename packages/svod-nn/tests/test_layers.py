@@ -301,6 +301,12 @@ MISTAKES = {
         Tensor.ones(2, 3)
     ),
     "padding must be an integer or 4 integers": lambda: nn.ZeroPad2d((1, 2)),
+    "one_cycle: anneal_strategy must be 'cosine' or 'linear', got 'cos'": (
+        lambda: nn.schedules.one_cycle(1.0, 10, anneal_strategy="cos")
+    ),
+    "RNN: nonlinearity must be 'tanh' or 'relu', got 'gelu'": (
+        lambda: nn.RNN(2, 3, nonlinearity="gelu")
+    ),
     "kaiming_uniform: mode must be .*, got 'fan_up'": lambda: nn.initializers.kaiming_uniform(
         (3, 3), mode="fan_up"
     ),

@@ -137,6 +137,9 @@ class LSTM(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1.
+
     Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997, as in `torch.nn.LSTM`.
 
     Example:
@@ -198,6 +201,9 @@ class GRU(_Recurrent):
         bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
+
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1.
 
     Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as in
     `torch.nn.GRU`.
@@ -263,6 +269,9 @@ class RNN(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1, or `nonlinearity` is unknown.
+
     Source: J. Elman, Finding structure in time, 1990, as in `torch.nn.RNN`.
 
     Example:
@@ -296,6 +305,10 @@ class RNN(_Recurrent):
             bidirectional,
             generator,
         )
+        if nonlinearity not in ("tanh", "relu"):
+            raise LayerArgumentError(
+                name="RNN", problem=f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}"
+            )
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
 
     def _run(

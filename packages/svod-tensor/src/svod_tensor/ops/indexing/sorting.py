@@ -11,7 +11,7 @@ import operator
 from typing import TYPE_CHECKING, Final, Literal
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
-from svod_ir import ShapeError, SInt, format_shape, make_gather
+from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import check_within, normalize_axis
@@ -185,6 +185,7 @@ def searchsorted(
 
     Raises:
         ShapeError: if `x1` is not 1-d.
+        OperandError: if `side` is unknown.
 
     Example:
         >>> import svod_tensor as sv
@@ -196,6 +197,10 @@ def searchsorted(
             operation="searchsorted",
             shape=x1.shape,
             problem=f"the sorted tensor must be 1-d: {format_shape(x1.shape)}",
+        )
+    if side not in ("left", "right"):
+        raise OperandError(
+            operation="searchsorted", found=f"{side=}", expected='side "left" or "right"'
         )
     if sorter is not None:
         return x1.take_along_axis(sorter, 0).searchsorted(x2, side)
