@@ -470,14 +470,25 @@ def get_device(device: str) -> Device:
 def register_allocator(
     kind: str, factory: AllocatorFactory, distribution: str | None = None
 ) -> None:
-    """Register an allocator factory for a device kind, without an entry point."""
+    """Register an allocator factory for a device kind, without an entry point.
+
+    Args:
+        kind: kind of the device, such as "CUDA".
+        factory: function that returns the allocator of a device name.
+        distribution: name of the distribution in messages; by default the factory's top-level module.
+    """
     _registry.register(ALLOCATORS, kind, factory, distribution)
 
 
 def register_backend(name: str, factory: BackendFactory, distribution: str | None = None) -> None:
-    """Register the factory of backend `KIND.name`, without an entry point.
+    """Register the factory of a backend, without an entry point.
 
     An entry point that declares the same factory does not conflict.
+
+    Args:
+        name: kind of the device and name of the backend, as "CPU.llvm".
+        factory: function that returns the backend for a device name.
+        distribution: name of the distribution in messages; by default the factory's top-level module.
     """
     _registry.register(COMPILERS, name, factory, distribution)
 

@@ -77,9 +77,9 @@ def find_change(
 ) -> Change | None:
     """Find the first difference between the values of two graphs, or the memory that they write.
 
-    Integers must be
-    equal; floats agree within the rounding of the least precise dtype. In expressions without
-    buffers and loops, variables and ranges take many values at once, including the corners.
+    Integers must be equal; floats agree within the rounding of the least precise dtype. In
+    expressions without buffers and loops, variables and ranges take many values at once, including
+    the corners.
 
     Args:
         before: root of the first graph.

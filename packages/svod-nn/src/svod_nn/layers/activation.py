@@ -61,7 +61,7 @@ class ReLU6(Module):
 class SELU(Module):
     """Scaled exponential linear unit, `scale * elu(x, alpha)`.
 
-    `scale` and `alpha` are such that mean 0 and variance 1 are preserved.
+    `scale` = 1.0507 and `alpha` = 1.6733 preserve mean 0 and variance 1.
 
     Source: G. Klambauer et al., Self-normalizing neural networks, 2017.
 
@@ -170,7 +170,7 @@ class Hardsigmoid(Module):
 
 
 class Hardswish(Module):
-    """Hard swish, `x * hardsigmoid(x)`.
+    """Hard swish, `x * min(max(x + 3, 0), 6) / 6`.
 
     Example:
         >>> import svod_nn as nn

@@ -119,8 +119,8 @@ class Methods(TensorBase):
         *spatial); the number of spatial axes is not limited to two. Integers become
         float32."""
     def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
-        """Batch normalization with given statistics, of a tensor of shape (batch, channels,
-        ...)."""
+        """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with
+        given statistics, of a tensor of shape (batch, channels, ...)."""
     def bernoulli(self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool) -> Self:
         """Sample from Bernoulli distributions: True with the probability given by each
         element, to within 2^-24 (2^-53 for float64)."""
@@ -321,7 +321,8 @@ class Methods(TensorBase):
         """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes
         broadcast and dtypes promote."""
     def erf(self) -> Self:
-        """Error function. Integers become float32."""
+        """Error function, `2 / sqrt(pi)` times the integral of `exp(-t ** 2)` from 0 to x.
+        Integers become float32."""
     def erfc(self) -> Self:
         """Complementary error function `1 - erf(x)`, accurate in the tail. Integers become
         float32."""
@@ -329,8 +330,8 @@ class Methods(TensorBase):
         """Scaled complementary error function `exp(x ** 2) * erfc(x)`. Integers become
         float32."""
     def erfinv(self) -> Self:
-        """Inverse error function: infinite at 1 and -1, NaN outside. Integers become
-        float32."""
+        """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside.
+        Integers become float32."""
     def exp(self) -> Self:
         """Exponential function e**x, element-wise. Integers become float32."""
     def exp2(self) -> Self:
@@ -396,8 +397,9 @@ class Methods(TensorBase):
         """Return a tensor filled with `fill_value`, with the shape, dtype and device of
         `x`."""
     def gamma(self) -> Self:
-        """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers.
-        Integers become float32."""
+        """Gamma function, the integral of `t ** (x - 1) * exp(-t)` over t >= 0, which is
+        `(x - 1)!` for positive integers; NaN at negative integers. Integers become
+        float32."""
     def gather(self, axis: int, indices: TensorBase) -> Self:
         """Gather the elements at `indices` along `axis`, as PyTorch does. Other axes may be
         shorter than those of `x`."""
@@ -430,12 +432,13 @@ class Methods(TensorBase):
         `grid`, with interpolation, for any number of spatial axes: shape (batch, channels,
         *grid_sizes)."""
     def group_norm(self, n_groups: int, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
-        """Group normalization of a tensor of shape (batch, channels, ...). Integers become
-        float32."""
+        """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of
+        shape (batch, channels, ...), with the mean and variance of each group of channels
+        of each sample. Integers become float32."""
     def hardsigmoid(self) -> Self:
         """Hard sigmoid `min(max(x + 3, 0), 6) / 6`. Integers become float32."""
     def hardswish(self) -> Self:
-        """Hard swish `x * hardsigmoid(x)`. Integers become float32."""
+        """Hard swish `x * min(max(x + 3, 0), 6) / 6`. Integers become float32."""
     def heaviside(self, x2: Operand, /) -> Self:
         """Heaviside step function: 0 for negative, 1 for positive, `x2` for zero, NaN for
         NaN. Integers become float32."""
@@ -445,14 +448,14 @@ class Methods(TensorBase):
         """Hypotenuse `sqrt(x1**2 + x2**2)` without overflow. Shapes broadcast and dtypes
         promote; integers become float32."""
     def i0(self) -> Self:
-        """Modified Bessel function of the first kind of order 0. Integers become
-        float32."""
+        """Modified Bessel function of the first kind of order 0, the sum of `(x / 2) ** (2
+        * k) / k! ** 2` over k >= 0. Integers become float32."""
     def i0e(self) -> Self:
         """Exponentially scaled modified Bessel function `exp(-abs(x)) * i0(x)`. Integers
         become float32."""
     def i1(self) -> Self:
-        """Modified Bessel function of the first kind of order 1. Integers become
-        float32."""
+        """Modified Bessel function of the first kind of order 1, the sum of `(x / 2) ** (2
+        * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32."""
     def i1e(self) -> Self:
         """Exponentially scaled modified Bessel function `exp(-abs(x)) * i1(x)`. Integers
         become float32."""
@@ -488,15 +491,17 @@ class Methods(TensorBase):
     def item(self) -> Scalar:
         """Return the value of a tensor with one element as a Python number."""
     def j0(self) -> Self:
-        """Bessel function of the first kind of order 0. Integers become float32."""
+        """Bessel function of the first kind of order 0, the sum of `(-1) ** k * (x / 2) **
+        (2 * k) / k! ** 2` over k >= 0. Integers become float32."""
     def j1(self) -> Self:
-        """Bessel function of the first kind of order 1. Integers become float32."""
+        """Bessel function of the first kind of order 1, the sum of `(-1) ** k * (x / 2) **
+        (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32."""
     def kron(self, x2: Operand, /) -> Self:
         """Kronecker product: blocks of `x2` scaled by the elements of `x1`. Dtypes
         promote."""
     def layernorm(self, axis: Axes = -1, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
-        """Layer normalization over `axis`, followed by an affine transform. Integers become
-        float32."""
+        """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean
+        and variance over `axis`. Integers become float32."""
     def lcm(self, x2: Operand, /) -> Self:
         """Least common multiple of the absolute values; 0 if either is 0. Shapes broadcast
         and dtypes promote; overflow wraps."""
@@ -521,8 +526,8 @@ class Methods(TensorBase):
         """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and
         dtypes promote."""
     def lgamma(self) -> Self:
-        """Logarithm of the absolute value of the gamma function. Integers become
-        float32."""
+        """Logarithm of the absolute value of the gamma function, infinite at 0 and negative
+        integers. Integers become float32."""
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
         """Linear layer `x @ weight.T + bias`: maps shape (..., inputs) to (...,
         outputs)."""
@@ -538,11 +543,11 @@ class Methods(TensorBase):
     def log2(self) -> Self:
         """Base-2 logarithm; NaN for negative numbers. Integers become float32."""
     def log_ndtr(self) -> Self:
-        """Logarithm of `ndtr`, without underflow in the lower tail. Integers become
-        float32."""
+        """Logarithm of `ndtr`, the normal cumulative distribution function, without
+        underflow in the lower tail. Integers become float32."""
     def log_softmax(self, axis: int = -1) -> Self:
-        """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become
-        float32."""
+        """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is
+        near 0. Integers become float32."""
     def logaddexp(self, x2: Operand, /) -> Self:
         """Logarithm of the sum of exponentials, `log(exp(x1) + exp(x2))`, without overflow.
         Shapes broadcast and dtypes promote; integers become float32."""
@@ -561,8 +566,8 @@ class Methods(TensorBase):
         """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN
         outside. Integers become float32."""
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Logarithm of the sum of exponentials over axes, without overflow. Integers become
-        float32."""
+        """Logarithm of the sum of exponentials `log(sum(exp(x)))` over axes, without
+        overflow. Integers become float32."""
     def lp_pool2d(self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False) -> Self:
         """Power-average pooling over the spatial axes of `x`, of shape (batch, channels,
         *spatial): the norm of each window, `sum(abs(x) ** ord) ** (1 / ord)` as in ONNX.
@@ -675,7 +680,8 @@ class Methods(TensorBase):
         """Variance along axes, ignoring NaN; NaN if there are at most `correction`
         elements. Integers become float32."""
     def ndtr(self) -> Self:
-        """Standard normal cumulative distribution function. Integers become float32."""
+        """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`.
+        Integers become float32."""
     def ndtri(self) -> Self:
         """Quantile function of the standard normal distribution, the inverse of `ndtr`.
         Integers become float32."""
@@ -794,8 +800,8 @@ class Methods(TensorBase):
         """Reshape a tensor in row-major order: a view where numpy returns one, else a
         copy."""
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-06, weight: Self | None = None) -> Self:
-        """Root mean square normalization over `axis`, scaled by `weight`. Integers become
-        float32."""
+        """Root mean square normalization `x / sqrt(mean(x ** 2) + eps) * weight`, with the
+        mean over `axis`. Integers become float32."""
     def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
         """Roll elements by `shift` along an axis; elements beyond the end reappear at the
         start."""
@@ -823,8 +829,8 @@ class Methods(TensorBase):
         """Find the indices (int64) at which to insert `x2` into this sorted 1-d tensor to
         keep its order."""
     def selu(self) -> Self:
-        """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become
-        float32."""
+        """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which
+        preserve mean 0 and variance 1. Integers become float32."""
     def setdiff1d(self, x2: Operand, /) -> Self:
         """Find the sorted unique elements of `x1` that are not in `x2`. Both are
         realized."""
@@ -861,7 +867,8 @@ class Methods(TensorBase):
     def sinh(self) -> Self:
         """Hyperbolic sine. Integers become float32."""
     def softmax(self, axis: int = -1) -> Self:
-        """Softmax along `axis`, without overflow. Integers become float32."""
+        """Softmax `exp(x) / sum(exp(x))` along `axis`, without overflow. Integers become
+        float32."""
     def softplus(self, beta: float = 1.0) -> Self:
         """Softplus `log(1 + exp(beta * x)) / beta` without overflow. Integers become
         float32."""

@@ -116,7 +116,7 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
 
     Raises:
         AxisError: if `axis` is out of bounds.
-        ShapeError: if the sizes do not sum to the size of the axis.
+        ShapeError: if a single size is not positive, or the sizes do not sum to the size of the axis.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:

@@ -152,7 +152,8 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 @reuse_graph
 @rounds_once
 def selu(x: Tensor, /) -> Tensor:
-    """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become float32.
+    """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which preserve mean
+    0 and variance 1. Integers become float32.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
@@ -275,7 +276,7 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 @reuse_graph
 @rounds_once
 def hardswish(x: Tensor, /) -> Tensor:
-    """Hard swish `x * hardsigmoid(x)`. Integers become float32.
+    """Hard swish `x * min(max(x + 3, 0), 6) / 6`. Integers become float32.
 
     Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
@@ -337,7 +338,7 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
 @reuse_graph
 @rounds_once
 def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """Softmax along `axis`, without overflow. Integers become float32.
+    """Softmax `exp(x) / sum(exp(x))` along `axis`, without overflow. Integers become float32.
 
     Raises:
         AxisError: if the axis is out of bounds.
@@ -361,7 +362,8 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @reuse_graph
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become float32.
+    """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is near 0. Integers
+    become float32.
 
     Raises:
         AxisError: if the axis is out of bounds.

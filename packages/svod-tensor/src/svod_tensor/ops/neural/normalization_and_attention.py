@@ -78,7 +78,8 @@ def layernorm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Layer normalization over `axis`, followed by an affine transform. Integers become float32.
+    """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean and variance
+    over `axis`. Integers become float32.
 
     Args:
         axis: axis or axes to normalize over.
@@ -105,7 +106,8 @@ def layernorm(
 def rms_norm(
     x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
 ) -> Tensor:
-    """Root mean square normalization over `axis`, scaled by `weight`. Integers become float32.
+    """Root mean square normalization `x / sqrt(mean(x ** 2) + eps) * weight`, with the mean over
+    `axis`. Integers become float32.
 
     Args:
         axis: axis or axes to normalize over.
@@ -141,8 +143,9 @@ def group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Group normalization of a tensor of shape (batch, channels, ...).
-    Integers become float32.
+    """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of shape (batch,
+    channels, ...), with the mean and variance of each group of channels of each sample. Integers
+    become float32.
 
     Args:
         n_groups: number of groups of channels.
@@ -202,7 +205,8 @@ def batchnorm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Batch normalization with given statistics, of a tensor of shape (batch, channels, ...).
+    """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with given statistics,
+    of a tensor of shape (batch, channels, ...).
 
     Args:
         mean: mean of shape (channels,).

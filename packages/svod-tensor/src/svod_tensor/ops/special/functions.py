@@ -112,8 +112,8 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def gamma(x: Tensor, /) -> Tensor:
-    """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers. Integers become
-    float32.
+    """Gamma function, the integral of `t ** (x - 1) * exp(-t)` over t >= 0, which is `(x - 1)!` for
+    positive integers; NaN at negative integers. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -126,7 +126,8 @@ def gamma(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def lgamma(x: Tensor, /) -> Tensor:
-    """Logarithm of the absolute value of the gamma function. Integers become float32.
+    """Logarithm of the absolute value of the gamma function, infinite at 0 and negative integers.
+    Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -178,7 +179,8 @@ def erfcx(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def erfinv(x: Tensor, /) -> Tensor:
-    """Inverse error function: infinite at 1 and -1, NaN outside. Integers become float32.
+    """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside. Integers become
+    float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -191,7 +193,8 @@ def erfinv(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def ndtr(x: Tensor, /) -> Tensor:
-    """Standard normal cumulative distribution function. Integers become float32.
+    """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`. Integers become
+    float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -204,7 +207,8 @@ def ndtr(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def log_ndtr(x: Tensor, /) -> Tensor:
-    """Logarithm of `ndtr`, without underflow in the lower tail. Integers become float32.
+    """Logarithm of `ndtr`, the normal cumulative distribution function, without underflow in the lower
+    tail. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -231,7 +235,8 @@ def ndtri(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i0(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 0. Integers become float32.
+    """Modified Bessel function of the first kind of order 0, the sum of `(x / 2) ** (2 * k) / k! ** 2`
+    over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -257,7 +262,8 @@ def i0e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i1(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 1. Integers become float32.
+    """Modified Bessel function of the first kind of order 1, the sum of `(x / 2) ** (2 * k + 1) / (k!
+    * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -283,7 +289,8 @@ def i1e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j0(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 0. Integers become float32.
+    """Bessel function of the first kind of order 0, the sum of `(-1) ** k * (x / 2) ** (2 * k) / k! **
+    2` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -296,7 +303,8 @@ def j0(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j1(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 1. Integers become float32.
+    """Bessel function of the first kind of order 1, the sum of `(-1) ** k * (x / 2) ** (2 * k + 1) /
+    (k! * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv

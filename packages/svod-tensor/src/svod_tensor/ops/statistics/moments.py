@@ -250,7 +250,8 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 @reuse_graph
 @rounds_once
 def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Logarithm of the sum of exponentials over axes, without overflow. Integers become float32.
+    """Logarithm of the sum of exponentials `log(sum(exp(x)))` over axes, without overflow. Integers
+    become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
