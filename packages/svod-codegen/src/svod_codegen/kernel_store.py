@@ -99,8 +99,8 @@ class KernelStore:
         self.store.reject(make_key(*key))
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
-        """Store a compiled kernel and its spec under `key`, unless its launch sizes depend on variables:
-        expressions cannot be stored.
+        """Store a compiled kernel and its spec under `key`, unless its launch sizes depend on
+        variables: expressions cannot be stored.
         """
         data = encode_kernel(spec, compiled)
         if data:

@@ -202,7 +202,8 @@ class Buffer:
     def from_host(
         cls, data: BytesLike, dtype: DType = uint8, *, allocator: Allocator | None = None
     ) -> Buffer:
-        """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a copy.
+        """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a
+        copy.
 
         Args:
             data: object with the buffer protocol, such as bytes or a numpy array.

@@ -179,7 +179,8 @@ class Registry:
             group: entry point group of the factory.
             name: name in the group, such as the kind of a device.
             factory: function of a device name that returns the plugin's object.
-            distribution: name of the distribution in messages; by default the factory's top-level module.
+            distribution: name of the distribution in messages; by default the factory's top-level
+                module.
         """
         value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
         owner = distribution or value.partition(":")[0].partition(".")[0]
@@ -475,7 +476,8 @@ def register_allocator(
     Args:
         kind: kind of the device, such as "CUDA".
         factory: function that returns the allocator of a device name.
-        distribution: name of the distribution in messages; by default the factory's top-level module.
+        distribution: name of the distribution in messages; by default the factory's top-level
+            module.
     """
     _registry.register(ALLOCATORS, kind, factory, distribution)
 
@@ -488,7 +490,8 @@ def register_backend(name: str, factory: BackendFactory, distribution: str | Non
     Args:
         name: kind of the device and name of the backend, as "CPU.llvm".
         factory: function that returns the backend for a device name.
-        distribution: name of the distribution in messages; by default the factory's top-level module.
+        distribution: name of the distribution in messages; by default the factory's top-level
+            module.
     """
     _registry.register(COMPILERS, name, factory, distribution)
 

@@ -169,8 +169,8 @@ def make_loop(  # noqa: PLR0913 - the fields of a LoopArg
         count: the maximum trip count: a size, or a 0-d integer tensor; a negative one means 0.
         operands: the initial carries, the operands to slice, and the loop-invariant operands.
         n_carried: number of leading operands that are carried from one iteration to the next.
-        n_sliced: number of operands after the carries of which each iteration reads one slice, along
-            the first axis.
+        n_sliced: number of operands after the carries of which each iteration reads one slice,
+            along the first axis.
         counter: the name of the body's variable that counts iterations; nested loops with this
             counter are renamed.
         is_reversed: whether to run from the last slice to the first.

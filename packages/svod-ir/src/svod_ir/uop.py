@@ -137,8 +137,8 @@ class UOp:
         return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
 
     def with_images(self, images: Mapping[UOp, UOp]) -> UOp:
-        """Copy of this node with each operand replaced by its image, `images[operand]`; this node if no
-        operand changes.
+        """Copy of this node with each operand replaced by its image, `images[operand]`; this node
+        if no operand changes.
         """
         src = self.src
         # Most passes change few nodes: without a change, no tuple is built.

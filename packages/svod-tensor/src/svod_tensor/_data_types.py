@@ -98,7 +98,8 @@ class IntegerInfo:
 
 def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
     """Limits of the float dtype `type`, or of a tensor's dtype: `bits`, `eps`, `max`, `min`,
-    `smallest_normal` and `dtype` (see `FloatInfo`). For a complex dtype, the limits of its real part.
+    `smallest_normal` and `dtype` (see `FloatInfo`). For a complex dtype, the limits of its real
+    part.
 
     Raises:
         OperandError: if it is not a float dtype.

@@ -129,7 +129,8 @@ class Generator:
         return generator
 
     def manual_seed(self, seed: int) -> Self:
-        """Reset to this seed, also for plans and captured functions that sample from this generator.
+        """Reset to this seed, also for plans and captured functions that sample from this
+        generator.
 
         Args:
             seed: an integer, taken modulo 2^64.
@@ -144,8 +145,8 @@ class Generator:
         return self
 
     def get_state(self) -> State:
-        """Return the state: the seed, and the number of samplings. `set_state` and `from_state` continue from
-        it.
+        """Return the state: the seed, and the number of samplings. `set_state` and `from_state`
+        continue from it.
 
         Raises:
             CaptureError: in a captured function.

@@ -243,14 +243,15 @@ def _spell_loops(root: UOp) -> UOp:
 
 
 def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
-    """True if `before` and `after` differ at `values`; effects are compared by the memory that they write.
+    """True if `before` and `after` differ at `values`; effects are compared by the memory that they
+    write.
 
     Args:
         before: root of the first expression or effect.
         after: root of the second one.
         values: value of each leaf: a scalar, an array of lanes, or the elements of a memory.
-        roundings: floats may differ by this many roundings of the largest intermediate value, if all
-            are finite.
+        roundings: floats may differ by this many roundings of the largest intermediate value, if
+            all are finite.
     """
     before, after = _spell_loops(before), _spell_loops(after)
     left, right = (

@@ -218,8 +218,8 @@ def _random_input(node: UOp, rng: np.random.Generator) -> Any:
 
 
 def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Return `size` random values of `dtype`. Floats are multiples of a quarter up to 4, which every dtype
-    except float8_e5m2 represents exactly; integers include the maximum.
+    """Return `size` random values of `dtype`. Floats are multiples of a quarter up to 4, which
+    every dtype except float8_e5m2 represents exactly; integers include the maximum.
     """
     if dtype.is_bool:
         return rng.random(size) < 0.5

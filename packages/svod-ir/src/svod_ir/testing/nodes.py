@@ -75,7 +75,9 @@ def param(slot: int, size: int = 4, dtype: DType = float32) -> UOp:
 
 
 def local(scratch_id: int, size: int, dtype: DType = float32) -> UOp:
-    """Memory of `size` elements that the threads of a workgroup share; `scratch_id` is unique in a kernel."""
+    """Memory of `size` elements that the threads of a workgroup share; `scratch_id` is unique in a
+    kernel.
+    """
     return UOp(Op.DEFINE_LOCAL, dtype, (), (scratch_id, size))
 
 

@@ -84,7 +84,9 @@ def softmax(x: UOp) -> UOp:
 
 
 def layernorm(x: UOp, weight: UOp, bias: UOp) -> UOp:
-    """Layer normalization of `x` (rows, n) along its last axis, with `weight` and `bias` of shape (n,)."""
+    """Layer normalization of `x` (rows, n) along its last axis, with `weight` and `bias` of shape
+    (n,).
+    """
     n = x.shape[1]
     assert isinstance(n, int)
     centered = x - make_expand(reduce(x, 1) * (1 / n), x.shape)

@@ -50,8 +50,8 @@ def shapes(
     *,
     allow_empty: bool = True,
 ) -> tuple[int, ...]:
-    """Generate shapes of at most `max_ndim` axes and `max_elements` elements, with sizes 1, small, prime
-    and near powers of two, and rarely 0 if `allow_empty`.
+    """Generate shapes of at most `max_ndim` axes and `max_elements` elements, with sizes 1, small,
+    prime and near powers of two, and rarely 0 if `allow_empty`.
     """
     sizes: list[int] = []
     for _ in range(draw(st.integers(0, max_ndim))):
@@ -101,7 +101,9 @@ def expressions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> 
 
 @st.composite
 def conditions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """Generate a bool expression of at most `max_ops` ops over `n_variables` bounded integer variables."""
+    """Generate a bool expression of at most `max_ops` ops over `n_variables` bounded integer
+    variables.
+    """
     return _expression(draw, max_ops, n_variables, is_condition=True)
 
 

@@ -288,8 +288,8 @@ class Conv2d(_Convolution):
     """Convolution over two axes.
 
     A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
-    Each size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride +
-    1`.
+    Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
     Args:
         in_channels: number of channels of the input.
@@ -328,8 +328,8 @@ class Conv3d(_Convolution):
     """Convolution over three axes.
 
     A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
-    axis. Each size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) //
-    stride + 1`.
+    axis. Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
     Args:
         in_channels: number of channels of the input.
@@ -368,8 +368,8 @@ class ConvTranspose1d(_TransposedConvolution):
     """The transpose of a convolution over one axis.
 
     A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
-    size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
-    output_padding + 1`.
+    size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
     Args:
         in_channels: number of channels of the input.
@@ -407,8 +407,8 @@ class ConvTranspose2d(_TransposedConvolution):
     """The transpose of a convolution over two axes.
 
     A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
-    Each size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) +
-    output_padding + 1`.
+    Each size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
     Args:
         in_channels: number of channels of the input.
@@ -446,8 +446,8 @@ class ConvTranspose3d(_TransposedConvolution):
     """The transpose of a convolution over three axes.
 
     A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
-    axis. Each size of the result is `(size - 1) * stride - 2 * padding + dilation * (kernel_size -
-    1) + output_padding + 1`.
+    axis. Each size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
 
     Args:
         in_channels: number of channels of the input.

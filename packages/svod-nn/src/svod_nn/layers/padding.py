@@ -311,7 +311,8 @@ class ReflectionPad1d(_Padding):
 
 
 class ReflectionPad2d(_Padding):
-    """Padding of the last two axes by reflection at their edges, without repeating the edge elements.
+    """Padding of the last two axes by reflection at their edges, without repeating the edge
+    elements.
 
     A call takes a tensor of shape (..., height, width), with any number of leading axes.
 
@@ -336,7 +337,8 @@ class ReflectionPad2d(_Padding):
 
 
 class ReflectionPad3d(_Padding):
-    """Padding of the last three axes by reflection at their edges, without repeating the edge elements.
+    """Padding of the last three axes by reflection at their edges, without repeating the edge
+    elements.
 
     A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 

@@ -211,8 +211,8 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling over one axis.
 
     A call takes a tensor of shape (batch, channels, length), or without the batch axis, and returns
-    the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before `ceil((o
-    + 1) * size / n)`.
+    the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before
+    `ceil((o + 1) * size / n)`.
 
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
@@ -312,8 +312,9 @@ class MaxPool3d(_MaxPool):
     """Max pooling over three axes.
 
     A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
-    axis. Each size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) //
-    stride + 1`; padding is never the maximum.
+    axis. Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`; padding is never the
+    maximum.
 
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.

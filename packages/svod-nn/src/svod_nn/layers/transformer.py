@@ -150,8 +150,8 @@ class TransformerEncoderLayer(_FeedForward):
         """Return a tensor of the shape of `src`.
 
         Args:
-            src: inputs of shape (positions, batch, d_model), or with `batch_first` (batch, positions,
-                d_model); the batch axis may be absent.
+            src: inputs of shape (positions, batch, d_model), or with `batch_first` (batch,
+                positions, d_model); the batch axis may be absent.
             src_mask: mask of the attention, `attn_mask` of `MultiheadAttention`.
             src_key_padding_mask: mask of shape (batch, positions): True for positions to ignore.
             is_causal: if True, a position does not attend to later positions; needs no mask.
@@ -231,8 +231,8 @@ class TransformerDecoderLayer(_FeedForward):
             tgt_mask: mask of the self-attention, `attn_mask` of `MultiheadAttention`.
             memory_mask: mask of the attention to `memory`, likewise.
             tgt_key_padding_mask: mask of shape (batch, targets): True for targets to ignore.
-            memory_key_padding_mask: mask of shape (batch, positions): True for positions of `memory` to
-                ignore.
+            memory_key_padding_mask: mask of shape (batch, positions): True for positions of
+                `memory` to ignore.
             tgt_is_causal: if True, a target does not attend to later targets; needs no mask.
             cache: keys and values of earlier targets, which this call appends to.
             position: position of the first target: an integer or a bound `Variable`.
@@ -351,8 +351,8 @@ class TransformerDecoder(Module):
             tgt_mask: mask of the self-attention, `attn_mask` of `MultiheadAttention`.
             memory_mask: mask of the attention to `memory`, likewise.
             tgt_key_padding_mask: mask of shape (batch, targets): True for targets to ignore.
-            memory_key_padding_mask: mask of shape (batch, positions): True for positions of `memory` to
-                ignore.
+            memory_key_padding_mask: mask of shape (batch, positions): True for positions of
+                `memory` to ignore.
             tgt_is_causal: if True, a target does not attend to later targets; needs no mask.
             caches: caches of earlier targets, one for each layer.
             position: position of the first target: an integer or a bound `Variable`.

@@ -71,15 +71,16 @@ class ExecutionPlanBuilder:
         self._draft.output_indices = [index]
 
     def add_alias_ids(self, ids: Iterable[int]) -> None:
-        """Add AST ids without a buffer, which `release_intermediate_buffers` and `release_all_buffers` report
-        too.
+        """Add AST ids without a buffer, which `release_intermediate_buffers` and
+        `release_all_buffers` report too.
         """
         self._draft.alias_ids.extend(ids)
 
     def set_donated_buffers(
         self, indices: Iterable[int], owners: Mapping[int, int] | None = None
     ) -> None:
-        """Set the inputs that an execution may overwrite; the caller replaces each before the next one.
+        """Set the inputs that an execution may overwrite; the caller replaces each before the next
+        one.
 
         Args:
             indices: buffer indices of the donated inputs.

@@ -259,7 +259,7 @@ def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
     """Describe how buffers share memory with each other; None if they do not.
 
     Returns:
-        for each buffer: the index of the first buffer on its storage, the offset from that buffer in
+        for each buffer, the index of the first buffer on its storage, the offset from that buffer in
         bytes, and the size in bytes.
     """
     # The usual case, on the path of every `realize`, without the table below.

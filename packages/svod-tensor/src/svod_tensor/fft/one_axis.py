@@ -111,8 +111,8 @@ def rfft(
 def irfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The complex-to-real inverse of `rfft`: `n` real numbers. The result is float32, or float64 for
-    float64 and complex128 numbers.
+    """The complex-to-real inverse of `rfft`: `n` real numbers. The result is float32, or float64
+    for float64 and complex128 numbers.
 
     Args:
         x: the first half of a spectrum. Imaginary parts of the first element, and of the last one
@@ -162,8 +162,8 @@ def hfft(
 def ihfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `hfft`: the first `n // 2 + 1` elements. The result is complex64, or complex128
-    for float64 numbers.
+    """The inverse of `hfft`: the first `n // 2 + 1` elements. The result is complex64, or
+    complex128 for float64 numbers.
 
     Args:
         x: real numbers.

@@ -70,8 +70,8 @@ class SVDResult(NamedTuple):
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
-    """The triangular factor of symmetric, or complex Hermitian, positive definite matrices, by LAPACK
-    (potrf). Integers become float32.
+    """The triangular factor of symmetric, or complex Hermitian, positive definite matrices, by
+    LAPACK (potrf). Integers become float32.
 
     Args:
         x: of shape (..., n, n); only the triangle of the result is read.
@@ -124,8 +124,8 @@ def eig(x: Operand, /) -> EigResult:
 
 
 def eigvals(x: Operand, /) -> Tensor:
-    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev). They are complex64,
-    or complex128 for float64 and complex128 matrices.
+    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev). They are
+    complex64, or complex128 for float64 and complex128 matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more accurate and faster.
@@ -193,7 +193,8 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
 
 def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd). Integers become float32.
+    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd). Integers become
+    float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
@@ -243,8 +244,8 @@ def svdvals(x: Operand, /) -> Tensor:
 
 
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
-    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK (geqrf).
-    Integers become float32.
+    """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK
+    (geqrf). Integers become float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.

@@ -147,8 +147,8 @@ def solve_triangular(
 
 
 def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResult:
-    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd). Integers become
-    float32.
+    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd). Integers
+    become float32.
 
     Args:
         x1: of shape (..., m, n).
@@ -157,8 +157,8 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
             times the machine epsilon.
 
     Returns:
-        `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or
-        (..., k), which numpy omits where the rank is not n, the ranks (int64), and the singular values of
+        `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or (...,
+        k), which numpy omits where the rank is not n, the ranks (int64), and the singular values of
         `x1`. The derivative of `x` assumes that the rank is locally constant.
 
     Raises:
@@ -186,8 +186,8 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
 
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
-    """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes as
-    columns. Integers become float32.
+    """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes
+    as columns. Integers become float32.
 
     Args:
         x: a tensor with equal products of its first `ind` sizes and of its trailing sizes.

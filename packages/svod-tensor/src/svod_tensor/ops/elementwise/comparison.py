@@ -232,8 +232,8 @@ def isfinite(x: Tensor, /) -> Tensor:
 @operation(test="test_comparison.py::test_nans_keep_their_signs", standard=True)
 @reuse_graph
 def signbit(x: Tensor, /) -> Tensor:
-    """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It is not set for
-    unsigned integers.
+    """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It is not set
+    for unsigned integers.
 
     Raises:
         OperandError: if the dtype is complex.

@@ -242,8 +242,8 @@ def sigmoid(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_erf_and_sigmoid")
 def erf(x: Tensor, /) -> Tensor:
-    """Error function, `2 / sqrt(pi)` times the integral of `exp(-t ** 2)` from 0 to x. Integers become
-    float32.
+    """Error function, `2 / sqrt(pi)` times the integral of `exp(-t ** 2)` from 0 to x. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv

@@ -35,7 +35,8 @@ __all__ = [
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical AND of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes broadcast.
+    """Logical AND of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -47,7 +48,8 @@ def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical OR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes broadcast.
+    """Logical OR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
@@ -59,7 +61,8 @@ def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical XOR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes broadcast.
+    """Logical XOR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv

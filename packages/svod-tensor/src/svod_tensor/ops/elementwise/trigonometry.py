@@ -144,8 +144,8 @@ def atan(x: Tensor, /) -> Tensor:
 )
 @reuse_graph
 def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi]; signs of zeros
-    are respected. Shapes broadcast and dtypes promote. Integers become float32.
+    """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi]; signs of
+    zeros are respected. Shapes broadcast and dtypes promote. Integers become float32.
 
     Source: C11, F.10.1.4.
 

@@ -118,6 +118,7 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
         axis: the axis to select along; None flattens first.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `condition` is not 1-d, or longer than the axis.
         DataDependentShapeError: in a captured function, if the condition is a tensor.
 

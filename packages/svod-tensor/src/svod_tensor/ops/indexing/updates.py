@@ -317,8 +317,8 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
-    """Add the slices of `value` to the slices of a copy of `x` at `indices` along an axis, as torch's
-    `index_add` does.
+    """Add the slices of `value` to the slices of a copy of `x` at `indices` along an axis, as
+    torch's `index_add` does.
 
     Args:
         axis: the axis of the slices.

@@ -116,7 +116,8 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
 
     Raises:
         AxisError: if `axis` is out of bounds.
-        ShapeError: if a single size is not positive, or the sizes do not sum to the size of the axis.
+        ShapeError: if a single size is not positive, or the sizes do not sum to the size of the
+            axis.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
@@ -152,6 +153,7 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     """Split a tensor along `axis` into at most `n_parts` views of equal size, the last possibly smaller.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `n_parts` is less than 1.
         SymbolicShapeError: if the size of the axis is symbolic.
 
@@ -248,7 +250,8 @@ def repeat(
 
     Raises:
         AxisError: if `axis` is out of bounds.
-        ShapeError: if the number of repeats differs from the number of slices, or a repeat is negative.
+        ShapeError: if the number of repeats differs from the number of slices, or a repeat is
+            negative.
         DataDependentShapeError: in a captured function, if the repeats are a tensor.
 
     Example:

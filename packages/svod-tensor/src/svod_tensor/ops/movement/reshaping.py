@@ -112,6 +112,7 @@ def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
     """Expand `axis` into several axes of `sizes`; one size may be -1, and is inferred.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the product of the sizes is not the size of the axis.
 
     Example:

@@ -78,7 +78,8 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
         bounds: a pair `(begin, end)` for each axis; None keeps the whole axis.
 
     Raises:
-        ShapeError: if the number of pairs differs from the number of axes, or bounds are out of range.
+        ShapeError: if the number of pairs differs from the number of axes, or bounds are out of
+            range.
         SymbolicBoundsError: if a bound is out of range for some values of the variables.
 
     Example:
@@ -121,7 +122,8 @@ def pad(
         constant_values: the padding value, converted to the dtype of `x`.
 
     Raises:
-        ShapeError: if the number of pairs differs from the number of axes, or an axis to extend is empty.
+        ShapeError: if the number of pairs differs from the number of axes, or an axis to extend is
+            empty.
         OperandError: if the mode is unknown.
         IntegerOverflowError: if the padding value is out of range for the dtype.
 

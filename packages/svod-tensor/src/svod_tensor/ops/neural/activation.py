@@ -152,8 +152,8 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 @reuse_graph
 @rounds_once
 def selu(x: Tensor, /) -> Tensor:
-    """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which preserve mean
-    0 and variance 1. Integers become float32.
+    """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which preserve
+    mean 0 and variance 1. Integers become float32.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
@@ -362,8 +362,8 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @reuse_graph
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is near 0. Integers
-    become float32.
+    """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is near 0.
+    Integers become float32.
 
     Raises:
         AxisError: if the axis is out of bounds.

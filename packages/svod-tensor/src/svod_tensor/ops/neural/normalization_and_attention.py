@@ -78,14 +78,17 @@ def layernorm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean and variance
-    over `axis`. Integers become float32.
+    """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean and
+    variance over `axis`. Integers become float32.
 
     Args:
         axis: axis or axes to normalize over.
         eps: added to the variance.
         weight: scale, which broadcasts to the shape of `x`.
         bias: offset, which broadcasts to the shape of `x`.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
 
     Source: Ba et al., Layer Normalization (2016), equation 4.
 
@@ -113,6 +116,9 @@ def rms_norm(
         axis: axis or axes to normalize over.
         eps: added to the mean square.
         weight: scale, which broadcasts to the shape of `x`.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 
@@ -143,9 +149,9 @@ def group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of shape (batch,
-    channels, ...), with the mean and variance of each group of channels of each sample. Integers
-    become float32.
+    """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of shape
+    (batch, channels, ...), with the mean and variance of each group of channels of each sample.
+    Integers become float32.
 
     Args:
         n_groups: number of groups of channels.
@@ -205,8 +211,8 @@ def batchnorm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with given statistics,
-    of a tensor of shape (batch, channels, ...).
+    """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with given
+    statistics, of a tensor of shape (batch, channels, ...).
 
     Args:
         mean: mean of shape (channels,).

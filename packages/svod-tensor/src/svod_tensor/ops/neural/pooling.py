@@ -81,8 +81,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial), in its dtype. The
-    number of spatial axes is not limited to two, and padding is never the maximum.
+    """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial), in its dtype.
+    The number of spatial axes is not limited to two, and padding is never the maximum.
 
     Args:
         kernel: size of the window on each axis; an int is the size on all axes after the first two.
@@ -205,8 +205,8 @@ def avg_pool2d(
     count_include_pad: bool = True,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Average pooling over the spatial axes of `x`, of shape (batch, channels, *spatial); the number of
-    spatial axes is not limited to two. Integers become float32.
+    """Average pooling over the spatial axes of `x`, of shape (batch, channels, *spatial); the
+    number of spatial axes is not limited to two. Integers become float32.
 
     Args:
         kernel: size of the window on each axis; an int is the size on all axes after the first two.

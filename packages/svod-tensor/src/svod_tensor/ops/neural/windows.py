@@ -104,8 +104,8 @@ def conv2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial), over 1, 2 or more
-    spatial axes.
+    """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial), over 1, 2 or
+    more spatial axes.
 
     Dtypes promote, and narrow floats are multiplied and accumulated in float32.
 
@@ -188,8 +188,8 @@ def conv_transpose2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Transposed convolution of `x`, of shape (batch, channels, *spatial): the transpose of `conv2d` with
-    the same options.
+    """Transposed convolution of `x`, of shape (batch, channels, *spatial): the transpose of
+    `conv2d` with the same options.
 
     Each element adds a multiple of a filter to a window of the result. Results that are `stride`
     apart are computed as a convolution with every `stride`-th kernel index, without multiplications

@@ -283,6 +283,9 @@ def categorical(
         seed: key of the samples, for reproducible results.
         generator: the random generator; by default the one that `manual_seed` seeds.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Source: Maddison et al., A* Sampling (2014), section 2: the index of the largest `logit +
     Gumbel noise`.
 
@@ -392,6 +395,9 @@ def shuffle(
         axis: the axis to shuffle.
         seed: key of the samples, for reproducible results.
         generator: the random generator; by default the one that `manual_seed` seeds.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
 
     Example:
         >>> from svod_tensor import Tensor

@@ -179,8 +179,8 @@ def erfcx(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def erfinv(x: Tensor, /) -> Tensor:
-    """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside. Integers become
-    float32.
+    """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -193,8 +193,8 @@ def erfinv(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def ndtr(x: Tensor, /) -> Tensor:
-    """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`. Integers become
-    float32.
+    """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -207,8 +207,8 @@ def ndtr(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def log_ndtr(x: Tensor, /) -> Tensor:
-    """Logarithm of `ndtr`, the normal cumulative distribution function, without underflow in the lower
-    tail. Integers become float32.
+    """Logarithm of `ndtr`, the normal cumulative distribution function, without underflow in the
+    lower tail. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -235,8 +235,8 @@ def ndtri(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i0(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 0, the sum of `(x / 2) ** (2 * k) / k! ** 2`
-    over k >= 0. Integers become float32.
+    """Modified Bessel function of the first kind of order 0, the sum of
+    `(x / 2) ** (2 * k) / k! ** 2` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -262,8 +262,8 @@ def i0e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i1(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 1, the sum of `(x / 2) ** (2 * k + 1) / (k!
-    * (k + 1)!)` over k >= 0. Integers become float32.
+    """Modified Bessel function of the first kind of order 1, the sum of
+    `(x / 2) ** (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -289,8 +289,8 @@ def i1e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j0(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 0, the sum of `(-1) ** k * (x / 2) ** (2 * k) / k! **
-    2` over k >= 0. Integers become float32.
+    """Bessel function of the first kind of order 0, the sum of
+    `(-1) ** k * (x / 2) ** (2 * k) / k! ** 2` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
@@ -303,8 +303,8 @@ def j0(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j1(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 1, the sum of `(-1) ** k * (x / 2) ** (2 * k + 1) /
-    (k! * (k + 1)!)` over k >= 0. Integers become float32.
+    """Bessel function of the first kind of order 1, the sum of
+    `(-1) ** k * (x / 2) ** (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv

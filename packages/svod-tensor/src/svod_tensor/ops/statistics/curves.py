@@ -35,7 +35,8 @@ __all__ = [
 @reuse_graph
 @rounds_once
 def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx / 2)`. Integers become float32.
+    """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx / 2)`.
+    Integers become float32.
 
     Args:
         x: coordinates of the points: 1-d, or with the number of axes of `y`.
@@ -195,7 +196,8 @@ def central_differences(
     Raises:
         AxisError: if an axis is out of bounds.
         ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
-        OperandError: if the number of spacings differs from the number of axes, or `edge_order` is neither 1 nor 2.
+        OperandError: if the number of spacings differs from the number of axes, or `edge_order` is
+            neither 1 nor 2.
 
     Example:
         >>> import svod_tensor as sv

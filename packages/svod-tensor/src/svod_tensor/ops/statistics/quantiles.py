@@ -53,8 +53,8 @@ QuantileMethod: TypeAlias = Literal[
     "normal_unbiased",
 ]
 """Methods of estimating a quantile, by numpy's names: a value between two elements is interpolated
-(`"linear"`), one of them (`"lower"`, `"higher"`, `"nearest"`) or their mean (`"midpoint"`); the other
-methods are the estimators of Hyndman and Fan."""
+(`"linear"`), one of them (`"lower"`, `"higher"`, `"nearest"`) or their mean (`"midpoint"`). The
+other methods are the estimators of Hyndman and Fan."""
 
 
 class _Method(NamedTuple):
@@ -124,10 +124,11 @@ def percentile(
     Integers become float32.
 
     Args:
-        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
-            NaN.
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
@@ -176,14 +177,15 @@ def nanquantile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN for
-    all-NaN slices. Integers become float32.
+    """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN
+    for all-NaN slices. Integers become float32.
 
     Args:
         q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
             give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
@@ -210,14 +212,15 @@ def nanpercentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN
-    for all-NaN slices. Integers become float32.
+    """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape, *remaining axes).
+    NaN for all-NaN slices. Integers become float32.
 
     Args:
-        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it give
-            NaN.
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: method of estimating the quantile, as in `quantile`; by default linear interpolation.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
 
     Raises:
