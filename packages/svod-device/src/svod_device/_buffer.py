@@ -128,7 +128,13 @@ def _clear(allocator: Allocator, address: int, nbytes: int) -> None:
 class Buffer:
     """Array of `size` elements of `dtype` in device memory, `offset` bytes into its storage.
 
-    The memory is uninitialized unless `zeroed` is true.
+    The memory is allocated at first use.
+
+    Args:
+        allocator: allocator of the device.
+        dtype: dtype of the elements.
+        size: number of elements.
+        zeroed: whether the memory is filled with zeros; otherwise it is uninitialized.
     """
 
     __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")

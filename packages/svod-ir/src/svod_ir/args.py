@@ -182,7 +182,7 @@ class BufferArg(NamedTuple):
 
 
 class ParamArg(NamedTuple):
-    """A positional argument of a kernel (device None) or of a normalised graph."""
+    """A positional argument of a kernel (device None) or of a normalized graph."""
 
     slot: int
     size: int
@@ -486,7 +486,7 @@ def parse_opts(text: str) -> tuple[Opt, ...]:
 
 
 class KernelInfo(NamedTuple):
-    """Name of a kernel, and the opts applied to it (None: not optimised yet); the arg of its SINK."""
+    """Name of a kernel, and the opts applied to it (None: not optimized yet); the arg of its SINK."""
 
     name: str = "kernel"
     applied_opts: tuple[Opt, ...] | None = None

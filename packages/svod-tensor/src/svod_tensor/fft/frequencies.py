@@ -21,8 +21,9 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """The frequencies of the elements of `fft`: `[0, 1, ..., -2, -1] / (d * n)`, in cycles per unit
-    of `d`.
+    """The frequencies of the elements of `fft`, in cycles per unit of `d`.
+
+    They are `[0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d * n)`.
 
     Args:
         n: the number of points.

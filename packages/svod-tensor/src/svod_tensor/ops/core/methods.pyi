@@ -469,8 +469,8 @@ class Methods(TensorBase):
         """Interpolate linearly: values at `x` of the piecewise linear function through
         (`xp`, `fp`). Integers become float32."""
     def interpolate(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *, mode: ResizingMode = 'nearest', align_corners: bool = False, antialias: bool = False) -> Self:
-        """Resize the spatial axes, all except the first two, by interpolation. Integers
-        become float32 except for nearest modes."""
+        """Resize the spatial axes of `x`, of shape (batch, channels, *spatial), by
+        interpolation. Integers become float32 except for nearest modes."""
     def intersect1d(self, x2: Operand, /) -> Self:
         """Find the sorted unique elements that are in both `x1` and `x2`. Both are
         realized."""
