@@ -374,7 +374,8 @@ class Methods(TensorBase):
         Shapes broadcast and dtypes promote."""
     def fold(self, size: int | Sequence[int], kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
         """Sum sliding windows (col2im), the transpose of `unfold` with the same options:
-        shape (batch, channels, *size)."""
+        from shape (..., channels * window size, number of windows) to (..., channels,
+        *size)."""
     def frexp(self) -> tuple[Self, Self]:
         """Decompose floats into mantissas in [0.5, 1) and exponents (int32): `x = mantissa
         * 2 ** exponent`. Integers become float32."""

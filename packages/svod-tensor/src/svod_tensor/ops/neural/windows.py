@@ -332,8 +332,8 @@ def fold(
     padding: Padding = 0,
     dilation: Numbers = 1,
 ) -> Tensor:
-    """Sum sliding windows (col2im), the transpose of `unfold` with the same options: shape (batch,
-    channels, *size).
+    """Sum sliding windows (col2im), the transpose of `unfold` with the same options: from shape
+    (..., channels * window size, number of windows) to (..., channels, *size).
 
     Args:
         size: sizes of the spatial axes of the result; an integer applies to the number of axes of
