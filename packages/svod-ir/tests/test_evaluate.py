@@ -623,8 +623,8 @@ def test_the_threads_of_a_workgroup_meet_at_barriers() -> None:
     ("inputs", "problem"),
     [
         ({}, "no array is given for"),
-        ({A: np.zeros(24, np.float64)}, "an array of float64 is given for"),
-        ({A: np.zeros(3, np.float32)}, "an array of 3 elements is given for"),
+        ({A: np.zeros(24, np.float64)}, "an array of float64, not float32, is given for"),
+        ({A: np.zeros(3, np.float32)}, "an array of 3 elements, not 24, is given for"),
         ({A: np.zeros((4, 6), np.float32).T}, "not contiguous"),
     ],
     ids=["missing", "dtype", "size", "strides"],

@@ -301,6 +301,18 @@ MISTAKES = {
         Tensor.ones(2, 3)
     ),
     "padding must be an integer or 4 integers": lambda: nn.ZeroPad2d((1, 2)),
+    "one_cycle: anneal_strategy must be 'cosine' or 'linear', got 'cos'": (
+        lambda: nn.schedules.one_cycle(1.0, 10, anneal_strategy="cos")
+    ),
+    "RNN: nonlinearity must be 'tanh' or 'relu', got 'gelu'": (
+        lambda: nn.RNN(2, 3, nonlinearity="gelu")
+    ),
+    "kaiming_uniform: mode must be .*, got 'fan_up'": lambda: nn.initializers.kaiming_uniform(
+        (3, 3), mode="fan_up"
+    ),
+    "orthogonal: expected a shape .*, got \\(3,\\)": lambda: nn.initializers.orthogonal((3,)),
+    "expected at least 2 axes, got shape \\(3,\\)": lambda: nn.ReflectionPad2d(1)(Tensor.ones(3)),
+    "axis 1 of shape \\(1, 0\\) is empty": lambda: nn.ReplicationPad1d(1)(Tensor.ones(1, 0)),
     "padding_idx=7": lambda: nn.Embedding(7, 2, padding_idx=7),
     "p must be between 0 and 1, got 2": lambda: nn.Dropout(2),
     "expected input of shape .*3,.*, got": lambda: nn.LayerNorm(3)(Tensor.ones(2, 4)),

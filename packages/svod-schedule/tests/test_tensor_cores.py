@@ -323,17 +323,17 @@ REFUSED: dict[str, tuple[Callable[[], UOp], Opt, str]] = {
     "no such core": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, 0, 9),
-        "the target has 5 tensor cores",
+        "core 9 is out of bounds for 5 tensor cores",
     ),
     "no such way": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, 4, 0),
-        "the product has 1 layouts on the core",
+        "layout 4 is out of bounds for 1 layouts",
     ),
     "no way given": (
         lambda: make_square(uint8, int8, int32),
         Opt(OptOp.TC, None, 0),
-        "the product has 1 layouts on the core",
+        "it needs a layout",
     ),
     "no sum": (lambda: tensor(1, 8) * 2, Opt(OptOp.TC, 0, 0), "the kernel has no reduction"),
     "a sum of no products": (

@@ -7,7 +7,6 @@ import inspect
 import re
 from types import MemberDescriptorType
 
-import numpy as np
 import pytest
 
 import svod_tensor
@@ -36,9 +35,9 @@ SYNTAX = ["__init__", "__getitem__", "__setitem__", "__len__", "__iter__"]
 
 
 def run_examples(text: str, name: str) -> None:
-    """Run the examples of a docstring, with `Tensor` and `np` at hand."""
+    """Run the examples of a docstring, which import what they use."""
     assert "Example:\n    >>> " in text
-    found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)
+    found = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     report: list[str] = []
     doctest.DocTestRunner(optionflags=doctest.ELLIPSIS).run(found, out=report.append)
     assert not report, "".join(report)

@@ -426,7 +426,7 @@ def test_host_functions_are_registered_by_name() -> None:
 def test_docstrings_have_tested_examples_and_describe_every_argument(name: str) -> None:
     function = getattr(sv.linalg, name)
     text = inspect.getdoc(function) or ""
-    found = doctest.DocTestParser().get_doctest(text, {"Tensor": Tensor, "np": np}, name, None, 0)
+    found = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
     assert found.examples
     report: list[str] = []
     doctest.DocTestRunner().run(found, out=report.append)

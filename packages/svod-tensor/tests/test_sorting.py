@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_ir import AxisError, ShapeError
+from svod_ir import AxisError, OperandError, ShapeError
 from svod_runtime import PreparedKernel, clear_custom_functions
 from svod_tensor import Tensor, Variable
 from svod_tensor.ops.indexing.sorting_kernels import MAX_PASSES
@@ -220,3 +220,8 @@ def test_unique_complex_numbers_are_found(rng, dtype):
     check(Tensor(a).isin(Tensor(values[::2])), np.isin(a, values[::2]))
     many = np.concatenate([values[1:], values + 7, values + 20]).astype(dtype)
     check(Tensor(a).isin(Tensor(many)), np.isin(a, many))
+
+
+def test_searchsorted_refuses_an_unknown_side():
+    with pytest.raises(OperandError, match=r"searchsorted: expected .*, got side='middle'"):
+        Tensor([1, 3]).searchsorted(2, side="middle")

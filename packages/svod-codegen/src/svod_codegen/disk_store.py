@@ -73,6 +73,8 @@ class DiskStore:
 
     Example:
         >>> import tempfile
+        >>> from pathlib import Path
+        >>> from svod_codegen.disk_store import DiskStore, make_key
         >>> store = DiskStore(Path(tempfile.mkdtemp()) / "svod", kind="searches", max_bytes=1 << 20)
         >>> key = make_key("hash of a kernel", "compiler", "processor")
         >>> store.put(key, b'{"opts": "UPCAST 0 4", "elapsed_us": 12.5}')

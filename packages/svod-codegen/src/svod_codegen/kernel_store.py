@@ -7,7 +7,10 @@ entry is valid for an equal graph, device, compiler and target, and for the same
 
 Example:
     >>> import tempfile
+    >>> from pathlib import Path
+    >>> from svod_codegen.disk_store import DiskStore
     >>> from svod_codegen.kernel_store import KernelStore, StoredKernel, decode_kernel, encode_kernel, get_kernel_store
+    >>> from svod_device import CompiledSpec, ProgramSpec
     >>> spec = ProgramSpec("double", "double(x) ...", "CPU", globals=(0, 1), outs=(0,), ins=(1,))
     >>> compiled = CompiledSpec.from_bytes(spec, b"machine code")
     >>> decode_kernel(encode_kernel(spec, compiled)) == StoredKernel(spec, compiled)
@@ -96,8 +99,8 @@ class KernelStore:
         self.store.reject(make_key(*key))
 
     def add(self, key: Sequence[str], spec: ProgramSpec, compiled: CompiledSpec) -> None:
-        """Store a kernel, unless its launch sizes depend on variables: expressions cannot be
-        stored.
+        """Store a compiled kernel and its spec under `key`, unless its launch sizes depend on
+        variables: expressions cannot be stored.
         """
         data = encode_kernel(spec, compiled)
         if data:

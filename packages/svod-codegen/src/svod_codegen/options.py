@@ -52,10 +52,13 @@ class CodegenOptions:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> CodegenOptions:
-        """Read the options.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
-            OptionError: A variable has an invalid value.
+            OptionError: if a variable has an invalid value.
         """
         env = os.environ if environment is None else environment
         return CodegenOptions(

@@ -128,7 +128,13 @@ def _clear(allocator: Allocator, address: int, nbytes: int) -> None:
 class Buffer:
     """Array of `size` elements of `dtype` in device memory, `offset` bytes into its storage.
 
-    The memory is uninitialized unless `zeroed` is true.
+    The memory is allocated at first use.
+
+    Args:
+        allocator: allocator of the device.
+        dtype: dtype of the elements.
+        size: number of elements.
+        zeroed: whether the memory is filled with zeros; otherwise it is uninitialized.
     """
 
     __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")
@@ -204,6 +210,14 @@ class Buffer:
     ) -> Buffer:
         """Return a buffer over a contiguous buffer-protocol object if it is aligned, else over a
         copy.
+
+        Args:
+            data: object with the buffer protocol, such as bytes or a numpy array.
+            dtype: dtype of the elements.
+            allocator: allocator of a copy; by default the host's.
+
+        Raises:
+            ViewError: if the number of bytes is not a multiple of the element size.
         """
         source = memoryview(data)
         if source.c_contiguous:
@@ -218,7 +232,7 @@ class Buffer:
 
     @staticmethod
     def make_factory(allocator: Allocator, dtype: DType, size: int) -> Callable[[], Buffer]:
-        """Return a factory of allocated buffers of one size.
+        """Return a factory of allocated buffers of `size` elements of `dtype`.
 
         The factory raises `OutOfMemoryError` if allocation fails even after a garbage collection.
         """

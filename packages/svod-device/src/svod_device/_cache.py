@@ -30,7 +30,7 @@ class CachingAllocator(WrappedAllocator):
     `cached_bytes` cached blocks; `cached_bytes` never exceeds `budget_bytes`.
 
     Example:
-        >>> from svod_device import HostAllocator
+        >>> from svod_device import CachingAllocator, HostAllocator
         >>> allocator = CachingAllocator(HostAllocator(), budget_bytes=1 << 20)
         >>> block = allocator.allocate(100)
         >>> allocator.free(block)

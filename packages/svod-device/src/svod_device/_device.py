@@ -24,7 +24,19 @@ def base_device_key(device: str) -> str:
 
 
 class Device:
-    """Device with a `name`, an `allocator`, and backends that are created at first use."""
+    """A device: an allocator, and backends that are created at first use.
+
+    Args:
+        name: canonical name, such as "CPU" or "CUDA:1".
+        allocator: allocator of the device's memory.
+        factories: functions by backend name that create the backend for a device name.
+        default: name of the default backend; None if the device has no backend.
+
+    Attributes:
+        name: the name.
+        allocator: the allocator.
+        default_backend: name of the default backend, or None.
+    """
 
     def __init__(
         self,

@@ -6,6 +6,7 @@ since a launch of the wrong size would compute garbage.
 
 Example:
     >>> from svod_device import evaluate_expression, evaluate_launch_sizes, format_expression, is_constant
+    >>> from svod_ir import UOp
     >>> n = UOp.variable("n", 1, 1000)
     >>> n_groups = (n + 31) // 32
     >>> format_expression(n_groups), evaluate_expression(n_groups, {"n": 70})

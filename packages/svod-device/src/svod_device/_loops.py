@@ -8,7 +8,8 @@ Example:
     A loop that copies rows in reversed order and keeps the last row that it read:
 
     >>> import numpy as np
-    >>> from svod_device import Buffer, get_device
+    >>> from array import array
+    >>> from svod_device import Buffer, LoopCarried, LoopSlice, LoopingLauncher, Move, Repeat, Word, get_device
     >>> from svod_dtype import int64
     >>> cpu = get_device("CPU")
     >>> isinstance(cpu.launcher, LoopingLauncher) and cpu.launcher.runs_loops

@@ -6,7 +6,9 @@ A plugin needs no base class. It registers two factories by entry point (see
 Example:
     An allocator may implement optional protocols:
 
-    >>> from svod_device import HostAllocator
+    >>> from array import array
+    >>> from svod_device import Allocator, BatchLauncher, ChoosingAllocator, ClosableAllocator, ExclusiveAllocator
+    >>> from svod_device import HostAllocator, Launch, Memory, PermanentAllocator, TimedProgram
     >>> class CardMemory(HostAllocator):
     ...     default_backend, is_permanent, is_exclusive = "llvm", False, True
     ...     def close(self):
@@ -234,7 +236,14 @@ class TimedProgram(Protocol):
         global_size: Dims,
         local_size: Dims | None = None,
     ) -> int:
-        """Run the kernel to completion and return its device time in nanoseconds."""
+        """Run the kernel to completion and return its device time in nanoseconds.
+
+        Args:
+            buffers: device addresses, in the order of `ProgramSpec.globals`.
+            values: values of `ProgramSpec.var_names`, in order.
+            global_size: grid size: workgroups if `local_size` is set, else work-items.
+            local_size: work-items of a workgroup, or None.
+        """
         ...
 
 

@@ -147,7 +147,8 @@ class Registry:
         options: options; by default read from the environment.
 
     Example:
-        >>> from svod_device import HostAllocator
+        >>> from svod_device import HostAllocator, Registry
+        >>> from svod_device._registry import ALLOCATORS
         >>> registry = Registry(installed=[])
         >>> registry.register(ALLOCATORS, "CARD", HostAllocator)
         >>> registry.list_kinds(), registry.get_allocator("card:1").device
@@ -172,7 +173,15 @@ class Registry:
         factory: Callable[[str], object],
         distribution: str | None = None,
     ) -> None:
-        """Register a factory without an entry point, as in tests and notebooks."""
+        """Register a factory without an entry point, as in tests and notebooks.
+
+        Args:
+            group: entry point group of the factory.
+            name: name in the group, such as the kind of a device.
+            factory: function of a device name that returns the plugin's object.
+            distribution: name of the distribution in messages; by default the factory's top-level
+                module.
+        """
         value = f"{getattr(factory, '__module__', '?')}:{getattr(factory, '__qualname__', repr(factory))}"
         owner = distribution or value.partition(":")[0].partition(".")[0]
         with self._lock:
@@ -462,14 +471,27 @@ def get_device(device: str) -> Device:
 def register_allocator(
     kind: str, factory: AllocatorFactory, distribution: str | None = None
 ) -> None:
-    """Register an allocator factory for a device kind, without an entry point."""
+    """Register an allocator factory for a device kind, without an entry point.
+
+    Args:
+        kind: kind of the device, such as "CUDA".
+        factory: function that returns the allocator of a device name.
+        distribution: name of the distribution in messages; by default the factory's top-level
+            module.
+    """
     _registry.register(ALLOCATORS, kind, factory, distribution)
 
 
 def register_backend(name: str, factory: BackendFactory, distribution: str | None = None) -> None:
-    """Register the factory of backend `KIND.name`, without an entry point.
+    """Register the factory of a backend, without an entry point.
 
     An entry point that declares the same factory does not conflict.
+
+    Args:
+        name: kind of the device and name of the backend, as "CPU.llvm".
+        factory: function that returns the backend for a device name.
+        distribution: name of the distribution in messages; by default the factory's top-level
+            module.
     """
     _registry.register(COMPILERS, name, factory, distribution)
 

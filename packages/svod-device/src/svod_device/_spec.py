@@ -6,6 +6,7 @@ no graph.
 
 Example:
     >>> from svod_device import CompiledSpec, LaunchDims, ProgramSpec, Variable
+    >>> from svod_ir import UOp
     >>> n = UOp.variable("n", 1, 1000)
     >>> spec = ProgramSpec(
     ...     "scale",

@@ -5,6 +5,7 @@ and reads the file's pages without a copy. DISK memory is read-only, and DISK ha
 
 Example:
     >>> import tempfile
+    >>> from pathlib import Path
     >>> from svod_device import Buffer
     >>> from svod_device.disk import DiskAllocator, make_disk_allocator
     >>> from svod_dtype import uint8

@@ -5,7 +5,7 @@ operating system can back them with huge pages. The first touch of 64 MiB takes 
 and 40 ms with 4 KiB pages, which is longer than most kernels run.
 
 Example:
-    >>> from svod_device.host_memory import address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
+    >>> from svod_device.host_memory import ALIGNMENT, address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
     >>> block = make_block(8)
     >>> block.address % ALIGNMENT, block.capacity
     (0, 8)
@@ -116,7 +116,10 @@ def locate_host(exporter: BytesLike) -> int:
 
 
 def view_host(address: int, nbytes: int, owner: object, *, is_writable: bool = True) -> memoryview:
-    """Return a memoryview of the bytes at an address. It keeps `owner` alive."""
+    """Return a memoryview of `nbytes` bytes at `address`; the view keeps `owner` alive.
+
+    Without `is_writable`, the view is read-only.
+    """
     if nbytes == 0:
         return memoryview(bytearray() if is_writable else b"")
 
@@ -140,7 +143,7 @@ def expose_host(address: int, nbytes: int, owner: object) -> ctypes.Array[ctypes
 
 
 def copy_host(destination: int, source: int, nbytes: int) -> None:
-    """Copy bytes between two addresses, with the GIL released."""
+    """Copy `nbytes` bytes from the address `source` to `destination`, with the GIL released."""
     ctypes.memmove(destination, source, nbytes)
 
 

@@ -34,6 +34,7 @@ def parse_interface(value: str) -> int | None:
     """Return the version in an entry point's value, or None if it has none.
 
     Example:
+        >>> from svod_device.interface import parse_interface
         >>> parse_interface("svod_device.interface:v1")
         1
     """

@@ -27,6 +27,7 @@ class DeviceOptions:
             backend by name.
 
     Example:
+        >>> from svod_device import DeviceOptions
         >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
         DeviceOptions(allocator_cache_bytes=0, backends={'CPU': 'c'})
     """
@@ -36,10 +37,13 @@ class DeviceOptions:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> DeviceOptions:
-        """Read the options from environment variables.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
-            OptionError: if a value is invalid.
+            OptionError: if a variable has an invalid value.
         """
         variables = os.environ if environment is None else environment
         backends: dict[str, str] = {}

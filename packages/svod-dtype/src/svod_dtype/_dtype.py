@@ -138,7 +138,11 @@ class DType:
         return self
 
     def vec(self, lanes: int) -> DType:
-        """Return the vector of `lanes` >= 1 lanes of this scalar type; 1 lane is the scalar itself."""
+        """Return the vector of `lanes` >= 1 lanes of this scalar type; 1 lane is the scalar itself.
+
+        Raises:
+            ValueError: if `lanes` is less than 1, or the dtype is void.
+        """
         scalar = self.scalar
         if lanes == 1:
             return scalar
@@ -205,7 +209,11 @@ class DType:
 
     @property
     def min(self) -> Scalar:
-        """Smallest value: `-inf` for float types with infinities, else the smallest finite value."""
+        """Smallest value: `-inf` for float types with infinities, else the smallest finite value.
+
+        Raises:
+            ValueError: if the dtype is complex or void.
+        """
         match self.kind:
             case "bool":
                 return False
@@ -222,7 +230,11 @@ class DType:
 
     @property
     def max(self) -> Scalar:
-        """Largest value: `inf` for float types with infinities, else the largest finite value."""
+        """Largest value: `inf` for float types with infinities, else the largest finite value.
+
+        Raises:
+            ValueError: if the dtype is complex or void.
+        """
         match self.kind:
             case "bool":
                 return True
@@ -444,6 +456,9 @@ def cast_value(value: Scalar, dtype: DType) -> Scalar:
 
     Integers wrap modulo 2^bits. Floats round to the nearest value of a float type. A float converts
     to an integer type by truncation toward zero and saturates at the limits; NaN gives 0.
+
+    Raises:
+        ValueError: if the dtype is complex or void.
     """
     match dtype.kind:
         case "bool":

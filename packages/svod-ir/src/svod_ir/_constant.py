@@ -21,6 +21,7 @@ def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value 
 
     Example:
         >>> from svod_dtype import float32, int8
+        >>> from svod_ir import Op, evaluate_scalar
         >>> evaluate_scalar(Op.ADD, int8, (100, 100)), evaluate_scalar(Op.EXP, float32, (1.0,)) is None
         (-56, True)
     """

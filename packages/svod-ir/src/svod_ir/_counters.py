@@ -39,6 +39,7 @@ def choose_counter(body: UOp, first: int = 0, scope: Collection[str] = ()) -> st
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
         >>> from svod_ir.loops import choose_counter
         >>> choose_counter(UOp.sink(UOp.variable("loop_counter_0", 0, 3).cast(int32)))
         'loop_counter_1'
@@ -55,6 +56,7 @@ def rename_inner_counters(body: UOp, counter: str | None) -> UOp:
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import Op, UOp
         >>> from svod_ir.loops import make_counter, make_loop, make_parameter, rename_inner_counters
         >>> i = make_counter("loop_counter_0", 3)
         >>> start = UOp.const(int32, 0)
@@ -93,6 +95,7 @@ def replace_variable(root: UOp, variable: UOp, value: UOp) -> UOp:
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
         >>> from svod_ir.evaluate import evaluate
         >>> from svod_ir.loops import make_loop, make_parameter, replace_variable
         >>> from svod_ir.uop import to_node
@@ -122,6 +125,7 @@ def list_free_variables(root: UOp) -> list[UOp]:
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
         >>> from svod_ir.loops import list_free_variables, make_counter, make_loop, make_parameter
         >>> zero, n = UOp.const(int32, 0), UOp.variable("n", 1, 8)
         >>> i = make_counter("i", 10)

@@ -27,6 +27,7 @@ def sort_by_dependencies(
         All indices, without the ones that depend on a cycle.
 
     Example:
+        >>> from svod_ir import sort_by_dependencies
         >>> sort_by_dependencies([{2}, set(), set()])
         [1, 2, 0]
     """

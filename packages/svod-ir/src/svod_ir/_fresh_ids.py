@@ -18,6 +18,7 @@ class FreshIds:
     """Makes nodes with the next id of their op, starting after the largest id in `kernel`.
 
     Example:
+        >>> from svod_ir import AxisType, FreshIds, UOp
         >>> fresh = FreshIds(UOp.sink())
         >>> fresh.make_range(4, AxisType.LOOP).arg, fresh.make_range(2, AxisType.UPCAST).arg.id
         (RangeArg(id=0, kind=<AxisType.LOOP: ('L', 1)>), 1)

@@ -20,6 +20,7 @@ def compare_nodes(x: UOp, y: UOp) -> int:
     constants come last.
 
     Example:
+        >>> from svod_ir import UOp, compare_nodes
         >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
         >>> compare_nodes(i, j) < 0, compare_nodes(j, i) > 0, compare_nodes(i, i)
         (True, True, 0)

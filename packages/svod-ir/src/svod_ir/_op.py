@@ -58,7 +58,7 @@ class AxisType(Enum):
     """The kind of a RANGE. The value is (letter, rank in the loop nest: outer first).
 
     Example:
-        >>> from svod_ir import UOp
+        >>> from svod_ir import AxisType, UOp
         >>> rows, lanes = UOp.range(16, 0, AxisType.LOOP), UOp.range(4, 1, AxisType.UPCAST)
         >>> [loop.arg.kind.name for loop in (rows, lanes)]
         ['LOOP', 'UPCAST']

@@ -12,6 +12,7 @@ class Sharding(NamedTuple):
     None, replicated.
 
     Example:
+        >>> from svod_ir import Sharding
         >>> rows = Sharding(("CPU", "CPU:1"), axis=0, sizes=(4, 3))
         >>> rows.bounds(1), rows.replicated
         ((4, 7), Sharding(devices=('CPU', 'CPU:1'), axis=None, sizes=()))

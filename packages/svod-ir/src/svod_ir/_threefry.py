@@ -26,6 +26,7 @@ def threefry(counter: Words, key: Words) -> Words:
     The low half of each 64-bit word is the first of its two 32-bit words.
 
     Example:
+        >>> from svod_ir import threefry
         >>> hex(threefry(0, 0)), hex(threefry(1, 0))
         ('0x99ba4efe6b200159', '0xc0de3f32508efb2c')
 

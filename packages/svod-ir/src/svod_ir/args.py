@@ -85,6 +85,7 @@ class RangeArg(NamedTuple):
 
     Example:
         >>> from svod_ir import AxisType, UOp
+        >>> from svod_ir.args import RangeArg
         >>> loop = UOp.range(8, 0, AxisType.LOOP)
         >>> loop.arg == RangeArg(0, AxisType.LOOP), loop.arg.kind.name
         (True, 'LOOP')
@@ -159,6 +160,7 @@ class AllReduceArg(NamedTuple):
     Example:
         >>> from svod_dtype import float32
         >>> from svod_ir import Op
+        >>> from svod_ir.args import AllReduceArg
         >>> from svod_ir.testing.nodes import UOp, buffer, stack
         >>> halves = stack(buffer(1), buffer(2, device="CPU:1"))
         >>> UOp(Op.ALLREDUCE, float32, (halves,), AllReduceArg(Op.ADD, "CPU")).placement
@@ -180,7 +182,7 @@ class BufferArg(NamedTuple):
 
 
 class ParamArg(NamedTuple):
-    """A positional argument of a kernel (device None) or of a normalised graph."""
+    """A positional argument of a kernel (device None) or of a normalized graph."""
 
     slot: int
     size: int
@@ -192,7 +194,7 @@ class BufferizeArg(NamedTuple):
     written later from other memory of the same value.
 
     Example:
-        >>> from svod_ir import AxisType, Op, UOp
+        >>> from svod_ir import AxisType, BufferizeArg, Op, UOp
         >>> i = UOp.range(8, 0, AxisType.LOOP)
         >>> UOp(Op.BUFFERIZE, i.dtype, (i * i, i), BufferizeArg("CPU")).arg.space
         <AddressSpace.GLOBAL: 'global'>
@@ -242,6 +244,7 @@ class LoopArg(NamedTuple):
     Example:
         >>> from svod_dtype import int32
         >>> from svod_ir import UOp
+        >>> from svod_ir.args import LoopArg
         >>> from svod_ir.loops import make_loop, make_parameter
         >>> one = UOp.const(int32, 1)
         >>> (power,) = make_loop(UOp.sink(make_parameter(one, 0) * 2), 10, (one,), n_carried=1)
@@ -264,6 +267,7 @@ class SwitchArg(NamedTuple):
     Example:
         >>> from svod_dtype import int32
         >>> from svod_ir import UOp
+        >>> from svod_ir.args import SwitchArg
         >>> from svod_ir.loops import make_parameter, make_switch
         >>> x = UOp.const(int32, 5)
         >>> same = make_parameter(x, 0)
@@ -286,6 +290,7 @@ class Mark:
             the operand.
 
     Example:
+        >>> from svod_ir.args import Mark
         >>> from svod_ir.derivatives import make_traced
         >>> from svod_ir.testing.nodes import buffer
         >>> first, second = make_traced(buffer(1)), make_traced(buffer(1))
@@ -314,6 +319,7 @@ class GradientRule:
             rules that change when a value is computed, not the value.
 
     Example:
+        >>> from svod_ir.args import GradientRule
         >>> from svod_ir.derivatives import make_gradient
         >>> from svod_ir.testing.nodes import buffer
         >>> halved = GradientRule("halved", lambda node, cotangent, wanted: (cotangent * 0.5,))
@@ -336,6 +342,7 @@ class GradientArg(NamedTuple):
     values.
 
     Example:
+        >>> from svod_ir.args import GradientArg, GradientRule
         >>> rule = GradientRule("along an axis")
         >>> GradientArg(rule, (0,)) == GradientArg(GradientRule("along an axis"), (0,))
         True
@@ -367,6 +374,7 @@ class RepeatArg(NamedTuple):
             to 0 to `n_branches - 1`, equals it.
 
     Example:
+        >>> from svod_ir import RepeatArg
         >>> repeat = RepeatArg(n_carried=2, n_sliced=0, n_stacked=1, spares=(0,), counter="i")
         >>> [k for k in range(repeat.n_carried) if k not in repeat.spares]  # written where they are read
         [1]
@@ -391,6 +399,7 @@ class GridIndex(NamedTuple):
     `idx`, a global index where there are no workgroups.
 
     Example:
+        >>> from svod_ir.args import GridIndex, find_grid_index
         >>> find_grid_index("gidx0") == GridIndex("gidx", 0)
         True
     """
@@ -403,6 +412,7 @@ def find_grid_index(name: object) -> GridIndex | None:
     """Parse a SPECIAL's name; None if it is not one.
 
     Example:
+        >>> from svod_ir.args import find_grid_index
         >>> find_grid_index("lidx1")
         GridIndex(kind='lidx', axis=1)
         >>> find_grid_index("gidx10")
@@ -453,6 +463,7 @@ def parse_opts(text: str) -> tuple[Opt, ...]:
         ParseError: if the text is not such a list.
 
     Example:
+        >>> from svod_ir import format_opts, parse_opts
         >>> format_opts(parse_opts("UPCAST(0,4), PACK(1)"))
         'UPCAST(0, 4) PACK(1)'
     """
@@ -475,7 +486,7 @@ def parse_opts(text: str) -> tuple[Opt, ...]:
 
 
 class KernelInfo(NamedTuple):
-    """Name of a kernel, and the opts applied to it (None: not optimised yet); the arg of its SINK."""
+    """Name of a kernel, and the opts applied to it (None: not optimized yet); the arg of its SINK."""
 
     name: str = "kernel"
     applied_opts: tuple[Opt, ...] | None = None

@@ -87,7 +87,11 @@ _CONST, _WHERE = Op.CONST, Op.WHERE
 
 @defines("cast")
 def make_cast(x: UOp, dtype: DType) -> UOp:
-    """CAST to the scalar of `dtype`, keeping the lanes of `x`."""
+    """Cast `x` to the scalar type of `dtype`, keeping the lanes of `x`; constants are folded.
+
+    Raises:
+        OperandError: if `x` is complex and the target is neither complex nor bool.
+    """
     # Callers name the scalar; the number of lanes is the same as in the operand.
     target = dtype.vec(x.dtype.lanes) if dtype.lanes == 1 else dtype
     if x.dtype is target:
@@ -196,7 +200,9 @@ def _fold_integers(op: Op, dtype: DType, operands: tuple[UOp, ...]) -> UOp | Non
 
 
 def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
-    """A movement node with sizes in normal form, symbolic sizes as operands; sizes are not checked."""
+    """Movement node `op` on `x` with `sizes` in normal form: integers in `arg`, symbolic sizes as
+    operands. Sizes are not checked.
+    """
     sizes = tuple(map(normalize_size, sizes))
     # Integers in `arg` keep graphs small and comparisons fast; symbolic sizes are operands, which
     # substitution reaches.
@@ -207,7 +213,8 @@ def with_sizes(op: Op, x: UOp, sizes: Sequence[SInt]) -> UOp:
 
 
 def make_complex(real: UOp, imag: UOp) -> UOp:
-    """Complex numbers from their real and imaginary parts, both float32 or both float64.
+    """Complex numbers from their real and imaginary parts: complex64 from float32, complex128 from
+    float64.
 
     Raises:
         OperandError: if the parts have other dtypes.
@@ -264,7 +271,11 @@ def make_copy(x: UOp, device: str) -> UOp:
 
 
 def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
-    """Reshape in row-major order (no -1 here: the caller resolves it)."""
+    """Reshape `x` to `shape`, in row-major order. No size may be -1: the caller resolves it.
+
+    Raises:
+        ShapeError: if a size is negative, or the shapes have different numbers of elements.
+    """
     shape = tuple(map(normalize_size, shape))
     # A node that changes nothing would be visited by each pass.
     if shape == x.shape:
@@ -289,7 +300,11 @@ def make_reshape(x: UOp, shape: Sequence[SInt]) -> UOp:
 
 
 def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
-    """Repeat axes of size 1 to the sizes of `shape`, which has as many axes."""
+    """Repeat axes of size 1 to the sizes of `shape`, which has as many axes.
+
+    Raises:
+        ShapeError: if the number of axes differs, or the size of an axis differs and is not 1.
+    """
     shape = tuple(map(normalize_size, shape))
     if shape == x.shape:
         return x
@@ -315,7 +330,11 @@ def make_expand(x: UOp, shape: Sequence[SInt]) -> UOp:
 
 
 def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
-    """Axis i of the result is axis `axes[i]` of `x`."""
+    """Permute the axes of `x`: axis i of the result is axis `axes[i]`.
+
+    Raises:
+        ShapeError: if `axes` is not a permutation of 0 to the number of axes - 1.
+    """
     axes = tuple(axes)
     if sorted(axes) != list(range(len(x.shape))):
         raise ShapeError(
@@ -333,7 +352,11 @@ def make_permute(x: UOp, axes: Sequence[int]) -> UOp:
 
 
 def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
-    """Pad each axis with zeros before and after."""
+    """Pad each axis with zeros: `padding` has the widths (before, after) of each axis.
+
+    Raises:
+        ShapeError: if the number of pairs differs from the number of axes, or a width is negative.
+    """
     flat = tuple(n for pair in padding for n in pair)
     if len(padding) != len(x.shape):
         raise ShapeError(
@@ -356,7 +379,12 @@ def make_pad(x: UOp, padding: Sequence[tuple[SInt, SInt]]) -> UOp:
 
 
 def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
-    """Slice each axis from `begin` up to `end`."""
+    """Slice each axis: `bounds` has the half-open interval [begin, end) of each axis.
+
+    Raises:
+        ShapeError: if the number of pairs differs from the number of axes, or an interval is out of
+            bounds.
+    """
     flat = tuple(n for pair in bounds for n in pair)
     if len(bounds) != len(x.shape):
         raise ShapeError(
@@ -382,7 +410,11 @@ def make_shrink(x: UOp, bounds: Sequence[tuple[SInt, SInt]]) -> UOp:
 
 
 def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
-    """Reverse the axes whose flag is set."""
+    """Reverse the axes whose flag is True; `flags` has one flag for each axis.
+
+    Raises:
+        ShapeError: if the number of flags differs from the number of axes.
+    """
     if len(flags) != len(x.shape):
         raise ShapeError(
             operation="flip",
@@ -393,9 +425,13 @@ def make_flip(x: UOp, flags: Sequence[bool]) -> UOp:
 
 
 def make_gather(x: UOp, indices: UOp, axis: int) -> UOp:
-    """Gather along an axis, which the axes of the integer tensor `indices` replace.
+    """Gather elements along `axis`; the axes of the integer tensor `indices` replace it.
 
-    An index outside of 0 to size - 1 gives 0.
+    An index outside of [0, size) gives 0.
+
+    Raises:
+        AxisError: if `axis` is negative or out of bounds.
+        OperandError: if the indices are not integers.
     """
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="gather", axis=axis, ndim=len(x.shape))
@@ -422,6 +458,7 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
 
     Example:
         >>> from svod_dtype import float32, int32
+        >>> from svod_ir import make_iota, make_reshape, make_scatter_add
         >>> make_scatter_add(make_reshape(make_iota(6, float32), (3, 2)), make_iota(3, int32), 0, 10).shape
         (10, 2)
     """
@@ -480,9 +517,16 @@ def make_iota(size: SInt, dtype: DType) -> UOp:
 
 
 def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
-    """Reduce `axes` with ADD, MUL, MAX or MIN; they keep size 1.
+    """Reduce `x` over `axes` with `op`; reduced axes keep size 1.
 
-    Axes of size 1 need no work.
+    Args:
+        x: tensor to reduce.
+        op: ADD, MUL, MAX or MIN.
+        axes: axes to reduce, not negative. Axes of size 1 need no work.
+
+    Raises:
+        AxisError: if an axis is negative or out of bounds.
+        OperandError: if the dtype is complex and `op` is not ADD.
     """
     for axis in axes:
         if not 0 <= axis < len(x.shape):
@@ -494,7 +538,17 @@ def make_reduce_axis(x: UOp, op: Op, axes: Sequence[int]) -> UOp:
 
 
 def make_scan_axis(x: UOp, op: Op, axis: int) -> UOp:
-    """The inclusive prefix reduction along one axis."""
+    """Inclusive prefix reduction of `x` along `axis`, of the same shape.
+
+    Args:
+        x: tensor to scan.
+        op: ADD, MUL, MAX or MIN.
+        axis: axis to scan, not negative.
+
+    Raises:
+        AxisError: if `axis` is negative or out of bounds.
+        OperandError: if the dtype is complex and `op` is not ADD.
+    """
     if not 0 <= axis < len(x.shape):
         raise AxisError(operation="scan", axis=axis, ndim=len(x.shape))
     _check_reduced("scan", op, x.dtype)

@@ -87,7 +87,14 @@ class CustomSignature(NamedTuple):
 def make_custom_function(
     kind: str, outputs: Sequence[ArraySpec], inputs: Sequence[UOp], scalars: Sequence[UOp] = ()
 ) -> UOp:
-    """The memory that a custom function fills; the function reads all elements of `inputs`."""
+    """The memory that a custom function fills; the function reads all elements of `inputs`.
+
+    Args:
+        kind: name of the registered function.
+        outputs: dtype and shape of each result; several results share one memory of bytes.
+        inputs: tensors to read.
+        scalars: integers to pass by value.
+    """
     signature = CustomSignature(outputs[0], tuple(outputs), (), (), ())
     if len(outputs) > 1:
         n_bytes = signature.offsets[-1] + outputs[-1].nbytes

@@ -87,6 +87,7 @@ def cache_by_environment(read: Callable[[], T], environment: Mapping[str, str]) 
             comparing the underlying table is cheaper.
 
     Example:
+        >>> from svod_ir.environment import cache_by_environment
         >>> environment, calls = {"N": "3"}, []
         >>> def read() -> int:
         ...     calls.append("read")

@@ -38,6 +38,7 @@ class Lock(Protocol):
     """The interface of the locks of `threading`.
 
     Example:
+        >>> from svod_ir.forks import Lock, make_lock
         >>> def call_locked(lock: Lock, work):
         ...     with lock:
         ...         return work()
@@ -94,6 +95,8 @@ def hold_across_fork(lock: L) -> L:
     """Register `lock` so that forks wait until it is free, and return it.
 
     Example:
+        >>> import threading
+        >>> from svod_ir.forks import hold_across_fork
         >>> table, lock = {}, hold_across_fork(threading.RLock())
         >>> with lock:  # a fork waits: the child sees both entries, or none
         ...     table["x"] = 1

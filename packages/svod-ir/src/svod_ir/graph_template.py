@@ -34,7 +34,8 @@ class GraphTemplate:
         roots: index, shape and placement of each root.
 
     Example:
-        >>> from svod_ir import make_alu
+        >>> from svod_ir import Op, make_alu
+        >>> from svod_ir.graph_template import GraphTemplate
         >>> from svod_ir.testing.nodes import buffer
         >>> a, b, c, d = (buffer(number, 4) for number in range(1, 5))
         >>> template = GraphTemplate.record([make_alu(Op.ADD, a * 2.0, b)], [a, b])

@@ -26,6 +26,8 @@ class EventLogger(Protocol):
     """The interface of a logger: an event's name, and its data as keywords.
 
     Example:
+        >>> from svod_ir import get_logger
+        >>> from svod_ir.log import EventLogger
         >>> def say_done(logger: EventLogger, n_nodes: int) -> None:
         ...     logger.debug("mine.done", n_nodes=n_nodes)
         >>> say_done(get_logger("mine"), 3)

@@ -113,6 +113,8 @@ class LoopParts:
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import LoopParts, make_loop, make_parameter, read_loop
         >>> one = UOp.const(int32, 1)
         >>> (power,) = make_loop(UOp.sink(make_parameter(one, 0) * 2), 10, (one,), n_carried=1)
         >>> parts = read_loop(power.source)
@@ -166,8 +168,14 @@ def make_loop(  # noqa: PLR0913 - the fields of a LoopArg
             `get_slots`.
         count: the maximum trip count: a size, or a 0-d integer tensor; a negative one means 0.
         operands: the initial carries, the operands to slice, and the loop-invariant operands.
+        n_carried: number of leading operands that are carried from one iteration to the next.
+        n_sliced: number of operands after the carries of which each iteration reads one slice,
+            along the first axis.
         counter: the name of the body's variable that counts iterations; nested loops with this
             counter are renamed.
+        is_reversed: whether to run from the last slice to the first.
+        is_conditional: whether the last source of the body is the condition to continue, a bool.
+        is_recomputed: whether derivatives store only the carries, and recompute other residuals.
 
     Raises:
         GraphError: if the body and the operands do not fit each other.
@@ -197,7 +205,9 @@ def make_switch(index: UOp, bodies: Sequence[UOp], operands: Sequence[UOp]) -> t
 
     Example:
         >>> from svod_dtype import int32
+        >>> from svod_ir import UOp
         >>> from svod_ir.evaluate import evaluate
+        >>> from svod_ir.loops import make_parameter, make_switch
         >>> x = UOp.const(int32, 5)
         >>> same = make_parameter(x, 0)
         >>> (chosen,) = make_switch(UOp.const(int32, 1), [UOp.sink(same), UOp.sink(-same)], [x])
@@ -270,6 +280,8 @@ def make_counter(name: str, count: SInt) -> UOp:
     """The variable of a body that counts its iterations, of at most `count`.
 
     Example:
+        >>> from svod_ir import UOp
+        >>> from svod_ir.loops import make_counter
         >>> make_counter("i", 10).bounds, make_counter("i", UOp.variable("n", 1, 8)).bounds
         ((0, 9), (0, 7))
     """
@@ -292,6 +304,7 @@ def count_slots(operand: UOp) -> int:
     """Number of slots of an operand: one for each of its shards.
 
     Example:
+        >>> from svod_ir.loops import count_slots
         >>> from svod_ir.testing.nodes import buffer, stack
         >>> count_slots(buffer(1)), count_slots(stack(buffer(1), buffer(2, device="CPU:1")))
         (1, 2)
@@ -320,7 +333,11 @@ def find_count(loop: UOp) -> SInt | None:
 
 
 def get_result_shape(result: UOp) -> tuple[SInt, ...]:
-    """The shape of a RESULT."""
+    """The shape of a RESULT: the shape of the carry, or (trip count, *shape) of stacked values.
+
+    Raises:
+        GraphError: if values are stacked and the trip count is not a size.
+    """
     node = result.source
     position: int = result.arg
     shape = get_bodies(node)[0].src[position].shape

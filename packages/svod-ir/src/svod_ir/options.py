@@ -117,7 +117,10 @@ class IROptions:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> IROptions:
-        """The options that the environment sets.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
             OptionError: if a variable has an invalid value.

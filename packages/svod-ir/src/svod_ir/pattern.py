@@ -68,6 +68,8 @@ class Pattern:
     more operands than `src`.
 
     Example:
+        >>> from svod_ir import Pattern
+        >>> from svod_ir.pattern import var
         >>> twice = var("x") * 2
         >>> isinstance(twice, Pattern), twice.is_commutative, twice.ordered().is_commutative
         (True, True, False)
@@ -185,23 +187,41 @@ class Pattern:
 def var(
     name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None
 ) -> Pattern:
-    """Any node."""
+    """Pattern of any node.
+
+    Args:
+        name: name that captures the node; a repeated name must match the same node.
+        kinds: kinds of dtype to match, such as `INT`; None matches all.
+        when: predicate of the node.
+    """
     return Pattern(name=name, kinds=kinds, when=when)
 
 
 def const(
     name: str | None = None, kinds: Kinds | None = None, when: Callable[[UOp], bool] | None = None
 ) -> Pattern:
-    """A scalar constant; its value is the `arg` of the captured node."""
+    """Pattern of a scalar constant; its value is the `arg` of the captured node.
+
+    Args:
+        name: name that captures the node.
+        kinds: kinds of dtype to match, such as `INT`; None matches all.
+        when: predicate of the node.
+    """
     return Pattern(frozenset({Op.CONST}), (), name, kinds, when=when)
 
 
 def splat(name: str | None = None, kinds: Kinds | None = None, value: object = ANYTHING) -> Pattern:
-    """A constant with one value in all lanes, any (`splat_value` returns it) or the given one.
+    """Pattern of a constant with one value in all lanes; `splat_value` returns the value.
+
+    Args:
+        name: name that captures the node.
+        kinds: kinds of dtype to match, such as `INT`; None matches all.
+        value: the value to match; by default any. 0.0 does not match -0.0.
 
     Example:
         >>> from svod_dtype import float32
-        >>> from svod_ir import rule
+        >>> from svod_ir import UOp, rule
+        >>> from svod_ir.pattern import splat, splat_value, var
         >>> @rule(var("x") / splat("c"))
         ... def divide(x: UOp, c: UOp) -> UOp:
         ...     'x / c -> x * (1 / c).'
@@ -225,7 +245,30 @@ def node(
     when: Callable[[UOp], bool] | None = None,
     has_more: bool = False,
 ) -> Pattern:
-    """A node of this op, or of one of several ops; without `src` any operands match."""
+    """Pattern of a node with one of the given ops.
+
+    Args:
+        op: op, or several of which any matches.
+        src: patterns of the operands, in both orders if the op is commutative; a number matches a
+            constant of that value. Without `src` any operands match.
+        name: name that captures the node; a repeated name must match the same node.
+        kinds: kinds of dtype to match, such as `INT`; None matches all.
+        arg: the `arg` of the node; by default any.
+        when: predicate of the node.
+        has_more: whether the node may have more operands than `src`.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import Op, UOp, rule
+        >>> from svod_ir.pattern import node, var
+        >>> @rule(node(Op.CAST, var("x"), when=lambda cast: cast.dtype is cast.src[0].dtype))
+        ... def no_cast(x: UOp) -> UOp:
+        ...     'cast(x) -> x.'
+        ...     return x
+        >>> x = UOp.variable("x", 0, 9, float32)
+        >>> no_cast.apply(UOp(Op.CAST, float32, (x,))) is x
+        True
+    """
     ops = op if isinstance(op, frozenset) else frozenset({op})
     # A number matches vectors too: rules hold for each lane.
     operands = tuple(s if isinstance(s, Pattern) else splat(value=s) for s in src)
@@ -237,6 +280,8 @@ def splat_value(constant: UOp) -> Number | None:
 
     Example:
         >>> from svod_dtype import float32
+        >>> from svod_ir import Op, UOp
+        >>> from svod_ir.pattern import splat_value
         >>> splat_value(UOp.const(float32.vec(4), 2)), splat_value(UOp(Op.VCONST, float32.vec(2), (), (1.0, 2.0)))
         (2.0, None)
     """

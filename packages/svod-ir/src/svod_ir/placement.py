@@ -57,6 +57,8 @@ class Partition(NamedTuple):
 
     Example:
         >>> from svod_dtype import float32
+        >>> from svod_ir import Op, UOp
+        >>> from svod_ir.placement import Partition, lay_out
         >>> from svod_ir.testing.nodes import buffer, stack
         >>> copies = UOp(Op.MULTI, float32, (stack(buffer(1), buffer(2, device="CPU:1")),), None)
         >>> layout = lay_out(copies + 1.0)
@@ -142,7 +144,9 @@ def lay_out(node: UOp) -> Partition:
 
     Example:
         >>> from svod_dtype import float32
+        >>> from svod_ir import Op, UOp
         >>> from svod_ir.build import make_reduce_axis, make_reshape
+        >>> from svod_ir.placement import Partition, lay_out
         >>> from svod_ir.testing.nodes import buffer, stack
         >>> rows = [make_reshape(buffer(n, 8, device=device), (2, 4)) for n, device in enumerate(("CPU", "CPU:1"))]
         >>> x = UOp(Op.MULTI, float32, (stack(*rows),), 0)  # 4 rows, 2 on each device

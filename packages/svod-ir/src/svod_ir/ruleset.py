@@ -32,7 +32,7 @@ class Rule:
     """A named rewrite: patterns, and the function that builds the replacement.
 
     Example:
-        >>> from svod_ir import rule
+        >>> from svod_ir import Rule, UOp, rule
         >>> from svod_ir.pattern import var
         >>> @rule(var("x") * 1)
         ... def times_one(x: UOp) -> UOp:

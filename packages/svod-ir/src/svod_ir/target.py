@@ -1,6 +1,6 @@
 """Description of a machine as data, for the optimizer, the lowering and the renderers.
 
-The compiler never tests a device's name: a plugin that fills in a `Target` is optimised like the
+The compiler never tests a device's name: a plugin that fills in a `Target` is optimized like the
 devices that ship with svod.
 
 Example:

@@ -137,7 +137,9 @@ class UOp:
         return self if src == self.src else UOp(self.op, self.dtype, src, self.arg)
 
     def with_images(self, images: Mapping[UOp, UOp]) -> UOp:
-        """Copy of this node with each operand replaced by its image."""
+        """Copy of this node with each operand replaced by its image, `images[operand]`; this node
+        if no operand changes.
+        """
         src = self.src
         # Most passes change few nodes: without a change, no tuple is built.
         for operand in src:
@@ -335,12 +337,18 @@ class UOp:
 
     @staticmethod
     def range(end: SInt, axis_id: int, kind: AxisType) -> UOp:
-        """The induction variable of a loop from 0 to `end` - 1."""
+        """The induction variable of a loop from 0 to `end` - 1.
+
+        Args:
+            end: trip count.
+            axis_id: id of the loop, unique in a kernel.
+            kind: how the loop is executed: sequentially, unrolled, by threads, ...
+        """
         return UOp(Op.RANGE, index, (to_node(end),), RangeArg(axis_id, kind))
 
     @staticmethod
     def variable(name: str, low: int, high: int, dtype: DType = index) -> UOp:
-        """A runtime value with inclusive bounds."""
+        """Runtime variable `name` of a scalar `dtype`, with inclusive bounds `low` and `high`."""
         return UOp(Op.DEFINE_VAR, dtype, (), VariableArg(name, low, high))
 
     @staticmethod
@@ -804,6 +812,8 @@ def defines(name: str) -> Callable[[Rule], Rule]:
     nodes.
 
     Example:
+        >>> from svod_ir import UOp
+        >>> from svod_ir.uop import defines
         >>> @defines("double")
         ... def double(node: UOp) -> UOp:
         ...     return node + node

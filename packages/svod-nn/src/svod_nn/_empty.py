@@ -33,6 +33,8 @@ def init_empty_weights() -> Generator[None]:
     lacks still have them.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> with nn.init_empty_weights():
         ...     model = nn.Linear(2, 1, bias=False)
         >>> model.load_state_dict({"weight": [[3.0, 4.0]]})(Tensor([1.0, 1.0])).tolist()

@@ -35,6 +35,8 @@ def value_and_grad(
         DerivativeError (when called): if the loss is not a 0-d tensor of floats.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> model = nn.Linear(2, 1, bias=False)
         >>> loss, gradients = nn.value_and_grad(model, lambda model, x: model(x).sum())(Tensor([[3.0, 4.0]]))
         >>> gradients["weight"].tolist()

@@ -115,6 +115,7 @@ class PrecisionRecall(NamedTuple):
 
     Example:
         >>> from svod_nn import precision_recall_f1
+        >>> from svod_tensor import Tensor
         >>> precision_recall_f1(Tensor([[3, 1], [0, 4]])).recall.tolist()
         [0.75, 1.0]
     """

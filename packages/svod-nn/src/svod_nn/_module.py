@@ -67,6 +67,8 @@ class Module:
         buffer_names: names of the attributes whose tensors are buffers.
 
     Example:
+        >>> from svod_nn import Module
+        >>> from svod_tensor import Tensor
         >>> class Scale(Module):
         ...     def __init__(self, n):
         ...         self.factor = Tensor.ones(n)
@@ -404,7 +406,11 @@ class Module:
         """Replace parameters and buffers by other tensors within the block, by name.
 
         The attributes are restored afterwards, also after an error. The replacement is visible to
-        other threads."""
+        other threads.
+
+        Raises:
+            ParameterNameError: if a name is neither a parameter nor a buffer.
+        """
         own = self.state_dict()
         unknown = [name for name in tensors if name not in own]
         if unknown:

@@ -87,6 +87,7 @@ class LossScale:
     Training (2018), section 3.2.
 
     Example:
+        >>> import svod_nn as nn
         >>> from svod_nn import LossScale
         >>> from svod_tensor import Tensor
         >>> scaling = LossScale(initial=1024.0)

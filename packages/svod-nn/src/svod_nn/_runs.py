@@ -87,6 +87,7 @@ def load_run(path: str | os.PathLike[str], **parts: Part) -> dict[str, Any]:
     Example:
         >>> import os, tempfile
         >>> from svod_nn import load_run, save_run
+        >>> from svod_tensor import Tensor
         >>> weight = Tensor([1.0, 2.0]).realize()
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "run.safetensors")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 from svod_nn._empty import initialize
 from svod_nn.errors import LayerArgumentError
@@ -41,6 +41,7 @@ def constant(shape: Sequence[int], value: float) -> Tensor:
         value: value of all elements.
 
     Example:
+        >>> from svod_nn.initializers import constant
         >>> constant((2,), 0.5).tolist()
         [0.5, 0.5]
     """
@@ -59,6 +60,7 @@ def uniform(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import uniform
         >>> x = uniform((3, 4), -0.5, 0.5)
         >>> x.shape, bool((x.abs() <= 0.5).all())
         ((3, 4), True)
@@ -80,6 +82,7 @@ def normal(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import normal
         >>> normal((3, 4), std=0.02).shape
         (3, 4)
     """
@@ -108,6 +111,7 @@ def truncated_normal(
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
     Example:
+        >>> from svod_nn.initializers import truncated_normal
         >>> bool((truncated_normal((100,), low=-1, high=1).abs() <= 1).all())
         True
     """
@@ -131,15 +135,19 @@ def xavier_uniform(
         gain: scale factor, see `get_gain`.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `shape` has fewer than two axes.
+
     Source:
         Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
         networks, 2010, equation 16.
 
     Example:
+        >>> from svod_nn.initializers import xavier_uniform
         >>> xavier_uniform((3, 4)).shape
         (3, 4)
     """
-    fan_in, fan_out = _count_fans(shape)
+    fan_in, fan_out = _count_fans("xavier_uniform", shape)
     # A uniform distribution on (-b, b) has the variance b**2 / 3, so this has that of
     # `xavier_normal`.
     bound = gain * math.sqrt(6 / (fan_in + fan_out))
@@ -156,15 +164,19 @@ def xavier_normal(
         gain: scale factor, see `get_gain`.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `shape` has fewer than two axes.
+
     Source:
         Glorot and Bengio, Understanding the difficulty of training deep feedforward neural
         networks, 2010, equation 12, with a gain.
 
     Example:
+        >>> from svod_nn.initializers import xavier_normal
         >>> xavier_normal((3, 4)).shape
         (3, 4)
     """
-    fan_in, fan_out = _count_fans(shape)
+    fan_in, fan_out = _count_fans("xavier_normal", shape)
     return normal(shape, 0.0, gain * math.sqrt(2 / (fan_in + fan_out)), generator=generator)
 
 
@@ -189,15 +201,20 @@ def kaiming_uniform(
         nonlinearity: nonlinearity that follows the layer.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `shape` has fewer than two axes, or the mode or the nonlinearity is
+            unknown.
+
     Source:
         He et al., Delving deep into rectifiers, 2015, section 2.2.
 
     Example:
+        >>> from svod_nn.initializers import kaiming_uniform
         >>> kaiming_uniform((8, 4, 3, 3)).shape
         (8, 4, 3, 3)
     """
     # A uniform distribution on (-b, b) has the standard deviation b / sqrt(3).
-    bound = math.sqrt(3) * _get_kaiming_std(shape, slope, mode, nonlinearity)
+    bound = math.sqrt(3) * _get_kaiming_std("kaiming_uniform", shape, slope, mode, nonlinearity)
     return uniform(shape, -bound, bound, generator=generator)
 
 
@@ -218,15 +235,23 @@ def kaiming_normal(
         nonlinearity: nonlinearity that follows the layer.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `shape` has fewer than two axes, or the mode or the nonlinearity is
+            unknown.
+
     Source:
         He et al., Delving deep into rectifiers, 2015, section 2.2.
 
     Example:
+        >>> from svod_nn.initializers import kaiming_normal
         >>> kaiming_normal((8, 4, 3, 3), mode="fan_out", nonlinearity="relu").shape
         (8, 4, 3, 3)
     """
     return normal(
-        shape, 0.0, _get_kaiming_std(shape, slope, mode, nonlinearity), generator=generator
+        shape,
+        0.0,
+        _get_kaiming_std("kaiming_normal", shape, slope, mode, nonlinearity),
+        generator=generator,
     )
 
 
@@ -242,17 +267,21 @@ def orthogonal(
         gain: scale factor, see `get_gain`.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `shape` has fewer than two axes.
+
     Source:
         Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural
         networks, 2013; signs as in Mezzadri, How to generate random matrices from the classical
         compact groups, 2006, which make the distribution uniform.
 
     Example:
+        >>> from svod_nn.initializers import orthogonal
         >>> w = orthogonal((2, 3))
         >>> (w @ w.T).round(5).abs().tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    _check_matrix(shape)
+    _check_matrix("orthogonal", shape)
     return initialize(shape, lambda sizes: _sample_orthogonal(sizes, gain, generator))
 
 
@@ -285,6 +314,7 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     Source: `torch.nn.init.calculate_gain`.
 
     Example:
+        >>> from svod_nn.initializers import get_gain
         >>> get_gain("tanh")
         1.6666666666666667
     """
@@ -307,23 +337,26 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
 
 
 def _get_kaiming_std(
-    shape: Sequence[int], slope: float, mode: Fan, nonlinearity: Nonlinearity
+    name: str, shape: Sequence[int], slope: float, mode: Fan, nonlinearity: Nonlinearity
 ) -> float:
-    fan_in, fan_out = _count_fans(shape)
+    fan_in, fan_out = _count_fans(name, shape)
+    if mode not in get_args(Fan):
+        problem = f"mode must be {' or '.join(map(repr, get_args(Fan)))}, got {mode!r}"
+        raise LayerArgumentError(name=name, problem=problem)
     fan = fan_in if mode == "fan_in" else fan_out
     # A layer without inputs has no weights: any scale will do.
     return get_gain(nonlinearity, slope) / math.sqrt(fan) if fan else 0.0
 
 
-def _count_fans(shape: Sequence[int]) -> tuple[int, int]:
+def _count_fans(name: str, shape: Sequence[int]) -> tuple[int, int]:
     """Return fan_in and fan_out: inputs of each output, and outputs of each input."""
-    _check_matrix(shape)
+    _check_matrix(name, shape)
     # Each output of a convolution sums over the kernel as well.
     size = math.prod(shape[2:])
     return shape[1] * size, shape[0] * size
 
 
-def _check_matrix(shape: Sequence[int]) -> None:
+def _check_matrix(name: str, shape: Sequence[int]) -> None:
     if len(shape) < 2:
         problem = f"expected a shape (outputs, inputs, ...) of at least 2 axes, got {tuple(shape)}"
-        raise LayerArgumentError(name="initializer", problem=problem)
+        raise LayerArgumentError(name=name, problem=problem)

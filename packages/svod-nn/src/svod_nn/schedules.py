@@ -148,12 +148,12 @@ def one_cycle(
         max_rate: highest learning rate.
         n_steps: number of steps of the cycle.
         pct_start: fraction of the steps in which the rate rises.
-        anneal_strategy: curve of the rise and the fall.
+        anneal_strategy: curve of the rise and the fall, "cosine" or "linear".
         div_factor: the initial rate is `max_rate / div_factor`.
         final_div_factor: the final rate is the initial rate divided by `final_div_factor`.
 
     Raises:
-        LayerArgumentError: if `n_steps` is not positive.
+        LayerArgumentError: if `n_steps` is not positive, or `anneal_strategy` is unknown.
 
     Source: L. N. Smith, N. Topin, Super-convergence, 2018, as in
     `torch.optim.lr_scheduler.OneCycleLR` with two phases.
@@ -165,6 +165,9 @@ def one_cycle(
         [0.04, 0.9711, 0.0]
     """
     _check_steps("one_cycle", n_steps)
+    if anneal_strategy not in ("cosine", "linear"):
+        problem = f"anneal_strategy must be 'cosine' or 'linear', got {anneal_strategy!r}"
+        raise LayerArgumentError(name="one_cycle", problem=problem)
     initial_rate = max_rate / div_factor
     # As in torch, the peak is one step before the fraction, and the last step is n_steps - 1.
     final_rate, peak = initial_rate / final_div_factor, pct_start * n_steps - 1

@@ -87,8 +87,8 @@ class PeriodicWeights:
     of outputs.
 
     Attributes:
-        first: offset of the first weighted neighbour from the element, 0 or less.
-        weights: weights of the neighbours for each of the element's outputs, of shape (scale, n).
+        first: offset of the first weighted neighbor from the element, 0 or less.
+        weights: weights of the neighbors for each of the element's outputs, of shape (scale, n).
     """
 
     first: int
@@ -116,7 +116,7 @@ def find_periodic_weights(scale: float, options: ResizeOptions) -> PeriodicWeigh
     first = int(indices.min())
     table = np.zeros((factor, int(indices.max()) - first + 1))
     np.put_along_axis(table, indices - first, weights, 1)
-    # Cubic mode may have weights of 0 at its ends; fewer neighbours mean fewer products.
+    # Cubic mode may have weights of 0 at its ends; fewer neighbors mean fewer products.
     used = np.flatnonzero(table.any(0))
     return PeriodicWeights(first + int(used[0]), table[:, used[0] : used[-1] + 1])
 
@@ -131,7 +131,7 @@ def make_interpolation(axis: Axis, options: ResizeOptions) -> Interpolation:
     Raises:
         ValueError: if an option has a value that ONNX does not define.
     """
-    # Rounding decides ties between neighbours, so "nearest" computes coordinates in float32 like
+    # Rounding decides ties between neighbors, so "nearest" computes coordinates in float32 like
     # other runtimes.
     coordinates = _list_coordinates(
         axis, options, np.dtype(np.float32 if options.mode == "nearest" else np.float64)

@@ -49,11 +49,11 @@ def load(
 
 
 class Model:
-    """A model, called with its inputs by name.
+    """An ONNX model, the result of `load`, called with its inputs by name.
 
     Attributes:
-        inputs: names, dtypes and shapes, with symbolic dimensions.
-        outputs: likewise.
+        inputs: names, dtypes and shapes of the inputs, with symbolic dimensions.
+        outputs: names, dtypes and shapes of the outputs, with symbolic dimensions.
         metadata: metadata properties of the file.
     """
 

@@ -42,7 +42,7 @@ class NarrowFloat:
                 NaN becomes 0 for a type without NaN.
         """
         magnitude = x.abs()
-        # Read the exponent from the bits, so the spacing of neighbours is an exact power of two.
+        # Read the exponent from the bits, so the spacing of neighbors is an exact power of two.
         exponent = (magnitude.bitcast("int32").rshift(23) - 127).maximum(self.min_exponent)
         spacing = (exponent - self.n_fraction + 127).lshift(23).bitcast("float32")
         rounded = (magnitude / spacing).round() * spacing

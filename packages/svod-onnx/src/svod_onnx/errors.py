@@ -53,7 +53,7 @@ class UnsupportedOperatorsError(UserError, NotImplementedError):
     """Unsupported operators of a model: all of them, before the first call.
 
     Attributes:
-        missing: a row for each node.
+        missing: operator, version, node and output of each node, as `MissingOperator`s.
     """
 
     def __init__(self, *, model: str, missing: Sequence[MissingOperator]) -> None:

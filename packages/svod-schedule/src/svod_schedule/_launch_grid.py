@@ -1,7 +1,7 @@
 """Mapping of parallel axes to the up to three dimensions of a launch grid.
 
-The innermost axis is dimension 0, whose neighbouring work-items run in the same subgroup. With more
-than three axes, neighbouring axes share a dimension. An axis that exceeds the limit of its
+The innermost axis is dimension 0, whose neighboring work-items run in the same subgroup. With more
+than three axes, neighboring axes share a dimension. An axis that exceeds the limit of its
 dimension is split over a free one:
 
     axes 7, 5, 4, 3             dimensions 3, 4, 35
@@ -86,7 +86,7 @@ def arrange_axes(axes: Sequence[UOp], limits: Sequence[int] = ()) -> list[AxisGr
 
 
 def _join_smallest(groups: list[tuple[UOp, ...]]) -> list[tuple[UOp, ...]]:
-    """Join the two neighbours of `groups` (inner to outer) whose product of sizes is the smallest."""
+    """Join the two neighbors of `groups` (inner to outer) whose product of sizes is the smallest."""
     sizes = [_largest(g) for g in groups]
     first = min(range(len(groups) - 1), key=lambda i: sizes[i] * sizes[i + 1])
     return [*groups[:first], groups[first + 1] + groups[first], *groups[first + 2 :]]

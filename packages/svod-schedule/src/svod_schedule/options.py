@@ -118,7 +118,10 @@ class OptimizerConfig:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> OptimizerConfig:
-        """Read the configuration from environment variables.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
             OptionError: if the value of a variable is invalid, or two variables contradict each
@@ -188,10 +191,13 @@ def read_search(
     """Read the options of a beam search from the environment; arguments override variables.
 
     Args:
+        width: the number of candidates that each round keeps; None reads `SVOD_BEAM`.
+        kernel_seconds: the time limit of the search for one kernel; None reads `BEAM_TIMEOUT`.
+        plan_seconds: the time limit of all searches of one plan; None reads `BEAM_PLAN_TIMEOUT`.
         ignore_cache: search again, even if an earlier search has a result.
 
     Raises:
-        OptionError, ConfigError: if an argument or a variable is invalid.
+        OptionError: if an argument or a variable is invalid.
     """
     # As text of the variables: arguments are then checked by the same code, with the same messages.
     overrides: dict[str, object] = {

@@ -34,6 +34,7 @@ def order_pairs(
     appended.
 
     Example:
+        >>> from svod_tensor._contraction_order import order_pairs
         >>> order_pairs(["ij", "jk", "k"], "i", {"i": 10, "j": 20, "k": 30})
         [(1, 2), (0, 1)]
     """

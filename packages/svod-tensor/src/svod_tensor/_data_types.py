@@ -55,7 +55,7 @@ class FloatInfo:
     """Limits of a float dtype.
 
     Attributes:
-        bits: of one element; for a complex dtype, all limits are of its real part.
+        bits: number of bits of one element; for a complex dtype, all limits are of its real part.
         eps: difference between 1 and the next larger number.
         max: the largest finite number.
         min: the smallest finite number, `-max`.
@@ -80,7 +80,7 @@ class IntegerInfo:
     """Limits of an integer dtype.
 
     Attributes:
-        bits: of one element.
+        bits: number of bits of one element.
         max: the largest integer.
         min: the smallest integer.
         dtype: the dtype.
@@ -97,7 +97,9 @@ class IntegerInfo:
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
-    """Limits of the float dtype `type`, or of a tensor's dtype.
+    """Limits of the float dtype `type`, or of a tensor's dtype: `bits`, `eps`, `max`, `min`,
+    `smallest_normal` and `dtype` (see `FloatInfo`). For a complex dtype, the limits of its real
+    part.
 
     Raises:
         OperandError: if it is not a float dtype.
@@ -122,7 +124,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FloatInfo:
 
 
 def iinfo(type: DTypeLike | Tensor, /) -> IntegerInfo:
-    """Limits of the integer dtype `type`, or of a tensor's dtype.
+    """Limits of the integer dtype `type`, or of a tensor's dtype: `bits`, `max`, `min` and `dtype`.
 
     Raises:
         OperandError: if it is not an integer dtype.

@@ -131,12 +131,26 @@ class Generator:
     def manual_seed(self, seed: int) -> Self:
         """Reset to this seed, also for plans and captured functions that sample from this
         generator.
+
+        Args:
+            seed: an integer, taken modulo 2^64.
+
+        Returns:
+            this generator.
+
+        Raises:
+            OperandError: if the seed is not an integer.
         """
         self.set_state((_to_word(seed), 0))
         return self
 
     def get_state(self) -> State:
-        """The seed, and the number of samplings."""
+        """Return the state: the seed, and the number of samplings. `set_state` and `from_state`
+        continue from it.
+
+        Raises:
+            CaptureError: in a captured function.
+        """
         check_not_capturing("reads the state of a generator")
         return self._update(None)
 
@@ -145,6 +159,7 @@ class Generator:
 
         Raises:
             OperandError: if `state` is not a pair of integers.
+            CaptureError: in a captured function.
         """
         check_not_capturing("sets the state of a generator")
         self._update(_read_state(state))
@@ -154,6 +169,7 @@ class Generator:
 
         Raises:
             OperandError: if `n` is not a non-negative integer.
+            CaptureError: in a captured function.
         """
         check_not_capturing("spawns generators")
         count = _to_count(n)
@@ -228,6 +244,15 @@ def default_generator() -> Generator:
 
 def manual_seed(seed: int) -> Generator:
     """Reset the default generator to this seed, and return it.
+
+    Args:
+        seed: an integer, taken modulo 2^64; negative seeds are allowed.
+
+    Returns:
+        the default generator, which all random functions use without `seed` and `generator`.
+
+    Raises:
+        OperandError: if the seed is not an integer.
 
     Example:
         >>> from svod_tensor import Tensor, manual_seed

@@ -100,7 +100,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
     Example:
         >>> import os, tempfile
-        >>> from svod_tensor import load_safetensors, save_safetensors
+        >>> from svod_tensor import Tensor, load_safetensors, save_safetensors
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_safetensors({"weight": Tensor([1.0, 2.0])}, os.path.join(folder, "model.safetensors"))
         ...     load_safetensors(os.path.join(folder, "model.safetensors"))["weight"].tolist()
@@ -125,7 +125,7 @@ def read_safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
 
     Example:
         >>> import os, tempfile
-        >>> from svod_tensor import read_safetensors_metadata, save_safetensors
+        >>> from svod_tensor import Tensor, read_safetensors_metadata, save_safetensors
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     path = os.path.join(folder, "model.safetensors")
         ...     save_safetensors({"weight": Tensor([1.0])}, path, metadata={"step": "7"})
@@ -204,7 +204,7 @@ def save_safetensors(
 
     Example:
         >>> import os, tempfile
-        >>> from svod_tensor import save_safetensors
+        >>> from svod_tensor import Tensor, save_safetensors
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     save_safetensors({"weight": Tensor([1.0, 2.0])}, os.path.join(folder, "model.safetensors"))
         ...     os.listdir(folder)

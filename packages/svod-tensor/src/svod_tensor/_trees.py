@@ -113,6 +113,7 @@ def flatten(tree: object) -> tuple[list[object], Structure]:
     """The leaves of a nested value, and its structure.
 
     Example:
+        >>> from svod_tensor._trees import flatten
         >>> leaves, structure = flatten({"w": [1, (2, None)], "b": 3})
         >>> leaves, structure.paths, str(structure)
         ([3, 1, 2], ("['b']", "['w'][0]", "['w'][1][0]"), "{'b': *, 'w': [*, (*, None)]}")

@@ -66,7 +66,7 @@ class PrepareConfig:
         ConfigError: if opts are to be searched with passes that are not the compiler's own.
 
     Example:
-        >>> from svod_tensor import PrepareConfig
+        >>> from svod_tensor import PrepareConfig, Tensor
         >>> (Tensor([9, 4]) // Tensor([2, 2])).realize_with(PrepareConfig(check_operands=True)).tolist()
         [4, 2]
 
@@ -113,7 +113,10 @@ class PrepareConfig:
 
     @staticmethod
     def from_env(environment: Mapping[str, str] | None = None) -> PrepareConfig:
-        """The configuration of the environment.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
             OptionError: if a variable has an invalid value.

@@ -23,6 +23,7 @@ class Tensor(Methods):
     to be run many times.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[1.0, 2.0], [3.0, 4.0]])
         >>> (x @ x + 1).tolist()
         [[8.0, 11.0], [16.0, 23.0]]
@@ -38,6 +39,7 @@ class Tensor(Methods):
             CaptureError: if a function is being captured.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = (Tensor([1, 2]) * 2).realize()
             >>> x.is_realized
             True
@@ -55,7 +57,7 @@ class Tensor(Methods):
             ConfigError: if it is not a configuration.
 
         Example:
-            >>> from svod_tensor import PrepareConfig
+            >>> from svod_tensor import PrepareConfig, Tensor
             >>> (Tensor([1, 2]) * 2).realize_with(PrepareConfig()).tolist()
             [2, 4]
         """
@@ -67,6 +69,7 @@ class Tensor(Methods):
         """Compute several `tensors` together; common subgraphs are computed once.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1, 2]) * 2
             >>> y, z = x + 1, x - 1
             >>> Tensor.realize_batch([y, z])
@@ -83,6 +86,7 @@ class Tensor(Methods):
             ConfigError: if it is not a configuration.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1, 2]) * 2
             >>> Tensor.realize_batch_with([x], None)
             >>> x.is_realized
@@ -106,6 +110,7 @@ class Tensor(Methods):
             DonationError: if a donated tensor has no memory that can be donated.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1.0, 2.0]) * 2
             >>> plan = x.prepare()
             >>> plan.execute()
@@ -127,7 +132,7 @@ class Tensor(Methods):
             ConfigError: if it is not a configuration.
 
         Example:
-            >>> from svod_tensor import PrepareConfig
+            >>> from svod_tensor import PrepareConfig, Tensor
             >>> x = Tensor([1.0, 2.0]) * 2
             >>> x.prepare_with(PrepareConfig()).execute()
             >>> x.tolist()
@@ -152,6 +157,7 @@ class Tensor(Methods):
             EmptyScheduleError: if every tensor is realized or empty.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x, y = Tensor([1.0]) * 2, Tensor([1.0]) * 3
             >>> Tensor.prepare_batch([x, y]).execute()
             >>> x.tolist(), y.tolist()
@@ -174,6 +180,7 @@ class Tensor(Methods):
             ConfigError: if it is not a configuration.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1.0]) * 2
             >>> Tensor.prepare_batch_with([x], None).execute()
             >>> x.tolist()

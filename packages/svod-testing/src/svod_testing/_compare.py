@@ -72,7 +72,9 @@ def check(
 
 
 def make_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
-    """Return random values of a dtype, small enough for products; signed ones may be negative."""
+    """Return random values of `shape` and `dtype`, small enough for products; signed ones may be
+    negative.
+    """
     import numpy as np
 
     kind = np.dtype(dtype)

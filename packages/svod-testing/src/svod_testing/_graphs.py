@@ -3,7 +3,7 @@
 Example:
     >>> import numpy as np
     >>> from svod_dtype import float32
-    >>> from svod_ir import BufferArg, Op
+    >>> from svod_ir import BufferArg, Op, UOp
     >>> from svod_testing import place_graph
     >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 3, "CPU"))
     >>> place_graph(x * 2.0, {x: np.array([1, 2, 3], "float32")}).tolist()

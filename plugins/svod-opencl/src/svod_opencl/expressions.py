@@ -1,7 +1,7 @@
 """Elementwise ops as OpenCL C expressions, on scalars and on built-in vectors alike.
 
 Operands are names, constants or components of vectors, so an expression may repeat them. No
-expression has undefined behaviour for any operand: signed arithmetic that may overflow is done on
+expression has undefined behavior for any operand: signed arithmetic that may overflow is done on
 unsigned types, and oversized shifts and casts of out-of-range floats have the values that
 `svod_ir.ops` defines.
 """

@@ -35,10 +35,13 @@ class OpenCLOptions:
 
     @classmethod
     def from_env(cls, environment: Mapping[str, str] | None = None) -> OpenCLOptions:
-        """Read the options from the environment.
+        """Read the options from environment variables; unset variables give the defaults.
+
+        Args:
+            environment: variables by name; by default `os.environ`.
 
         Raises:
-            OptionError: if a value cannot be used.
+            OptionError: if a variable has an invalid value.
         """
         variables = os.environ if environment is None else environment
         # Three states: without a choice, the device decides.

@@ -21,6 +21,8 @@ def make_c_backend(device: str) -> Backend:
         NoCompilerError: if the system has no C compiler.
 
     Example:
+        >>> from svod_codegen.c import GnuCRenderer
+        >>> from svod_codegen.c.backend import make_c_backend
         >>> backend = make_c_backend("CPU")
         >>> isinstance(backend.renderer, GnuCRenderer), backend.is_host_parallel_safe
         (True, True)

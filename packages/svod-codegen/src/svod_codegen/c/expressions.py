@@ -1,7 +1,7 @@
 """Elementwise ops on scalars as C expressions.
 
 Operands are names, constants or lanes, so they may be repeated. No expression has undefined
-behaviour for any operand: signed arithmetic that may overflow is done in an unsigned type, and
+behavior for any operand: signed arithmetic that may overflow is done in an unsigned type, and
 shifts and casts of floats that are out of range have the results that `svod_ir.ops` defines.
 """
 
@@ -89,7 +89,7 @@ def constant_expression(dtype: DType, value: bool | int | float) -> str:
     elif math.isinf(as_float):
         text = "-INFINITY" if as_float < 0 else "INFINITY"
     else:
-        # Hexadecimal, since a decimal number may be read as a neighbouring float.
+        # Hexadecimal, since a decimal number may be read as a neighboring float.
         text = as_float.hex() + ("f" if dtype is not float64 else "")
     if dtype is float16:
         return f"((_Float16){text})"

@@ -2,6 +2,7 @@
 
 Example:
     >>> import subprocess
+    >>> import sys
     >>> code = "import colorsys; from svod_codegen.testing import kill_at_line; kill_at_line(colorsys, 3); "
     >>> for call in ("colorsys.ONE_THIRD", "colorsys.rgb_to_hsv(0.1, 0.2, 0.3)"):
     ...     subprocess.run([sys.executable, "-c", code + call]).returncode

@@ -21,6 +21,7 @@ LDTILECFG, TDPBF16PS, TDPFP16PS, TDPBSSD/TDPBSUD/TDPBUSD/TDPBUUD, TILELOADD, TIL
 TILESTORED, TILEZERO ("Operation").
 
 Example:
+    >>> from svod_codegen.testing import emulate_tiles
     >>> text = emulate_tiles("define void @k() {\nentry:\n  call void @llvm.x86.tilezero(i8 0)\n  ret void\n}")
     >>> print(text[: text.index("}")].rstrip())
     define void @k() {

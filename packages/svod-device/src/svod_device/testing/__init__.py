@@ -15,7 +15,7 @@ tests that the device cannot pass, with reasons; these tests must fail.
 Example:
     The classes of the suite:
 
-    >>> from svod_device.testing import AllocatorConformance, BackendConformance, BufferConformance, Conformance
+    >>> from svod_device.testing import AllocatorConformance, BackendConformance, BufferConformance, Conformance, DeviceConformance
     >>> from svod_device.testing import LauncherConformance, LoopConformance, LossConformance, RegistryConformance
     >>> class TestMemory(AllocatorConformance, BufferConformance, LossConformance):
     ...     device = "CPU"

@@ -41,12 +41,15 @@ class BuiltKernel:
 
 
 def make_spec(case: KernelCase, backend: Backend, device: str) -> ProgramSpec:
-    """Render a kernel and return its spec."""
+    """Render the kernel of `case` with `backend` for `device` and return its spec."""
     return render_spec(case.name, case.sink, case.linear, backend, device)
 
 
 def build(case: KernelCase, backend: Backend, device: str) -> BuiltKernel:
-    """Render, compile and load a kernel. The loader gets no graph, as from a disk cache."""
+    """Render, compile and load the kernel of `case` with `backend` for `device`.
+
+    The loader gets no graph, as from a disk cache.
+    """
     return BuiltKernel(case, *build_kernel(case.name, case.sink, case.linear, backend, device))
 
 
@@ -107,6 +110,12 @@ def check_kernel(
     built: BuiltKernel, device: Device, values: Mapping[str, int], seed: int = 0
 ) -> None:
     """Launch a kernel and compare every buffer with the reference evaluation.
+
+    Args:
+        built: kernel from `build`.
+        device: device to launch on.
+        values: values of the variables by name.
+        seed: seed of the buffers' elements.
 
     Raises:
         AssertionError: if a buffer differs, or a guard byte was overwritten.

@@ -84,11 +84,17 @@ def find_difference(
     """Find values at which the expressions, or effects, differ; None if no tried value does.
 
     Args:
+        before: root of the first expression or effect.
+        after: root of the second one.
+        seed: seed of the random values.
         n_samples: the number of values tried at once, in scalar expressions without memory and
             loops.
         roundings: floats may differ by this many roundings of the largest intermediate value, if
             all are finite.
         n_single: the number of values tried sequentially in other expressions.
+
+    Returns:
+        the values by leaf, or None.
     """
     random = np.random.default_rng(seed)
     before, after = _spell_loops(before), _spell_loops(after)
@@ -237,8 +243,15 @@ def _spell_loops(root: UOp) -> UOp:
 
 
 def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
-    """True if the graphs differ for these values; effects are compared by the memory that they
+    """True if `before` and `after` differ at `values`; effects are compared by the memory that they
     write.
+
+    Args:
+        before: root of the first expression or effect.
+        after: root of the second one.
+        values: value of each leaf: a scalar, an array of lanes, or the elements of a memory.
+        roundings: floats may differ by this many roundings of the largest intermediate value, if
+            all are finite.
     """
     before, after = _spell_loops(before), _spell_loops(after)
     left, right = (

@@ -51,6 +51,13 @@ def assert_same(
 ) -> None:
     """Check that two graphs return equal values and write equal memory (see `find_change`).
 
+    Args:
+        before: root of the first graph.
+        after: root of the second graph, or a linearized kernel.
+        inputs: arrays of leaves; other leaves get random values.
+        seed: seed of the random values.
+        n_samples: number of values tried at once in expressions without buffers and loops.
+
     Raises:
         AssertionError: with the first difference and the two graphs.
         EvaluationError: if one of them cannot be evaluated.
@@ -70,9 +77,16 @@ def find_change(
 ) -> Change | None:
     """Find the first difference between the values of two graphs, or the memory that they write.
 
-    `after` may be a linearized kernel. Inputs that are not passed are random. Integers must be
-    equal; floats agree within the rounding of the least precise dtype. In expressions without
-    buffers and loops, variables and ranges take many values at once, including the corners.
+    Integers must be equal; floats agree within the rounding of the least precise dtype. In
+    expressions without buffers and loops, variables and ranges take many values at once, including
+    the corners.
+
+    Args:
+        before: root of the first graph.
+        after: root of the second graph, or a linearized kernel.
+        inputs: arrays of leaves; other leaves get random values.
+        seed: seed of the random values.
+        n_samples: number of values tried at once in expressions without buffers and loops.
 
     Raises:
         EvaluationError: if one of them cannot be evaluated.
@@ -109,8 +123,13 @@ def find_change(
 
 
 def assert_close(actual: Any, expected: Any, *, loose: float = 0.0, what: str = "value") -> None:
-    """Check arrays for equality; floats may differ by `loose` times the largest finite magnitude
-    (or 1).
+    """Check that two arrays are equal.
+
+    Args:
+        actual: computed array.
+        expected: reference array.
+        loose: tolerance of floats, relative to the largest finite magnitude (or 1).
+        what: name of the value in the error.
 
     Raises:
         AssertionError: with the first difference.
@@ -199,8 +218,8 @@ def _random_input(node: UOp, rng: np.random.Generator) -> Any:
 
 
 def random_array(dtype: DType, size: int, rng: np.random.Generator) -> NDArray[Any]:
-    """Random values; for integers, also the maximum. Floats are multiples of a quarter up to 4, which
-    every dtype except float8_e5m2 represents exactly.
+    """Return `size` random values of `dtype`. Floats are multiples of a quarter up to 4, which
+    every dtype except float8_e5m2 represents exactly; integers include the maximum.
     """
     if dtype.is_bool:
         return rng.random(size) < 0.5

@@ -42,10 +42,11 @@ _LIMIT: Final = 1 << 20
 
 
 def hide_reads(before: UOp, after: UOp, max_nodes: int) -> tuple[UOp, UOp] | None:
-    """Replace each read and reduction that both expressions share by a variable or buffer.
+    """Replace each read and reduction that `before` and `after` share by a variable or buffer.
 
     Returns None if more than `max_nodes` nodes remain. Gated reads stay, since rules inspect more
-    of them than dtype and bounds."""
+    of them than dtype and bounds.
+    """
     opened = {before, after}
     while True:
         orders = [_walk(root, opened, max_nodes) for root in (before, after)]

@@ -10,6 +10,7 @@ rule sees them.
 Example:
     >>> import numpy as np
     >>> from svod_ir import Op, make_alu, make_constant_like
+    >>> from svod_ir.args import GradientRule
     >>> from svod_ir.derivatives import list_operands, list_values, make_cotangents, make_gradients, split_parts
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.nodes import buffer

@@ -2,7 +2,7 @@
 recompute flag of loops.
 
 Example:
-    >>> from svod_ir import UOp, make_constant_like
+    >>> from svod_ir import Op, UOp, make_constant_like
     >>> from svod_ir.args import GradientRule
     >>> from svod_ir.derivatives import drop_marks, make_cotangents, make_gradient, add_control_dependency, make_traced
     >>> from svod_ir.evaluate import evaluate
@@ -57,7 +57,15 @@ def make_gradient(
     parameters: tuple[object, ...] = (),
     n_values: int = 1,
 ) -> UOp:
-    """Attach a derivative rule to `value`: the rule defines its derivatives by `operands`."""
+    """Attach a derivative rule to `value`: the rule defines its derivatives by `operands`.
+
+    Args:
+        value: the result, computed as usual.
+        operands: tensors by which `value` is differentiated.
+        rule: rule of the derivatives.
+        parameters: constants that the rule gets.
+        n_values: number of values that the rule differentiates together.
+    """
     return UOp(
         Op.GRADIENT, value.dtype, (value, *operands), GradientArg(rule, parameters, n_values)
     )

@@ -146,6 +146,7 @@ def scale_guarded(cotangent: UOp, factor: UOp) -> UOp:
 
     Example:
         >>> import numpy as np
+        >>> from svod_ir.derivatives import scale_guarded
         >>> from svod_ir.evaluate import evaluate
         >>> from svod_ir.testing.nodes import buffer
         >>> cotangent, factor = buffer(1, 2), buffer(2, 2)

@@ -85,10 +85,14 @@ def _join(shards: tuple[Any, ...]) -> Any:
 
 
 def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | None = None) -> None:
-    """Run a kernel body of stage kernel or lowered; `buffers` are keyed by PARAM slot or node, and
-    are written.
+    """Run a kernel body of stage kernel or lowered.
 
     The body runs once for each value of `core_id` and of the SPECIALs.
+
+    Args:
+        sink: the body.
+        buffers: arrays by PARAM slot or node, which are written.
+        variables: values of variables by name.
     """
     environment = _make_environment(buffers, variables)
     roots = sink.src if sink.op is Op.SINK else (sink,)
@@ -98,7 +102,13 @@ def evaluate_kernel(sink: UOp, buffers: Inputs, variables: Mapping[str, int] | N
 def evaluate_linear(
     nodes: Sequence[UOp], buffers: Inputs, variables: Mapping[str, int] | None = None
 ) -> None:
-    """Run a linearized kernel, node by node in order; arguments as for `evaluate_kernel`."""
+    """Run a linearized kernel, node by node in order.
+
+    Args:
+        nodes: the nodes of the kernel.
+        buffers: arrays by PARAM slot or node, which are written.
+        variables: values of variables by name.
+    """
     environment = _make_environment(buffers, variables)
     _launch(environment, nodes, lambda layout: layout.add_linear(nodes))
 

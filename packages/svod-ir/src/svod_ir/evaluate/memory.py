@@ -87,11 +87,14 @@ class Environment:
             )
         array = np.asarray(value)
         if array.dtype != node.dtype.numpy:
-            raise EvaluationError(problem=f"an array of {array.dtype} is given for", node=node)
+            raise EvaluationError(
+                problem=f"an array of {array.dtype}, not {node.dtype}, is given for", node=node
+            )
         # Larger is fine: memory has room for the largest values of variables.
         if array.size < node.arg.size:
             raise EvaluationError(
-                problem=f"an array of {array.size} elements is given for", node=node
+                problem=f"an array of {array.size} elements, not {node.arg.size}, is given for",
+                node=node,
             )
         flat = array.reshape(-1)
         # `reshape` copied then, and writes of the graph would not reach the caller's array.

@@ -30,6 +30,7 @@ def verify(root: UOp, stage: str, pass_name: str | None = None) -> None:
 
     Example:
         >>> from svod_dtype import float32
+        >>> from svod_ir import Op, SpecError, UOp, verify
         >>> x = UOp.const(float32, 4)
         >>> verify(x + x, "graph")
         >>> try:

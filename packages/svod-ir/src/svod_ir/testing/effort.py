@@ -1,6 +1,7 @@
 """Number of random examples of a test, scaled by the hypothesis profile.
 
 Example:
+    >>> from hypothesis._settings import settings
     >>> from svod_ir.testing import count_examples, take_share
     >>> count_examples(100) == settings().max_examples
     True

@@ -13,6 +13,7 @@ An expected part that begins with `error:` is the message of the error that the 
 `pytest --bless` rewrites the expected parts.
 
 Example:
+    >>> from pathlib import Path
     >>> from tempfile import TemporaryDirectory
     >>> from svod_ir.testing import GoldenCase, GoldenMismatch, check_case, list_cases, read_cases
     >>> text = '''=== x + 0 becomes x

@@ -33,8 +33,9 @@ _JOINS: Final = (Op.ADD, Op.SUB, Op.MUL, Op.MAX, Op.MIN, Op.XOR)
 
 @st.composite
 def loops(draw: st.DrawFn, *, max_ops: int = 5, max_depth: int = 2) -> UOp:
-    """Generate a SINK of int32 matrices from loops and switches: nested, reversed, conditional,
-    with counters, with in-place updates.
+    """Generate a SINK of int32 matrices from loops and switches: nested up to `max_depth`,
+    reversed, conditional, with counters, with in-place updates. Bodies have at most `max_ops`
+    operations.
     """
     builder = _LoopBuilder(draw, max_ops)
     values = [_shape(buffer(buffer_id, prod(_SHAPE), int32)) for buffer_id in (1, 2, 3)]

@@ -2,6 +2,7 @@
 folded.
 
 Example:
+    >>> from svod_dtype import float32
     >>> from svod_ir import AxisType, Op, UOp, print_graph
     >>> from svod_ir.testing.nodes import alu, call, cast, group, param, reduce_over
     >>> out, x = param(0, 1), param(1, 8)
@@ -64,27 +65,29 @@ __all__ = [
 
 
 def buffer(buffer_id: int, size: int = 4, dtype: DType = float32, device: str = "CPU") -> UOp:
-    """The buffer with this id."""
+    """Buffer `buffer_id` of `size` elements on a device."""
     return UOp(Op.BUFFER, dtype, (), BufferArg(buffer_id, size, device))
 
 
 def param(slot: int, size: int = 4, dtype: DType = float32) -> UOp:
-    """The argument of a kernel in this slot."""
+    """Argument of a kernel in slot `slot`: a pointer to `size` elements."""
     return UOp(Op.PARAM, dtype, (), ParamArg(slot, size))
 
 
 def local(scratch_id: int, size: int, dtype: DType = float32) -> UOp:
-    """Memory that a workgroup shares."""
+    """Memory of `size` elements that the threads of a workgroup share; `scratch_id` is unique in a
+    kernel.
+    """
     return UOp(Op.DEFINE_LOCAL, dtype, (), (scratch_id, size))
 
 
 def register(scratch_id: int, size: int, dtype: DType = float32) -> UOp:
-    """Memory of one thread."""
+    """Private memory of `size` elements of each thread; `scratch_id` is unique in a kernel."""
     return UOp(Op.DEFINE_REG, dtype, (), (scratch_id, size))
 
 
 def special(name: str, size: int | UOp, dtype: DType = index) -> UOp:
-    """A launch index, such as `gidx0`."""
+    """Launch index `name`, such as `gidx0`, from 0 to `size` - 1."""
     return UOp(
         Op.SPECIAL, dtype, (size if isinstance(size, UOp) else UOp.const(dtype, size),), name
     )
@@ -123,7 +126,7 @@ def group(*effects: UOp) -> UOp:
 
 
 def call(body: UOp, *arguments: UOp) -> UOp:
-    """Call a kernel, or another body, with memory and values."""
+    """Call `body`, a kernel or another body, with memory and values."""
     return UOp(Op.CALL, void, (body, *arguments))
 
 

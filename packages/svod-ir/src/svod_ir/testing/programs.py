@@ -2,6 +2,8 @@
 
 Example:
     >>> import numpy as np
+    >>> from svod_dtype import float32
+    >>> from svod_ir import UOp
     >>> from svod_ir.evaluate import evaluate
     >>> from svod_ir.testing.programs import fit, matmul, reduce, softmax, tensor
     >>> x = tensor(1, 2, 3)
@@ -44,7 +46,7 @@ __all__ = [
 
 
 def tensor(buffer_id: int, *shape: int, dtype: DType = float32, device: str = "CPU") -> UOp:
-    """A tensor on the buffer with this id."""
+    """Tensor of this shape on the buffer `buffer_id`."""
     return make_reshape(buffer(buffer_id, prod(shape), dtype, device), shape)
 
 
@@ -54,7 +56,7 @@ def fit(x: UOp, shape: Sequence[SInt]) -> UOp:
 
 
 def reduce(x: UOp, axis: int, op: Op = Op.ADD) -> UOp:
-    """Reduce one axis to size 1."""
+    """Reduce `x` along one axis with `op`; the axis keeps size 1."""
     return make_reduce_axis(x, op, [axis])
 
 
@@ -82,7 +84,9 @@ def softmax(x: UOp) -> UOp:
 
 
 def layernorm(x: UOp, weight: UOp, bias: UOp) -> UOp:
-    """Layer normalization of `x` (rows, n) along its last axis."""
+    """Layer normalization of `x` (rows, n) along its last axis, with `weight` and `bias` of shape
+    (n,).
+    """
     n = x.shape[1]
     assert isinstance(n, int)
     centered = x - make_expand(reduce(x, 1) * (1 / n), x.shape)

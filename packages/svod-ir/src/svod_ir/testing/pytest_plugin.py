@@ -6,6 +6,7 @@ Example:
     >>> from pathlib import Path
     >>> from svod_ir.derivatives import drop_marks
     >>> from svod_ir.testing import list_cases
+    >>> from svod_ir.testing.pytest_plugin import pytest, pytest_addoption
     >>> @pytest.mark.parametrize("case", list_cases(Path("golden")))
     ... def test_drop_marks(case, check_golden):
     ...     check_golden(case, drop_marks)

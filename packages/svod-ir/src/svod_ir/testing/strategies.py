@@ -50,8 +50,8 @@ def shapes(
     *,
     allow_empty: bool = True,
 ) -> tuple[int, ...]:
-    """Generate shapes with sizes 0, 1, small, prime and near powers of two, of at most
-    `max_elements` elements.
+    """Generate shapes of at most `max_ndim` axes and `max_elements` elements, with sizes 1, small,
+    prime and near powers of two, and rarely 0 if `allow_empty`.
     """
     sizes: list[int] = []
     for _ in range(draw(st.integers(0, max_ndim))):
@@ -76,6 +76,13 @@ def graphs(
     Its value is well conditioned: no operation with jumps or cancellation is applied to a value
     whose last bits may vary (a sum in another order, a function of the target), so that
     `assert_same` and comparison with numpy need only small tolerances.
+
+    Args:
+        draw: function of hypothesis.
+        kinds: dtypes of the leaves.
+        max_ops: maximum number of operations.
+        max_elements: maximum number of elements of a tensor.
+        device: device of the buffers.
     """
     builder = _Builder(draw, kinds, max_elements, device)
     builder.leaf()
@@ -86,13 +93,17 @@ def graphs(
 
 @st.composite
 def expressions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """Generate an index expression over bounded variables, unfolded as passes may see it."""
+    """Generate an index expression of at most `max_ops` ops over `n_variables` bounded variables,
+    unfolded as passes may see it.
+    """
     return _expression(draw, max_ops, n_variables, is_condition=False)
 
 
 @st.composite
 def conditions(draw: st.DrawFn, *, max_ops: int = 10, n_variables: int = 3) -> UOp:
-    """Generate a bool expression over bounded integer variables."""
+    """Generate a bool expression of at most `max_ops` ops over `n_variables` bounded integer
+    variables.
+    """
     return _expression(draw, max_ops, n_variables, is_condition=True)
 
 

@@ -40,6 +40,8 @@ def format_arg(node: UOp) -> str:
         GraphError: if the arg holds an object without a text form.
 
     Example:
+        >>> from svod_ir import UOp
+        >>> from svod_ir.text import format_arg
         >>> format_arg(UOp.variable("n", 1, 8)), format_arg(UOp.variable("n", 1, 8) + 1)
         ('"n", 1, 8', '')
     """

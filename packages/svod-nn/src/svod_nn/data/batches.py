@@ -57,7 +57,7 @@ def batches(
 
 
 class Batches:
-    """Resumable iterable of batches, the result of `batches`.
+    """Resumable iterable of batches, the result of `batches`, which describes the arguments.
 
     Attributes:
         position: number of batches returned so far, over all epochs. Set it to continue elsewhere:

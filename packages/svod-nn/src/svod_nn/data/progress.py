@@ -43,7 +43,7 @@ def progress(
 
 
 class Progress(Generic[T]):
-    """Iterable that displays its progress, the result of `progress`.
+    """Iterable that displays its progress, the result of `progress`, which describes the arguments.
 
     Example:
         >>> import sys

@@ -32,6 +32,8 @@ class ReLU(Module):
     """Rectified linear unit, `max(x, 0)`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReLU()(Tensor([-1.0, 1.0])).tolist()
         [0.0, 1.0]
     """
@@ -45,6 +47,8 @@ class ReLU6(Module):
     """Rectified linear unit clipped at 6, `min(max(x, 0), 6)`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReLU6()(Tensor([-1.0, 1.0])).tolist()
         [0.0, 1.0]
     """
@@ -57,11 +61,13 @@ class ReLU6(Module):
 class SELU(Module):
     """Scaled exponential linear unit, `scale * elu(x, alpha)`.
 
-    `scale` and `alpha` are such that mean 0 and variance 1 are preserved.
+    `scale` = 1.0507 and `alpha` = 1.6733 preserve mean 0 and variance 1.
 
     Source: G. Klambauer et al., Self-normalizing neural networks, 2017.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.SELU()(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -75,6 +81,8 @@ class SiLU(Module):
     """Sigmoid linear unit, also called swish, `x * sigmoid(x)`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.SiLU()(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -90,6 +98,8 @@ class Mish(Module):
     Source: D. Misra, Mish: a self regularized non-monotonic activation function, 2019.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Mish()(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -103,6 +113,8 @@ class Sigmoid(Module):
     """Logistic sigmoid, `1 / (1 + exp(-x))`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Sigmoid()(Tensor([0.0])).tolist()
         [0.5]
     """
@@ -116,6 +128,8 @@ class Tanh(Module):
     """Hyperbolic tangent, `tanh(x)`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Tanh()(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -129,6 +143,8 @@ class Softsign(Module):
     """Softsign, `x / (1 + abs(x))`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Softsign()(Tensor([-1.0, 1.0])).tolist()
         [-0.5, 0.5]
     """
@@ -142,6 +158,8 @@ class Hardsigmoid(Module):
     """Hard sigmoid, the piecewise linear `min(max(x + 3, 0), 6) / 6`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Hardsigmoid()(Tensor([0.0])).tolist()
         [0.5]
     """
@@ -152,9 +170,11 @@ class Hardsigmoid(Module):
 
 
 class Hardswish(Module):
-    """Hard swish, `x * hardsigmoid(x)`.
+    """Hard swish, `x * min(max(x + 3, 0), 6) / 6`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Hardswish()(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -171,6 +191,8 @@ class LeakyReLU(Module):
         slope: negative slope.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.LeakyReLU(0.5)(Tensor([-1.0, 1.0])).tolist()
         [-0.5, 1.0]
     """
@@ -196,6 +218,8 @@ class ELU(Module):
     2015.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ELU()(Tensor([0.0, 1.0])).tolist()
         [0.0, 1.0]
     """
@@ -220,6 +244,8 @@ class GELU(Module):
     Source: D. Hendrycks, K. Gimpel, Gaussian error linear units, 2016.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.GELU("tanh")(Tensor([0.0])).tolist()
         [0.0]
     """
@@ -242,6 +268,8 @@ class Softplus(Module):
         beta: sharpness of the transition.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Softplus()(Tensor([100.0])).tolist()
         [100.0]
     """
@@ -266,6 +294,8 @@ class GLU(Module):
     Source: Y. Dauphin et al., Language modeling with gated convolutional networks, 2017.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.GLU()(Tensor([4.0, 0.0])).tolist()
         [2.0]
     """
@@ -288,6 +318,8 @@ class Softmax(Module):
         axis: axis along which the result sums to 1.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Softmax()(Tensor([0.0, 0.0])).tolist()
         [0.5, 0.5]
     """
@@ -310,6 +342,8 @@ class LogSoftmax(Module):
         axis: axis of the sum.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.LogSoftmax()(Tensor([7.0])).tolist()
         [0.0]
     """
@@ -338,6 +372,8 @@ class PReLU(Module):
     Source: K. He et al., Delving deep into rectifiers, 2015.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.PReLU()(Tensor([-4.0, 1.0])).tolist()
         [-1.0, 1.0]
     """

@@ -48,10 +48,16 @@ class MultiheadAttention(Module):
             head_size,), or None.
         out_proj: output projection, a `Linear`.
 
+    Raises:
+        LayerArgumentError: if `num_heads` does not divide `embed_dim`, or `num_kv_heads` does not
+            divide `num_heads`.
+
     Source: Vaswani et al., Attention Is All You Need, 2017, section 3.2; grouped queries as in
     Ainslie et al., GQA, 2023.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.MultiheadAttention(8, 2, batch_first=True)
         >>> x = Tensor.rand(3, 5, 8)
         >>> mixed, weights = layer(x, x, x, is_causal=True)

@@ -189,8 +189,12 @@ def _get_statistics_dtype(x: Tensor) -> DType:
 
 
 class BatchNorm1d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels)
-    or (batch, channels, n).
+    """Batch normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels) or (batch, channels, length).
+
+    The mean and the biased variance of each channel are taken over the batch and the spatial axes.
+    In training, each call also updates the running statistics,
+    `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -200,7 +204,22 @@ class BatchNorm1d(_BatchNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: number of training batches (int64), or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
+            batch has only one value per channel.
+
+    Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm1d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
     """
@@ -209,8 +228,12 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
-    height, width).
+    """Batch normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels, height, width).
+
+    The mean and the biased variance of each channel are taken over the batch and the spatial axes.
+    In training, each call also updates the running statistics,
+    `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -220,7 +243,22 @@ class BatchNorm2d(_BatchNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: number of training batches (int64), or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
+            batch has only one value per channel.
+
+    Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm2d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
     """
@@ -229,8 +267,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Mean 0 and variance 1 for each channel over the batch, for tensors of shape (batch, channels,
-    depth, height, width).
+    """Batch normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels, depth, height, width).
+
+    The mean and the biased variance of each channel are taken over the batch and the spatial axes.
+    In training, each call also updates the running statistics,
+    `running = (1 - momentum) * running + momentum * current`, which are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -240,7 +282,22 @@ class BatchNorm3d(_BatchNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: number of training batches (int64), or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a training
+            batch has only one value per channel.
+
+    Source: S. Ioffe, C. Szegedy, Batch normalization, 2015, as in `torch.nn.BatchNorm3d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.BatchNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
     """
@@ -249,8 +306,11 @@ class BatchNorm3d(_BatchNorm):
 
 
 class InstanceNorm1d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
-    n).
+    """Instance normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels, length), or without the batch axis.
+
+    The mean and the biased variance are taken over each channel of each sample. With running
+    statistics, each call in training also updates them, and they are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -259,7 +319,22 @@ class InstanceNorm1d(_InstanceNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: 0 (int64), as in torch, or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
+            only one element.
+
+    Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm1d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm1d(3)(Tensor.rand(2, 3, 4)).shape
         (2, 3, 4)
     """
@@ -268,8 +343,11 @@ class InstanceNorm1d(_InstanceNorm):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
-    height, width).
+    """Instance normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels, height, width), or without the batch axis.
+
+    The mean and the biased variance are taken over each channel of each sample. With running
+    statistics, each call in training also updates them, and they are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -278,7 +356,22 @@ class InstanceNorm2d(_InstanceNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: 0 (int64), as in torch, or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
+            only one element.
+
+    Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm2d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm2d(3)(Tensor.rand(2, 3, 4, 4)).shape
         (2, 3, 4, 4)
     """
@@ -287,8 +380,11 @@ class InstanceNorm2d(_InstanceNorm):
 
 
 class InstanceNorm3d(_InstanceNorm):
-    """Mean 0 and variance 1 for each channel of each sample, for tensors of shape (batch, channels,
-    depth, height, width).
+    """Instance normalization `(x - mean) / sqrt(var + eps) * weight + bias` of tensors of shape
+    (batch, channels, depth, height, width), or without the batch axis.
+
+    The mean and the biased variance are taken over each channel of each sample. With running
+    statistics, each call in training also updates them, and they are used in evaluation.
 
     Args:
         num_features: number of channels.
@@ -297,7 +393,22 @@ class InstanceNorm3d(_InstanceNorm):
         affine: if True, there are a learned weight and bias of each channel.
         track_running_stats: if True, keep running statistics, which are used in evaluation mode.
 
+    Attributes:
+        weight: scale of shape (num_features,), or None.
+        bias: offset of shape (num_features,), or None.
+        running_mean: running mean of shape (num_features,), or None.
+        running_var: running variance of shape (num_features,), unbiased, or None.
+        num_batches_tracked: 0 (int64), as in torch, or None.
+
+    Raises:
+        LayerArgumentError: from a call, if the number of axes or channels differs, or a channel has
+            only one element.
+
+    Source: D. Ulyanov et al., Instance normalization, 2016, as in `torch.nn.InstanceNorm3d`.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.InstanceNorm3d(3)(Tensor.rand(2, 3, 4, 4, 4)).shape
         (2, 3, 4, 4, 4)
     """

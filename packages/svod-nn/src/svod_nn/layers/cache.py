@@ -24,6 +24,8 @@ class KeyValueCache:
         values: values of the same shape.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> cache = nn.KeyValueCache(1, 2, room=8, head_size=4)
         >>> keys, values = cache.extend(Tensor.ones(1, 2, 3, 4), Tensor.ones(1, 2, 3, 4), 0)
         >>> keys.shape

@@ -18,6 +18,8 @@ class Sequential(Module):
             parameters are named by index, as in `0.weight`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> model = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2))
         >>> model(Tensor.ones(5, 3)).shape, len(model), model[2]
         ((5, 2), 3, Linear(in_features=8, out_features=2, bias=True))

@@ -248,6 +248,9 @@ class _TransposedConvolution(_Filters):
 class Conv1d(_Convolution):
     """Convolution over one axis.
 
+    A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
+    size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -266,7 +269,14 @@ class Conv1d(_Convolution):
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv1d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6)).shape
         (2, 8, 6)
     """
@@ -277,6 +287,10 @@ class Conv1d(_Convolution):
 class Conv2d(_Convolution):
     """Convolution over two axes.
 
+    A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
+    Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -295,7 +309,14 @@ class Conv2d(_Convolution):
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv2d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6)).shape
         (2, 8, 6, 6)
     """
@@ -306,6 +327,10 @@ class Conv2d(_Convolution):
 class Conv3d(_Convolution):
     """Convolution over three axes.
 
+    A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
+    axis. Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -324,7 +349,14 @@ class Conv3d(_Convolution):
         weight: of shape (out_channels, in_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, an argument has
+            another number of values, the padding mode is unknown, or padding is "same" with a
+            stride other than 1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Conv3d(3, 8, 3, padding="same")(Tensor.ones(2, 3, 6, 6, 6)).shape
         (2, 8, 6, 6, 6)
     """
@@ -335,6 +367,10 @@ class Conv3d(_Convolution):
 class ConvTranspose1d(_TransposedConvolution):
     """The transpose of a convolution over one axis.
 
+    A call takes a tensor of shape (batch, in_channels, length), or without the batch axis. Each
+    size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -353,7 +389,13 @@ class ConvTranspose1d(_TransposedConvolution):
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose1d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3)).shape
         (2, 8, 6)
     """
@@ -364,6 +406,10 @@ class ConvTranspose1d(_TransposedConvolution):
 class ConvTranspose2d(_TransposedConvolution):
     """The transpose of a convolution over two axes.
 
+    A call takes a tensor of shape (batch, in_channels, height, width), or without the batch axis.
+    Each size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -382,7 +428,13 @@ class ConvTranspose2d(_TransposedConvolution):
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose2d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3)).shape
         (2, 8, 6, 6)
     """
@@ -393,6 +445,10 @@ class ConvTranspose2d(_TransposedConvolution):
 class ConvTranspose3d(_TransposedConvolution):
     """The transpose of a convolution over three axes.
 
+    A call takes a tensor of shape (batch, in_channels, depth, height, width), or without the batch
+    axis. Each size of the result is
+    `(size - 1) * stride - 2 * padding + dilation * (kernel_size - 1) + output_padding + 1`.
+
     Args:
         in_channels: number of channels of the input.
         out_channels: number of channels of the result.
@@ -411,7 +467,13 @@ class ConvTranspose3d(_TransposedConvolution):
         weight: of shape (in_channels, out_channels / groups, *kernel_size).
         bias: of shape (out_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `groups` does not divide both numbers of channels, or an argument has
+            another number of values; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConvTranspose3d(3, 8, 2, stride=2)(Tensor.ones(2, 3, 3, 3, 3)).shape
         (2, 8, 6, 6, 6)
     """

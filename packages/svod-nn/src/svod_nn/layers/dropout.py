@@ -18,11 +18,15 @@ class Dropout(Module):
         p: probability of an element to be zeroed.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
+    Raises:
+        LayerArgumentError: if `p` is not between 0 and 1.
+
     Source: N. Srivastava et al., Dropout: a simple way to prevent neural networks from overfitting,
     2014.
 
     Example:
-        >>> from svod_tensor import Generator
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Generator, Tensor
         >>> layer = nn.Dropout(0.5, generator=Generator(1))
         >>> sorted(set(layer(Tensor.ones(100)).tolist())), set(layer.eval()(Tensor.ones(100)).tolist())
         ([0.0, 2.0], {1.0})

@@ -28,7 +28,12 @@ class Embedding(Module):
     Attributes:
         weight: table of shape (num_embeddings, embedding_dim).
 
+    Raises:
+        LayerArgumentError: if `padding_idx` is out of range.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Embedding(10, 4, padding_idx=0)(Tensor([[0, 3, 9]])).shape
         (1, 3, 4)
     """

@@ -26,6 +26,8 @@ class Linear(Module):
         bias: bias of shape (out_features,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Linear(3, 2)(Tensor.ones(5, 3)).shape
         (5, 2)
     """
@@ -72,6 +74,8 @@ class Bilinear(Module):
         bias: bias of shape (out_features,), or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Bilinear(3, 4, 2)(Tensor.ones(5, 3), Tensor.ones(5, 4)).shape
         (5, 2)
     """
@@ -119,6 +123,8 @@ class Identity(Module):
     """Identity: returns its input.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Identity()(Tensor([1.0])).tolist()
         [1.0]
     """
@@ -136,6 +142,8 @@ class Flatten(Module):
         end_axis: last axis to flatten.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Flatten()(Tensor.ones(5, 3, 2)).shape
         (5, 6)
     """

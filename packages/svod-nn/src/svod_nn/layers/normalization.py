@@ -27,6 +27,8 @@ class LayerNorm(Module):
     Source: J. Ba et al., Layer normalization, 2016.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.LayerNorm(3)(Tensor([[1.0, 2.0, 3.0]])).round(4).tolist()[0][1:]
         [0.0, 1.2246999740600586]
     """
@@ -73,6 +75,8 @@ class RMSNorm(Module):
     Source: B. Zhang, R. Sennrich, Root mean square layer normalization, 2019.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.RMSNorm(2)(Tensor([[3.0, 4.0]])).round(2).tolist()
         [[0.8500000238418579, 1.1299999952316284]]
     """
@@ -112,9 +116,14 @@ class GroupNorm(Module):
         weight: weight of shape (num_channels,), or None.
         bias: bias of shape (num_channels,), or None.
 
+    Raises:
+        LayerArgumentError: if `num_groups` does not divide `num_channels`.
+
     Source: Y. Wu, K. He, Group normalization, 2018.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.GroupNorm(2, 4)(Tensor.ones(3, 4, 5)).shape
         (3, 4, 5)
     """

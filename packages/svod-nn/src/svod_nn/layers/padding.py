@@ -54,9 +54,15 @@ def pad_axes(
     """Pad the last axes by the amounts before and after each.
 
     Raises:
-        LayerArgumentError: if an axis is too short to be reflected or wrapped by these amounts.
+        LayerArgumentError: if the tensor has fewer axes than amounts, or an axis is too short to be
+            reflected, wrapped or replicated by these amounts.
     """
     lead = x.ndim - len(amounts)
+    if lead < 0:
+        raise LayerArgumentError(
+            name="padding",
+            problem=f"expected at least {len(amounts)} axes, got shape {x.shape}",
+        )
     if mode == "zeros":
         return x.pad(*((0, 0),) * lead, *amounts, constant_values=value)
     # One axis after another: the corners are padding of padding.
@@ -70,6 +76,9 @@ def pad_axes(
                 f"padding {max(before, after)} is too large for axis {axis} with size {size} and"
                 f" padding_mode={mode!r}"
             )
+            raise LayerArgumentError(name="padding", problem=problem)
+        if mode == "replicate" and size == 0 and max(before, after) > 0:
+            problem = f"axis {axis} of shape {x.shape} is empty: no edge to replicate"
             raise LayerArgumentError(name="padding", problem=problem)
         segments = [
             _make_padding(x, axis, mode, before, is_before=True),
@@ -148,11 +157,18 @@ class _ConstantPadding(_Padding):
 class ZeroPad1d(_Padding):
     """Zero padding of the last axis.
 
+    A call takes a tensor of shape (..., size), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has no axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[0.0, 1.0, 2.0, 3.0, 0.0]]
     """
@@ -161,11 +177,18 @@ class ZeroPad1d(_Padding):
 class ZeroPad2d(_Padding):
     """Zero padding of the last two axes.
 
+    A call takes a tensor of shape (..., height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 2 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -176,11 +199,19 @@ class ZeroPad2d(_Padding):
 class ZeroPad3d(_Padding):
     """Zero padding of the last three axes.
 
+    A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom,
+            front, back).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 3 axes.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ZeroPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -191,12 +222,19 @@ class ZeroPad3d(_Padding):
 class ConstantPad1d(_ConstantPadding):
     """Padding of the last axis with a constant value.
 
+    A call takes a tensor of shape (..., size), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right).
         value: value of the padding.
 
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has no axis.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad1d(1, 9.0)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[9.0, 1.0, 2.0, 3.0, 9.0]]
     """
@@ -205,12 +243,19 @@ class ConstantPad1d(_ConstantPadding):
 class ConstantPad2d(_ConstantPadding):
     """Padding of the last two axes with a constant value.
 
+    A call takes a tensor of shape (..., height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom).
         value: value of the padding.
 
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 2 axes.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad2d(1, 9.0)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -221,12 +266,20 @@ class ConstantPad2d(_ConstantPadding):
 class ConstantPad3d(_ConstantPadding):
     """Padding of the last three axes with a constant value.
 
+    A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom,
+            front, back).
         value: value of the padding.
 
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 3 axes.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ConstantPad3d(1, 9.0)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -237,11 +290,19 @@ class ConstantPad3d(_ConstantPadding):
 class ReflectionPad1d(_Padding):
     """Padding of the last axis by reflection at its edges, without repeating the edge elements.
 
+    A call takes a tensor of shape (..., size), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right); less than the
+            size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has no axis, or the padding is not less than the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[2.0, 1.0, 2.0, 3.0, 2.0]]
     """
@@ -250,13 +311,23 @@ class ReflectionPad1d(_Padding):
 
 
 class ReflectionPad2d(_Padding):
-    """Padding of the last two axes by reflection at their edges.
+    """Padding of the last two axes by reflection at their edges, without repeating the edge
+    elements.
+
+    A call takes a tensor of shape (..., height, width), with any number of leading axes.
 
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom);
+            less than the size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 2 axes, or the padding is not less than the size of
+            an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -266,13 +337,23 @@ class ReflectionPad2d(_Padding):
 
 
 class ReflectionPad3d(_Padding):
-    """Padding of the last three axes by reflection at their edges.
+    """Padding of the last three axes by reflection at their edges, without repeating the edge
+    elements.
+
+    A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
 
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom,
+            front, back); less than the size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 3 axes, or the padding is not less than the size of
+            an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReflectionPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -284,11 +365,18 @@ class ReflectionPad3d(_Padding):
 class ReplicationPad1d(_Padding):
     """Padding of the last axis by replication of its edge elements.
 
+    A call takes a tensor of shape (..., size), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has no axis, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[1.0, 1.0, 2.0, 3.0, 3.0]]
     """
@@ -299,11 +387,18 @@ class ReplicationPad1d(_Padding):
 class ReplicationPad2d(_Padding):
     """Padding of the last two axes by replication of their edge elements.
 
+    A call takes a tensor of shape (..., height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 2 axes, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -315,11 +410,19 @@ class ReplicationPad2d(_Padding):
 class ReplicationPad3d(_Padding):
     """Padding of the last three axes by replication of their edge elements.
 
+    A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom,
+            front, back).
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 3 axes, or an axis to pad is empty.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.ReplicationPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """
@@ -331,11 +434,19 @@ class ReplicationPad3d(_Padding):
 class CircularPad1d(_Padding):
     """Circular padding of the last axis, with the elements of the opposite end.
 
+    A call takes a tensor of shape (..., size), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right); at most the
+            size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has no axis, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad1d(1)(Tensor([[1.0, 2.0, 3.0]])).tolist()
         [[3.0, 1.0, 2.0, 3.0, 1.0]]
     """
@@ -346,11 +457,19 @@ class CircularPad1d(_Padding):
 class CircularPad2d(_Padding):
     """Circular padding of the last two axes, with the elements of the opposite ends.
 
+    A call takes a tensor of shape (..., height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom);
+            at most the size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 2 axes, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad2d(1)(Tensor.ones(1, 2, 2)).shape
         (1, 4, 4)
     """
@@ -362,11 +481,19 @@ class CircularPad2d(_Padding):
 class CircularPad3d(_Padding):
     """Circular padding of the last three axes, with the elements of the opposite ends.
 
+    A call takes a tensor of shape (..., depth, height, width), with any number of leading axes.
+
     Args:
-        padding: padding of all sides, or a pair (before, after) for each axis, starting with the
-            last axis, flattened: (left, right, top, bottom, ...).
+        padding: number of elements added to every side, or to each of (left, right, top, bottom,
+            front, back); at most the size of its axis.
+
+    Raises:
+        LayerArgumentError: if `padding` is negative or has another number of values, or, from a
+            call, if the tensor has fewer than 3 axes, or the padding exceeds the size of an axis.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.CircularPad3d(1)(Tensor.ones(1, 2, 2, 2)).shape
         (1, 4, 4, 4)
     """

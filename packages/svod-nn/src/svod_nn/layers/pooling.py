@@ -46,8 +46,8 @@ class _MaxPool(_Pool):
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis.
-        dilation: spacing of the window's elements.
+        padding: padding of both sides of each axis, at most half of the window.
+        dilation: distance between the elements of a window.
     """
 
     def __init__(
@@ -61,7 +61,12 @@ class _MaxPool(_Pool):
         self.dilation = to_sizes(type(self).__name__, "dilation", dilation, self.n_axes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes)."""
+        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes).
+
+        Returns:
+            a tensor of shape (batch, channels, *new_sizes), where a new size is
+            `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
+        """
         self._check(x)
         # The operation takes any number of axes, despite its name.
         return x.max_pool2d(
@@ -75,7 +80,7 @@ class _AvgPool(_Pool):
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis.
+        padding: zero padding of both sides of each axis, at most half of the window.
         count_include_pad: if True, the padding counts in the mean.
     """
 
@@ -90,7 +95,12 @@ class _AvgPool(_Pool):
         self.count_include_pad = count_include_pad
 
     def forward(self, x: Tensor) -> Tensor:
-        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes)."""
+        """Pool a tensor of shape (batch, channels, *sizes), or (channels, *sizes).
+
+        Returns:
+            a tensor of shape (batch, channels, *new_sizes), where a new size is
+            `(size + 2 * padding - kernel_size) // stride + 1`.
+        """
         self._check(x)
         return x.avg_pool2d(
             self.kernel_size,
@@ -147,13 +157,23 @@ def _average_windows(x: Tensor, axis: int, n: int) -> Tensor:
 class MaxPool1d(_MaxPool):
     """Max pooling over one axis.
 
+    A call takes a tensor of shape (batch, channels, length), or without the batch axis. Each size
+    of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`;
+    padding is never the maximum.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis.
-        dilation: spacing of the window's elements.
+        padding: padding of both sides of each axis, at most half of the window.
+        dilation: distance between the elements of a window.
+
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
     """
@@ -164,13 +184,22 @@ class MaxPool1d(_MaxPool):
 class AvgPool1d(_AvgPool):
     """Average pooling over one axis.
 
+    A call takes a tensor of shape (batch, channels, length), or without the batch axis. Each size
+    of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis.
+        padding: zero padding of both sides of each axis, at most half of the window.
         count_include_pad: if True, the padding counts in the mean.
 
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool1d(2)(Tensor.ones(1, 3, 6)).shape
         (1, 3, 3)
     """
@@ -181,10 +210,20 @@ class AvgPool1d(_AvgPool):
 class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling over one axis.
 
+    A call takes a tensor of shape (batch, channels, length), or without the batch axis, and returns
+    the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before
+    `ceil((o + 1) * size / n)`.
+
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
 
+    Raises:
+        LayerArgumentError: if `output_size` has another number of values, or a value is less than
+            1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool1d(2)(Tensor.ones(1, 3, 5)).shape
         (1, 3, 2)
     """
@@ -195,13 +234,23 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
 class MaxPool2d(_MaxPool):
     """Max pooling over two axes.
 
+    A call takes a tensor of shape (batch, channels, height, width), or without the batch axis. Each
+    size of the result is `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`;
+    padding is never the maximum.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis.
-        dilation: spacing of the window's elements.
+        padding: padding of both sides of each axis, at most half of the window.
+        dilation: distance between the elements of a window.
+
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
     """
@@ -212,13 +261,22 @@ class MaxPool2d(_MaxPool):
 class AvgPool2d(_AvgPool):
     """Average pooling over two axes.
 
+    A call takes a tensor of shape (batch, channels, height, width), or without the batch axis. Each
+    size of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis.
+        padding: zero padding of both sides of each axis, at most half of the window.
         count_include_pad: if True, the padding counts in the mean.
 
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool2d(2)(Tensor.ones(1, 3, 6, 6)).shape
         (1, 3, 3, 3)
     """
@@ -229,10 +287,20 @@ class AvgPool2d(_AvgPool):
 class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Adaptive average pooling over two axes.
 
+    A call takes a tensor of shape (batch, channels, height, width), or without the batch axis, and
+    returns the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before
+    `ceil((o + 1) * size / n)`.
+
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
 
+    Raises:
+        LayerArgumentError: if `output_size` has another number of values, or a value is less than
+            1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool2d(2)(Tensor.ones(1, 3, 5, 5)).shape
         (1, 3, 2, 2)
     """
@@ -243,13 +311,24 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
 class MaxPool3d(_MaxPool):
     """Max pooling over three axes.
 
+    A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
+    axis. Each size of the result is
+    `(size + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`; padding is never the
+    maximum.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: padding of both sides of each axis.
-        dilation: spacing of the window's elements.
+        padding: padding of both sides of each axis, at most half of the window.
+        dilation: distance between the elements of a window.
+
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.MaxPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
     """
@@ -260,13 +339,22 @@ class MaxPool3d(_MaxPool):
 class AvgPool3d(_AvgPool):
     """Average pooling over three axes.
 
+    A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
+    axis. Each size of the result is `(size + 2 * padding - kernel_size) // stride + 1`.
+
     Args:
         kernel_size: size of the window: a number for all axes, or one for each.
         stride: stride of the window, by default `kernel_size`.
-        padding: zero padding of both sides of each axis.
+        padding: zero padding of both sides of each axis, at most half of the window.
         count_include_pad: if True, the padding counts in the mean.
 
+    Raises:
+        LayerArgumentError: if an argument has another number of values, or a value is too small;
+            from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AvgPool3d(2)(Tensor.ones(1, 3, 6, 6, 6)).shape
         (1, 3, 3, 3, 3)
     """
@@ -277,10 +365,20 @@ class AvgPool3d(_AvgPool):
 class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Adaptive average pooling over three axes.
 
+    A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
+    axis, and returns the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and
+    ends before `ceil((o + 1) * size / n)`.
+
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
 
+    Raises:
+        LayerArgumentError: if `output_size` has another number of values, or a value is less than
+            1; from a call, if the number of axes differs.
+
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.AdaptiveAvgPool3d(2)(Tensor.ones(1, 3, 5, 5, 5)).shape
         (1, 3, 2, 2, 2)
     """

@@ -137,9 +137,14 @@ class LSTM(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1.
+
     Source: S. Hochreiter, J. Schmidhuber, Long short-term memory, 1997, as in `torch.nn.LSTM`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, (h, c) = nn.LSTM(3, 5, num_layers=2)(Tensor.ones(7, 2, 3))
         >>> output.shape, h.shape, c.shape
         ((7, 2, 5), (2, 2, 5), (2, 2, 5))
@@ -197,10 +202,15 @@ class GRU(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1.
+
     Source: K. Cho et al., Learning phrase representations using RNN encoder-decoder, 2014, as in
     `torch.nn.GRU`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, h = nn.GRU(3, 5, bidirectional=True)(Tensor.ones(7, 2, 3))
         >>> output.shape, h.shape
         ((7, 2, 10), (2, 2, 5))
@@ -259,9 +269,14 @@ class RNN(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Raises:
+        LayerArgumentError: if `num_layers` is less than 1, or `nonlinearity` is unknown.
+
     Source: J. Elman, Finding structure in time, 1990, as in `torch.nn.RNN`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> output, h = nn.RNN(3, 5, batch_first=True)(Tensor.ones(2, 7, 3))
         >>> output.shape, h.shape
         ((2, 7, 5), (1, 2, 5))
@@ -290,6 +305,10 @@ class RNN(_Recurrent):
             bidirectional,
             generator,
         )
+        if nonlinearity not in ("tanh", "relu"):
+            raise LayerArgumentError(
+                name="RNN", problem=f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}"
+            )
         self.nonlinearity: Literal["tanh", "relu"] = nonlinearity
 
     def _run(

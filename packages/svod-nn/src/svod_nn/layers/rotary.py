@@ -30,6 +30,8 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
         Su et al., RoFormer: Enhanced transformer with rotary position embedding, 2021, equation 15.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.rotary_embedding(Tensor([[1.0, 0.0], [1.0, 0.0]])).round(3).tolist()[0]
         [1.0, 0.0]
     """
@@ -42,6 +44,6 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
     frequencies = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()
     angles = (Tensor.arange(n) + position).cast(float32).unsqueeze(1) * frequencies
     cos, sin = angles.cos(), angles.sin()
-    # Pairs are of the two halves, as in Llama's published weights, not of neighbours.
+    # Pairs are of the two halves, as in Llama's published weights, not of neighbors.
     first, second = x[..., : size // 2].cast(float32), x[..., size // 2 :].cast(float32)
     return (first * cos - second * sin).concat(second * cos + first * sin, axis=-1).cast(x.dtype)

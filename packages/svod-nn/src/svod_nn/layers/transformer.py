@@ -130,6 +130,8 @@ class TransformerEncoderLayer(_FeedForward):
         `torch.nn.TransformerEncoderLayer`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> layer(Tensor.rand(3, 5, 8), is_causal=True).shape
         (3, 5, 8)
@@ -145,7 +147,17 @@ class TransformerEncoderLayer(_FeedForward):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """Return a tensor of the shape of `src`; see `MultiheadAttention` for the other arguments."""
+        """Return a tensor of the shape of `src`.
+
+        Args:
+            src: inputs of shape (positions, batch, d_model), or with `batch_first` (batch,
+                positions, d_model); the batch axis may be absent.
+            src_mask: mask of the attention, `attn_mask` of `MultiheadAttention`.
+            src_key_padding_mask: mask of shape (batch, positions): True for positions to ignore.
+            is_causal: if True, a position does not attend to later positions; needs no mask.
+            cache: keys and values of earlier positions, which this call appends to.
+            position: position of the first element: an integer or a bound `Variable`.
+        """
 
         def attend(x: Tensor) -> Tensor:
             return self.self_attn(
@@ -187,6 +199,8 @@ class TransformerDecoderLayer(_FeedForward):
         `torch.nn.TransformerDecoderLayer`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> layer(Tensor.rand(3, 5, 8), Tensor.rand(3, 7, 8), tgt_is_causal=True).shape
         (3, 5, 8)
@@ -208,9 +222,20 @@ class TransformerDecoderLayer(_FeedForward):
         cache: KeyValueCache | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """Return a tensor of the shape of `tgt`; `memory` is the result of the encoder.
+        """Return a tensor of the shape of `tgt`.
 
-        See `MultiheadAttention` for the other arguments.
+        Args:
+            tgt: targets of shape (targets, batch, d_model), or with `batch_first` (batch, targets,
+                d_model); the batch axis may be absent.
+            memory: result of the encoder, of shape (positions, batch, d_model), likewise.
+            tgt_mask: mask of the self-attention, `attn_mask` of `MultiheadAttention`.
+            memory_mask: mask of the attention to `memory`, likewise.
+            tgt_key_padding_mask: mask of shape (batch, targets): True for targets to ignore.
+            memory_key_padding_mask: mask of shape (batch, positions): True for positions of
+                `memory` to ignore.
+            tgt_is_causal: if True, a target does not attend to later targets; needs no mask.
+            cache: keys and values of earlier targets, which this call appends to.
+            position: position of the first target: an integer or a bound `Variable`.
         """
 
         def attend(x: Tensor) -> Tensor:
@@ -242,6 +267,8 @@ class TransformerEncoder(Module):
         norm: normalization after the last layer, or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> nn.TransformerEncoder(layer, 3)(Tensor.rand(2, 5, 8)).shape
         (2, 5, 8)
@@ -264,7 +291,16 @@ class TransformerEncoder(Module):
         caches: list[KeyValueCache] | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """Return a tensor of the shape of `src`; `caches` has one cache for each layer."""
+        """Return a tensor of the shape of `src`.
+
+        Args:
+            src: inputs, as in `TransformerEncoderLayer`.
+            mask: mask of the attention in each layer, `attn_mask` of `MultiheadAttention`.
+            src_key_padding_mask: mask of shape (batch, positions): True for positions to ignore.
+            is_causal: if True, a position does not attend to later positions; needs no mask.
+            caches: caches of earlier positions, one for each layer.
+            position: position of the first element: an integer or a bound `Variable`.
+        """
         for index, layer in enumerate(self.layers):
             cache = None if caches is None else caches[index]
             src = layer(src, mask, src_key_padding_mask, is_causal, cache=cache, position=position)
@@ -280,6 +316,8 @@ class TransformerDecoder(Module):
         norm: normalization after the last layer, or None.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> layer = nn.TransformerDecoderLayer(8, 2, dim_feedforward=16, batch_first=True)
         >>> nn.TransformerDecoder(layer, 3)(Tensor.rand(2, 5, 8), Tensor.rand(2, 7, 8)).shape
         (2, 5, 8)
@@ -305,7 +343,20 @@ class TransformerDecoder(Module):
         caches: list[KeyValueCache] | None = None,
         position: Any = 0,
     ) -> Tensor:
-        """Return a tensor of the shape of `tgt`; `caches` has one cache for each layer."""
+        """Return a tensor of the shape of `tgt`.
+
+        Args:
+            tgt: targets, as in `TransformerDecoderLayer`.
+            memory: result of the encoder, likewise.
+            tgt_mask: mask of the self-attention, `attn_mask` of `MultiheadAttention`.
+            memory_mask: mask of the attention to `memory`, likewise.
+            tgt_key_padding_mask: mask of shape (batch, targets): True for targets to ignore.
+            memory_key_padding_mask: mask of shape (batch, positions): True for positions of
+                `memory` to ignore.
+            tgt_is_causal: if True, a target does not attend to later targets; needs no mask.
+            caches: caches of earlier targets, one for each layer.
+            position: position of the first target: an integer or a bound `Variable`.
+        """
         for index, layer in enumerate(self.layers):
             cache = None if caches is None else caches[index]
             tgt = layer(

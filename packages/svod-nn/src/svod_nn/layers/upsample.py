@@ -38,6 +38,8 @@ class Upsample(Module):
     Source: `torch.nn.Upsample`.
 
     Example:
+        >>> import svod_nn as nn
+        >>> from svod_tensor import Tensor
         >>> nn.Upsample(scale_factor=2)(Tensor([[[1.0, 2.0]]])).tolist()
         [[[1.0, 1.0, 2.0, 2.0]]]
         >>> nn.Upsample(3, mode="linear", align_corners=True)(Tensor([[[1.0, 2.0]]])).tolist()

@@ -71,7 +71,9 @@ def binary_cross_entropy_with_logits(
     pos_weight: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Binary cross-entropy of `sigmoid(logits)`, numerically stable for logits of any magnitude.
+    """Binary cross-entropy of p = `sigmoid(logits)`,
+    `-(target * log(p) + (1 - target) * log(1 - p))`, numerically stable for logits of any
+    magnitude.
 
     Args:
         logits: logits of any shape.

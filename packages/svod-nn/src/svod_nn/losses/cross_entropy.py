@@ -84,7 +84,8 @@ def nll_loss(
     ignore_index: int = IGNORED,
     reduction: Reduction = "mean",
 ) -> Tensor:
-    """Negative log-likelihood loss, for log-probabilities such as `log_softmax(1)` returns.
+    """Negative log-likelihood loss, `-log_probabilities[label]`, for log-probabilities such as
+    `log_softmax(1)` returns.
 
     Args:
         log_probabilities: log-probabilities of shape (batch, classes, ...), or (classes,).

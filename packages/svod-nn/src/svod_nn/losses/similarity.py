@@ -22,7 +22,8 @@ _TINY: Final = 1e-12
 
 @rounds_once
 def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8) -> Tensor:
-    """Cosine similarity of vectors along an axis; 0 for a zero vector.
+    """Cosine similarity `sum(x * y) / (norm(x) * norm(y))` of vectors along an axis; 0 for a zero
+    vector.
 
     Args:
         x: vectors.

@@ -104,7 +104,7 @@ def matmul_nbits(
                 .reshape(attributes.N, -1)[:, : attributes.K]
             )
 
-        # Without zero points the integers are centred: 2^(bits - 1) represents 0.
+        # Without zero points the integers are centered: 2^(bits - 1) represents 0.
         centred = integers - (
             float(1 << (attributes.bits - 1)) if block_zeros is None else spread(block_zeros)
         )

@@ -1,4 +1,4 @@
-"""Normalizations by the mean and deviation of batches, layers, groups and neighbours."""
+"""Normalizations by the mean and deviation of batches, layers, groups and neighbors."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ def mean_variance_normalization(x: Tensor, *, axes: Sequence[int] = (0, 2, 3)) -
 def lrn(
     x: Tensor, *, size: int, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
 ) -> Tensor:
-    """Local response normalization over `size` neighbouring channels."""
+    """Local response normalization over `size` neighboring channels."""
     wide = x if x.dtype.itemsize > 2 else x.cast("float32")
     # Channels move last, where windows slide.
     squares = wide.square().moveaxis(1, -1)

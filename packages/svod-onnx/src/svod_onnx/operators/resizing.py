@@ -205,7 +205,7 @@ def _resize_axes(
 
 
 def _upsample_periodic(x: Tensor, patterns: Mapping[int, PeriodicWeights]) -> Tensor:
-    """Upsample axes by integer factors, as weighted sums of shifted neighbours without index
+    """Upsample axes by integer factors, as weighted sums of shifted neighbors without index
     tables.
     """
     if not patterns:
@@ -220,7 +220,7 @@ def _upsample_periodic(x: Tensor, patterns: Mapping[int, PeriodicWeights]) -> Te
         padded = Tensor.concat(
             [*[first] * n_leading, padded, *[last] * n_trailing], axis=axis_index
         )
-    # Stored, since each neighbour below reads it and would evaluate the concatenation again.
+    # Stored, since each neighbor below reads it and would evaluate the concatenation again.
     padded = padded.contiguous()
     # From the last axis: inserting one does not move the axes before it.
     for axis_index in sorted(patterns, reverse=True):

@@ -176,7 +176,7 @@ def mel_weight_matrix(
         Tensor(edges[first : first + n_bands], dtype="float64", device=device) for first in range(3)
     )
     bins = Tensor.arange(length // 2 + 1, dtype="float64", device=device).unsqueeze(1)
-    # Edges are rounded to bins, so that neighbours may coincide; the maximum avoids a division by
+    # Edges are rounded to bins, so that neighbors may coincide; the maximum avoids a division by
     # 0.
     rising = (center > left).where((bins - left) / (center - left).maximum(1.0), 1.0)
     falling = (right - bins) / (right - center).maximum(1.0)

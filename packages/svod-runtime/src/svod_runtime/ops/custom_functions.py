@@ -54,6 +54,8 @@ def clear_custom_functions() -> None:
     """Clear all registered custom functions except built-in ones, for tests.
 
     Example:
+        >>> from svod_runtime import clear_custom_functions, register_custom_function
+        >>> from svod_runtime.ops.custom_functions import get_custom_function
         >>> register_custom_function("nothing", lambda buffers, variables, attrs: None)
         >>> clear_custom_functions()
         >>> get_custom_function("nothing")

@@ -98,9 +98,9 @@ class PreparedBufferView:
 
     Example:
         >>> import numpy as np
-        >>> from svod_device import get_allocator
+        >>> from svod_device import Buffer, get_allocator
         >>> from svod_dtype import float32
-        >>> from svod_runtime import ExecutionPlanBuilder
+        >>> from svod_runtime import ExecutionPlanBuilder, PreparedBufferView
         >>> whole = Buffer(get_allocator("CPU"), float32, 4)
         >>> builder = ExecutionPlanBuilder("CPU")
         >>> base, part = builder.add_buffer(1, whole), builder.add_buffer(2, whole.view(8, 8))

@@ -71,17 +71,19 @@ class ExecutionPlanBuilder:
         self._draft.output_indices = [index]
 
     def add_alias_ids(self, ids: Iterable[int]) -> None:
-        """Add ids that `release_*` reports besides the ids of the buffers."""
+        """Add AST ids without a buffer, which `release_intermediate_buffers` and
+        `release_all_buffers` report too.
+        """
         self._draft.alias_ids.extend(ids)
 
     def set_donated_buffers(
         self, indices: Iterable[int], owners: Mapping[int, int] | None = None
     ) -> None:
-        """Set the donated inputs: an execution may overwrite them, so each must be replaced before
-        the next.
+        """Set the inputs that an execution may overwrite; the caller replaces each before the next
+        one.
 
         Args:
-            indices: of the inputs.
+            indices: buffer indices of the donated inputs.
             owners: output index -> index of the donated input whose memory the output takes.
         """
         self._draft.donated_indices = list(indices)

@@ -31,7 +31,8 @@ class InterruptDelay:
     install no handler.
 
     Example:
-        >>> from signal import raise_signal, signal
+        >>> from signal import SIGINT, raise_signal, signal
+        >>> from svod_runtime import InterruptDelay
         >>> usual = signal(SIGINT, lambda *_: print("stopped"))
         >>> with InterruptDelay():
         ...     raise_signal(SIGINT)

@@ -263,8 +263,9 @@ Spec = tuple[int, DType, str]
 def find_sharing(buffers: Sequence[Buffer]) -> Sharing | None:
     """Describe how buffers share memory with each other; None if they do not.
 
-    The result lists, for each buffer, the first buffer on its storage, the offset from it, and the
-    size.
+    Returns:
+        for each buffer, the index of the first buffer on its storage, the offset from that buffer in
+        bytes, and the size in bytes.
     """
     # The usual case, on the path of every `realize`, without the table below.
     if len(buffers) < 2 or len({buffer.storage_id for buffer in buffers}) == len(buffers):

@@ -50,9 +50,9 @@ class PlanTemplate(PlanForm):
     """Form that builds plans; created by `ExecutionPlanBuilder`.
 
     Example:
-        >>> from svod_device import get_allocator
+        >>> from svod_device import Buffer, get_allocator
         >>> from svod_dtype import int32
-        >>> from svod_runtime import ExecutionPlanBuilder
+        >>> from svod_runtime import ExecutionPlanBuilder, PreparedCopy
         >>> first, second, out = (Buffer(get_allocator("CPU"), int32, 2) for _ in range(3))
         >>> builder = ExecutionPlanBuilder("CPU")
         >>> source, copied = builder.add_buffer(1, first), builder.add_buffer(2, out)

@@ -24,6 +24,8 @@ class Limits(NamedTuple):
             second.
 
     Example:
+        >>> from svod_runtime import Limits
+        >>> from svod_runtime.profile.limits import inf
         >>> near, far = (32e6, 1e12), (inf, 1e11)
         >>> limits = Limits(operations=2e12, levels=(near, far))
         >>> limits.get_bound(n_operations=2 * 1024**3, n_bytes=12 * 1024**2)

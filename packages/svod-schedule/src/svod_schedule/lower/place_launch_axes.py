@@ -52,7 +52,7 @@ def get_work_items(sink: UOp) -> list[UOp]:
 
 
 def _distance(access: UOp, work_item: UOp) -> float:
-    """Total distance in memory of neighbouring work-items along an axis, over all executions of an
+    """Total distance in memory of neighboring work-items along an axis, over all executions of an
     access.
     """
     stride = find_stride(access.position, work_item)

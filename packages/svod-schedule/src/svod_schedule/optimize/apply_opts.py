@@ -25,11 +25,16 @@ def apply_opts(
     opts: tuple[Opt, ...] | None = None,
     note: Callable[[tuple[Reason, ...]], None] | None = None,
 ) -> UOp:
-    """Apply exactly these Opts to a kernel; with None, the heuristics choose. `note` is called with
-    the reasons.
+    """Apply Opts to a kernel.
+
+    Args:
+        sink: the kernel.
+        target: properties of the device.
+        opts: Opts to apply, in order; with None, the heuristics choose.
+        note: function that is called with the reasons of the Opts.
 
     Raises:
-        OptError: if one does not apply.
+        OptError: if an Opt does not apply.
     """
     if opts is None:
         scheduler, reasons = choose(sink, target)

@@ -210,7 +210,7 @@ class _Search:
                 and current_best > previous_best * (1 - self.config.min_gain)
             ):
                 return StopReason.CONVERGED
-            # The neighbours of an expanded candidate were generated before: measured, or still in
+            # The neighbors of an expanded candidate were generated before: measured, or still in
             # the pool.
             beam = [c for c in ranked[: self.config.width] if c.key not in self.expanded]
         return StopReason.ROUNDS
@@ -252,7 +252,7 @@ class _Search:
         """Return the kernel with these opts, or None if one is not allowed. Common prefixes of
         sequences are applied once.
         """
-        # A sequence that is not allowed is cached too, as None: many neighbours share its prefix.
+        # A sequence that is not allowed is cached too, as None: many neighbors share its prefix.
         if opts not in self.schedulers:
             prefix = self._scheduler_of(opts[:-1])
             scheduler = None if prefix is None else prefix.copy()

@@ -6,6 +6,8 @@ an `Outcome` for each.
 Example:
     >>> from svod_dtype import float32, void
     >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
+    >>> from svod_schedule.optimize.candidates import Candidate, DropReason, Dropped, Measure, Timed, check_length
+    >>> from svod_schedule.optimize.candidates import find_seconds, is_stopped, make_key, rank_candidates
     >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
     >>> i = UOp.range(64, 0, AxisType.LOOP)
     >>> kernel = UOp(Op.SINK, void, (out.index(i).store(x.index(i) * 2.0).end(i),), KernelInfo("double"))
@@ -109,7 +111,12 @@ class Timed:
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Outcome of a candidate that cannot be chosen; `detail` is for display."""
+    """Outcome of a candidate that cannot be chosen.
+
+    Attributes:
+        reason: why the candidate was dropped.
+        detail: message for display, such as the compiler's.
+    """
 
     reason: DropReason
     detail: str = ""

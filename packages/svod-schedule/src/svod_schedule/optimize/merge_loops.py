@@ -1,10 +1,10 @@
-"""merge-loops: collapse neighbouring loops that traverse all memory contiguously.
+"""merge-loops: collapse neighboring loops that traverse all memory contiguously.
 
 before → after, for two loops of one nest and every access in it:
 
     a[r0 * 64 + r1 * 1], r0 in [0, 8), r1 in [0, 64)        a[r], r in [0, 512)
 
-Two neighbouring loops merge if the outer stride of each access is (inner size) * (inner stride), and
+Two neighboring loops merge if the outer stride of each access is (inner size) * (inner stride), and
 both induction variables are used for addresses only."""
 
 from __future__ import annotations

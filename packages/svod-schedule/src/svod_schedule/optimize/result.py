@@ -2,6 +2,7 @@
 search.
 
 Example:
+    >>> from svod_ir import parse_opts
     >>> from svod_schedule.optimize.result import Round, SearchResult, StopReason, find_result
     >>> usual, best = parse_opts("UPCAST(0, 4)"), parse_opts("UPCAST(0, 8)")
     >>> result = SearchResult(

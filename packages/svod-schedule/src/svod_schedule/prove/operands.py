@@ -39,7 +39,7 @@ def truth_like(dtype: DType) -> DType:
 @lru_cache(maxsize=64)
 def list_constants(dtype: DType) -> tuple[Number, ...]:
     """List representative constants: all values of 8 bits; otherwise the extremes, the powers of two
-    and their neighbours, and small values.
+    and their neighbors, and small values.
     """
     if dtype.is_bool:
         return (False, True)

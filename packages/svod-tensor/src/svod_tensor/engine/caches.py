@@ -153,7 +153,7 @@ def caches() -> dict[str, CacheCounts]:
     Caches on disk are shared by all processes; the hits and misses are this process's.
 
     Example:
-        >>> from svod_tensor import caches, clear_caches
+        >>> from svod_tensor import Tensor, caches, clear_caches
         >>> clear_caches()
         >>> x = (Tensor([1, 2]) * 3).realize()
         >>> caches()["schedule"].entries

@@ -21,8 +21,9 @@ __all__ = ["fftfreq", "fftshift", "ifftshift", "rfftfreq"]
 def fftfreq(
     n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """The frequencies of the elements of `fft`: `[0, 1, ..., -2, -1] / (d * n)`, in cycles per unit
-    of `d`.
+    """The frequencies of the elements of `fft`, in cycles per unit of `d`.
+
+    They are `[0, 1, ..., (n - 1) // 2, -(n // 2), ..., -1] / (d * n)`.
 
     Args:
         n: the number of points.
@@ -35,7 +36,7 @@ def fftfreq(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
+        >>> sv.fft.fftfreq(5, d=0.5).round(1).tolist() == sv.Tensor([0.0, 0.4, 0.8, -0.8, -0.4]).tolist()
         True
     """
     # Integers first, so that the frequencies are rounded once.
@@ -108,7 +109,7 @@ def ifftshift(x: Operand, /, *, axes: Axes = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifftshift(Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
+        >>> sv.fft.ifftshift(sv.Tensor([-0.5, -0.25, 0.0, 0.25])).tolist()
         [0.0, 0.25, -0.5, -0.25]
     """
     tensor = to_tensor(x)

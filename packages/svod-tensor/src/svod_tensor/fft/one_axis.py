@@ -32,7 +32,8 @@ _CONJUGATE_NORMS = {"backward": "forward", "ortho": "ortho", "forward": "backwar
 
 
 def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward") -> Tensor:
-    """The discrete Fourier transform: `y[k] = sum(x[j] * exp(-2j * pi * j * k / n))`.
+    """The discrete Fourier transform: `y[k] = sum(x[j] * exp(-2j * pi * j * k / n))`. The result is
+    complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -47,7 +48,7 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fft(Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
+        >>> sv.fft.fft(sv.Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
         [(10+0j), (-2+2j), (-2+0j), (-2-2j)]
     """
     return _transform("fft", x, n, axis, norm, is_inverse=False)
@@ -56,7 +57,8 @@ def fft(x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "b
 def ifft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`.
+    """The inverse of `fft`: `y[j] = sum(x[k] * exp(2j * pi * j * k / n)) / n`. The result is
+    complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -72,7 +74,7 @@ def ifft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifft(Tensor([4.0, 0.0, 0.0, 0.0])).tolist()
+        >>> sv.fft.ifft(sv.Tensor([4.0, 0.0, 0.0, 0.0])).tolist()
         [(1+0j), (1+0j), (1+0j), (1+0j)]
     """
     return _transform("ifft", x, n, axis, norm, is_inverse=True)
@@ -81,7 +83,8 @@ def ifft(
 def rfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The real-to-complex transform: the first `n // 2 + 1` elements of `fft`.
+    """The real-to-complex transform: the first `n // 2 + 1` elements of `fft`. The result is
+    complex64, or complex128 for float64 numbers.
 
     The remaining elements are their conjugates in reverse order.
 
@@ -99,7 +102,7 @@ def rfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.rfft(Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
+        >>> sv.fft.rfft(sv.Tensor([1.0, 2.0, 3.0, 4.0])).tolist()
         [(10+0j), (-2+2j), (-2+0j)]
     """
     return _from_real("rfft", x, n, axis, norm)
@@ -108,7 +111,8 @@ def rfft(
 def irfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The complex-to-real inverse of `rfft`: `n` real numbers.
+    """The complex-to-real inverse of `rfft`: `n` real numbers. The result is float32, or float64
+    for float64 and complex128 numbers.
 
     Args:
         x: the first half of a spectrum. Imaginary parts of the first element, and of the last one
@@ -124,7 +128,7 @@ def irfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.irfft(sv.fft.rfft(Tensor([1.0, 2.0, 3.0, 4.0]))).tolist()
+        >>> sv.fft.irfft(sv.fft.rfft(sv.Tensor([1.0, 2.0, 3.0, 4.0]))).tolist()
         [1.0, 2.0, 3.0, 4.0]
     """
     return _to_real("irfft", to_tensor(x), n, axis, norm)
@@ -133,7 +137,8 @@ def irfft(
 def hfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The transform, which is real, of a signal with Hermitian symmetry.
+    """The transform, which is real, of a signal with Hermitian symmetry. The result is float32, or
+    float64 for float64 and complex128 numbers.
 
     Args:
         x: the first half of the signal; the second half is its conjugate in reverse order.
@@ -147,7 +152,7 @@ def hfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.hfft(Tensor([1.0, 2.0, 3.0])).tolist()
+        >>> sv.fft.hfft(sv.Tensor([1.0, 2.0, 3.0])).tolist()
         [8.0, -2.0, 0.0, -2.0]
     """
     _check_norm("hfft", norm)
@@ -157,7 +162,8 @@ def hfft(
 def ihfft(
     x: Operand, /, *, n: SInt | None = None, axis: int = -1, norm: Norm = "backward"
 ) -> Tensor:
-    """The inverse of `hfft`: the first `n // 2 + 1` elements.
+    """The inverse of `hfft`: the first `n // 2 + 1` elements. The result is complex64, or
+    complex128 for float64 numbers.
 
     Args:
         x: real numbers.
@@ -173,7 +179,7 @@ def ihfft(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ihfft(Tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
+        >>> sv.fft.ihfft(sv.Tensor([8.0, -2.0, 0.0, -2.0])).real.tolist()
         [1.0, 2.0, 3.0]
     """
     _check_norm("ihfft", norm)

@@ -38,7 +38,8 @@ def fftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The discrete Fourier transform along several axes: `fft` along each of them sequentially.
+    """The discrete Fourier transform along several axes: `fft` along each of them sequentially. The
+    result is complex64, or complex128 for float64 and complex128 numbers.
 
     Args:
         x: real or complex numbers.
@@ -53,7 +54,7 @@ def fftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.fftn(Tensor([[1.0, 2.0], [3.0, 4.0]])).real.tolist()
+        >>> sv.fft.fftn(sv.Tensor([[1.0, 2.0], [3.0, 4.0]])).real.tolist()
         [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _transform("fftn", x, s, axes, norm, is_inverse=False)
@@ -67,7 +68,8 @@ def ifftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The inverse of `fftn`.
+    """The inverse of `fftn`. The result is complex64, or complex128 for float64 and complex128
+    numbers.
 
     Args:
         x: real or complex numbers.
@@ -82,7 +84,7 @@ def ifftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.ifftn(sv.fft.fftn(Tensor([[1.0, 2.0], [3.0, 4.0]]))).real.tolist()
+        >>> sv.fft.ifftn(sv.fft.fftn(sv.Tensor([[1.0, 2.0], [3.0, 4.0]]))).real.tolist()
         [[1.0, 2.0], [3.0, 4.0]]
     """
     return _transform("ifftn", x, s, axes, norm, is_inverse=True)
@@ -97,7 +99,7 @@ def rfftn(
     norm: Norm = "backward",
 ) -> Tensor:
     """The real-to-complex transform along several axes: `rfft` along the last one, then `fft` along
-    the other axes.
+    the other axes. The result is complex64, or complex128 for float64 numbers.
 
     Args:
         x: real numbers.
@@ -113,7 +115,7 @@ def rfftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.rfftn(Tensor.ones(2, 4)).shape
+        >>> sv.fft.rfftn(sv.Tensor.ones(2, 4)).shape
         (2, 3)
     """
     scale = get_scale("rfftn", norm, is_inverse=False)
@@ -140,7 +142,8 @@ def irfftn(
     axes: Sequence[int] | None = None,
     norm: Norm = "backward",
 ) -> Tensor:
-    """The complex-to-real inverse of `rfftn`.
+    """The complex-to-real inverse of `rfftn`. The result is float32, or float64 for float64 and
+    complex128 numbers.
 
     Args:
         x: a half spectrum: the first half along the last axis.
@@ -155,7 +158,7 @@ def irfftn(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fft.irfftn(sv.fft.rfftn(Tensor.ones(2, 4))).tolist()
+        >>> sv.fft.irfftn(sv.fft.rfftn(sv.Tensor.ones(2, 4))).tolist()
         [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 1.0]]
     """
     scale = get_scale("irfftn", norm, is_inverse=True)

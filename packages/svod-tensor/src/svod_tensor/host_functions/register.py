@@ -39,9 +39,10 @@ def register_custom_function(kind: str, function: Callable[..., None]) -> None:
             execution, in the thread that executes the plan.
 
     Example:
+        >>> import numpy as np
         >>> from svod_dtype import float32
         >>> from svod_ir.custom_function import ArraySpec, make_custom_function
-        >>> from svod_tensor import register_custom_function
+        >>> from svod_tensor import Tensor, register_custom_function
         >>> register_custom_function("reverse", lambda out, x: np.copyto(out, x[::-1]))
         >>> x = Tensor([1.0, 2.0, 3.0]).realize()
         >>> Tensor.from_uop(make_custom_function("reverse", [ArraySpec(float32, (3,))], [x.uop])).tolist()

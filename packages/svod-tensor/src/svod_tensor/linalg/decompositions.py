@@ -70,11 +70,12 @@ class SVDResult(NamedTuple):
 
 
 def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
-    """The triangular factor of symmetric positive definite matrices, by LAPACK (potrf).
+    """The triangular factor of symmetric, or complex Hermitian, positive definite matrices, by
+    LAPACK (potrf). Integers become float32.
 
     Args:
         x: of shape (..., n, n); only the triangle of the result is read.
-        upper: whether the result is `U` of `x = U.mT @ U`, or `L` of `x = L @ L.mT`.
+        upper: whether the result is `U` of `x = U.conj().mT @ U`, or `L` of `x = L @ L.conj().mT`.
 
     Returns:
         the factors, of shape (..., n, n), with 0 in the other triangle. The derivative assumes a
@@ -86,7 +87,7 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.cholesky(Tensor([[4.0, 2.0], [2.0, 10.0]])).tolist()
+        >>> sv.linalg.cholesky(sv.Tensor([[4.0, 2.0], [2.0, 10.0]])).tolist()
         [[2.0, 0.0], [1.0, 3.0]]
     """
     (a,), kind = read_floats(x)
@@ -97,7 +98,8 @@ def cholesky(x: Operand, /, *, upper: bool = False) -> Tensor:
 
 
 def eig(x: Operand, /) -> EigResult:
-    """Complex eigenvalues and eigenvectors of matrices, by LAPACK (geev).
+    """Complex eigenvalues and eigenvectors of matrices, by LAPACK (geev). They are complex64, or
+    complex128 for float64 and complex128 matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigh` is more accurate and faster.
@@ -113,7 +115,7 @@ def eig(x: Operand, /) -> EigResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eig(Tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
+        >>> sv.linalg.eig(sv.Tensor([[0.0, 1.0], [-1.0, 0.0]])).eigenvalues.tolist()
         [1j, -1j]
     """
     (a,), _ = read_floats(x)
@@ -122,7 +124,8 @@ def eig(x: Operand, /) -> EigResult:
 
 
 def eigvals(x: Operand, /) -> Tensor:
-    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev).
+    """Complex eigenvalues of matrices, in no particular order, by LAPACK (geev). They are
+    complex64, or complex128 for float64 and complex128 matrices.
 
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more accurate and faster.
@@ -133,7 +136,7 @@ def eigvals(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eigvals(Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist()
+        >>> sv.linalg.eigvals(sv.Tensor([[2.0, 1.0], [0.0, 3.0]])).tolist()
         [(2+0j), (3+0j)]
     """
     (a,), _ = read_floats(x)
@@ -142,7 +145,8 @@ def eigvals(x: Operand, /) -> Tensor:
 
 
 def eigh(x: Operand, /) -> EighResult:
-    """Eigenvalues and eigenvectors of symmetric matrices, by LAPACK (syevd).
+    """Eigenvalues and eigenvectors of symmetric or complex Hermitian matrices, by LAPACK (syevd).
+    Integers become float32; eigenvalues of complex matrices are real.
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
@@ -158,7 +162,7 @@ def eigh(x: Operand, /) -> EighResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, vectors = sv.linalg.eigh(Tensor([[2.0, 1.0], [1.0, 2.0]]))
+        >>> values, vectors = sv.linalg.eigh(sv.Tensor([[2.0, 1.0], [1.0, 2.0]]))
         >>> values.round(3).tolist(), abs(vectors).round(3).tolist()[0]
         ([1.0, 3.0], [0.7070000171661377, 0.7070000171661377])
     """
@@ -168,7 +172,8 @@ def eigh(x: Operand, /) -> EighResult:
 
 
 def eigvalsh(x: Operand, /) -> Tensor:
-    """Eigenvalues of symmetric matrices in ascending order, by LAPACK (syevd).
+    """Eigenvalues of symmetric or complex Hermitian matrices in ascending order, by LAPACK (syevd).
+    Integers become float32; eigenvalues of complex matrices are real.
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
@@ -179,7 +184,7 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.eigvalsh(Tensor([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
+        >>> sv.linalg.eigvalsh(sv.Tensor([[2.0, 1.0], [1.0, 2.0]])).round(3).tolist()
         [1.0, 3.0]
     """
     (a,), kind = read_floats(x)
@@ -188,7 +193,8 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
 
 def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
-    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd).
+    """Singular values and vectors, `x = U @ diag(S) @ Vh`, by LAPACK (gesdd). Integers become
+    float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
@@ -207,7 +213,7 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> u, s, vh = sv.linalg.svd(Tensor([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]), full_matrices=False)
+        >>> u, s, vh = sv.linalg.svd(sv.Tensor([[3.0, 0.0], [0.0, -2.0], [0.0, 0.0]]), full_matrices=False)
         >>> u.shape, s.tolist(), vh.shape
         ((3, 2), [3.0, 2.0], (2, 2))
     """
@@ -218,7 +224,7 @@ def svd(x: Operand, /, *, full_matrices: bool = True) -> SVDResult:
 
 def svdvals(x: Operand, /) -> Tensor:
     """Singular values of matrices of shape (..., m, n), in descending order, by LAPACK (gesdd). The
-    shape is (..., min(m, n)).
+    shape is (..., min(m, n)). Integers become float32.
 
     Args:
         x: the matrices.
@@ -229,7 +235,7 @@ def svdvals(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.svdvals(Tensor([[3.0, 0.0], [0.0, -2.0]])).tolist()
+        >>> sv.linalg.svdvals(sv.Tensor([[3.0, 0.0], [0.0, -2.0]])).tolist()
         [3.0, 2.0]
     """
     (a,), kind = read_floats(x)
@@ -239,7 +245,7 @@ def svdvals(x: Operand, /) -> Tensor:
 
 def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QRResult:
     """`x = Q @ R` with orthonormal columns in `Q` and 0 below the diagonal of `R`, by LAPACK
-    (geqrf).
+    (geqrf). Integers become float32.
 
     Args:
         x: of shape (..., m, n), with k as the smaller of m and n.
@@ -258,7 +264,7 @@ def qr(x: Operand, /, *, mode: Literal["reduced", "complete"] = "reduced") -> QR
 
     Example:
         >>> import svod_tensor as sv
-        >>> q, r = sv.linalg.qr(Tensor([[3.0, 1.0], [4.0, 2.0]]))
+        >>> q, r = sv.linalg.qr(sv.Tensor([[3.0, 1.0], [4.0, 2.0]]))
         >>> abs(r).round(3).tolist()
         [[5.0, 2.200000047683716], [0.0, 0.4000000059604645]]
     """

@@ -33,7 +33,8 @@ class SlogdetResult(NamedTuple):
 
 
 def det(x: Operand, /) -> Tensor:
-    """Determinants of matrices of shape (..., n, n), of shape (...), by LAPACK (getrf).
+    """Determinants of matrices of shape (..., n, n), of shape (...), by LAPACK (getrf). Integers
+    become float32.
 
     `slogdet` cannot overflow. Singular matrices have derivatives of every order too.
 
@@ -45,7 +46,7 @@ def det(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.det(Tensor([[1.0, 2.0], [3.0, 4.0]])).round(3).item()
+        >>> sv.linalg.det(sv.Tensor([[1.0, 2.0], [3.0, 4.0]])).round(3).item()
         -2.0
     """
     (a,), kind = read_floats(x)
@@ -54,7 +55,8 @@ def det(x: Operand, /) -> Tensor:
 
 
 def slogdet(x: Operand, /) -> SlogdetResult:
-    """Signs of determinants, and logarithms of their absolute values, by LAPACK (getrf).
+    """Signs of determinants, and logarithms of their absolute values, by LAPACK (getrf). Integers
+    become float32.
 
     Args:
         x: matrices of shape (..., n, n).
@@ -69,7 +71,7 @@ def slogdet(x: Operand, /) -> SlogdetResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sign, log = sv.linalg.slogdet(Tensor([[0.0, 1e30], [1e30, 0.0]]))
+        >>> sign, log = sv.linalg.slogdet(sv.Tensor([[0.0, 1e30], [1e30, 0.0]]))
         >>> sign.item(), f"{log.item():.3f}"
         (-1.0, '138.155')
     """
@@ -93,7 +95,7 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matrix_power(Tensor([[1, 1], [1, 0]]), 10).tolist()
+        >>> sv.linalg.matrix_power(sv.Tensor([[1, 1], [1, 0]]), 10).tolist()
         [[89, 55], [55, 34]]
     """
     base, n = to_tensor(x), operator.index(n)
@@ -118,8 +120,8 @@ def matrix_power(x: Operand, n: int, /) -> Tensor:
 
 
 def expm(x: Operand, /) -> Tensor:
-    """Exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`,
-    by scaling and squaring.
+    """Exponentials of matrices of shape (..., n, n), the limits of `I + x + x @ x / 2 + ...`, by
+    scaling and squaring. Integers become float32.
 
     Args:
         x: the matrices. The name is SciPy's.
@@ -132,7 +134,7 @@ def expm(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.expm(Tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
+        >>> sv.linalg.expm(sv.Tensor([[0.0, 1.0], [0.0, 0.0]])).tolist()
         [[1.0, 1.0], [0.0, 1.0]]
     """
     (a,), kind = read_floats(x)

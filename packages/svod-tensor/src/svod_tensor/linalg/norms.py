@@ -41,7 +41,7 @@ def vector_norm(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.vector_norm(Tensor([3.0, -4.0])).item()
+        >>> sv.linalg.vector_norm(sv.Tensor([3.0, -4.0])).item()
         5.0
     """
     return to_tensor(x).norm(axis, ord=ord, keepdims=keepdims)
@@ -63,7 +63,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matrix_norm(Tensor([[3.0, 0.0], [0.0, -2.0]]), ord="nuc").item()
+        >>> sv.linalg.matrix_norm(sv.Tensor([[3.0, 0.0], [0.0, -2.0]]), ord="nuc").item()
         5.0
     """
     return to_tensor(x).matrix_norm(ord=ord, keepdims=keepdims)
@@ -72,7 +72,7 @@ def matrix_norm(x: Operand, /, *, keepdims: bool = False, ord: MatrixOrder = "fr
 def norm(
     x: Operand, /, ord: MatrixOrder | None = None, axis: Axes = None, *, keepdims: bool = False
 ) -> Tensor:
-    """The norm of vectors or matrices, as `numpy.linalg.norm`.
+    """The norm of vectors or matrices, as `numpy.linalg.norm`. Integers become float32.
 
     `vector_norm` and `matrix_norm` are explicit.
 
@@ -90,7 +90,7 @@ def norm(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.norm(Tensor([[3.0, 0.0], [0.0, -4.0]])).item(), sv.linalg.norm(Tensor([[3.0], [4.0]]), 1).item()
+        >>> sv.linalg.norm(sv.Tensor([[3.0, 0.0], [0.0, -4.0]])).item(), sv.linalg.norm(sv.Tensor([[3.0], [4.0]]), 1).item()
         (5.0, 7.0)
     """
     tensor = to_tensor(x)
@@ -125,7 +125,7 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matrix_rank(Tensor([[1.0, 2.0], [2.0, 4.0]])).item()
+        >>> sv.linalg.matrix_rank(sv.Tensor([[1.0, 2.0], [2.0, 4.0]])).item()
         1
     """
     (a,), _ = read_floats(x)
@@ -139,7 +139,7 @@ def matrix_rank(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
-    """Condition numbers of matrices of shape (..., m, n).
+    """Condition numbers of matrices of shape (..., m, n). Integers become float32.
 
     Args:
         x: the matrices, square unless `p` is 2, -2 or None.
@@ -153,7 +153,7 @@ def cond(x: Operand, /, p: MatrixOrder | None = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.cond(Tensor([[4.0, 0.0], [0.0, 2.0]])).item()
+        >>> sv.linalg.cond(sv.Tensor([[4.0, 0.0], [0.0, 2.0]])).item()
         2.0
     """
     (a,), kind = read_floats(x)

@@ -44,7 +44,7 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.cross(Tensor([1, 0, 0]), Tensor([0, 1, 0])).tolist()
+        >>> sv.linalg.cross(sv.Tensor([1, 0, 0]), sv.Tensor([0, 1, 0])).tolist()
         [0, 0, 1]
     """
     x, y = to_tensors(x1, x2)
@@ -77,7 +77,7 @@ def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.diagonal(Tensor([[1, 2, 3], [4, 5, 6]]), offset=1).tolist()
+        >>> sv.linalg.diagonal(sv.Tensor([[1, 2, 3], [4, 5, 6]]), offset=1).tolist()
         [2, 6]
     """
     return to_tensor(x).diagonal(offset)
@@ -96,7 +96,7 @@ def matmul(x1: Operand, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        >>> sv.linalg.matmul(sv.Tensor([[1, 2], [3, 4]]), sv.Tensor([1, 10])).tolist()
         [21, 43]
     """
     return first_operand(x1, x2).matmul(x2)
@@ -113,7 +113,7 @@ def matrix_transpose(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.matrix_transpose(Tensor.zeros(2, 3, 4)).shape
+        >>> sv.linalg.matrix_transpose(sv.Tensor.zeros(2, 3, 4)).shape
         (2, 4, 3)
     """
     return to_tensor(x).matrix_transpose()
@@ -134,7 +134,7 @@ def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.multi_dot([Tensor.ones(2, 3), Tensor.ones(3, 50), Tensor.ones(50)]).tolist()
+        >>> sv.linalg.multi_dot([sv.Tensor.ones(2, 3), sv.Tensor.ones(3, 50), sv.Tensor.ones(50)]).tolist()
         [150.0, 150.0]
     """
     operands = to_tensors(*arrays)
@@ -202,7 +202,7 @@ def outer(x1: Operand, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
+        >>> sv.linalg.outer(sv.Tensor([1, 2]), sv.Tensor([3, 4, 5])).tolist()
         [[3, 4, 5], [6, 8, 10]]
     """
     x, y = to_tensors(x1, x2)
@@ -235,7 +235,7 @@ def tensordot(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> x = sv.Tensor([[1, 2], [3, 4]])
         >>> sv.linalg.tensordot(x, x, axes=([0], [1])).tolist()
         [[7, 15], [10, 22]]
     """
@@ -256,7 +256,7 @@ def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.trace(Tensor([[1, 2], [3, 4]])).item()
+        >>> sv.linalg.trace(sv.Tensor([[1, 2], [3, 4]])).item()
         5
     """
     return to_tensor(x).trace(offset, dtype=dtype)
@@ -272,11 +272,12 @@ def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
         axis: the contracted axis, of the same size in both.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the sizes differ.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        >>> sv.linalg.vecdot(sv.Tensor([[1, 2], [3, 4]]), sv.Tensor([1, 10])).tolist()
         [21, 43]
     """
     x, y = to_tensors(x1, x2)

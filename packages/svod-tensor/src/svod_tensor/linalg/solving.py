@@ -47,7 +47,7 @@ class LstsqResult(NamedTuple):
 
 
 def inv(x: Operand, /) -> Tensor:
-    """Inverses of matrices of shape (..., n, n), by LAPACK (gesv).
+    """Inverses of matrices of shape (..., n, n), by LAPACK (gesv). Integers become float32.
 
     Args:
         x: the matrices. For linear systems, `solve` is more accurate and faster.
@@ -58,7 +58,7 @@ def inv(x: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.inv(Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
+        >>> sv.linalg.inv(sv.Tensor([[2.0, 0.0], [0.0, 4.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.25]]
     """
     (a,), kind = read_floats(x)
@@ -68,7 +68,7 @@ def inv(x: Operand, /) -> Tensor:
 
 def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """Moore-Penrose inverses of matrices of shape (..., m, n), of shape (..., n, m), by LAPACK
-    (gesdd).
+    (gesdd). Integers become float32.
 
     Args:
         x: the matrices.
@@ -84,7 +84,7 @@ def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.pinv(Tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
+        >>> sv.linalg.pinv(sv.Tensor([[2.0, 0.0], [0.0, 0.0]])).tolist()
         [[0.5, 0.0], [0.0, 0.0]]
     """
     (a,), kind = read_floats(x)
@@ -93,7 +93,7 @@ def pinv(x: Operand, /, *, rtol: float | Tensor | None = None) -> Tensor:
 
 
 def solve(x1: Operand, x2: Operand, /) -> Tensor:
-    """The solution `x` of `x1 @ x = x2`, by LAPACK (gesv).
+    """The solution `x` of `x1 @ x = x2`, by LAPACK (gesv). Integers become float32.
 
     Args:
         x1: of shape (..., n, n).
@@ -108,7 +108,7 @@ def solve(x1: Operand, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.solve(Tensor([[2.0, 0.0], [0.0, 4.0]]), Tensor([1.0, 1.0])).tolist()
+        >>> sv.linalg.solve(sv.Tensor([[2.0, 0.0], [0.0, 4.0]]), sv.Tensor([1.0, 1.0])).tolist()
         [0.5, 0.25]
     """
     (a, b), kind = read_floats(x1, x2)
@@ -122,7 +122,7 @@ def solve_triangular(
     x1: Operand, x2: Operand, /, *, upper: bool = False, unit_diagonal: bool = False
 ) -> Tensor:
     """The solution `x` of `x1 @ x = x2` with triangular matrices, by substitution. The name is
-    SciPy's.
+    SciPy's. Integers become float32.
 
     Args:
         x1: of shape (..., n, n); the other triangle is not read.
@@ -136,7 +136,7 @@ def solve_triangular(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.solve_triangular(Tensor([[2.0, 0.0], [1.0, 4.0]]), Tensor([2.0, 5.0])).tolist()
+        >>> sv.linalg.solve_triangular(sv.Tensor([[2.0, 0.0], [1.0, 4.0]]), sv.Tensor([2.0, 5.0])).tolist()
         [1.0, 1.0]
     """
     (a, b), kind = read_floats(x1, x2)
@@ -147,7 +147,8 @@ def solve_triangular(
 
 
 def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResult:
-    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd).
+    """The minimum-norm least-squares solution `x` of `x1 @ x = x2`, by LAPACK (gesdd). Integers
+    become float32.
 
     Args:
         x1: of shape (..., m, n).
@@ -156,8 +157,8 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
             times the machine epsilon.
 
     Returns:
-        `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or
-        (..., k), which numpy omits where the rank is not n, the ranks, and the singular values of
+        `x` of shape (n,) or (..., n, k), the squared norms of the residuals of shape (1,) or (...,
+        k), which numpy omits where the rank is not n, the ranks (int64), and the singular values of
         `x1`. The derivative of `x` assumes that the rank is locally constant.
 
     Raises:
@@ -166,7 +167,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
     Example:
         >>> import svod_tensor as sv
-        >>> result = sv.linalg.lstsq(Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), Tensor([1.0, 2.0, 3.0]))
+        >>> result = sv.linalg.lstsq(sv.Tensor([[1.0, 1.0], [1.0, 2.0], [1.0, 3.0]]), sv.Tensor([1.0, 2.0, 3.0]))
         >>> abs(result.x.round(3)).tolist(), result.rank.item()
         ([0.0, 1.0], 2)
     """
@@ -185,8 +186,8 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
 
 
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
-    """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes as
-    columns.
+    """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes
+    as columns. Integers become float32.
 
     Args:
         x: a tensor with equal products of its first `ind` sizes and of its trailing sizes.
@@ -217,7 +218,7 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
 
 
 def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
-    """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`.
+    """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`. Integers become float32.
 
     Args:
         x1: the coefficients, with the shape of `x2` followed by the shape of the result; both have
@@ -231,7 +232,7 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), Tensor.ones(2, 3)).tolist()
+        >>> sv.linalg.tensorsolve(sv.eye(6).reshape((2, 3, 6)), sv.Tensor.ones(2, 3)).tolist()
         [1.0, 1.0, 1.0, 1.0, 1.0, 1.0]
     """
     a, b = to_tensors(x1, x2)

@@ -42,12 +42,13 @@ def associative_scan(
         a nested value with the structure, shapes and dtypes of `elems`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if sizes along the axis differ, or `fn` returns other shapes.
         OperandError: if `fn` returns another structure, or other dtypes.
         TraceError: if `fn` reads values.
 
     Example:
-        >>> from svod_tensor import associative_scan
+        >>> from svod_tensor import Tensor, associative_scan
         >>> associative_scan(lambda x, y: x * y, Tensor([1, 2, 3, 4])).tolist()
         [1, 2, 6, 24]
         >>> def compose(f, g):  # x -> a * x + b, composed

@@ -57,7 +57,7 @@ def lstm(
     `torch.nn.LSTM`.
 
     Example:
-        >>> from svod_tensor import lstm
+        >>> from svod_tensor import Tensor, lstm
         >>> weights = {"weight_ih_l0": Tensor.ones(8, 3), "weight_hh_l0": Tensor.ones(8, 2)}
         >>> output, (h, c) = lstm(Tensor.ones(5, 1, 3), weights)
         >>> output.shape, h.shape, c[0].round(2).numpy()
@@ -114,7 +114,7 @@ def gru(
     the form of `torch.nn.GRU`.
 
     Example:
-        >>> from svod_tensor import gru
+        >>> from svod_tensor import Tensor, gru
         >>> output, h = gru(Tensor.ones(5, 3), [Tensor.ones(6, 3), Tensor.ones(6, 2)], batch_first=True)
         >>> output.shape, h.round(2).numpy()
         ((5, 2), array([[0.19, 0.19]], dtype=float32))
@@ -170,7 +170,7 @@ def rnn(
     Source: Elman, Finding Structure in Time (1990), in the form of `torch.nn.RNN`.
 
     Example:
-        >>> from svod_tensor import rnn
+        >>> from svod_tensor import Tensor, rnn
         >>> output, h = rnn(Tensor.ones(3, 1), [Tensor.ones(1, 1), Tensor.ones(1, 1)], nonlinearity="relu")
         >>> output.tolist(), h.tolist()
         ([[1.0], [2.0], [3.0]], [[3.0]])

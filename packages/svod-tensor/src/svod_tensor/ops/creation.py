@@ -202,7 +202,7 @@ def empty_like(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.empty_like(Tensor([[1, 2], [3, 4]])).shape
+        >>> sv.empty_like(sv.Tensor([[1, 2], [3, 4]])).shape
         (2, 2)
     """
     dtype = x.dtype if dtype is None else to_dtype(dtype)
@@ -228,7 +228,7 @@ def full_like(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.full_like(Tensor([1, 2]), 9).tolist()
+        >>> sv.full_like(sv.Tensor([1, 2]), 9).tolist()
         [9, 9]
     """
     result = full(x.shape, fill_value, dtype=x.dtype if dtype is None else dtype, device=device)
@@ -245,7 +245,7 @@ def zeros_like(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.zeros_like(Tensor([1, 2])).tolist()
+        >>> sv.zeros_like(sv.Tensor([1, 2])).tolist()
         [0, 0]
     """
     return x.full_like(0, dtype=dtype, device=device)
@@ -257,7 +257,7 @@ def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | Non
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.ones_like(Tensor([1, 2]), dtype="float32").tolist()
+        >>> sv.ones_like(sv.Tensor([1, 2]), dtype="float32").tolist()
         [1.0, 1.0]
     """
     return x.full_like(1, dtype=dtype, device=device)
@@ -286,6 +286,7 @@ def arange(
     Raises:
         ShapeError: if the step is 0.
         IntegerOverflowError: if a value is out of range for `dtype`.
+        OperandError: if `dtype` is not numeric.
 
     Example:
         >>> import svod_tensor as sv
@@ -349,6 +350,7 @@ def linspace(
 
     Raises:
         ShapeError: if `num` is negative.
+        OperandError: if the bounds are complex and `dtype` is not.
 
     Example:
         >>> import svod_tensor as sv
@@ -442,7 +444,7 @@ def meshgrid(*arrays: Operand, indexing: str = "xy") -> tuple[Tensor, ...]:
 
     Example:
         >>> import svod_tensor as sv
-        >>> x, y = sv.meshgrid(Tensor([1, 2, 3]), Tensor([10, 20]))
+        >>> x, y = sv.meshgrid(sv.Tensor([1, 2, 3]), sv.Tensor([10, 20]))
         >>> x.tolist(), y.tolist()
         ([[1, 2, 3], [1, 2, 3]], [[10, 10, 10], [20, 20, 20]])
     """

@@ -1,6 +1,7 @@
 """Derivatives of both modes and of two orders at zeros, kinks, ties, poles and large numbers.
 
 Example:
+    >>> import numpy as np
     >>> from svod_testing.derivatives.points import differentiate_elementwise, find_difference
     >>> found = differentiate_elementwise(lambda x: x.sigmoid(), [np.array([0.0, -1000.0])])
     >>> found["reverse 0"].tolist(), found["reverse 0, forward 0"].tolist()

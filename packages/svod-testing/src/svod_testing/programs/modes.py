@@ -4,7 +4,7 @@ Example:
     A wrong result is described by a failure. Here the expected value is wrong:
 
     >>> import numpy as np
-    >>> from svod_testing.programs import Program, Step, Value
+    >>> from svod_testing.programs import Failure, Program, Step, Value, check_program
     >>> program = Program((Step("full", (), (0,), (("shape", (2,)), ("c", 9.0))),), roots=(0,))
     >>> wrong = np.array([9.0, 8.0])
     >>> failure = check_program(program, "each", values={0: Value((wrong, wrong, wrong), "float32")})
@@ -84,7 +84,14 @@ def check_program(
     device: str | None = None,
     values: Mapping[int, Value] | None = None,
 ) -> Failure | None:
-    """Compute a program in a mode, and return the failure; None if the results are correct."""
+    """Compute a program in a mode, and return the failure; None if the results are correct.
+
+    Args:
+        program: the program.
+        mode: name of the mode, a key of `MODES`.
+        device: device of the inputs; by default the CPU.
+        values: expected values by index of the value; by default computed with numpy.
+    """
     chosen = MODES[mode]
     if chosen.captures and _realizes(program):
         return None

@@ -7,7 +7,7 @@ the deviation of floats gives the tolerance of a result.
 Example:
     Numbers as large as `1e30` are rejected, since sums and products in float32 are not predictable:
 
-    >>> from svod_testing.programs import Program, Step, evaluate_program
+    >>> from svod_testing.programs import Program, Step, UnstableError, Value, evaluate_program
     >>> full = Step("full", (), (0,), (("shape", (2,)), ("c", 1e30)))
     >>> try:
     ...     evaluate_program(Program((full,), roots=(0,)))

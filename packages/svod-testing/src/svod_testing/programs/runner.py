@@ -128,7 +128,19 @@ def run_programs(  # noqa: PLR0913 - the options of the command
     shrinks: bool = True,
     language: str = PROGRAMS,
 ) -> Report:
-    """Run the programs of these seeds, and shrink the first failure of each kind."""
+    """Run the programs of these seeds, and shrink the first failure of each kind.
+
+    Args:
+        seeds: seeds of the programs.
+        jobs: number of child processes.
+        modes: names of the modes to choose from; by default all.
+        n_drawn: number of random modes of each program besides `batch`.
+        device: device of the inputs; by default the CPU.
+        limit_seconds: time after which a program counts as hanging.
+        progress: function that is called with the report after each program.
+        shrinks: whether to shrink wrong results.
+        language: module of the language of programs.
+    """
     report, start = Report(), time.monotonic()
     names = list(modes) or list(importlib.import_module(language).MODES)
     for outcome in _iter_outcomes(seeds, jobs, names, n_drawn, device, limit_seconds, language):

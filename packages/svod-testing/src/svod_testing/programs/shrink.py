@@ -3,7 +3,7 @@
 Example:
     If all programs with a logarithm failed, one would be shrunk to:
 
-    >>> from svod_testing.programs import write_program
+    >>> from svod_testing.programs import Program, Step, shrink, write_program
     >>> full = Step("full", (), (0,), (("shape", (16,)), ("c", 3.0)))
     >>> steps = [full, Step("sqrt", (0,), (1,)), Step("log1p", (1,), (2,)), Step("neg", (2,), (3,))]
     >>> def fails(program):

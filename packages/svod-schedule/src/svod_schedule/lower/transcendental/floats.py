@@ -1,7 +1,7 @@
 """Building blocks of the approximations: float formats, polynomials, and bit manipulation.
 
 A value is a float32 or float64 node of any number of lanes. All functions here and in the
-neighbouring modules are independent of the number of lanes."""
+neighboring modules are independent of the number of lanes."""
 
 from __future__ import annotations
 

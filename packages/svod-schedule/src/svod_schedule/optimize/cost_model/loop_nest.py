@@ -84,7 +84,7 @@ class NestedAccess:
         run = float(self.node.dtype.itemsize)
         jumps: list[tuple[float, int]] = []
         for stride, n in sorted(((inf if s is None else abs(s)), n) for s, n in moved):
-            # Elements no further than a line from the run touch neighbouring lines, so they extend
+            # Elements no further than a line from the run touch neighboring lines, so they extend
             # it; the others begin runs of their own.
             if stride <= run + line_bytes:
                 run += stride * (n - 1)

@@ -299,7 +299,7 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
 
 def _fit(facts: KernelFacts, axis: UOp, amount: int) -> int:
     """Number of results per tile, at most `amount`, such that few are computed twice: the last tile
-    overlaps its neighbour.
+    overlaps its neighbor.
 
     The cost of a tile is its vectors plus the overhead of an iteration, which matters less where
     results are expensive.

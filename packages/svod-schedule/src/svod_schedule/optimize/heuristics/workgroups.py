@@ -1,13 +1,13 @@
 """Opts for GPUs, whose work-items run in lockstep.
 
-The accesses of neighbouring work-items have to be coalesced, since memory is transferred by the
+The accesses of neighboring work-items have to be coalesced, since memory is transferred by the
 line. So
 
 - a product of two operands is computed in tiles: each work-item of a workgroup has a small tile,
   and reads its operands from shared memory, to which the workgroup copied them;
-- a reduction along contiguous memory is shared by work-items, neighbours reading neighbouring
+- a reduction along contiguous memory is shared by work-items, neighbors reading neighboring
   elements; their partial results are combined in shared memory;
-- a reduction across memory, and elementwise kernels, assign neighbouring results to neighbouring
+- a reduction across memory, and elementwise kernels, assign neighboring results to neighboring
   work-items;
 - a transposition is computed in square tiles, so that both sides use whole cache lines.
 
@@ -37,7 +37,7 @@ def iter_questions(facts: KernelFacts) -> Iterator[Question]:
             return
     if facts.reductions:
         # A reduction along contiguous memory is shared first: one work-item for each row would read
-        # lines of which its neighbours use nothing.
+        # lines of which its neighbors use nothing.
         yield chain(
             _share_reduction(facts, facts.reductions[0]), _take_columns(facts, facts.reductions[0])
         )
@@ -79,8 +79,8 @@ def _take_product(
     # A square workgroup: each operand's tile is read by as many work-items as possible.
     side = 1 << (min(constants.N_STEPS * target.lockstep, target.max_local).bit_length() - 1) // 2
     n_rows, n_columns = _choose_tile(facts, rows, columns, side)
-    # Rows of one work-item are neighbours; of its columns only one vector is, so that the
-    # work-items of a lockstep group store neighbouring vectors.
+    # Rows of one work-item are neighbors; of its columns only one vector is, so that the
+    # work-items of a lockstep group store neighboring vectors.
     yield _take_side(facts, rows, side, n_rows, n_rows)
     yield _take_side(facts, columns, side, n_columns, min(n_columns, facts.access_lanes))
     longest = max(reduction.loops, key=max_trips)
@@ -135,7 +135,7 @@ def _take_side(
 
 
 def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
-    """Assign neighbouring elements of a reduction along memory to neighbouring work-items, as
+    """Assign neighboring elements of a reduction along memory to neighboring work-items, as
     vectors where they divide the rows.
     """
     along = [
@@ -165,7 +165,7 @@ def _share_reduction(facts: KernelFacts, reduction: Nest) -> Question:
 
 
 def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
-    """Assign neighbouring results to work-items. If results are few, a lockstep group takes them,
+    """Assign neighboring results to work-items. If results are few, a lockstep group takes them,
     and further groups take parts of the reduction.
     """
     target = facts.target
@@ -186,7 +186,7 @@ def _take_columns(facts: KernelFacts, reduction: Nest) -> Question:
                 f"{facts.n_results} results are few: {amount} work-items share {facts.name(axis)}"
                 " of each"
             )
-            # A lockstep group still takes neighbouring results, so that its reads are coalesced.
+            # A lockstep group still takes neighboring results, so that its reads are coalesced.
             shares = chain.from_iterable(_iter_shares(facts, target.lockstep, {}))
             yield Proposal(why, (*shares, Move(OptOp.GROUP, axis, amount)))
     yield from _share_results(
@@ -264,7 +264,7 @@ def _share_results(
     first: Iterable[Move] = (),
     sizes: Mapping[UOp, int] | None = None,
 ) -> Question:
-    """Apply the `first` moves, then assign neighbouring results to up to `n_items` work-items along
+    """Apply the `first` moves, then assign neighboring results to up to `n_items` work-items along
     the innermost loops; if that is not allowed, along fewer of them."""
     shares = list(_iter_shares(facts, n_items, sizes or {}))
     # Ends with no LOCAL at all: the first moves alone are better than no answer.

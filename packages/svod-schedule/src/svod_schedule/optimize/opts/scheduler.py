@@ -184,11 +184,17 @@ class Scheduler:
     ) -> UOp:
         """Return the axis that `opt` refers to, or the axis `index`."""
         index = opt.axis if index is None else index
-        if index is None or not 0 <= index < len(axes):
-            raise OptError(opt=opt, reason=f"the kernel has {len(axes)} such axes")
+        if index is None:
+            raise OptError(opt=opt, reason="it needs an axis")
+        if not 0 <= index < len(axes):
+            raise OptError(
+                opt=opt, reason=f"axis {index} is out of bounds for {len(axes)} such axes"
+            )
         axis = axes[index]
         if axis.arg.kind not in kinds:
-            raise OptError(opt=opt, reason=f"axis {index} is a {axis.arg.kind.name} axis")
+            expected = " or ".join(sorted(kind.name for kind in kinds))
+            reason = f"axis {index} is {axis.arg.kind.name}, expected {expected}"
+            raise OptError(opt=opt, reason=reason)
         return axis
 
     def _amount(self, opt: Opt, axis: UOp, limit: int) -> int:
@@ -410,12 +416,18 @@ class Scheduler:
             raise OptError(opt=opt, reason="it must come first")
         core_index = opt.amount or 0
         if not 0 <= core_index < len(cores):
-            raise OptError(opt=opt, reason=f"the target has {len(cores)} tensor cores")
+            raise OptError(
+                opt=opt, reason=f"core {core_index} is out of bounds for {len(cores)} tensor cores"
+            )
         layouts = get_layouts(self.sink, cores[core_index])
         if isinstance(layouts, str):
             raise OptError(opt=opt, reason=layouts)
-        if opt.axis is None or not 0 <= opt.axis < len(layouts):
-            raise OptError(opt=opt, reason=f"the product has {len(layouts)} layouts on the core")
+        if opt.axis is None:
+            raise OptError(opt=opt, reason="it needs a layout")
+        if not 0 <= opt.axis < len(layouts):
+            raise OptError(
+                opt=opt, reason=f"layout {opt.axis} is out of bounds for {len(layouts)} layouts"
+            )
         return self._lay_out(opt, layouts[opt.axis], cores[core_index])
 
     def _lay_out(self, opt: Opt, layout: Layout, core: TensorCore) -> UOp:

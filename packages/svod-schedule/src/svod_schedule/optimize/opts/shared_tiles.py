@@ -9,7 +9,7 @@ before → after, for work-items i and j, 16 each, and 16 iterations k of 8 elem
     work-item m = i * 16 + j copies element m (and m + 256, ...) of each tile to shared memory; BARRIER
     REDUCE(tile_a[u * 16 + i] * tile_b[u * 16 + j], k, u; ADD)
 
-Neighbouring work-items copy neighbouring elements, as vectors where the tile's rows allow them. A
+Neighboring work-items copy neighboring elements, as vectors where the tile's rows allow them. A
 tile is laid out in the order in which it is read: the elements of one iteration are outermost, the
 elements for the results of one work-item innermost."""
 

@@ -10,7 +10,7 @@ where c is a TILE_N and j a TILE_K axis. The graph is equivalent to the original
 `lower/vectors/tiles.py` makes a WMMA of the reduction. So Opts on the other axes work as for any
 kernel: register tiles, threads, and PACK, which packs the operands in the core's layout.
 
-If the core's tile does not divide an axis of results, the last tile overlaps its neighbour, or is
+If the core's tile does not divide an axis of results, the last tile overlaps its neighbor, or is
 masked if the axis may be shorter than a tile. Reduced elements beyond the end are read as zeros.
 """
 
@@ -168,7 +168,7 @@ def gate_operand(operand: UOp, inside: UOp) -> UOp:
 
 
 def take_tile(sink: UOp, axis: UOp, amount: int, kind: AxisType, *, is_repeatable: bool) -> UOp:
-    """Tile `axis` by `amount`; the last tile overlaps its neighbour or, if results must not be
+    """Tile `axis` by `amount`; the last tile overlaps its neighbor or, if results must not be
     computed twice, is masked.
     """
     size = axis.stop

@@ -82,6 +82,7 @@ class TensorBase:
             DataError: if `data` cannot be converted to a tensor.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([[1, 2], [3, 4]]).shape, Tensor(1.5).dtype
             ((2, 2), float32)
         """
@@ -115,6 +116,7 @@ class TensorBase:
             DeviceMismatchError: if the inputs of the node are on different devices.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1.0, 2.0])
             >>> Tensor.from_uop(x.uop + x.uop).tolist()
             [2.0, 4.0]
@@ -154,6 +156,7 @@ class TensorBase:
             steps: view steps of `svod_tensor.cells.views`, such as `Flip((True,))`.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> from svod_tensor.cells.views import Flip
             >>> Tensor([1, 2, 3]).along(Flip((True,))).tolist()
             [3, 2, 1]
@@ -169,6 +172,7 @@ class TensorBase:
         """Create a tensor that shares `content`: a storage cell, or a view of one.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1, 2, 3])
             >>> y = Tensor.from_content(x[1:].content)
             >>> x.assign(0).tolist(), y.tolist()
@@ -198,6 +202,7 @@ class TensorBase:
         """The current graph node of this tensor; an assignment changes it.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> (Tensor([1]) + 1).uop.op.name
             'ADD'
         """
@@ -211,6 +216,7 @@ class TensorBase:
         """The dtype of the elements.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([1.5]).dtype
             float32
         """
@@ -222,6 +228,7 @@ class TensorBase:
         """Size of each axis: an int, or an index-typed node where it depends on a `Variable`.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([[1, 2, 3]]).shape
             (1, 3)
         """
@@ -233,6 +240,7 @@ class TensorBase:
         """The number of axes.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([[1, 2, 3]]).ndim
             2
         """
@@ -243,6 +251,7 @@ class TensorBase:
         """The number of elements: an int, or an index-typed node where it depends on a `Variable`.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([[1, 2, 3]]).size
             3
         """
@@ -254,6 +263,7 @@ class TensorBase:
         """Size of one element in bytes.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([1.5]).itemsize
             4
         """
@@ -264,6 +274,7 @@ class TensorBase:
         """Size of all elements in bytes, at the largest values of the variables in the shape.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([1.5, 2.5]).nbytes
             8
         """
@@ -274,6 +285,7 @@ class TensorBase:
         """Name of the device of the tensor; for a sharded tensor, the names of all its devices.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([1], device="CPU").device
             'CPU'
         """
@@ -284,6 +296,7 @@ class TensorBase:
         """The tensor's split over devices; None if it is on one device.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1, 2, 3, 4]).shard(("CPU", "CPU:1"), axis=0)
             >>> x.sharding.devices, x.sharding.axis
             (('CPU', 'CPU:1'), 0)
@@ -297,6 +310,7 @@ class TensorBase:
         with equal specs can share one plan.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> Tensor([1, 2]).spec == Tensor([3, 4]).spec
             True
         """
@@ -308,6 +322,7 @@ class TensorBase:
         computation.
 
         Example:
+            >>> from svod_tensor import Tensor
             >>> x = Tensor([1, 2]) * 2
             >>> x.is_realized, x.realize().is_realized
             (False, True)

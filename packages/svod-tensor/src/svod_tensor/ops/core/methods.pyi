@@ -49,12 +49,14 @@ class Methods(TensorBase):
         """Generate a sampling grid for `grid_sample` from affine matrices: shape (batch,
         *sizes, axes)."""
     def all(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Test whether all elements over axes are nonzero; True for an empty axis."""
+        """Test whether all elements over axes are nonzero, as bool; True for an empty
+        axis."""
     def angle(self) -> Self:
         """Angle (argument) of each element in radians, in [-pi, pi]. Integers become
         float32."""
     def any(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Test whether any element over axes is nonzero; False for an empty axis."""
+        """Test whether any element over axes is nonzero, as bool; False for an empty
+        axis."""
     @staticmethod
     def arange(start: SInt | float, /, stop: SInt | float | None = None, step: int | float = 1, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """Return evenly spaced values in the half-open interval [start, stop), as a 1-d
@@ -72,8 +74,8 @@ class Methods(TensorBase):
         """Return the indices (int64) of the nonzero elements, in row-major order: shape (n,
         ndim)."""
     def as_complex(self) -> Self:
-        """Convert pairs (real, imaginary) along the last axis, of size 2, to complex
-        numbers, as a copy."""
+        """Convert pairs (real, imaginary) along the last axis, of size 2, to complex64 or
+        complex128 numbers, as a copy."""
     def as_real(self) -> Self:
         """Convert complex numbers to pairs (real, imaginary) along a new last axis of size
         2, as a copy."""
@@ -102,19 +104,23 @@ class Methods(TensorBase):
         """Inverse tangent, in [-pi/2, pi/2]. Integers become float32."""
     def atan2(self, x2: Operand, /) -> Self:
         """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi];
-        signs of zeros are respected. Shapes broadcast and dtypes promote."""
+        signs of zeros are respected. Shapes broadcast and dtypes promote. Integers become
+        float32."""
     def arctan2(self, x2: Operand, /) -> Self:
         """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi];
-        signs of zeros are respected. Shapes broadcast and dtypes promote."""
+        signs of zeros are respected. Shapes broadcast and dtypes promote. Integers become
+        float32."""
     def atanh(self) -> Self:
         """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32."""
     def arctanh(self) -> Self:
         """Inverse hyperbolic tangent; NaN outside of [-1, 1]. Integers become float32."""
     def avg_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, count_include_pad: bool = True, ceil_mode: bool = False) -> Self:
-        """Average pooling over the spatial axes. Integers become float32."""
+        """Average pooling over the spatial axes of `x`, of shape (batch, channels,
+        *spatial); the number of spatial axes is not limited to two. Integers become
+        float32."""
     def batchnorm(self, mean: Self, variance: Self, weight: Self | None = None, bias: Self | None = None, eps: float = 1e-05) -> Self:
-        """Batch normalization with given statistics, of a tensor of shape (batch, channels,
-        ...)."""
+        """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with
+        given statistics, of a tensor of shape (batch, channels, ...)."""
     def bernoulli(self, *, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = bool) -> Self:
         """Sample from Bernoulli distributions: True with the probability given by each
         element, to within 2^-24 (2^-53 for float64)."""
@@ -209,10 +215,11 @@ class Methods(TensorBase):
     def contiguous(self) -> Self:
         """Return the values as a tensor that is realized into its own contiguous buffer."""
     def conv2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
-        """Convolution (cross-correlation) over 1, 2 or more spatial axes: shape (batch,
-        outputs, *sizes)."""
+        """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial),
+        over 1, 2 or more spatial axes."""
     def conv_transpose2d(self, weight: Self, bias: Self | None = None, *, stride: Numbers = 1, padding: Numbers = 0, output_padding: Numbers = 0, dilation: Numbers = 1, groups: int = 1) -> Self:
-        """Transposed convolution: the transpose of `conv2d` with the same options."""
+        """Transposed convolution of `x`, of shape (batch, channels, *spatial): the
+        transpose of `conv2d` with the same options."""
     def convolve(self, v: Operand, mode: Literal["full", "same", "valid"] = 'full') -> Self:
         """Discrete convolution of two 1-d tensors, `sum(x[k] * v[i - k])`. Dtypes
         promote."""
@@ -225,7 +232,7 @@ class Methods(TensorBase):
         dtypes promote; integers become float32."""
     def corrcoef(self, y: Operand | None = None, *, rowvar: bool = True) -> Self:
         """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard
-        deviations."""
+        deviations. Integers become float32."""
     def correlate(self, v: Operand, mode: Literal["full", "same", "valid"] = 'valid') -> Self:
         """Cross-correlation of two 1-d tensors, `sum(x[i + k] * v[k])`. Dtypes promote."""
     def cos(self) -> Self:
@@ -308,13 +315,14 @@ class Methods(TensorBase):
     def empty_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
         """Return a new uninitialized tensor with its own memory and the shape of `x`."""
     def equal(self, x2: Operand, /) -> Self:
-        """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes
-        broadcast."""
+        """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes
+        broadcast and dtypes promote."""
     def eq(self, x2: Operand, /) -> Self:
-        """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes
-        broadcast."""
+        """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes
+        broadcast and dtypes promote."""
     def erf(self) -> Self:
-        """Error function. Integers become float32."""
+        """Error function, `2 / sqrt(pi)` times the integral of `exp(-t ** 2)` from 0 to x.
+        Integers become float32."""
     def erfc(self) -> Self:
         """Complementary error function `1 - erf(x)`, accurate in the tail. Integers become
         float32."""
@@ -322,8 +330,8 @@ class Methods(TensorBase):
         """Scaled complementary error function `exp(x ** 2) * erfc(x)`. Integers become
         float32."""
     def erfinv(self) -> Self:
-        """Inverse error function: infinite at 1 and -1, NaN outside. Integers become
-        float32."""
+        """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside.
+        Integers become float32."""
     def exp(self) -> Self:
         """Exponential function e**x, element-wise. Integers become float32."""
     def exp2(self) -> Self:
@@ -356,17 +364,18 @@ class Methods(TensorBase):
         """Floor of the quotient of `x1` and `x2`, element-wise. Shapes broadcast and dtypes
         promote."""
     def fmax(self, x2: Operand, /) -> Self:
-        """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise maximum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+        broadcast and dtypes promote."""
     def fmin(self, x2: Operand, /) -> Self:
-        """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes
-        promote."""
+        """Element-wise minimum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+        broadcast and dtypes promote."""
     def fmod(self, x2: Operand, /) -> Self:
         """Remainder of truncating division by `x2`, as C's `fmod`, with the sign of `x1`.
         Shapes broadcast and dtypes promote."""
     def fold(self, size: int | Sequence[int], kernel: Numbers, *, stride: Numbers = 1, padding: Padding = 0, dilation: Numbers = 1) -> Self:
         """Sum sliding windows (col2im), the transpose of `unfold` with the same options:
-        shape (batch, channels, *size)."""
+        from shape (..., channels * window size, number of windows) to (..., channels,
+        *size)."""
     def frexp(self) -> tuple[Self, Self]:
         """Decompose floats into mantissas in [0.5, 1) and exponents (int32): `x = mantissa
         * 2 ** exponent`. Integers become float32."""
@@ -389,8 +398,9 @@ class Methods(TensorBase):
         """Return a tensor filled with `fill_value`, with the shape, dtype and device of
         `x`."""
     def gamma(self) -> Self:
-        """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers.
-        Integers become float32."""
+        """Gamma function, the integral of `t ** (x - 1) * exp(-t)` over t >= 0, which is
+        `(x - 1)!` for positive integers; NaN at negative integers. Integers become
+        float32."""
     def gather(self, axis: int, indices: TensorBase) -> Self:
         """Gather the elements at `indices` along `axis`, as PyTorch does. Other axes may be
         shorter than those of `x`."""
@@ -407,24 +417,29 @@ class Methods(TensorBase):
         """Compute the gradients of this tensor with respect to `sources`, in their shapes
         and dtypes."""
     def greater(self, x2: Operand, /) -> Self:
-        """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def gt(self, x2: Operand, /) -> Self:
-        """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def greater_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def ge(self, x2: Operand, /) -> Self:
-        """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def grid_sample(self, grid: Self, *, mode: SamplingMode = 'bilinear', padding_mode: SamplingPadding = 'zeros', align_corners: bool = False) -> Self:
         """Sample this tensor of shape (batch, channels, *sizes) at the coordinates in
         `grid`, with interpolation, for any number of spatial axes: shape (batch, channels,
         *grid_sizes)."""
     def group_norm(self, n_groups: int, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
-        """Group normalization of a tensor of shape (batch, channels, ...). Integers become
-        float32."""
+        """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of
+        shape (batch, channels, ...), with the mean and variance of each group of channels
+        of each sample. Integers become float32."""
     def hardsigmoid(self) -> Self:
         """Hard sigmoid `min(max(x + 3, 0), 6) / 6`. Integers become float32."""
     def hardswish(self) -> Self:
-        """Hard swish `x * hardsigmoid(x)`. Integers become float32."""
+        """Hard swish `x * min(max(x + 3, 0), 6) / 6`. Integers become float32."""
     def heaviside(self, x2: Operand, /) -> Self:
         """Heaviside step function: 0 for negative, 1 for positive, `x2` for zero, NaN for
         NaN. Integers become float32."""
@@ -434,14 +449,14 @@ class Methods(TensorBase):
         """Hypotenuse `sqrt(x1**2 + x2**2)` without overflow. Shapes broadcast and dtypes
         promote; integers become float32."""
     def i0(self) -> Self:
-        """Modified Bessel function of the first kind of order 0. Integers become
-        float32."""
+        """Modified Bessel function of the first kind of order 0, the sum of `(x / 2) ** (2
+        * k) / k! ** 2` over k >= 0. Integers become float32."""
     def i0e(self) -> Self:
         """Exponentially scaled modified Bessel function `exp(-abs(x)) * i0(x)`. Integers
         become float32."""
     def i1(self) -> Self:
-        """Modified Bessel function of the first kind of order 1. Integers become
-        float32."""
+        """Modified Bessel function of the first kind of order 1, the sum of `(x / 2) ** (2
+        * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32."""
     def i1e(self) -> Self:
         """Exponentially scaled modified Bessel function `exp(-abs(x)) * i1(x)`. Integers
         become float32."""
@@ -449,41 +464,45 @@ class Methods(TensorBase):
     def imag(self) -> Self:
         """Imaginary part of each element, as a copy; zeros for a real tensor."""
     def index_add(self, axis: int, indices: IndexItem, value: Operand) -> Self:
-        """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add`
-        does."""
+        """Add the slices of `value` to the slices of a copy of `x` at `indices` along an
+        axis, as torch's `index_add` does."""
     def interp(self, xp: Operand, fp: Operand, left: float | None = None, right: float | None = None, *, period: float | None = None) -> Self:
         """Interpolate linearly: values at `x` of the piecewise linear function through
         (`xp`, `fp`). Integers become float32."""
     def interpolate(self, size: int | Sequence[int] | None = None, scale_factor: float | Sequence[float] | None = None, *, mode: ResizingMode = 'nearest', align_corners: bool = False, antialias: bool = False) -> Self:
-        """Resize the spatial axes, all except the first two, by interpolation. Integers
-        become float32 except for nearest modes."""
+        """Resize the spatial axes of `x`, of shape (batch, channels, *spatial), by
+        interpolation. Integers become float32 except for nearest modes."""
     def intersect1d(self, x2: Operand, /) -> Self:
         """Find the sorted unique elements that are in both `x1` and `x2`. Both are
         realized."""
     def isclose(self, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Self:
         """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol *
-        abs(x2)`. Shapes broadcast."""
+        abs(x2)`, as bool. Shapes broadcast and dtypes promote."""
     def isfinite(self) -> Self:
-        """Test element-wise for finiteness: neither infinity nor NaN."""
+        """Test element-wise for finiteness, neither infinity nor NaN, as bool; True for
+        integers."""
     def isin(self, x2: Operand, /, *, invert: bool = False) -> Self:
         """Test whether each element of `x1` is in `x2`; returns booleans in the shape of
         `x1`."""
     def isinf(self) -> Self:
-        """Test element-wise for positive or negative infinity."""
+        """Test element-wise for positive or negative infinity, as bool; False for
+        integers."""
     def isnan(self) -> Self:
-        """Test element-wise for NaN."""
+        """Test element-wise for NaN, as bool; False for integers."""
     def item(self) -> Scalar:
         """Return the value of a tensor with one element as a Python number."""
     def j0(self) -> Self:
-        """Bessel function of the first kind of order 0. Integers become float32."""
+        """Bessel function of the first kind of order 0, the sum of `(-1) ** k * (x / 2) **
+        (2 * k) / k! ** 2` over k >= 0. Integers become float32."""
     def j1(self) -> Self:
-        """Bessel function of the first kind of order 1. Integers become float32."""
+        """Bessel function of the first kind of order 1, the sum of `(-1) ** k * (x / 2) **
+        (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32."""
     def kron(self, x2: Operand, /) -> Self:
         """Kronecker product: blocks of `x2` scaled by the elements of `x1`. Dtypes
         promote."""
     def layernorm(self, axis: Axes = -1, eps: float = 1e-05, weight: Self | None = None, bias: Self | None = None) -> Self:
-        """Layer normalization over `axis`, followed by an affine transform. Integers become
-        float32."""
+        """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean
+        and variance over `axis`. Integers become float32."""
     def lcm(self, x2: Operand, /) -> Self:
         """Least common multiple of the absolute values; 0 if either is 0. Shapes broadcast
         and dtypes promote; overflow wraps."""
@@ -496,16 +515,20 @@ class Methods(TensorBase):
         """Linear interpolation `x + (end - x) * weight`. Shapes broadcast and dtypes
         promote."""
     def less(self, x2: Operand, /) -> Self:
-        """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def lt(self, x2: Operand, /) -> Self:
-        """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def less_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def le(self, x2: Operand, /) -> Self:
-        """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast."""
+        """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and
+        dtypes promote."""
     def lgamma(self) -> Self:
-        """Logarithm of the absolute value of the gamma function. Integers become
-        float32."""
+        """Logarithm of the absolute value of the gamma function, infinite at 0 and negative
+        integers. Integers become float32."""
     def linear(self, weight: Self, bias: Self | None = None) -> Self:
         """Linear layer `x @ weight.T + bias`: maps shape (..., inputs) to (...,
         outputs)."""
@@ -521,34 +544,35 @@ class Methods(TensorBase):
     def log2(self) -> Self:
         """Base-2 logarithm; NaN for negative numbers. Integers become float32."""
     def log_ndtr(self) -> Self:
-        """Logarithm of `ndtr`, without underflow in the lower tail. Integers become
-        float32."""
+        """Logarithm of `ndtr`, the normal cumulative distribution function, without
+        underflow in the lower tail. Integers become float32."""
     def log_softmax(self, axis: int = -1) -> Self:
-        """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become
-        float32."""
+        """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is
+        near 0. Integers become float32."""
     def logaddexp(self, x2: Operand, /) -> Self:
         """Logarithm of the sum of exponentials, `log(exp(x1) + exp(x2))`, without overflow.
         Shapes broadcast and dtypes promote; integers become float32."""
     def logical_and(self, x2: Operand, /) -> Self:
-        """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical AND of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logical_not(self) -> Self:
-        """Logical NOT, element-wise; True for zeros."""
+        """Logical NOT, element-wise, as bool; True for zeros."""
     def logical_or(self, x2: Operand, /) -> Self:
-        """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical OR of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logical_xor(self, x2: Operand, /) -> Self:
-        """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes
-        broadcast."""
+        """Logical XOR of `x1` and `x2`, element-wise, as bool; nonzero values are True.
+        Shapes broadcast."""
     def logit(self) -> Self:
         """Logit `log(x / (1 - x))`, the inverse of `sigmoid`: infinite at 0 and 1, NaN
         outside. Integers become float32."""
     def logsumexp(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Logarithm of the sum of exponentials over axes, without overflow. Integers become
-        float32."""
+        """Logarithm of the sum of exponentials `log(sum(exp(x)))` over axes, without
+        overflow. Integers become float32."""
     def lp_pool2d(self, ord: float = 2, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False) -> Self:
-        """Power-average pooling over the spatial axes: the norm of each window, of absolute
-        values as in ONNX. Integers become float32."""
+        """Power-average pooling over the spatial axes of `x`, of shape (batch, channels,
+        *spatial): the norm of each window, `sum(abs(x) ** ord) ** (1 / ord)` as in ONNX.
+        Integers become float32."""
     @property
     def mT(self) -> Self:
         """Matrix transpose: this tensor with its last two axes swapped, as a view."""
@@ -574,12 +598,14 @@ class Methods(TensorBase):
         """Maximum over axes, in the dtype of `x`; NaN propagates."""
     @overload
     def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[False] = False) -> Self:
-        """Max pooling over the spatial axes, in the dtype of `x`; padding is never the
-        maximum."""
+        """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial),
+        in its dtype. The number of spatial axes is not limited to two, and padding is never
+        the maximum."""
     @overload
     def max_pool2d(self, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, dilation: Numbers = 1, ceil_mode: bool = False, return_indices: Literal[True]) -> tuple[Self, Self]:
-        """Max pooling over the spatial axes, in the dtype of `x`; padding is never the
-        maximum."""
+        """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial),
+        in its dtype. The number of spatial axes is not limited to two, and padding is never
+        the maximum."""
     def max_unpool2d(self, indices: TensorBase, kernel: Numbers = 2, *, stride: Numbers | None = None, padding: Padding = 0, size: Sequence[SInt] | None = None) -> Self:
         """Partial inverse of `max_pool2d`: scatter the maxima to their indices, with 0
         elsewhere. For repeated indices, the last value is kept."""
@@ -591,7 +617,7 @@ class Methods(TensorBase):
         and give float32."""
     def median(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Median over axes, the mean of the two middle elements for an even number. NaN
-        propagates."""
+        propagates. Integers become float32."""
     @staticmethod
     def meshgrid(*arrays: Operand, indexing: str = 'xy') -> tuple[Tensor, ...]:
         """Return coordinate tensors from 1-d coordinate vectors, one for each of
@@ -634,24 +660,29 @@ class Methods(TensorBase):
         """Arithmetic mean over axes, ignoring NaN; NaN for all-NaN slices. Integers give
         float32."""
     def nanmedian(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
-        """Median over axes, ignoring NaN; NaN for all-NaN slices."""
+        """Median over axes, ignoring NaN; NaN for all-NaN slices. Integers become
+        float32."""
     def nanmin(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Minimum over axes, ignoring NaN, in the dtype of `x`; NaN for all-NaN slices."""
     def nanpercentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th percentiles over axes, ignoring NaN."""
+        """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape,
+        *remaining axes). NaN for all-NaN slices. Integers become float32."""
     def nanprod(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Product over axes, treating NaN as 1, in the dtype of `prod`."""
     def nanquantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th quantiles over axes, ignoring NaN; NaN for all-NaN slices."""
+        """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining
+        axes). NaN for all-NaN slices. Integers become float32."""
     def nanstd(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
-        """Standard deviation along axes, ignoring NaN: the square root of `nanvar`."""
+        """Standard deviation along axes, ignoring NaN: the square root of `nanvar`.
+        Integers become float32."""
     def nansum(self, axis: Axes = None, *, keepdims: bool = False) -> Self:
         """Sum over axes, treating NaN as 0, in the dtype of `sum`."""
     def nanvar(self, axis: Axes = None, *, correction: float = 0, keepdims: bool = False) -> Self:
         """Variance along axes, ignoring NaN; NaN if there are at most `correction`
-        elements."""
+        elements. Integers become float32."""
     def ndtr(self) -> Self:
-        """Standard normal cumulative distribution function. Integers become float32."""
+        """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`.
+        Integers become float32."""
     def ndtri(self) -> Self:
         """Quantile function of the standard normal distribution, the inverse of `ndtr`.
         Integers become float32."""
@@ -675,9 +706,11 @@ class Methods(TensorBase):
     def normal(*shape: SInt | Sequence[SInt], mean: Operand = 0.0, std: Operand = 1.0, seed: Seed | None = None, generator: Generator | None = None, dtype: DTypeLike = float, device: str | None = None) -> Tensor:
         """Sample from the normal distribution."""
     def not_equal(self, x2: Operand, /) -> Self:
-        """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast."""
+        """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and
+        dtypes promote."""
     def ne(self, x2: Operand, /) -> Self:
-        """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast."""
+        """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and
+        dtypes promote."""
     def numpy(self, *, copy: bool = False) -> NDArray[np.generic]:
         """Return the values as a numpy array, realized first if necessary."""
     def one_hot(self, n_classes: int, *, dtype: DTypeLike | None = None) -> Self:
@@ -695,7 +728,8 @@ class Methods(TensorBase):
         """Pad each axis with `constant_values` or elements of the tensor; negative widths
         crop."""
     def percentile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
-        """Compute the `q`-th percentiles over axes: `quantile` with `q` in percent."""
+        """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN
+        propagates. Integers become float32."""
     @staticmethod
     def permutation(n: SInt, *, seed: Seed | None = None, generator: Generator | None = None, device: str | None = None) -> Tensor:
         """Return a random permutation of the integers (int64) from 0 to `n - 1`."""
@@ -725,7 +759,7 @@ class Methods(TensorBase):
         reads; for repeated indices, the last value is kept."""
     def quantile(self, q: Operand, axis: Axes = None, *, method: QuantileMethod = 'linear', keepdims: bool = False) -> Self:
         """Compute the `q`-th quantiles over axes: shape (*q.shape, *remaining axes). NaN
-        propagates."""
+        propagates. Integers become float32."""
     def rad2deg(self) -> Self:
         """Convert angles from radians to degrees. Integers become float32."""
     def degrees(self) -> Self:
@@ -767,8 +801,8 @@ class Methods(TensorBase):
         """Reshape a tensor in row-major order: a view where numpy returns one, else a
         copy."""
     def rms_norm(self, axis: Axes = -1, eps: float = 1e-06, weight: Self | None = None) -> Self:
-        """Root mean square normalization over `axis`, scaled by `weight`. Integers become
-        float32."""
+        """Root mean square normalization `x / sqrt(mean(x ** 2) + eps) * weight`, with the
+        mean over `axis`. Integers become float32."""
     def roll(self, shift: int | Sequence[int], axis: Axes = None) -> Self:
         """Roll elements by `shift` along an axis; elements beyond the end reappear at the
         start."""
@@ -787,8 +821,8 @@ class Methods(TensorBase):
         """Write `value` to a copy of `x` at the elements that `gather(axis, indices)`
         reads; for repeated indices, the last value is kept."""
     def scatter_add(self, axis: int, indices: TensorBase, value: Operand) -> Self:
-        """Add `value` to the elements that `gather(axis, indices)` reads, as torch's
-        `scatter_add` does."""
+        """Add `value` to a copy of `x` at the elements that `gather(axis, indices)` reads,
+        as torch's `scatter_add` does."""
     def scatter_reduce(self, axis: int, indices: TensorBase, value: Operand, reduce: ReductionAt, *, include_self: bool = True) -> Self:
         """Reduce the values scattered to each index into `x`, as torch's `scatter_reduce`
         does."""
@@ -796,8 +830,8 @@ class Methods(TensorBase):
         """Find the indices (int64) at which to insert `x2` into this sorted 1-d tensor to
         keep its order."""
     def selu(self) -> Self:
-        """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become
-        float32."""
+        """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which
+        preserve mean 0 and variance 1. Integers become float32."""
     def setdiff1d(self, x2: Operand, /) -> Self:
         """Find the sorted unique elements of `x1` that are not in `x2`. Both are
         realized."""
@@ -820,7 +854,8 @@ class Methods(TensorBase):
         """Sign: -1, 0 or 1 in the dtype of `x`, and NaN for NaN; for complex numbers, `x /
         abs(x)`, and 0 for 0."""
     def signbit(self) -> Self:
-        """Test element-wise whether the sign bit is set, also for -0.0 and NaN."""
+        """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It
+        is not set for unsigned integers."""
     def silu(self) -> Self:
         """SiLU (swish) `x * sigmoid(x)`. Integers become float32."""
     def swish(self) -> Self:
@@ -833,7 +868,8 @@ class Methods(TensorBase):
     def sinh(self) -> Self:
         """Hyperbolic sine. Integers become float32."""
     def softmax(self, axis: int = -1) -> Self:
-        """Softmax along `axis`, without overflow. Integers become float32."""
+        """Softmax `exp(x) / sum(exp(x))` along `axis`, without overflow. Integers become
+        float32."""
     def softplus(self, beta: float = 1.0) -> Self:
         """Softplus `log(1 + exp(beta * x)) / beta` without overflow. Integers become
         float32."""
@@ -879,7 +915,8 @@ class Methods(TensorBase):
         """Tensor contraction over axes of both operands; the shape is that of the remaining
         axes of `x1`, then of `x2`."""
     def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
-        """Repeat the whole tensor `repetitions[i]` times along axis i."""
+        """Repeat the whole tensor along each axis, as `numpy.tile`; `repeat` repeats the
+        elements."""
     def to(self, device: str) -> Self:
         """Return a copy of this tensor on `device`. A sharded tensor is gathered there."""
     def to_device(self, device: str, /, *, stream: object = None) -> Self:
@@ -897,7 +934,8 @@ class Methods(TensorBase):
     def transpose(self, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Self:
         """Reverse the axes, permute them, or swap two of them, as a view."""
     def trapezoid(self, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Self:
-        """Integrate along an axis by the trapezoidal rule. Integers become float32."""
+        """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx
+        / 2)`. Integers become float32."""
     def tril(self, k: int = 0) -> Self:
         """Lower triangle of the last two axes: zeros above the `k`-th diagonal."""
     def triu(self, k: int = 0) -> Self:

@@ -68,7 +68,7 @@ def add(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.add(Tensor([1, 2]), Tensor([[10], [20]])).tolist()
+        >>> sv.add(sv.Tensor([1, 2]), sv.Tensor([[10], [20]])).tolist()
         [[11, 12], [21, 22]]
     """
     return apply_binary(Op.ADD, x1, x2)
@@ -87,7 +87,7 @@ def subtract(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.subtract(Tensor([1, 2]), 0.5).tolist()
+        >>> sv.subtract(sv.Tensor([1, 2]), 0.5).tolist()
         [0.5, 1.5]
     """
     return apply_binary(Op.SUB, x1, x2, refused=(bool_,))
@@ -103,7 +103,7 @@ def multiply(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.multiply(Tensor([1, 2]), [3, 4]).tolist()
+        >>> sv.multiply(sv.Tensor([1, 2]), [3, 4]).tolist()
         [3, 8]
     """
     return apply_binary(Op.MUL, x1, x2)
@@ -120,7 +120,7 @@ def divide(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.divide(Tensor([1, 2]), 4).tolist()
+        >>> sv.divide(sv.Tensor([1, 2]), 4).tolist()
         [0.25, 0.5]
     """
     x, y = promote_to_float(x1, x2)
@@ -142,7 +142,7 @@ def floor_divide(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.floor_divide(Tensor([-7, 7, 7]), Tensor([2, 2, 0])).tolist()
+        >>> sv.floor_divide(sv.Tensor([-7, 7, 7]), sv.Tensor([2, 2, 0])).tolist()
         [-4, 3, 0]
     """
     x, y = promote(x1, x2, refused=(bool_,))
@@ -171,7 +171,7 @@ def remainder(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.remainder(Tensor([-7, 7, 7]), Tensor([3, -3, 0])).tolist()
+        >>> sv.remainder(sv.Tensor([-7, 7, 7]), sv.Tensor([3, -3, 0])).tolist()
         [2, -2, 0]
     """
     x, y = promote(x1, x2, refused=(bool_,))
@@ -228,7 +228,7 @@ def fmod(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fmod(Tensor([-7, 7]), 3).tolist()
+        >>> sv.fmod(sv.Tensor([-7, 7]), 3).tolist()
         [-1, 1]
     """
     x, y = promote(x1, x2)
@@ -260,7 +260,7 @@ def pow(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.pow(Tensor([2.0, 9.0]), 0.5).round(4).numpy()
+        >>> sv.pow(sv.Tensor([2.0, 9.0]), 0.5).round(4).numpy()
         array([1.4142, 3.    ], dtype=float32)
     """
     if isinstance(x2, (int, float)) and not isinstance(x2, bool) and x1.dtype.is_inexact:
@@ -335,7 +335,7 @@ def square(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.square(Tensor([-3, 2])).tolist()
+        >>> sv.square(sv.Tensor([-3, 2])).tolist()
         [9, 4]
     """
     return x.mul(x)
@@ -347,7 +347,7 @@ def reciprocal(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.reciprocal(Tensor([4.0, -0.5, 0.0])).tolist()
+        >>> sv.reciprocal(sv.Tensor([4.0, -0.5, 0.0])).tolist()
         [0.25, -2.0, inf]
     """
     return apply_unary(Op.RECIPROCAL, to_float(x))
@@ -366,7 +366,7 @@ def negative(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.negative(Tensor([1, -2])).tolist()
+        >>> sv.negative(sv.Tensor([1, -2])).tolist()
         [-1, 2]
     """
     return apply_unary(Op.NEG, _refuse(x, "negative", bool_))
@@ -381,7 +381,7 @@ def positive(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.positive(Tensor([1, -2])).tolist()
+        >>> sv.positive(sv.Tensor([1, -2])).tolist()
         [1, -2]
     """
     return _refuse(x, "positive", bool_).clone()
@@ -406,7 +406,7 @@ def abs(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.abs(Tensor([1.5, -2.0])).tolist()
+        >>> sv.abs(sv.Tensor([1.5, -2.0])).tolist()
         [1.5, 2.0]
     """
     if x.dtype.is_complex:
@@ -428,7 +428,7 @@ def sign(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sign(Tensor([-3.0, 0.0, 0.5])).tolist()
+        >>> sv.sign(sv.Tensor([-3.0, 0.0, 0.5])).tolist()
         [-1.0, 0.0, 1.0]
     """
     if x.dtype.is_complex:
@@ -450,7 +450,7 @@ def floor(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.floor(Tensor([-1.5, 1.5])).tolist()
+        >>> sv.floor(sv.Tensor([-1.5, 1.5])).tolist()
         [-2.0, 1.0]
     """
     return _rounded(x, Op.FLOOR)
@@ -462,7 +462,7 @@ def ceil(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.ceil(Tensor([-1.5, 1.5])).tolist()
+        >>> sv.ceil(sv.Tensor([-1.5, 1.5])).tolist()
         [-1.0, 2.0]
     """
     return _rounded(x, Op.CEIL)
@@ -474,7 +474,7 @@ def trunc(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.trunc(Tensor([-1.5, 1.5])).tolist()
+        >>> sv.trunc(sv.Tensor([-1.5, 1.5])).tolist()
         [-1.0, 1.0]
     """
     return _rounded(x, Op.TRUNC)
@@ -493,9 +493,9 @@ def round(x: Tensor, /, decimals: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.round(Tensor([0.5, 1.5, 2.5])).tolist()
+        >>> sv.round(sv.Tensor([0.5, 1.5, 2.5])).tolist()
         [0.0, 2.0, 2.0]
-        >>> sv.round(Tensor([0.125]), 2).numpy()
+        >>> sv.round(sv.Tensor([0.125]), 2).numpy()
         array([0.12], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -519,7 +519,7 @@ def lerp(x: Tensor, /, end: Operand, weight: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.lerp(Tensor([0.0, 10.0]), 20.0, 0.25).tolist()
+        >>> sv.lerp(sv.Tensor([0.0, 10.0]), 20.0, 0.25).tolist()
         [5.0, 12.5]
     """
     x, last = promote(x, end)

@@ -32,7 +32,7 @@ def bitwise_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_and(Tensor([12, 10]), 6).tolist()
+        >>> sv.bitwise_and(sv.Tensor([12, 10]), 6).tolist()
         [4, 2]
     """
     return _integer_binary(x1, "bitwise_and", Op.AND, x2)
@@ -47,7 +47,7 @@ def bitwise_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_or(Tensor([12, 10]), 6).tolist()
+        >>> sv.bitwise_or(sv.Tensor([12, 10]), 6).tolist()
         [14, 14]
     """
     return _integer_binary(x1, "bitwise_or", Op.OR, x2)
@@ -62,7 +62,7 @@ def bitwise_xor(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_xor(Tensor([12, 10]), 6).tolist()
+        >>> sv.bitwise_xor(sv.Tensor([12, 10]), 6).tolist()
         [10, 12]
     """
     return _integer_binary(x1, "bitwise_xor", Op.XOR, x2)
@@ -81,7 +81,7 @@ def bitwise_invert(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_invert(Tensor([0, 5])).tolist()
+        >>> sv.bitwise_invert(sv.Tensor([0, 5])).tolist()
         [-1, -6]
     """
     return apply_unary(Op.NOT, _need_integers(x, "bitwise_invert"))
@@ -102,7 +102,7 @@ def bitwise_left_shift(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_left_shift(Tensor([1, 3]), Tensor([4, 32])).tolist()
+        >>> sv.bitwise_left_shift(sv.Tensor([1, 3]), sv.Tensor([4, 32])).tolist()
         [16, 0]
     """
     return _shift(x1, "bitwise_left_shift", Op.SHL, x2)
@@ -125,7 +125,7 @@ def bitwise_right_shift(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_right_shift(Tensor([16, -16, -16]), Tensor([2, 2, 32])).tolist()
+        >>> sv.bitwise_right_shift(sv.Tensor([16, -16, -16]), sv.Tensor([2, 2, 32])).tolist()
         [4, -4, -1]
     """
     return _shift(x1, "bitwise_right_shift", Op.SHR, x2)

@@ -43,13 +43,14 @@ __all__ = [
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("eq",)
 )
 def equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 == x2` element-wise; NaN is not equal to anything. Shapes broadcast.
+    """Return `x1 == x2` element-wise, as bool; NaN is not equal to anything. Shapes broadcast and
+    dtypes promote.
 
     A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.equal(Tensor([1, 2]), 2).tolist()
+        >>> sv.equal(sv.Tensor([1, 2]), 2).tolist()
         [False, True]
     """
     return _compare(x1, Op.EQ, x2)
@@ -59,11 +60,13 @@ def equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ne",)
 )
 def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 != x2` element-wise; True for NaN. Shapes broadcast.
+    """Return `x1 != x2` element-wise, as bool; True for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.not_equal(Tensor([1, 2]), 2).tolist()
+        >>> sv.not_equal(sv.Tensor([1, 2]), 2).tolist()
         [True, False]
     """
     return _compare(x1, Op.NE, x2)
@@ -73,11 +76,13 @@ def not_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("lt",)
 )
 def less(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 < x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 < x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.less(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.less(sv.Tensor([1, 2, 3]), 2).tolist()
         [True, False, False]
     """
     return _compare(x1, Op.LT, x2)
@@ -87,11 +92,13 @@ def less(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("le",)
 )
 def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 <= x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 <= x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.less_equal(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.less_equal(sv.Tensor([1, 2, 3]), 2).tolist()
         [True, True, False]
     """
     return _compare(x1, Op.LE, x2)
@@ -101,11 +108,13 @@ def less_equal(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("gt",)
 )
 def greater(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 > x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 > x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.greater(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.greater(sv.Tensor([1, 2, 3]), 2).tolist()
         [False, False, True]
     """
     return _compare(x1, Op.LT, x2, is_swapped=True)
@@ -115,11 +124,13 @@ def greater(x1: Tensor, x2: Operand, /) -> Tensor:
     test="test_comparison.py::test_comparisons_agree_with_numpy", standard=True, methods=("ge",)
 )
 def greater_equal(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Return `x1 >= x2` element-wise; False for NaN. Shapes broadcast.
+    """Return `x1 >= x2` element-wise, as bool; False for NaN. Shapes broadcast and dtypes promote.
+
+    A Python integer out of range for the dtype is compared by value.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.greater_equal(Tensor([1, 2, 3]), 2).tolist()
+        >>> sv.greater_equal(sv.Tensor([1, 2, 3]), 2).tolist()
         [False, True, True]
     """
     return _compare(x1, Op.LE, x2, is_swapped=True)
@@ -147,8 +158,8 @@ def _compare(x: Tensor, op: Op, other: Operand, *, is_swapped: bool = False) -> 
 def isclose(
     x1: Tensor, x2: Operand, /, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
-    """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol * abs(x2)`.
-    Shapes broadcast.
+    """Test element-wise for equality within a tolerance: `abs(x1 - x2) <= atol + rtol * abs(x2)`,
+    as bool. Shapes broadcast and dtypes promote.
 
     Args:
         x2: the reference values.
@@ -158,7 +169,7 @@ def isclose(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isclose(Tensor([1.0, 1.1, float("nan")]), [1.0000001, 1.0, float("nan")]).tolist()
+        >>> sv.isclose(sv.Tensor([1.0, 1.1, float("nan")]), [1.0000001, 1.0, float("nan")]).tolist()
         [True, False, False]
     """
     x, y = promote_to_float(x1, x2)
@@ -172,11 +183,11 @@ def isclose(
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isnan(x: Tensor, /) -> Tensor:
-    """Test element-wise for NaN.
+    """Test element-wise for NaN, as bool; False for integers.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isnan(Tensor([1.0, float("nan")])).tolist()
+        >>> sv.isnan(sv.Tensor([1.0, float("nan")])).tolist()
         [False, True]
     """
     return apply_op(Op.NE, x, x) if x.dtype.is_inexact else _all_equal_to(x, False)
@@ -186,11 +197,11 @@ def isnan(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isinf(x: Tensor, /) -> Tensor:
-    """Test element-wise for positive or negative infinity.
+    """Test element-wise for positive or negative infinity, as bool; False for integers.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isinf(Tensor([1.0, float("-inf")])).tolist()
+        >>> sv.isinf(sv.Tensor([1.0, float("-inf")])).tolist()
         [False, True]
     """
     if x.dtype.is_complex:
@@ -203,11 +214,11 @@ def isinf(x: Tensor, /) -> Tensor:
     test="test_comparison.py::test_nan_infinities_and_signed_zeros_follow_ieee", standard=True
 )
 def isfinite(x: Tensor, /) -> Tensor:
-    """Test element-wise for finiteness: neither infinity nor NaN.
+    """Test element-wise for finiteness, neither infinity nor NaN, as bool; True for integers.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isfinite(Tensor([1.0, float("nan"), float("inf")])).tolist()
+        >>> sv.isfinite(sv.Tensor([1.0, float("nan"), float("inf")])).tolist()
         [True, False, False]
     """
     if x.dtype.is_complex:
@@ -221,11 +232,15 @@ def isfinite(x: Tensor, /) -> Tensor:
 @operation(test="test_comparison.py::test_nans_keep_their_signs", standard=True)
 @reuse_graph
 def signbit(x: Tensor, /) -> Tensor:
-    """Test element-wise whether the sign bit is set, also for -0.0 and NaN.
+    """Test element-wise whether the sign bit is set, also for -0.0 and NaN, as bool. It is not set
+    for unsigned integers.
+
+    Raises:
+        OperandError: if the dtype is complex.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.signbit(Tensor([1.0, -0.0, -2.0])).tolist()
+        >>> sv.signbit(sv.Tensor([1.0, -0.0, -2.0])).tolist()
         [False, True, True]
     """
     if not x.dtype.is_inexact:
@@ -253,7 +268,7 @@ def maximum(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.maximum(Tensor([1, 5]), 3).tolist()
+        >>> sv.maximum(sv.Tensor([1, 5]), 3).tolist()
         [3, 5]
     """
     return apply_binary(Op.MAX, x1, x2)
@@ -267,7 +282,7 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.minimum(Tensor([1, 5]), 3).tolist()
+        >>> sv.minimum(sv.Tensor([1, 5]), 3).tolist()
         [1, 3]
     """
     return apply_binary(Op.MIN, x1, x2)
@@ -276,11 +291,12 @@ def minimum(x1: Tensor, x2: Operand, /) -> Tensor:
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 @reuse_graph
 def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise maximum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise maximum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+    broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fmax(Tensor([1.0, float("nan")]), 3.0).tolist()
+        >>> sv.fmax(sv.Tensor([1.0, float("nan")]), 3.0).tolist()
         [3.0, 3.0]
     """
     x, y = promote(x1, x2)
@@ -291,11 +307,12 @@ def fmax(x1: Tensor, x2: Operand, /) -> Tensor:
 @operation(test="test_comparison.py::test_pairs_of_special_values_agree_with_numpy")
 @reuse_graph
 def fmin(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Element-wise minimum of `x1` and `x2`, ignoring NaN. Shapes broadcast and dtypes promote.
+    """Element-wise minimum of `x1` and `x2`, ignoring NaN: NaN only if both are. Shapes
+    broadcast and dtypes promote.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fmin(Tensor([1.0, float("nan")]), 3.0).tolist()
+        >>> sv.fmin(sv.Tensor([1.0, float("nan")]), 3.0).tolist()
         [1.0, 3.0]
     """
     x, y = promote(x1, x2)
@@ -311,9 +328,9 @@ def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.clip(Tensor([-2, 3, 9]), 0, 5).tolist()
+        >>> sv.clip(sv.Tensor([-2, 3, 9]), 0, 5).tolist()
         [0, 3, 5]
-        >>> sv.clip(Tensor([-2, 3, 9]), max=5).tolist()
+        >>> sv.clip(sv.Tensor([-2, 3, 9]), max=5).tolist()
         [-2, 3, 5]
     """
     result = x.clone() if min is None else x.maximum(min)
@@ -328,7 +345,7 @@ def copysign(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.copysign(Tensor([1.0, -2.0]), [-0.0, 5.0]).tolist()
+        >>> sv.copysign(sv.Tensor([1.0, -2.0]), [-0.0, 5.0]).tolist()
         [-1.0, 2.0]
     """
     x, y = promote_to_float(x1, x2)
@@ -346,7 +363,7 @@ def nextafter(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nextafter(Tensor([1.0]), 2.0).sub(1.0).item()
+        >>> sv.nextafter(sv.Tensor([1.0]), 2.0).sub(1.0).item()
         1.1920928955078125e-07
     """
     x, y = promote_to_float(x1, x2)

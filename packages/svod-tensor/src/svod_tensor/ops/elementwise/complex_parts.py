@@ -48,7 +48,7 @@ def real(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.real(Tensor([1 + 2j, 3])).tolist()
+        >>> sv.real(sv.Tensor([1 + 2j, 3])).tolist()
         [1.0, 3.0]
     """
     return x.from_uop(make_real(x.uop))
@@ -64,7 +64,7 @@ def imag(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.imag(Tensor([1 + 2j, 3])).tolist()
+        >>> sv.imag(sv.Tensor([1 + 2j, 3])).tolist()
         [2.0, 0.0]
     """
     return x.from_uop(make_imag(x.uop)) if x.dtype.is_complex else x.zeros_like()
@@ -80,7 +80,7 @@ def conj(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.conj(Tensor([1 + 2j, 3 - 1j])).tolist()
+        >>> sv.conj(sv.Tensor([1 + 2j, 3 - 1j])).tolist()
         [(1-2j), (3+1j)]
     """
     if not x.dtype.is_complex:
@@ -96,7 +96,7 @@ def angle(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.angle(Tensor([1j, -1, 1 - 1j])).round(4).numpy()
+        >>> sv.angle(sv.Tensor([1j, -1, 1 - 1j])).round(4).numpy()
         array([ 1.5708,  3.1416, -0.7854], dtype=float32)
     """
     x = to_float(x)
@@ -118,6 +118,7 @@ def complex(x: Tensor, /, imag: Operand) -> Tensor:
         OperandError: if a part is complex.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.0, 2.0]).complex([3.0, -1.0]).tolist()
         [(1+3j), (2-1j)]
     """
@@ -141,7 +142,7 @@ def as_real(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.as_real(Tensor([1 + 2j, 3])).tolist()
+        >>> sv.as_real(sv.Tensor([1 + 2j, 3])).tolist()
         [[1.0, 2.0], [3.0, 0.0]]
     """
     if not x.dtype.is_complex:
@@ -151,7 +152,8 @@ def as_real(x: Tensor, /) -> Tensor:
 
 @operation(test="test_complex_numbers.py::test_real_and_imaginary_parts_are_split_and_combined")
 def as_complex(x: Tensor, /) -> Tensor:
-    """Convert pairs (real, imaginary) along the last axis, of size 2, to complex numbers, as a copy.
+    """Convert pairs (real, imaginary) along the last axis, of size 2, to complex64 or complex128
+    numbers, as a copy.
 
     Raises:
         OperandError: if the dtype is neither float32 nor float64.
@@ -159,7 +161,7 @@ def as_complex(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.as_complex(Tensor([[1.0, 2.0], [3.0, 0.0]])).tolist()
+        >>> sv.as_complex(sv.Tensor([[1.0, 2.0], [3.0, 0.0]])).tolist()
         [(1+2j), (3+0j)]
     """
     return x.from_uop(make_as_complex(x.uop))

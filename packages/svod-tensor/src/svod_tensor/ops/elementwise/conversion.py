@@ -41,6 +41,7 @@ def cast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
         UnknownDTypeError: if the dtype is unknown.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.7, -1.7, 0.0]).cast("int32").tolist()
         [1, -1, 0]
         >>> Tensor([1.7, -1.7, 0.0]).cast(bool).tolist()
@@ -65,7 +66,7 @@ def astype(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.astype(Tensor([1.7, -1.7, 0.0]), "int32").tolist()
+        >>> sv.astype(sv.Tensor([1.7, -1.7, 0.0]), "int32").tolist()
         [1, -1, 0]
     """
     kind = to_dtype(dtype)
@@ -87,6 +88,7 @@ def bitcast(x: Tensor, /, dtype: DTypeLike) -> Tensor:
             dtypes is bool.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> hex(Tensor([1.0]).bitcast("uint32").item())
         '0x3f800000'
         >>> Tensor([1.0, 2.0]).bitcast("uint8").shape
@@ -133,7 +135,7 @@ def copy(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([1, 2])
+        >>> x = sv.Tensor([1, 2])
         >>> y = sv.copy(x)
         >>> x.assign(0).tolist(), y.tolist()
         ([0, 0], [1, 2])
@@ -153,6 +155,7 @@ def contiguous(x: Tensor, /) -> Tensor:
     """Return the values as a tensor that is realized into its own contiguous buffer.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[1, 2], [3, 4]]).T.contiguous().realize()
         >>> x.tolist(), x.is_realized
         ([[1, 3], [2, 4]], True)
@@ -170,6 +173,7 @@ def detach(x: Tensor, /) -> Tensor:
     """Return a view that is a constant for derivatives.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.0, 2.0]).detach().tolist()
         [1.0, 2.0]
     """

@@ -38,7 +38,7 @@ def gcd(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.gcd(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
+        >>> sv.gcd(sv.Tensor([12, -9, 0]), sv.Tensor([18, 6, 5])).tolist()
         [6, 3, 5]
     """
     x, y, dtype = _to_magnitudes("gcd", *promote(x1, x2))
@@ -58,7 +58,7 @@ def lcm(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.lcm(Tensor([12, -9, 0]), Tensor([18, 6, 5])).tolist()
+        >>> sv.lcm(sv.Tensor([12, -9, 0]), sv.Tensor([18, 6, 5])).tolist()
         [36, 18, 0]
     """
     x, y, dtype = _to_magnitudes("lcm", *promote(x1, x2))

@@ -49,7 +49,7 @@ def exp(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.exp(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.exp(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([1.    , 2.7183], dtype=float32)
     """
     return apply_function(Op.EXP, to_float(x))
@@ -61,7 +61,7 @@ def exp2(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.exp2(Tensor([0.0, 3.0, -1.0])).tolist()
+        >>> sv.exp2(sv.Tensor([0.0, 3.0, -1.0])).tolist()
         [1.0, 8.0, 0.5]
     """
     return apply_function(Op.EXP2, to_float(x))
@@ -73,7 +73,7 @@ def expm1(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.expm1(Tensor([1e-10], dtype="float64")).tolist()
+        >>> sv.expm1(sv.Tensor([1e-10], dtype="float64")).tolist()
         [1.00000000005e-10]
     """
     return apply_function(Op.EXPM1, to_float(x))
@@ -85,7 +85,7 @@ def log(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log(Tensor([1.0, 10.0, 0.0])).round(4).numpy()
+        >>> sv.log(sv.Tensor([1.0, 10.0, 0.0])).round(4).numpy()
         array([0.    , 2.3026,   -inf], dtype=float32)
     """
     return apply_function(Op.LOG, to_float(x))
@@ -97,7 +97,7 @@ def log2(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log2(Tensor([1.0, 8.0])).tolist()
+        >>> sv.log2(sv.Tensor([1.0, 8.0])).tolist()
         [0.0, 3.0]
     """
     return apply_function(Op.LOG2, to_float(x))
@@ -110,7 +110,7 @@ def log10(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log10(Tensor([1.0, 1000.0])).tolist()
+        >>> sv.log10(sv.Tensor([1.0, 1000.0])).tolist()
         [0.0, 3.0]
     """
     if x.dtype.is_complex:
@@ -125,7 +125,7 @@ def log1p(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log1p(Tensor([1e-10], dtype="float64")).tolist()
+        >>> sv.log1p(sv.Tensor([1e-10], dtype="float64")).tolist()
         [9.999999999500001e-11]
     """
     return apply_function(Op.LOG1P, to_float(x))
@@ -140,7 +140,7 @@ def logaddexp(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logaddexp(Tensor([1000.0]), 1000.0).round(4).numpy()
+        >>> sv.logaddexp(sv.Tensor([1000.0]), 1000.0).round(4).numpy()
         array([1000.6932], dtype=float32)
     """
     x, y = promote_to_float(x1, x2)
@@ -157,7 +157,7 @@ def sqrt(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sqrt(Tensor([4, 9])).tolist()
+        >>> sv.sqrt(sv.Tensor([4, 9])).tolist()
         [2.0, 3.0]
     """
     return apply_function(Op.SQRT, to_float(x))
@@ -169,7 +169,7 @@ def rsqrt(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.rsqrt(Tensor([4.0, 0.25])).tolist()
+        >>> sv.rsqrt(sv.Tensor([4.0, 0.25])).tolist()
         [0.5, 2.0]
     """
     return apply_function(Op.RSQRT, to_float(x))
@@ -182,7 +182,7 @@ def cbrt(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cbrt(Tensor([-8.0, 27.0])).tolist()
+        >>> sv.cbrt(sv.Tensor([-8.0, 27.0])).tolist()
         [-2.0, 3.0]
     """
     x = to_float(x)
@@ -208,7 +208,7 @@ def hypot(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.hypot(Tensor([3.0, 5.0]), [4.0, 12.0]).tolist()
+        >>> sv.hypot(sv.Tensor([3.0, 5.0]), [4.0, 12.0]).tolist()
         [5.0, 13.0]
     """
     x, y = promote_to_float(x1, x2)
@@ -232,7 +232,7 @@ def sigmoid(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sigmoid(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.sigmoid(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([0.5   , 0.8808], dtype=float32)
     """
     x = to_float(x)
@@ -242,11 +242,12 @@ def sigmoid(x: Tensor, /) -> Tensor:
 
 @operation(test="test_functions.py::test_erf_and_sigmoid")
 def erf(x: Tensor, /) -> Tensor:
-    """Error function. Integers become float32.
+    """Error function, `2 / sqrt(pi)` times the integral of `exp(-t ** 2)` from 0 to x. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.erf(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.erf(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 0.8427], dtype=float32)
     """
     return apply_unary(Op.ERF, to_float(x))

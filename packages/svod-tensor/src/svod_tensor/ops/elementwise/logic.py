@@ -35,11 +35,12 @@ __all__ = [
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical AND of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical AND of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_and(Tensor([0, 1, 2]), [True, True, False]).tolist()
+        >>> sv.logical_and(sv.Tensor([0, 1, 2]), [True, True, False]).tolist()
         [False, True, False]
     """
     return _logical(x1, Op.AND, x2)
@@ -47,11 +48,12 @@ def logical_and(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical OR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical OR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_or(Tensor([0, 0, 2]), [True, False, False]).tolist()
+        >>> sv.logical_or(sv.Tensor([0, 0, 2]), [True, False, False]).tolist()
         [True, False, True]
     """
     return _logical(x1, Op.OR, x2)
@@ -59,11 +61,12 @@ def logical_or(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
-    """Logical XOR of `x1` and `x2`, element-wise; nonzero values are True. Shapes broadcast.
+    """Logical XOR of `x1` and `x2`, element-wise, as bool; nonzero values are True. Shapes
+    broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_xor(Tensor([0, 1, 2]), 1).tolist()
+        >>> sv.logical_xor(sv.Tensor([0, 1, 2]), 1).tolist()
         [True, False, False]
     """
     return _logical(x1, Op.XOR, x2)
@@ -71,11 +74,11 @@ def logical_xor(x1: Tensor, x2: Operand, /) -> Tensor:
 
 @operation(test="test_logic.py::test_logic_takes_any_dtype", standard=True)
 def logical_not(x: Tensor, /) -> Tensor:
-    """Logical NOT, element-wise; True for zeros.
+    """Logical NOT, element-wise, as bool; True for zeros.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logical_not(Tensor([0.0, 1.5])).tolist()
+        >>> sv.logical_not(sv.Tensor([0.0, 1.5])).tolist()
         [True, False]
     """
     return apply_unary(Op.NOT, x.cast(bool_))
@@ -96,7 +99,7 @@ def where(condition: Tensor, /, x1: Operand, x2: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.where(Tensor([True, False]), Tensor([1, 2]), 0).tolist()
+        >>> sv.where(sv.Tensor([True, False]), sv.Tensor([1, 2]), 0).tolist()
         [1, 0]
     """
     if not condition.dtype.is_bool:
@@ -140,7 +143,7 @@ def heaviside(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.heaviside(Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
+        >>> sv.heaviside(sv.Tensor([-2.0, 0.0, 3.0]), 0.5).tolist()
         [0.0, 0.5, 1.0]
     """
     x, y = promote_to_float(x1, x2)

@@ -41,7 +41,7 @@ def bitwise_count(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bitwise_count(Tensor([7, -8, 0])).tolist()
+        >>> sv.bitwise_count(sv.Tensor([7, -8, 0])).tolist()
         [3, 1, 0]
     """
     if not x.dtype.is_int:
@@ -67,7 +67,7 @@ def frexp(x: Tensor, /) -> tuple[Tensor, Tensor]:
 
     Example:
         >>> import svod_tensor as sv
-        >>> mantissas, exponents = sv.frexp(Tensor([8.0, 0.75]))
+        >>> mantissas, exponents = sv.frexp(sv.Tensor([8.0, 0.75]))
         >>> (mantissas.tolist(), exponents.tolist())
         ([0.5, 0.75], [4, 0])
     """
@@ -95,7 +95,7 @@ def ldexp(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.ldexp(Tensor([0.5, 3.0]), [4, -1]).tolist()
+        >>> sv.ldexp(sv.Tensor([0.5, 3.0]), [4, -1]).tolist()
         [8.0, 1.5]
     """
     x, power = to_float(x1), as_tensor(x2, x1)

@@ -50,7 +50,7 @@ def sin(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sin(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.sin(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 0.8415], dtype=float32)
     """
     return apply_function(Op.SIN, to_float(x))
@@ -62,7 +62,7 @@ def cos(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cos(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.cos(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([1.    , 0.5403], dtype=float32)
     """
     return apply_function(Op.COS, to_float(x))
@@ -74,7 +74,7 @@ def tan(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tan(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.tan(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 1.5574], dtype=float32)
     """
     return apply_function(Op.TAN, to_float(x))
@@ -91,7 +91,7 @@ def asin(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.asin(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.asin(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 1.5708], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -110,7 +110,7 @@ def acos(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.acos(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.acos(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([1.5708, 0.    ], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -129,7 +129,7 @@ def atan(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.atan(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.atan(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 0.7854], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -145,13 +145,13 @@ def atan(x: Tensor, /) -> Tensor:
 @reuse_graph
 def atan2(x1: Tensor, x2: Operand, /) -> Tensor:
     """Inverse tangent of `x1 / x2` in the quadrant of the point (x2, x1), in [-pi, pi]; signs of
-    zeros are respected. Shapes broadcast and dtypes promote.
+    zeros are respected. Shapes broadcast and dtypes promote. Integers become float32.
 
     Source: C11, F.10.1.4.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.atan2(Tensor([1.0, 0.0]), [0.0, -1.0]).round(4).numpy()
+        >>> sv.atan2(sv.Tensor([1.0, 0.0]), [0.0, -1.0]).round(4).numpy()
         array([1.5708, 3.1416], dtype=float32)
     """
     up, right = promote_to_float(x1, x2)
@@ -165,7 +165,7 @@ def sinh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sinh(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.sinh(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 1.1752], dtype=float32)
     """
     return apply_function(Op.SINH, to_float(x))
@@ -177,7 +177,7 @@ def cosh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cosh(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.cosh(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([1.    , 1.5431], dtype=float32)
     """
     return apply_function(Op.COSH, to_float(x))
@@ -189,7 +189,7 @@ def tanh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tanh(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.tanh(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 0.7616], dtype=float32)
     """
     return apply_function(Op.TANH, to_float(x))
@@ -206,7 +206,7 @@ def asinh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.asinh(Tensor([0.0, 1.0])).round(4).numpy()
+        >>> sv.asinh(sv.Tensor([0.0, 1.0])).round(4).numpy()
         array([0.    , 0.8814], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -225,7 +225,7 @@ def acosh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.acosh(Tensor([1.0, 2.0])).round(4).numpy()
+        >>> sv.acosh(sv.Tensor([1.0, 2.0])).round(4).numpy()
         array([0.   , 1.317], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -244,7 +244,7 @@ def atanh(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.atanh(Tensor([0.0, 0.5])).round(4).numpy()
+        >>> sv.atanh(sv.Tensor([0.0, 0.5])).round(4).numpy()
         array([0.    , 0.5493], dtype=float32)
     """
     if x.dtype.is_complex:
@@ -259,7 +259,7 @@ def deg2rad(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.deg2rad(Tensor([180.0])).round(4).numpy()
+        >>> sv.deg2rad(sv.Tensor([180.0])).round(4).numpy()
         array([3.1416], dtype=float32)
     """
     return to_float(x).mul(math.pi / 180.0)
@@ -272,7 +272,7 @@ def rad2deg(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.rad2deg(Tensor([1.0])).round(4).numpy()
+        >>> sv.rad2deg(sv.Tensor([1.0])).round(4).numpy()
         array([57.2958], dtype=float32)
     """
     return to_float(x).mul(180.0 / math.pi)

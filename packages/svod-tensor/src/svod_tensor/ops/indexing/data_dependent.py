@@ -74,7 +74,7 @@ def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
 
     Example:
         >>> import svod_tensor as sv
-        >>> rows, columns = sv.nonzero(Tensor([[0, 5], [7, 0]]))
+        >>> rows, columns = sv.nonzero(sv.Tensor([[0, 5], [7, 0]]))
         >>> (rows.tolist(), columns.tolist())
         ([0, 1], [1, 0])
     """
@@ -100,7 +100,7 @@ def argwhere(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.argwhere(Tensor([[0, 5], [7, 0]])).tolist()
+        >>> sv.argwhere(sv.Tensor([[0, 5], [7, 0]])).tolist()
         [[0, 1], [1, 0]]
     """
     import numpy as np
@@ -118,10 +118,12 @@ def compress(x: Tensor, /, condition: Operand, axis: int | None = None) -> Tenso
         axis: the axis to select along; None flattens first.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `condition` is not 1-d, or longer than the axis.
         DataDependentShapeError: in a captured function, if the condition is a tensor.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2], [3, 4]]).compress([False, True], axis=0).tolist()
         [[3, 4]]
     """
@@ -145,12 +147,17 @@ def unique_all(x: Tensor, /) -> UniqueAllResult:
 
     NaNs are distinct from each other, and come last.
 
+    Returns:
+        `values` of shape (k,), `indices` of the first occurrences in the flattened tensor (k,),
+        `inverse_indices` into `values` in the shape of `x`, and `counts` (k,); the latter three are
+        int64.
+
     Raises:
         DataDependentShapeError: in a captured function.
 
     Example:
         >>> import svod_tensor as sv
-        >>> result = sv.unique_all(Tensor([3, 1, 3]))
+        >>> result = sv.unique_all(sv.Tensor([3, 1, 3]))
         >>> (result.values.tolist(), result.indices.tolist(), result.inverse_indices.tolist(), result.counts.tolist())
         ([1, 3], [1, 0], [1, 0, 1], [1, 2])
     """
@@ -186,7 +193,7 @@ def unique_counts(x: Tensor, /) -> UniqueCountsResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, counts = sv.unique_counts(Tensor([3, 1, 3]))
+        >>> values, counts = sv.unique_counts(sv.Tensor([3, 1, 3]))
         >>> (values.tolist(), counts.tolist())
         ([1, 3], [1, 2])
     """
@@ -203,7 +210,7 @@ def unique_inverse(x: Tensor, /) -> UniqueInverseResult:
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, inverse = sv.unique_inverse(Tensor([3, 1, 3]))
+        >>> values, inverse = sv.unique_inverse(sv.Tensor([3, 1, 3]))
         >>> (values.tolist(), inverse.tolist())
         ([1, 3], [1, 0, 1])
     """
@@ -220,7 +227,7 @@ def unique_values(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.unique_values(Tensor([[3, 1], [3, 2]])).tolist()
+        >>> sv.unique_values(sv.Tensor([[3, 1], [3, 2]])).tolist()
         [1, 2, 3]
     """
     return x.unique_all().values

@@ -191,13 +191,14 @@ def take(
         mode: `"wrap"` takes out-of-range indices modulo the size, `"clip"` clips them to the range.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         IndexOutOfRangeError: if a known index is out of range.
         IndexKindError: if the indices are not integers.
         OperandError: if `mode` is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.take(Tensor([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
+        >>> sv.take(sv.Tensor([[1, 2, 3], [4, 5, 6]]), [2, 0], axis=1).tolist()
         [[3, 1], [6, 4]]
     """
     if axis is None:
@@ -225,13 +226,14 @@ def take_along_axis(x: Tensor, /, indices: TensorBase, axis: int = -1) -> Tensor
         axis: the axis to take from.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes.
         BroadcastError: if the sizes of another axis differ and neither is 1.
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[3, 1, 2], [6, 5, 4]])
+        >>> x = sv.Tensor([[3, 1, 2], [6, 5, 4]])
         >>> sv.take_along_axis(x, x.argsort(1), axis=1).tolist()
         [[1, 2, 3], [4, 5, 6]]
     """
@@ -270,14 +272,15 @@ def gather(x: Tensor, /, axis: int, indices: TensorBase) -> Tensor:
             slices are read.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or another axis is longer.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0, 0], [1, 0]])).tolist()
+        >>> sv.gather(sv.Tensor([[1, 2], [3, 4]]), 1, sv.Tensor([[0, 0], [1, 0]])).tolist()
         [[1, 1], [4, 3]]
-        >>> sv.gather(Tensor([[1, 2], [3, 4]]), 1, Tensor([[1]])).tolist()
+        >>> sv.gather(sv.Tensor([[1, 2], [3, 4]]), 1, sv.Tensor([[1]])).tolist()
         [[2]]
     """
     axis = normalize_axis("gather", axis, x.ndim)
@@ -309,7 +312,7 @@ def embedding(x: Tensor, /, weight: Tensor) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.embedding(Tensor([1, 0, 1]), Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
+        >>> sv.embedding(sv.Tensor([1, 0, 1]), sv.Tensor([[1.0, 2.0], [3.0, 4.0]])).tolist()
         [[3.0, 4.0], [1.0, 2.0], [3.0, 4.0]]
     """
     if not x.dtype.is_int:
@@ -339,7 +342,7 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.one_hot(Tensor([0, 2]), 3).tolist()
+        >>> sv.one_hot(sv.Tensor([0, 2]), 3).tolist()
         [[1, 0, 0], [0, 0, 1]]
     """
     if not x.dtype.is_int:
@@ -365,7 +368,7 @@ def masked_fill(x: Tensor, /, mask: TensorBase, value: bool | int | float | Tens
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([1, -2, 3])
+        >>> x = sv.Tensor([1, -2, 3])
         >>> sv.masked_fill(x, x < 0, 0).tolist()
         [1, 0, 3]
     """
@@ -384,7 +387,7 @@ def masked_select(x: Tensor, /, mask: object) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.masked_select(Tensor([1, 2, 3]), [True, False, True]).tolist()
+        >>> sv.masked_select(sv.Tensor([1, 2, 3]), [True, False, True]).tolist()
         [1, 3]
     """
     import numpy as np

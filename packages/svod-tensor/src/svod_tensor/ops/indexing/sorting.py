@@ -11,7 +11,7 @@ import operator
 from typing import TYPE_CHECKING, Final, Literal
 
 from svod_dtype import float32, int32, int64, promote_types, uint32
-from svod_ir import ShapeError, SInt, format_shape, make_gather
+from svod_ir import OperandError, ShapeError, SInt, format_shape, make_gather
 from svod_ir.custom_function import ArraySpec, make_custom_function
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import check_within, normalize_axis
@@ -62,7 +62,7 @@ def argsort(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.argsort(Tensor([3, 1, 2])).tolist()
+        >>> sv.argsort(sv.Tensor([3, 1, 2])).tolist()
         [1, 2, 0]
     """
     axis = normalize_axis("argsort", axis, x.ndim)
@@ -87,7 +87,7 @@ def sort(x: Tensor, /, axis: int = -1, *, descending: bool = False, stable: bool
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sort(Tensor([3, 1, 2]), descending=True).tolist()
+        >>> sv.sort(sv.Tensor([3, 1, 2]), descending=True).tolist()
         [3, 2, 1]
     """
     return _take_order(x, x.argsort(axis, descending=descending, stable=stable), axis)
@@ -110,7 +110,7 @@ def topk(x: Tensor, /, k: int, axis: int = -1, *, largest: bool = True) -> tuple
 
     Example:
         >>> import svod_tensor as sv
-        >>> values, indices = sv.topk(Tensor([3, 1, 4, 2]), 2)
+        >>> values, indices = sv.topk(sv.Tensor([3, 1, 4, 2]), 2)
         >>> (values.tolist(), indices.tolist())
         ([4, 3], [2, 0])
     """
@@ -185,10 +185,11 @@ def searchsorted(
 
     Raises:
         ShapeError: if `x1` is not 1-d.
+        OperandError: if `side` is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.searchsorted(Tensor([1, 3, 3, 5]), [3, 4]).tolist()
+        >>> sv.searchsorted(sv.Tensor([1, 3, 3, 5]), [3, 4]).tolist()
         [1, 3]
     """
     if x1.ndim != 1:
@@ -196,6 +197,10 @@ def searchsorted(
             operation="searchsorted",
             shape=x1.shape,
             problem=f"the sorted tensor must be 1-d: {format_shape(x1.shape)}",
+        )
+    if side not in ("left", "right"):
+        raise OperandError(
+            operation="searchsorted", found=f"{side=}", expected='side "left" or "right"'
         )
     if sorter is not None:
         return x1.take_along_axis(sorter, 0).searchsorted(x2, side)
@@ -227,7 +232,7 @@ def isin(x1: Tensor, x2: Operand, /, *, invert: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.isin(Tensor([1, 2, 3]), [2, 5]).tolist()
+        >>> sv.isin(sv.Tensor([1, 2, 3]), [2, 5]).tolist()
         [False, True, False]
     """
     x, y = promote(x1, x2)

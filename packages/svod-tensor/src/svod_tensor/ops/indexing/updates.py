@@ -92,6 +92,7 @@ def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
         BroadcastError: if `value` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2, 3, 4]).with_items(slice(1, 3), 0).tolist()
         [1, 0, 0, 4]
     """
@@ -226,11 +227,13 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
         axis: the axis to write along.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or does not broadcast.
         BroadcastError: if `values` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2], [3, 4]]).put_along_axis(Tensor([[0], [1]]), 9, axis=1).tolist()
         [[9, 2], [3, 9]]
     """
@@ -259,17 +262,20 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
 
     Args:
         axis: the axis to write along.
-        indices: as in `gather`: other axes may be shorter than those of `x`.
+        indices: integers, as in `gather`: other axes may be shorter than the axes of `x`. Negative
+            indices count from the end. An out-of-range index is ignored, or is an error in a plan
+            that checks its operands.
         value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if the indices are not integers.
         ShapeError: if `indices` has a different number of axes, or another axis is longer.
         BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.scatter(Tensor([[1, 2], [3, 4]]), 1, Tensor([[0], [1]]), 9).tolist()
+        >>> sv.scatter(sv.Tensor([[1, 2], [3, 4]]), 1, sv.Tensor([[0], [1]]), 9).tolist()
         [[9, 2], [3, 9]]
     """
     new = as_value(value, x)
@@ -294,6 +300,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
         BroadcastError: if `value` does not broadcast.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([0, 0, 0]).add_at(Tensor([1, 1, 2]), Tensor([1, 2, 3])).tolist()
         [0, 3, 3]
     """
@@ -310,16 +317,25 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
 def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Tensor:
-    """Add the slices of `value` to slices of `x` along an axis, as torch's `index_add` does.
+    """Add the slices of `value` to the slices of a copy of `x` at `indices` along an axis, as
+    torch's `index_add` does.
 
     Args:
         axis: the axis of the slices.
-        indices: indices of the slices to add to; repeated indices accumulate.
+        indices: 1-d integers; repeated indices accumulate, and negative indices count from the end.
+            Known indices are checked; an out-of-range index in a tensor is ignored, or is an error
+            in a plan that checks its operands.
         value: broadcasts to the indexed slices, and is cast to the dtype of `x`.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
+        IndexOutOfRangeError: if a known index is out of range.
+        IndexKindError: if the indices are not integers.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.index_add(Tensor([[0, 0], [0, 0]]), 0, Tensor([1, 1]), Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.index_add(sv.Tensor([[0, 0], [0, 0]]), 0, sv.Tensor([1, 1]), sv.Tensor([[1, 2], [3, 4]])).tolist()
         [[0, 0], [4, 6]]
     """
     axis = normalize_axis("index_add", axis, x.ndim)
@@ -331,16 +347,25 @@ def index_add(x: Tensor, /, axis: int, indices: IndexItem, value: Operand) -> Te
 @operation(test="test_update.py::test_index_add_and_scatter_add")
 @reuse_graph
 def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Tensor:
-    """Add `value` to the elements that `gather(axis, indices)` reads, as torch's `scatter_add` does.
+    """Add `value` to a copy of `x` at the elements that `gather(axis, indices)` reads, as torch's
+    `scatter_add` does.
 
     Args:
         axis: the axis to add along.
-        indices: integers; repeated indices accumulate.
+        indices: integers, as in `gather`; repeated indices accumulate, and negative indices count
+            from the end. An out-of-range index is ignored, or is an error in a plan that checks its
+            operands.
         value: broadcasts to the shape of `indices`, and is cast to the dtype of `x`.
+
+    Raises:
+        AxisError: if `axis` is out of bounds.
+        OperandError: if the indices are not integers.
+        ShapeError: if `indices` has a different number of axes, or another axis is longer.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.scatter_add(Tensor([[0, 0]]), 1, Tensor([[1, 1]]), Tensor([[2, 3]])).tolist()
+        >>> sv.scatter_add(sv.Tensor([[0, 0]]), 1, sv.Tensor([[1, 1]]), sv.Tensor([[2, 3]])).tolist()
         [[0, 5]]
     """
     new = as_value(value, x)
@@ -376,17 +401,18 @@ def scatter_reduce(
         include_self: whether the element of `x` takes part in the reduction.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if `reduce` is unknown or not defined for complex numbers, or the indices are
             not integers.
         ShapeError: if `indices` has a different number of axes.
-        BroadcastError: if `values` does not broadcast.
+        BroadcastError: if `value` does not broadcast.
 
     Example:
         >>> import svod_tensor as sv
-        >>> x, indices = (Tensor([1, 2, 3]), Tensor([0, 0, 2]))
-        >>> sv.scatter_reduce(x, 0, indices, Tensor([4, 5, 6]), "prod").tolist()
+        >>> x, indices = (sv.Tensor([1, 2, 3]), sv.Tensor([0, 0, 2]))
+        >>> sv.scatter_reduce(x, 0, indices, sv.Tensor([4, 5, 6]), "prod").tolist()
         [20, 2, 18]
-        >>> sv.scatter_reduce(x, 0, indices, Tensor([4, 5, 6]), "amax", include_self=False).tolist()
+        >>> sv.scatter_reduce(x, 0, indices, sv.Tensor([4, 5, 6]), "amax", include_self=False).tolist()
         [5, 2, 6]
     """
     check_reduction(reduce, x.dtype)
@@ -423,9 +449,9 @@ def bincount(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.bincount(Tensor([0, 2, 2, 7]), n_bins=3).tolist()
+        >>> sv.bincount(sv.Tensor([0, 2, 2, 7]), n_bins=3).tolist()
         [1, 0, 2]
-        >>> sv.bincount(Tensor([0, 2, 2]), minlength=5).tolist()
+        >>> sv.bincount(sv.Tensor([0, 2, 2]), minlength=5).tolist()
         [1, 0, 2, 0, 0]
     """
     if not x.dtype.is_int:

@@ -51,6 +51,7 @@ def assign(x: Tensor, /, value: Operand) -> Tensor:
         ReadOnlyError: if this tensor is a file on DISK.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([1, 2, 3, 4])
         >>> y = x.reshape(2, 2)
         >>> x.assign(x * 10).tolist(), y.tolist()
@@ -79,6 +80,7 @@ def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
         RepeatedWriteError: if this tensor repeats elements, as `expand` does.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([1, 2, 3, 4])
         >>> x[1:3] = 0
         >>> x.tolist()

@@ -39,6 +39,7 @@ def to(x: Tensor, /, device: str) -> Tensor:
         OperandError: if it is a dtype, which PyTorch accepts here.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2]).to("CPU:1").device
         'CPU:1'
     """
@@ -66,6 +67,7 @@ def to_device(x: Tensor, device: str, /, *, stream: object = None) -> Tensor:
         OperandError: if `stream` is not None.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2]).to_device("CPU:1").device
         'CPU:1'
     """
@@ -134,6 +136,7 @@ def shards(x: Tensor, /) -> tuple[Tensor, ...]:
     one device.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([1, 2, 3]).shard(("CPU", "CPU:1"), axis=0)
         >>> [shard.tolist() for shard in x.shards()]
         [[1, 2], [3]]

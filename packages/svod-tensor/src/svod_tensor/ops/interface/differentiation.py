@@ -31,6 +31,7 @@ def gradient(x: Tensor, /, *sources: Tensor, cotangent: Tensor | None = None) ->
         NotDifferentiableError: if it depends on a source through an operation without derivative.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x, w = Tensor([1.0, 2.0]), Tensor([3.0, 4.0])
         >>> by_x, by_w = (x * w).sum().gradient(x, w)
         >>> by_x.tolist(), by_w.tolist()

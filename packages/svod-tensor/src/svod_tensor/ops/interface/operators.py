@@ -231,6 +231,7 @@ def __getitem__(x: Tensor, index: Index, /) -> Tensor:
         DataDependentShapeError: in a captured function, if a mask is a tensor.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[1, 2, 3], [4, 5, 6]])
         >>> x[1].tolist(), x[:, ::2].tolist(), x[:, [2, 0]].tolist()
         ([4, 5, 6], [[1, 3], [4, 6]], [[3, 1], [6, 4]])
@@ -247,6 +248,7 @@ def __len__(x: Tensor) -> int:
         SymbolicShapeError: if that size is symbolic.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> len(Tensor([[1, 2, 3], [4, 5, 6]]))
         2
     """
@@ -263,6 +265,7 @@ def __iter__(x: Tensor) -> Iterator[Tensor]:
     """Iterate over the slices along the first axis: views, or elements of a 1-d tensor.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> [row.tolist() for row in Tensor([[1, 2], [3, 4]])]
         [[1, 2], [3, 4]]
     """

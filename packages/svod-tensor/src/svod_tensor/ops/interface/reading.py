@@ -60,6 +60,7 @@ def buffer(x: Tensor, /) -> Buffer:
         ShardError: if the tensor is on several devices.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.0, 2.0]).buffer().nbytes
         8
     """
@@ -112,6 +113,7 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
             `print` read values for display and `if`.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> (Tensor([1.0, 2.0]) * 2).numpy()
         array([2., 4.], dtype=float32)
     """
@@ -175,6 +177,7 @@ def tolist(x: Tensor, /) -> Nested:
         CaptureError: while a function is captured.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2], [3, 4]]).tolist()
         [[1, 2], [3, 4]]
     """
@@ -197,6 +200,7 @@ def item(x: Tensor, /) -> Scalar:
         CaptureError: while a function is captured.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.5]]).item()
         1.5
     """

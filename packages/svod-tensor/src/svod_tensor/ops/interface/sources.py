@@ -53,6 +53,8 @@ def from_numpy(array: NDArray[np.generic], *, copy: bool | None = None) -> Tenso
         OperandError: if the memory cannot be shared and `copy` is False.
 
     Example:
+        >>> import numpy as np
+        >>> from svod_tensor import Tensor
         >>> Tensor.from_numpy(np.array([1.0, 2.0])).dtype
         float64
     """
@@ -99,6 +101,7 @@ def from_file(path: str | os.PathLike[str]) -> Tensor:
 
     Example:
         >>> import tempfile
+        >>> from svod_tensor import Tensor
         >>> with tempfile.NamedTemporaryFile() as file:
         ...     _ = file.write(bytes([1, 2, 3]))
         ...     file.flush()

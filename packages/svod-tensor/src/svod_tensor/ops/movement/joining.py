@@ -60,12 +60,13 @@ def concat(*arrays: Operand | Iterable[Operand] | None, axis: int | None = 0) ->
         axis: the axis to concatenate along; None flattens the arrays first.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if there are no tensors, or their shapes differ on another axis.
         OperandError: if an item is not a tensor or an array.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.concat([Tensor([1, 2]), Tensor([3])]).tolist()
+        >>> sv.concat([sv.Tensor([1, 2]), sv.Tensor([3])]).tolist()
         [1, 2, 3]
     """
     tensors, axis = _take_operands("concat", arrays, axis)
@@ -89,12 +90,13 @@ def stack(*arrays: Operand | Iterable[Operand], axis: int = 0) -> Tensor:
         axis: index of the new axis in the result.
 
     Raises:
+        AxisError: if `axis` is out of bounds for the result.
         ShapeError: if there are no tensors, or their shapes differ.
         OperandError: if an item is not a tensor or an array.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.stack([Tensor([1, 2]), Tensor([3, 4])], axis=1).tolist()
+        >>> sv.stack([sv.Tensor([1, 2]), sv.Tensor([3, 4])], axis=1).tolist()
         [[1, 3], [2, 4]]
     """
     tensors, new_axis = _take_operands("stack", arrays, axis)
@@ -113,12 +115,14 @@ def split(x: Tensor, /, sizes: int | Sequence[int], axis: int = 0) -> tuple[Tens
         axis: the axis to split.
 
     Raises:
-        ShapeError: if the sizes do not sum to the size of the axis.
+        AxisError: if `axis` is out of bounds.
+        ShapeError: if a single size is not positive, or the sizes do not sum to the size of the
+            axis.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
         >>> import svod_tensor as sv
-        >>> [part.tolist() for part in sv.split(Tensor([1, 2, 3, 4, 5]), 2)]
+        >>> [part.tolist() for part in sv.split(sv.Tensor([1, 2, 3, 4, 5]), 2)]
         [[1, 2], [3, 4], [5]]
     """
     axis = normalize_axis("split", axis, x.ndim)
@@ -149,10 +153,12 @@ def chunk(x: Tensor, /, n_parts: int, axis: int = 0) -> tuple[Tensor, ...]:
     """Split a tensor along `axis` into at most `n_parts` views of equal size, the last possibly smaller.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `n_parts` is less than 1.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> [part.tolist() for part in Tensor([1, 2, 3, 4, 5]).chunk(2)]
         [[1, 2, 3], [4, 5]]
     """
@@ -175,11 +181,12 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
     """Split a tensor into views along `axis`, which is removed.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         SymbolicShapeError: if the size of the axis is symbolic.
 
     Example:
         >>> import svod_tensor as sv
-        >>> [row.tolist() for row in sv.unstack(Tensor([[1, 2], [3, 4]]))]
+        >>> [row.tolist() for row in sv.unstack(sv.Tensor([[1, 2], [3, 4]]))]
         [[1, 2], [3, 4]]
     """
     axis = normalize_axis("unbind", axis, x.ndim)
@@ -192,18 +199,21 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
 )
 @reuse_graph
 def tile(x: Tensor, /, repetitions: SInt | Sequence[SInt]) -> Tensor:
-    """Repeat the whole tensor `repetitions[i]` times along axis i.
+    """Repeat the whole tensor along each axis, as `numpy.tile`; `repeat` repeats the elements.
 
     Args:
-        repetitions: number of repetitions per axis, as separate arguments or a sequence; additional
-            ones add leading axes.
+        repetitions: number of repetitions per axis, as separate arguments or a sequence. Fewer
+            numbers than axes belong to the last axes; additional numbers add leading axes.
+
+    Returns:
+        A tensor whose axis i has `repetitions[i]` times the size of axis i of `x`.
 
     Raises:
         ShapeError: if a repetition is negative.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tile(Tensor([1, 2]), (2, 2)).tolist()
+        >>> sv.tile(sv.Tensor([1, 2]), (2, 2)).tolist()
         [[1, 2, 1, 2], [1, 2, 1, 2]]
     """
     times = to_shape("tile", (repetitions,))
@@ -239,12 +249,14 @@ def repeat(
         axis: the axis to repeat along; None flattens first.
 
     Raises:
-        ShapeError: if the number of repeats is not that of slices, or a repeat is negative.
+        AxisError: if `axis` is out of bounds.
+        ShapeError: if the number of repeats differs from the number of slices, or a repeat is
+            negative.
         DataDependentShapeError: in a captured function, if the repeats are a tensor.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.repeat(Tensor([1, 2]), 2).tolist()
+        >>> sv.repeat(sv.Tensor([1, 2]), 2).tolist()
         [1, 1, 2, 2]
     """
     if axis is None:

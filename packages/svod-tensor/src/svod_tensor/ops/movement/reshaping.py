@@ -61,7 +61,7 @@ def reshape(x: Tensor, /, shape: SInt | Sequence[SInt], *, copy: bool | None = N
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.reshape(Tensor([1, 2, 3, 4]), (2, -1)).tolist()
+        >>> sv.reshape(sv.Tensor([1, 2, 3, 4]), (2, -1)).tolist()
         [[1, 2], [3, 4]]
     """
     new_shape = _infer_size(x.shape, to_shape("reshape", (shape,)))
@@ -92,7 +92,7 @@ def flatten(x: Tensor, /, start_axis: int = 0, end_axis: int = -1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.flatten(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.flatten(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [1, 2, 3, 4]
     """
     if x.ndim == 0:
@@ -112,9 +112,11 @@ def unflatten(x: Tensor, /, axis: int, sizes: Sequence[int]) -> Tensor:
     """Expand `axis` into several axes of `sizes`; one size may be -1, and is inferred.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the product of the sizes is not the size of the axis.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2, 3, 4]).unflatten(0, (2, 2)).tolist()
         [[1, 2], [3, 4]]
     """
@@ -128,11 +130,12 @@ def squeeze(x: Tensor, /, axis: Axes = None) -> Tensor:
     """Remove axes of size 1, as a view. `axis` is one axis, several, or None for all of size 1.
 
     Raises:
+        AxisError: if an axis is out of bounds.
         ShapeError: if the size of a given axis is not 1.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.squeeze(Tensor([[[1], [2]]]), 0).shape
+        >>> sv.squeeze(sv.Tensor([[[1], [2]]]), 0).shape
         (2, 1)
     """
     axes = normalize_axes("squeeze", axis, x.ndim)
@@ -167,7 +170,7 @@ def expand_dims(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.expand_dims(Tensor([1, 2]), 1).tolist()
+        >>> sv.expand_dims(sv.Tensor([1, 2]), 1).tolist()
         [[1], [2]]
     """
     axes = tuple(axis) if isinstance(axis, Sequence) else (axis,)
@@ -191,7 +194,7 @@ def permute_dims(x: Tensor, /, axes: int | Sequence[int]) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.permute_dims(Tensor.zeros(2, 3, 4), (2, 0, 1)).shape
+        >>> sv.permute_dims(sv.Tensor.zeros(2, 3, 4), (2, 0, 1)).shape
         (4, 2, 3)
     """
     order = axes if isinstance(axes, Sequence) else (axes,)
@@ -214,9 +217,9 @@ def transpose(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.transpose(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.transpose(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [[1, 3], [2, 4]]
-        >>> Tensor.zeros(2, 3, 4).transpose(0, 1).shape
+        >>> sv.Tensor.zeros(2, 3, 4).transpose(0, 1).shape
         (3, 2, 4)
     """
     # numpy accepts no axes or an order, and torch two axes.
@@ -239,7 +242,7 @@ def swapaxes(x: Tensor, /, axis1: int, axis2: int) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.swapaxes(Tensor.zeros(2, 3, 4), axis1=0, axis2=2).shape
+        >>> sv.swapaxes(sv.Tensor.zeros(2, 3, 4), axis1=0, axis2=2).shape
         (4, 3, 2)
     """
     first, second = (normalize_axis("swapaxes", a, x.ndim) for a in (axis1, axis2))
@@ -257,7 +260,7 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.matrix_transpose(Tensor.zeros(2, 3, 4)).shape
+        >>> sv.matrix_transpose(sv.Tensor.zeros(2, 3, 4)).shape
         (2, 4, 3)
     """
     return x.swapaxes(-1, -2)
@@ -273,7 +276,7 @@ def moveaxis(x: Tensor, /, source: int | Sequence[int], destination: int | Seque
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.moveaxis(Tensor.zeros(2, 3, 4), 0, -1).shape
+        >>> sv.moveaxis(sv.Tensor.zeros(2, 3, 4), 0, -1).shape
         (3, 4, 2)
     """
     axes_from, axes_to = (
@@ -307,6 +310,7 @@ def T(x: Tensor, /) -> Tensor:
     """Transpose: this tensor with its axes reversed, as a view.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2], [3, 4]]).T.tolist()
         [[1, 3], [2, 4]]
     """
@@ -326,6 +330,7 @@ def mT(x: Tensor, /) -> Tensor:
         AxisError: if there are fewer than two axes.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor.zeros(2, 3, 4).mT.shape
         (2, 4, 3)
     """
@@ -343,7 +348,7 @@ def flip(x: Tensor, /, axis: Axes = None) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.flip(Tensor([[1, 2], [3, 4]]), axis=0).tolist()
+        >>> sv.flip(sv.Tensor([[1, 2], [3, 4]]), axis=0).tolist()
         [[3, 4], [1, 2]]
     """
     axes = normalize_axes("flip", axis, x.ndim)
@@ -365,6 +370,7 @@ def expand(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
         ShapeError: if an axis to expand does not have size 1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1], [2]]).expand(-1, 3).tolist()
         [[1, 1, 1], [2, 2, 2]]
     """
@@ -404,10 +410,11 @@ def broadcast_to(x: Tensor, /, shape: SInt | Sequence[SInt]) -> Tensor:
 
     Raises:
         BroadcastError: if the shapes are not compatible.
+        ShapeError: if the shapes broadcast to another shape than `shape`.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.broadcast_to(Tensor([1, 2]), (2, 2)).tolist()
+        >>> sv.broadcast_to(sv.Tensor([1, 2]), (2, 2)).tolist()
         [[1, 2], [1, 2]]
     """
     sizes = to_shape("broadcast_to", (shape,))
@@ -429,7 +436,7 @@ def broadcast_arrays(*arrays: Operand) -> tuple[Tensor, ...]:
 
     Example:
         >>> import svod_tensor as sv
-        >>> x, y = sv.broadcast_arrays(Tensor([1, 2]), Tensor([[5], [6]]))
+        >>> x, y = sv.broadcast_arrays(sv.Tensor([1, 2]), sv.Tensor([[5], [6]]))
         >>> x.tolist(), y.tolist()
         ([[1, 2], [1, 2]], [[5, 5], [6, 6]])
     """

@@ -78,10 +78,12 @@ def shrink(x: Tensor, /, *bounds: tuple[SInt, SInt] | None) -> Tensor:
         bounds: a pair `(begin, end)` for each axis; None keeps the whole axis.
 
     Raises:
-        ShapeError: if the number of pairs is not that of axes, or bounds are out of range.
+        ShapeError: if the number of pairs differs from the number of axes, or bounds are out of
+            range.
         SymbolicBoundsError: if a bound is out of range for some values of the variables.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1, 2, 3], [4, 5, 6]]).shrink(None, (1, 3)).tolist()
         [[2, 3], [5, 6]]
     """
@@ -120,13 +122,14 @@ def pad(
         constant_values: the padding value, converted to the dtype of `x`.
 
     Raises:
-        ShapeError: if the number of pairs is not that of axes, or an axis to extend is empty.
+        ShapeError: if the number of pairs differs from the number of axes, or an axis to extend is
+            empty.
         OperandError: if the mode is unknown.
         IntegerOverflowError: if the padding value is out of range for the dtype.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.pad(Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
+        >>> sv.pad(sv.Tensor([[1, 2]]), ((0, 1), (1, 0)), constant_values=9).tolist()
         [[9, 1, 2], [9, 9, 9]]
     """
     # Cropping comes first, so that the other modes repeat elements that remain.
@@ -160,11 +163,12 @@ def roll(x: Tensor, /, shift: int | Sequence[int], axis: Axes = None) -> Tensor:
         axis: the axis or axes to roll along; None rolls the flattened tensor.
 
     Raises:
-        ShapeError: if the number of shifts is not that of axes.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if the number of shifts differs from the number of axes.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.roll(Tensor([1, 2, 3, 4]), 1).tolist()
+        >>> sv.roll(sv.Tensor([1, 2, 3, 4]), 1).tolist()
         [4, 1, 2, 3]
     """
     if axis is None:
@@ -203,7 +207,7 @@ def diagonal(x: Tensor, /, offset: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diagonal(Tensor([[1, 2, 3], [4, 5, 6]])).tolist()
+        >>> sv.diagonal(sv.Tensor([[1, 2, 3], [4, 5, 6]])).tolist()
         [1, 5]
     """
     if x.ndim < 2:
@@ -236,7 +240,7 @@ def diag(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diag(Tensor([1, 2])).tolist()
+        >>> sv.diag(sv.Tensor([1, 2])).tolist()
         [[1, 0], [0, 2]]
     """
     if x.ndim == 2:
@@ -269,7 +273,7 @@ def triu(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.triu(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.triu(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [[1, 2], [0, 4]]
     """
     return _triangle(x, "triu", k, is_upper=True)
@@ -289,7 +293,7 @@ def tril(x: Tensor, /, k: int = 0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.tril(Tensor([[1, 2], [3, 4]]), k=-1).tolist()
+        >>> sv.tril(sv.Tensor([[1, 2], [3, 4]]), k=-1).tolist()
         [[0, 0], [3, 0]]
     """
     return _triangle(x, "tril", k, is_upper=False)

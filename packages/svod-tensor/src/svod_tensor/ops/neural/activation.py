@@ -92,7 +92,7 @@ def relu(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.relu(Tensor([-1.0, 0.0, 2.0])).tolist()
+        >>> sv.relu(sv.Tensor([-1.0, 0.0, 2.0])).tolist()
         [0.0, 0.0, 2.0]
     """
     # The derivative of `maximum` would be 1/2 at 0; torch and JAX have 0.
@@ -106,7 +106,7 @@ def relu6(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.relu6(Tensor([-1.0, 3.0, 9.0])).tolist()
+        >>> sv.relu6(sv.Tensor([-1.0, 3.0, 9.0])).tolist()
         [0.0, 3.0, 6.0]
     """
     return with_rule(RELU6, x.clip(0, 6), (x,))
@@ -123,7 +123,7 @@ def leaky_relu(x: Tensor, /, slope: float = 0.01) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.leaky_relu(Tensor([-4.0, 2.0]), 0.5).tolist()
+        >>> sv.leaky_relu(sv.Tensor([-4.0, 2.0]), 0.5).tolist()
         [-2.0, 2.0]
     """
     return x.lt(0).where(x.mul(slope), x)
@@ -140,7 +140,7 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.elu(Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
+        >>> sv.elu(sv.Tensor([-1.0, 2.0]), alpha=2.0).round(4).numpy()
         array([-1.2642,  2.    ], dtype=float32)
     """
     x = to_float(x)
@@ -152,13 +152,14 @@ def elu(x: Tensor, /, alpha: float = 1.0) -> Tensor:
 @reuse_graph
 @rounds_once
 def selu(x: Tensor, /) -> Tensor:
-    """Scaled ELU, with constants that preserve mean 0 and variance 1. Integers become float32.
+    """Scaled ELU `scale * elu(x, alpha)`, with scale = 1.0507 and alpha = 1.6733, which preserve
+    mean 0 and variance 1. Integers become float32.
 
     Source: Klambauer et al., Self-Normalizing Neural Networks (2017), equation 2.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.selu(Tensor([-1.0, 2.0])).round(4).numpy()
+        >>> sv.selu(sv.Tensor([-1.0, 2.0])).round(4).numpy()
         array([-1.1113,  2.1014], dtype=float32)
     """
     return x.elu(1.6732632423543772).mul(1.0507009873554805)
@@ -175,7 +176,7 @@ def silu(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.silu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.silu(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.2689,  0.    ,  1.7616], dtype=float32)
     """
     x = to_float(x)
@@ -201,7 +202,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.gelu(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.gelu(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.1587,  0.    ,  1.9545], dtype=float32)
     """
     x = to_float(x)
@@ -228,7 +229,7 @@ def softplus(x: Tensor, /, beta: float = 1.0) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softplus(Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
+        >>> sv.softplus(sv.Tensor([-1.0, 0.0, 200.0])).round(4).numpy()
         array([  0.3133,   0.6931, 200.    ], dtype=float32)
     """
     operand = to_float(x)
@@ -248,7 +249,7 @@ def mish(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.mish(Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
+        >>> sv.mish(sv.Tensor([-1.0, 0.0, 2.0])).round(4).numpy()
         array([-0.3034,  0.    ,  1.944 ], dtype=float32)
     """
     return to_float(x).mul(x.softplus().tanh())
@@ -264,7 +265,7 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.hardsigmoid(Tensor([-4.0, 0.0, 1.5])).tolist()
+        >>> sv.hardsigmoid(sv.Tensor([-4.0, 0.0, 1.5])).tolist()
         [0.0, 0.5, 0.75]
     """
     x = to_float(x)
@@ -275,13 +276,13 @@ def hardsigmoid(x: Tensor, /) -> Tensor:
 @reuse_graph
 @rounds_once
 def hardswish(x: Tensor, /) -> Tensor:
-    """Hard swish `x * hardsigmoid(x)`. Integers become float32.
+    """Hard swish `x * min(max(x + 3, 0), 6) / 6`. Integers become float32.
 
     Source: Howard et al., Searching for MobileNetV3 (2019), section 5.2.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.hardswish(Tensor([-4.0, 0.0, 1.5])).tolist()
+        >>> sv.hardswish(sv.Tensor([-4.0, 0.0, 1.5])).tolist()
         [-0.0, 0.0, 1.125]
     """
     x = to_float(x)
@@ -296,7 +297,7 @@ def softsign(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softsign(Tensor([-1.0, 0.0, 3.0])).tolist()
+        >>> sv.softsign(sv.Tensor([-1.0, 0.0, 3.0])).tolist()
         [-0.5, 0.0, 0.75]
     """
     x = to_float(x)
@@ -311,13 +312,14 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
     Integers become float32.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the axis has an odd size.
 
     Source: Dauphin et al., Language Modeling with Gated Convolutional Networks (2016), equation 1.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.glu(Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
+        >>> sv.glu(sv.Tensor([4.0, 6.0, 0.0, 0.0])).tolist()
         [2.0, 3.0]
     """
     axis = normalize_axis("glu", axis, x.ndim)
@@ -336,14 +338,14 @@ def glu(x: Tensor, /, axis: int = -1) -> Tensor:
 @reuse_graph
 @rounds_once
 def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """Softmax along `axis`, without overflow. Integers become float32.
+    """Softmax `exp(x) / sum(exp(x))` along `axis`, without overflow. Integers become float32.
 
     Raises:
         AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.softmax(Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
+        >>> sv.softmax(sv.Tensor([[0.0, 0.0], [1000.0, 0.0]])).tolist()
         [[0.5, 0.5], [1.0, 0.0]]
     """
     x = to_float(x)
@@ -360,14 +362,15 @@ def softmax(x: Tensor, /, axis: int = -1) -> Tensor:
 @reuse_graph
 @rounds_once
 def log_softmax(x: Tensor, /, axis: int = -1) -> Tensor:
-    """Log-softmax along `axis`, accurate where the softmax is near 0. Integers become float32.
+    """Log-softmax `x - log(sum(exp(x)))` along `axis`, accurate where the softmax is near 0.
+    Integers become float32.
 
     Raises:
         AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log_softmax(Tensor([0.0, 1000.0])).tolist()
+        >>> sv.log_softmax(sv.Tensor([0.0, 1000.0])).tolist()
         [-1000.0, 0.0]
     """
     x = to_float(x)

@@ -65,8 +65,8 @@ def grid_sample(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[[[1.0, 3.0]]]])
-        >>> sv.grid_sample(x, Tensor([[[[0.0, 0.0], [-0.5, 0.0]]]])).tolist()
+        >>> x = sv.Tensor([[[[1.0, 3.0]]]])
+        >>> sv.grid_sample(x, sv.Tensor([[[[0.0, 0.0], [-0.5, 0.0]]]])).tolist()
         [[[[2.0, 1.0]]]]
     """
     n, name = x.ndim - 2, "grid_sample"
@@ -143,7 +143,7 @@ def affine_grid(theta: Tensor, /, size: Sequence[int], align_corners: bool = Fal
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.affine_grid(Tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2)).tolist()
+        >>> sv.affine_grid(sv.Tensor([[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]]), (1, 1, 1, 2)).tolist()
         [[[[0.0, 0.0], [1.0, 0.0]]]]
     """
     batch, _, *sizes = size if len(size) > 2 else (0, 0)

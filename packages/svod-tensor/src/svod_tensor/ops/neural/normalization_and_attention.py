@@ -78,7 +78,8 @@ def layernorm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Layer normalization over `axis`, followed by an affine transform. Integers become float32.
+    """Layer normalization `(x - mean) / sqrt(var + eps) * weight + bias`, with the mean and
+    variance over `axis`. Integers become float32.
 
     Args:
         axis: axis or axes to normalize over.
@@ -86,9 +87,13 @@ def layernorm(
         weight: scale, which broadcasts to the shape of `x`.
         bias: offset, which broadcasts to the shape of `x`.
 
+    Raises:
+        AxisError: if an axis is out of bounds.
+
     Source: Ba et al., Layer Normalization (2016), equation 4.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.0, 2.0, 3.0]]).layernorm().round(4).numpy()
         array([[-1.2247,  0.    ,  1.2247]], dtype=float32)
     """
@@ -104,16 +109,21 @@ def layernorm(
 def rms_norm(
     x: Tensor, /, axis: Axes = -1, eps: float = 1e-6, weight: Tensor | None = None
 ) -> Tensor:
-    """Root mean square normalization over `axis`, scaled by `weight`. Integers become float32.
+    """Root mean square normalization `x / sqrt(mean(x ** 2) + eps) * weight`, with the mean over
+    `axis`. Integers become float32.
 
     Args:
         axis: axis or axes to normalize over.
         eps: added to the mean square.
         weight: scale, which broadcasts to the shape of `x`.
 
+    Raises:
+        AxisError: if an axis is out of bounds.
+
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization (2019), equation 4.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[3.0, 4.0]]).rms_norm().round(4).numpy()
         array([[0.8485, 1.1314]], dtype=float32)
     """
@@ -139,7 +149,8 @@ def group_norm(
     weight: Tensor | None = None,
     bias: Tensor | None = None,
 ) -> Tensor:
-    """Group normalization of a tensor of shape (batch, channels, ...).
+    """Group normalization `(x - mean) / sqrt(var + eps) * weight + bias` of a tensor of shape
+    (batch, channels, ...), with the mean and variance of each group of channels of each sample.
     Integers become float32.
 
     Args:
@@ -154,6 +165,7 @@ def group_norm(
     Source: Wu and He, Group Normalization (2018), section 3.1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[[1.0], [3.0], [5.0], [5.0]]]).group_norm(2).round(3).numpy()
         array([[[-1.],
                 [ 1.],
@@ -199,7 +211,8 @@ def batchnorm(
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    """Batch normalization with given statistics, of a tensor of shape (batch, channels, ...).
+    """Batch normalization `(x - mean) / sqrt(variance + eps) * weight + bias` with given
+    statistics, of a tensor of shape (batch, channels, ...).
 
     Args:
         mean: mean of shape (channels,).
@@ -214,6 +227,7 @@ def batchnorm(
     Source: Ioffe and Szegedy, Batch Normalization (2015), algorithm 2.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.0, 8.0]]).batchnorm(Tensor([0.0, 4.0]), Tensor([1.0, 4.0]), eps=0.0).tolist()
         [[1.0, 2.0]]
     """
@@ -265,6 +279,7 @@ def scaled_dot_product_attention(
     Source: Vaswani et al., Attention Is All You Need (2017), equation 1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> q, v = Tensor([[1.0, 0.0]]), Tensor([[1.0], [3.0]])
         >>> q.scaled_dot_product_attention(Tensor([[0.0, 1.0], [0.0, 2.0]]), v).tolist()
         [[2.0]]

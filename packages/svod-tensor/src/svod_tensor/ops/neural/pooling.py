@@ -81,7 +81,8 @@ def max_pool2d(
     ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Tensor | tuple[Tensor, Tensor]:
-    """Max pooling over the spatial axes, in the dtype of `x`; padding is never the maximum.
+    """Max pooling over the spatial axes of `x`, of shape (batch, channels, *spatial), in its dtype.
+    The number of spatial axes is not limited to two, and padding is never the maximum.
 
     Args:
         kernel: size of the window on each axis; an int is the size on all axes after the first two.
@@ -94,22 +95,24 @@ def max_pool2d(
         return_indices: whether to return the indices of the maxima too.
 
     Returns:
-        The maxima; with `return_indices` also the flat indices (int64) over the spatial axes of their
-        first occurrences, -1 for a window of padding only.
+        The maxima, of shape (batch, channels, *sizes): each size is
+        `(size + before + after - dilation * (kernel - 1) - 1) // stride + 1`, rounded up with
+        `ceil_mode`. With `return_indices` also the flat indices (int64) over the spatial axes of
+        their first occurrences, -1 for a window of padding only.
 
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if the number of values of an option is not that of axes, or the padding is more
-            than half of a window.
+        OperandError: if the number of values of an option differs from the number of spatial axes,
+            or the padding is more than half of a window.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.max_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
+        >>> sv.max_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
         [[[3.0, 2.0]]]
-        >>> sv.max_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2, return_indices=True)[1].tolist()
+        >>> sv.max_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2, return_indices=True)[1].tolist()
         [[[1, 2]]]
     """
-    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    options = _window_options("max_pool2d", x, kernel, stride, padding, dilation, ceil_mode)
     n = len(options.kernel)
     # Padded with the least value, -inf for floats, which is the maximum only of windows of padding.
     value = padded_windows(x, options, x.dtype.min).max(tuple(range(-n, 0)))
@@ -148,16 +151,17 @@ def max_unpool2d(
 
     Raises:
         ShapeError: if there are no spatial axes, or `size` does not match them.
-        OperandError: if the number of values of an option is not that of axes, or the indices are not
-            integers of the shape of `x`.
+        OperandError: if the number of values of an option differs from the number of spatial axes,
+            or the indices are not integers of the shape of `x`.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[[1.0, 3.0, 2.0, 0.0]]])
         >>> largest, indices = x.max_pool2d(2, return_indices=True)
         >>> largest.max_unpool2d(indices).tolist()
         [[[0.0, 3.0, 2.0, 0.0]]]
     """
-    options = _window_options(x, kernel, stride, padding, 1, ceil_mode=False)
+    options = _window_options("max_unpool2d", x, kernel, stride, padding, 1, ceil_mode=False)
     n, name = len(options.kernel), "max_unpool2d"
     if indices.shape != x.shape or not indices.dtype.is_int:
         raise OperandError(
@@ -201,7 +205,8 @@ def avg_pool2d(
     count_include_pad: bool = True,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Average pooling over the spatial axes. Integers become float32.
+    """Average pooling over the spatial axes of `x`, of shape (batch, channels, *spatial); the
+    number of spatial axes is not limited to two. Integers become float32.
 
     Args:
         kernel: size of the window on each axis; an int is the size on all axes after the first two.
@@ -213,21 +218,26 @@ def avg_pool2d(
         ceil_mode: whether a window may extend beyond the padding, if it starts before the end of the
             axis; elements beyond the padding are not counted.
 
+    Returns:
+        A tensor of shape (batch, channels, *sizes): each size is
+        `(size + before + after - dilation * (kernel - 1) - 1) // stride + 1`, rounded up with
+        `ceil_mode`.
+
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if the number of values of an option is not that of axes, or the padding is more
-            than half of a window.
+        OperandError: if the number of values of an option differs from the number of spatial axes,
+            or the padding is more than half of a window.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.avg_pool2d(Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
+        >>> sv.avg_pool2d(sv.Tensor([[[1.0, 3.0, 2.0, 0.0]]]), 2).tolist()
         [[[2.0, 1.0]]]
     """
-    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    options = _window_options("avg_pool2d", x, kernel, stride, padding, dilation, ceil_mode)
     n = len(options.kernel)
     axes = tuple(range(-n, 0))
     view = padded_windows(x, options, 0)
-    counted = check_pads(padding, n) if count_include_pad else ((0, 0),) * n
+    counted = check_pads("avg_pool2d", padding, n) if count_include_pad else ((0, 0),) * n
     # Every window has the same number of counted elements.
     if options.pads == counted:
         return view.mean(axes)
@@ -251,8 +261,8 @@ def lp_pool2d(
     dilation: Numbers = 1,
     ceil_mode: bool = False,
 ) -> Tensor:
-    """Power-average pooling over the spatial axes: the norm of each window, of absolute values as in
-    ONNX. Integers become float32.
+    """Power-average pooling over the spatial axes of `x`, of shape (batch, channels, *spatial): the
+    norm of each window, `sum(abs(x) ** ord) ** (1 / ord)` as in ONNX. Integers become float32.
 
     Args:
         ord: order of the norm, as in `norm`.
@@ -263,22 +273,29 @@ def lp_pool2d(
         ceil_mode: whether a window may extend beyond the padding, if it starts before the end of the
             axis.
 
+    Returns:
+        A tensor of shape (batch, channels, *sizes): each size is
+        `(size + before + after - dilation * (kernel - 1) - 1) // stride + 1`, rounded up with
+        `ceil_mode`.
+
     Raises:
         ShapeError: if there are no spatial axes, or one is smaller than a window.
-        OperandError: if the number of values of an option is not that of axes, or the padding is more
-            than half of a window.
+        OperandError: if the number of values of an option differs from the number of spatial axes,
+            or the padding is more than half of a window.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[[3.0, -4.0, 2.0, 0.0]]]).lp_pool2d(2).tolist()
         [[[5.0, 2.0]]]
     """
-    options = _window_options(x, kernel, stride, padding, dilation, ceil_mode)
+    options = _window_options("lp_pool2d", x, kernel, stride, padding, dilation, ceil_mode)
     return padded_windows(to_float(x), options, 0).norm(
         tuple(range(-len(options.kernel), 0)), ord=ord
     )
 
 
 def _window_options(
+    name: str,
     x: Tensor,
     kernel: Numbers,
     stride: Numbers | None,
@@ -289,13 +306,13 @@ def _window_options(
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
     if n < 1 or n > x.ndim:
         raise ShapeError(
-            operation="pooling",
+            operation=name,
             shape=x.shape,
             problem=f"expected an input with {max(n, 1)} spatial axes, got {format_shape(x.shape)}",
         )
-    sizes = expand_option("kernel", kernel, n)
-    steps = sizes if stride is None else expand_option("stride", stride, n)
-    apart, pads = expand_option("dilation", dilation, n), check_pads(padding, n)
+    sizes = expand_option(name, "kernel", kernel, n)
+    steps = sizes if stride is None else expand_option(name, "stride", stride, n)
+    apart, pads = expand_option(name, "dilation", dilation, n), check_pads(name, padding, n)
     spans = tuple(d * (k - 1) + 1 for k, d in zip(sizes, apart, strict=True))
     # PyTorch limits the padding, ONNX, which has pairs, does not.
     is_pair = not isinstance(padding, int) and any(not isinstance(p, int) for p in padding)
@@ -304,7 +321,7 @@ def _window_options(
     ):
         # A window of padding only has no element. Pairs are not limited, as in ONNX.
         raise OperandError(
-            operation="pooling",
+            operation=name,
             found=f"padding={padding} for windows of size {spans}",
             expected="padding of at most half of the window size",
             hint=(

@@ -49,8 +49,8 @@ def interpolate(
     align_corners: bool = False,
     antialias: bool = False,
 ) -> Tensor:
-    """Resize the spatial axes, all except the first two, by interpolation. Integers become float32
-    except for nearest modes.
+    """Resize the spatial axes of `x`, of shape (batch, channels, *spatial), by interpolation. Integers
+    become float32 except for nearest modes.
 
     Args:
         size: output size of each axis; an integer applies to all axes.
@@ -63,14 +63,18 @@ def interpolate(
             modes; otherwise the outer edges are.
         antialias: whether linear and cubic filters are widened when downsampling.
 
+    Returns:
+        A tensor of shape (batch, channels, *size): each size is `size`, or
+        `floor(spatial * scale_factor)`.
+
     Raises:
         ShapeError: if there are no spatial axes, or an output axis is empty.
-        OperandError: if not exactly one of `size` and `scale_factor` is given, their length is not
-            the number of axes, or the mode is unknown.
+        OperandError: if not exactly one of `size` and `scale_factor` is given, their length differs
+            from the number of spatial axes, or the mode is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.interpolate(Tensor([[[1.0, 3.0]]]), 4, mode="linear").tolist()
+        >>> sv.interpolate(sv.Tensor([[[1.0, 3.0]]]), 4, mode="linear").tolist()
         [[[1.0, 1.5, 2.5, 3.0]]]
     """
     n = x.ndim - 2

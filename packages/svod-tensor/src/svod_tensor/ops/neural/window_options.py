@@ -28,7 +28,7 @@ class WindowOptions(NamedTuple):
     dilation: tuple[int, ...]
 
 
-def expand_option(name: str, value: Numbers, n: int) -> tuple[int, ...]:
+def expand_option(operation: str, name: str, value: Numbers, n: int) -> tuple[int, ...]:
     """Expand an option to one integer for each of `n` axes.
 
     Raises:
@@ -38,12 +38,12 @@ def expand_option(name: str, value: Numbers, n: int) -> tuple[int, ...]:
     minimum = 0 if name.endswith("padding") else 1
     if len(values) != n or any(v < minimum for v in values):
         raise OperandError(
-            operation="windows", found=values, expected=f"{n} integers >= {minimum} as {name}"
+            operation=operation, found=values, expected=f"{n} integers >= {minimum} as {name}"
         )
     return values
 
 
-def check_pads(padding: Padding, n: int) -> Pads:
+def check_pads(operation: str, padding: Padding, n: int) -> Pads:
     """Expand padding to a pair for each of `n` axes.
 
     Raises:
@@ -51,11 +51,13 @@ def check_pads(padding: Padding, n: int) -> Pads:
     """
     values = (padding,) * n if isinstance(padding, int) else tuple(padding)
     if all(isinstance(v, int) for v in values):
-        return tuple((v, v) for v in expand_option("padding", cast("Sequence[int]", values), n))
+        return tuple(
+            (v, v) for v in expand_option(operation, "padding", cast("Sequence[int]", values), n)
+        )
     pairs = tuple((v, v) if isinstance(v, int) else tuple(v) for v in values)
     if len(pairs) != n or any(len(pair) != 2 or min(pair) < 0 for pair in pairs):
         raise OperandError(
-            operation="windows",
+            operation=operation,
             found=values,
             expected=f"{n} non-negative integers or pairs of them as padding",
         )

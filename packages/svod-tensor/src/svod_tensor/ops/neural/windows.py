@@ -56,6 +56,7 @@ def windows(
         ShapeError: if an axis is smaller than a window.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1, 2, 3, 4]).windows((2,), (1,), (1,)).tolist()
         [[1, 2], [2, 3], [3, 4]]
     """
@@ -103,7 +104,8 @@ def conv2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Convolution (cross-correlation) over 1, 2 or more spatial axes: shape (batch, outputs, *sizes).
+    """Convolution (cross-correlation) of `x`, of shape (batch, channels, *spatial), over 1, 2 or
+    more spatial axes.
 
     Dtypes promote, and narrow floats are multiplied and accumulated in float32.
 
@@ -115,14 +117,18 @@ def conv2d(
         dilation: distance between the elements of a window.
         groups: number of groups of input and output channels.
 
+    Returns:
+        A tensor of shape (batch, outputs, *sizes): each size is
+        `(size + before + after - dilation * (kernel - 1) - 1) // stride + 1`.
+
     Raises:
         ShapeError: if the shapes do not match.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[[1.0, 2.0, 4.0, 8.0]]])
-        >>> sv.conv2d(x, Tensor([[[1.0, 1.0]]])).tolist()
+        >>> x = sv.Tensor([[[1.0, 2.0, 4.0, 8.0]]])
+        >>> sv.conv2d(x, sv.Tensor([[[1.0, 1.0]]])).tolist()
         [[[3.0, 6.0, 12.0]]]
     """
     n = weight.ndim - 2
@@ -155,10 +161,12 @@ def conv2d(
         )
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
-    strides, pads = expand_option("stride", stride, n), check_pads(padding, n)
+    strides, pads = expand_option("conv2d", "stride", stride, n), check_pads("conv2d", padding, n)
     # A geometry has one padding for both sides; what one side has more is applied before.
     common_padding = tuple(map(min, pads))
-    geometry = Geometry(strides, common_padding, expand_option("dilation", dilation, n), groups)
+    geometry = Geometry(
+        strides, common_padding, expand_option("conv2d", "dilation", dilation, n), groups
+    )
     total = convolve(
         _pad_asymmetric(x, pads, kernel, strides).cast(inner), weight.cast(inner), geometry
     )
@@ -180,7 +188,8 @@ def conv_transpose2d(
     dilation: Numbers = 1,
     groups: int = 1,
 ) -> Tensor:
-    """Transposed convolution: the transpose of `conv2d` with the same options.
+    """Transposed convolution of `x`, of shape (batch, channels, *spatial): the transpose of
+    `conv2d` with the same options.
 
     Each element adds a multiple of a filter to a window of the result. Results that are `stride`
     apart are computed as a convolution with every `stride`-th kernel index, without multiplications
@@ -195,14 +204,18 @@ def conv_transpose2d(
         dilation: distance between the elements of a window.
         groups: number of groups of input and output channels.
 
+    Returns:
+        A tensor of shape (batch, outputs, *sizes): each size is
+        `(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1`.
+
     Raises:
         ShapeError: if the shapes do not match.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[[1.0, 10.0]]])
-        >>> sv.conv_transpose2d(x, Tensor([[[1.0, 2.0]]])).tolist()
+        >>> x = sv.Tensor([[[1.0, 10.0]]])
+        >>> sv.conv_transpose2d(x, sv.Tensor([[[1.0, 2.0]]])).tolist()
         [[[1.0, 12.0, 20.0]]]
     """
     n, name = weight.ndim - 2, "conv_transpose2d"
@@ -235,12 +248,12 @@ def conv_transpose2d(
     kind = promote_types(x.dtype, weight.dtype)
     inner = accumulation_dtype(kind)
     geometry = Geometry(
-        expand_option("stride", stride, n),
-        expand_option("padding", padding, n),
-        expand_option("dilation", dilation, n),
+        expand_option(name, "stride", stride, n),
+        expand_option(name, "padding", padding, n),
+        expand_option(name, "dilation", dilation, n),
         groups,
     )
-    extra = expand_option("output padding", output_padding, n)
+    extra = expand_option(name, "output_padding", output_padding, n)
     sizes = [
         _output_size(*options)
         for options in zip(x.shape[2:], kernel, extra, *geometry[:3], strict=True)
@@ -273,11 +286,11 @@ def unfold(
 
     Raises:
         ShapeError: if there are no spatial axes or channels, or an axis is smaller than a window.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.unfold(Tensor([[[1, 2, 3, 4]]]), 3).tolist()
+        >>> sv.unfold(sv.Tensor([[[1, 2, 3, 4]]]), 3).tolist()
         [[[1, 2], [2, 3], [3, 4]]]
     """
     n = x.ndim - 2 if isinstance(kernel, int) else len(kernel)
@@ -290,11 +303,13 @@ def unfold(
                 f" {format_shape(x.shape)}"
             ),
         )
-    sizes, pads = expand_option("kernel", kernel, n), check_pads(padding, n)
+    sizes, pads = expand_option("unfold", "kernel", kernel, n), check_pads("unfold", padding, n)
     lead = x.ndim - n - 1
     padded = x.pad(*(None,) * (lead + 1), *pads)
     view = padded.windows(
-        sizes, expand_option("stride", stride, n), expand_option("dilation", dilation, n)
+        sizes,
+        expand_option("unfold", "stride", stride, n),
+        expand_option("unfold", "dilation", dilation, n),
     )
     columns = view.permute(
         *range(lead + 1), *range(view.ndim - n, view.ndim), *range(lead + 1, view.ndim - n)
@@ -317,8 +332,8 @@ def fold(
     padding: Padding = 0,
     dilation: Numbers = 1,
 ) -> Tensor:
-    """Sum sliding windows (col2im), the transpose of `unfold` with the same options: shape (batch,
-    channels, *size).
+    """Sum sliding windows (col2im), the transpose of `unfold` with the same options: from shape
+    (..., channels * window size, number of windows) to (..., channels, *size).
 
     Args:
         size: sizes of the spatial axes of the result; an integer applies to the number of axes of
@@ -331,18 +346,24 @@ def fold(
 
     Raises:
         ShapeError: if the shape of `x` does not match the windows of such a result.
-        OperandError: if the number of values of an option is not that of axes.
+        OperandError: if the number of values of an option differs from the number of spatial axes.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.fold(Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
+        >>> sv.fold(sv.Tensor([[1, 2], [2, 3], [3, 4]]), [4], 3).tolist()
         [[1, 4, 6, 4]]
     """
     # Two axes by default, as in PyTorch.
     n = next((len(option) for option in (size, kernel) if not isinstance(option, int)), 2)
-    result_sizes, sizes = expand_option("size", size, n), expand_option("kernel", kernel, n)
-    strides, dilations = expand_option("stride", stride, n), expand_option("dilation", dilation, n)
-    pads = check_pads(padding, n)
+    result_sizes, sizes = (
+        expand_option("fold", "size", size, n),
+        expand_option("fold", "kernel", kernel, n),
+    )
+    strides, dilations = (
+        expand_option("fold", "stride", stride, n),
+        expand_option("fold", "dilation", dilation, n),
+    )
+    pads = check_pads("fold", padding, n)
     padded = [s + before + after for s, (before, after) in zip(result_sizes, pads, strict=True)]
     counts = [
         (s - d * (k - 1) - 1) // t + 1

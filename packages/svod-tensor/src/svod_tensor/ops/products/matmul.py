@@ -52,7 +52,7 @@ def matmul(x1: Tensor, x2: Operand, /, *, dtype: DTypeLike | None = None) -> Ten
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.matmul(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        >>> sv.matmul(sv.Tensor([[1, 2], [3, 4]]), sv.Tensor([1, 10])).tolist()
         [21, 43]
     """
     right = as_tensor(x2, x1)
@@ -84,6 +84,7 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         ShapeError: if the inner dimensions differ.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.0, 2.0]).linear(Tensor([[1.0, 1.0], [0.0, 3.0]]), Tensor([0.5, 0.0])).tolist()
         [3.5, 6.0]
     """
@@ -98,7 +99,7 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.outer(Tensor([1, 2]), Tensor([3, 4, 5])).tolist()
+        >>> sv.outer(sv.Tensor([1, 2]), sv.Tensor([3, 4, 5])).tolist()
         [[3, 4, 5], [6, 8, 10]]
     """
     return x1.flatten().unsqueeze(1).mul(x2.flatten().unsqueeze(0))
@@ -115,11 +116,12 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
         axis: the axis of the vectors, of equal size in both tensors.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if the sizes differ.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.vecdot(Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        >>> sv.vecdot(sv.Tensor([[1, 2], [3, 4]]), sv.Tensor([1, 10])).tolist()
         [21, 43]
     """
     ndim = max(x1.ndim, x2.ndim)
@@ -158,7 +160,7 @@ def tensordot(
 
     Example:
         >>> import svod_tensor as sv
-        >>> x = Tensor([[1, 2], [3, 4]])
+        >>> x = sv.Tensor([[1, 2], [3, 4]])
         >>> sv.tensordot(x, x, axes=([0], [1])).tolist()
         [[7, 15], [10, 22]]
     """
@@ -213,7 +215,7 @@ def einsum(formula: str, *operands: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.einsum("ij,j->i", Tensor([[1, 2], [3, 4]]), Tensor([1, 10])).tolist()
+        >>> sv.einsum("ij,j->i", sv.Tensor([[1, 2], [3, 4]]), sv.Tensor([1, 10])).tolist()
         [21, 43]
     """
     tensors = [to_tensor(operand) for operand in operands]
@@ -232,7 +234,7 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.kron(Tensor([1, 10]), [1, 2]).tolist()
+        >>> sv.kron(sv.Tensor([1, 10]), [1, 2]).tolist()
         [1, 2, 10, 20]
     """
     x, y = promote(x1, x2)
@@ -256,7 +258,7 @@ def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> T
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.trace(Tensor([[1, 2], [3, 4]])).item()
+        >>> sv.trace(sv.Tensor([[1, 2], [3, 4]])).item()
         5
     """
     return x.diagonal(offset).sum(-1, dtype=dtype)

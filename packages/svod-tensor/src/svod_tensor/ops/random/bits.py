@@ -79,7 +79,7 @@ def rand(
         ShapeError: if a size is negative.
 
     Example:
-        >>> from svod_tensor import Generator
+        >>> from svod_tensor import Generator, Tensor
         >>> x = Tensor.rand(2, 3, generator=Generator(1))
         >>> x.shape, bool(((x >= 0) & (x < 1)).all())
         ((2, 3), True)
@@ -115,6 +115,7 @@ def randn(
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates (1958).
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.randn(1000, seed=1)
         >>> bool(x.mean().abs() < 0.1), bool((x.std() - 1).abs() < 0.1)
         (True, True)
@@ -182,6 +183,7 @@ def randint(
         IntegerOverflowError: if a bound is out of range for `dtype`.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.randint(100, low=1, high=7, seed=1)
         >>> bool(((x >= 1) & (x <= 6)).all())
         True
@@ -226,6 +228,7 @@ def dropout(
     (2014).
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.ones(100).dropout(0.5, seed=1)
         >>> sorted(set(x.tolist()))
         [0.0, 2.0]

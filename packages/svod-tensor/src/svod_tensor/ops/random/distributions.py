@@ -75,6 +75,7 @@ def uniform(
         OperandError: if `dtype` is not a floating-point dtype.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.uniform(2, 3, low=-1.0, high=1.0, seed=1)
         >>> x.shape, bool((x.abs() <= 1).all())
         ((2, 3), True)
@@ -124,6 +125,7 @@ def normal(
         OperandError: if `dtype` is not a floating-point dtype.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.normal(1000, mean=5.0, std=0.1, seed=1)
         >>> x.shape, bool((x.mean() - 5).abs() < 0.05)
         ((1000,), True)
@@ -163,6 +165,7 @@ def exponential(
     Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1: -log(1 - u).
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.exponential(2, 3, seed=1)
         >>> x.shape, bool((x > 0).all())
         ((2, 3), True)
@@ -211,6 +214,7 @@ def truncated_normal(  # noqa: PLR0913 - as `normal`, with two bounds
     Source: Devroye, Non-Uniform Random Variate Generation (1986), section II.2.1.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor.truncated_normal(100, low=0.0, high=1.0, seed=1)
         >>> bool(((x >= 0) & (x <= 1)).all())
         True
@@ -250,6 +254,7 @@ def bernoulli(
         dtype: of the result; 0 and 1 if it is not bool.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([0.0, 1.0]).bernoulli().tolist()
         [False, True]
     """
@@ -278,10 +283,15 @@ def categorical(
         seed: key of the samples, for reproducible results.
         generator: the random generator; by default the one that `manual_seed` seeds.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Source: Maddison et al., A* Sampling (2014), section 2: the index of the largest `logit +
     Gumbel noise`.
 
     Example:
+        >>> import numpy as np
+        >>> from svod_tensor import Tensor
         >>> Tensor([[0.0, -np.inf], [-np.inf, 0.0]]).categorical().tolist()
         [0, 1]
     """
@@ -325,6 +335,7 @@ def multinomial(
     `logit + Gumbel noise`, without replacement.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> sorted(Tensor([1.0, 0.0, 3.0]).multinomial(2).tolist())
         [0, 2]
     """
@@ -365,6 +376,7 @@ def permutation(
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> sorted(Tensor.permutation(4).tolist())
         [0, 1, 2, 3]
     """
@@ -384,7 +396,11 @@ def shuffle(
         seed: key of the samples, for reproducible results.
         generator: the random generator; by default the one that `manual_seed` seeds.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
+        >>> from svod_tensor import Tensor
         >>> x = Tensor([[1, 1], [2, 2], [3, 3]]).shuffle()
         >>> sorted(x.tolist())
         [[1, 1], [2, 2], [3, 3]]

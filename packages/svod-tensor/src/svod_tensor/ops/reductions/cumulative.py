@@ -39,9 +39,12 @@ def cumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = N
         axis: the axis to accumulate along; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumsum(Tensor([[1, 2], [3, 4]]), 0).tolist()
+        >>> sv.cumsum(sv.Tensor([[1, 2], [3, 4]]), 0).tolist()
         [[1, 2], [4, 6]]
     """
     return _scan(x, "cumsum", Op.ADD, axis, dtype)
@@ -55,9 +58,12 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
         axis: the axis to accumulate along; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `prod`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumprod(Tensor([[1, 2], [3, 4]])).tolist()
+        >>> sv.cumprod(sv.Tensor([[1, 2], [3, 4]])).tolist()
         [1, 2, 6, 24]
     """
     return _scan(x, "cumprod", Op.MUL, axis, dtype)
@@ -68,9 +74,12 @@ def cumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None = 
 def cummax(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative maximum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cummax(Tensor([1, 3, 2]), 0).tolist()
+        >>> sv.cummax(sv.Tensor([1, 3, 2]), 0).tolist()
         [1, 3, 3]
     """
     return _scan(x, "cummax", Op.MAX, axis, x.dtype)
@@ -81,9 +90,12 @@ def cummax(x: Tensor, /, axis: int) -> Tensor:
 def cummin(x: Tensor, /, axis: int) -> Tensor:
     """Cumulative minimum along `axis`, in the shape and dtype of `x`; NaN propagates.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cummin(Tensor([3, 1, 2]), 0).tolist()
+        >>> sv.cummin(sv.Tensor([3, 1, 2]), 0).tolist()
         [3, 1, 1]
     """
     return _scan(x, "cummin", Op.MIN, axis, x.dtype)
@@ -94,9 +106,12 @@ def cummin(x: Tensor, /, axis: int) -> Tensor:
 def cumargmax(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative maximum along `axis`: its first occurrence, or the first NaN.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumargmax(Tensor([1, 3, 2, 3, 4]), 0).tolist()
+        >>> sv.cumargmax(sv.Tensor([1, 3, 2, 3, 4]), 0).tolist()
         [0, 1, 1, 1, 4]
     """
     return _scan_extrema(x, x.cummax(axis), normalize_axis("cumargmax", axis, x.ndim))
@@ -107,9 +122,12 @@ def cumargmax(x: Tensor, /, axis: int) -> Tensor:
 def cumargmin(x: Tensor, /, axis: int) -> Tensor:
     """Index (int64) of the cumulative minimum along `axis`: its first occurrence, or the first NaN.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumargmin(Tensor([3, 1, 2, 1]), 0).tolist()
+        >>> sv.cumargmin(sv.Tensor([3, 1, 2, 1]), 0).tolist()
         [0, 1, 1, 1]
     """
     return _scan_extrema(x, x.cummin(axis), normalize_axis("cumargmin", axis, x.ndim))
@@ -170,11 +188,12 @@ def cumulative_sum(
         include_initial: whether to prepend a 0, which makes the axis longer by one.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumulative_sum(Tensor([1, 2, 3]), include_initial=True).tolist()
+        >>> sv.cumulative_sum(sv.Tensor([1, 2, 3]), include_initial=True).tolist()
         [0, 1, 3, 6]
     """
     return _with_initial(
@@ -201,11 +220,12 @@ def cumulative_prod(
         include_initial: whether to prepend a 1, which makes the axis longer by one.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         ShapeError: if `axis` is None and the tensor is not 1-d.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cumulative_prod(Tensor([2, 3, 4]), include_initial=True).tolist()
+        >>> sv.cumulative_prod(sv.Tensor([2, 3, 4]), include_initial=True).tolist()
         [1, 2, 6, 24]
     """
     return _with_initial(
@@ -256,13 +276,14 @@ def diff(
         append: values to append along `axis`.
 
     Raises:
+        AxisError: if `axis` is out of bounds.
         OperandError: if `n` is negative.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.diff(Tensor([1, 4, 9, 16])).tolist()
+        >>> sv.diff(sv.Tensor([1, 4, 9, 16])).tolist()
         [3, 5, 7]
-        >>> sv.diff(Tensor([1, 4, 9, 16]), n=2).tolist()
+        >>> sv.diff(sv.Tensor([1, 4, 9, 16]), n=2).tolist()
         [2, 2]
     """
     axis = normalize_axis("diff", axis, x.ndim)

@@ -33,7 +33,8 @@ __all__ = [
 def nanvar(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """Variance along axes, ignoring NaN; NaN if there are at most `correction` elements.
+    """Variance along axes, ignoring NaN; NaN if there are at most `correction` elements. Integers
+    become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -45,7 +46,7 @@ def nanvar(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanvar(Tensor([1.0, float("nan"), 3.0])).item()
+        >>> sv.nanvar(sv.Tensor([1.0, float("nan"), 3.0])).item()
         1.0
     """
     _check_real("nanvar", x)
@@ -66,7 +67,8 @@ def nanvar(
 def nanstd(
     x: Tensor, /, axis: Axes = None, *, correction: float = 0, keepdims: bool = False
 ) -> Tensor:
-    """Standard deviation along axes, ignoring NaN: the square root of `nanvar`.
+    """Standard deviation along axes, ignoring NaN: the square root of `nanvar`. Integers become
+    float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -78,7 +80,7 @@ def nanstd(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanstd(Tensor([1.0, float("nan"), 3.0])).item()
+        >>> sv.nanstd(sv.Tensor([1.0, float("nan"), 3.0])).item()
         1.0
     """
     _check_real("nanstd", x)
@@ -96,9 +98,12 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
         axis: the axis; None flattens first.
         keepdims: whether to keep the reduced axis with size 1.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanargmax(Tensor([float("nan"), 1.0, 3.0])).item()
+        >>> sv.nanargmax(sv.Tensor([float("nan"), 1.0, 3.0])).item()
         2
     """
     return _get_extremum(x, axis, -math.inf, keepdims=keepdims)
@@ -113,9 +118,12 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
         axis: the axis; None flattens first.
         keepdims: whether to keep the reduced axis with size 1.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanargmin(Tensor([float("nan"), 1.0, 3.0])).item()
+        >>> sv.nanargmin(sv.Tensor([float("nan"), 1.0, 3.0])).item()
         1
     """
     return _get_extremum(x, axis, math.inf, keepdims=keepdims)
@@ -130,9 +138,12 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
         axis: the axis; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nancumsum(Tensor([1.0, float("nan"), 3.0])).tolist()
+        >>> sv.nancumsum(sv.Tensor([1.0, float("nan"), 3.0])).tolist()
         [1.0, 1.0, 4.0]
     """
     return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
@@ -147,9 +158,12 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
         axis: the axis; None flattens first.
         dtype: dtype of the result and of the accumulation; by default as for `prod`.
 
+    Raises:
+        AxisError: if `axis` is out of bounds.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nancumprod(Tensor([2.0, float("nan"), 3.0])).tolist()
+        >>> sv.nancumprod(sv.Tensor([2.0, float("nan"), 3.0])).tolist()
         [2.0, 2.0, 6.0]
     """
     return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
@@ -169,7 +183,7 @@ def nan_to_num(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nan_to_num(Tensor([1.0, float("nan")]), 5.0).tolist()
+        >>> sv.nan_to_num(sv.Tensor([1.0, float("nan")]), 5.0).tolist()
         [1.0, 5.0]
     """
     if x.dtype.is_complex:

@@ -62,7 +62,7 @@ def sum(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sum(Tensor([[1, 2], [3, 4]]), axis=0).tolist()
+        >>> sv.sum(sv.Tensor([[1, 2], [3, 4]]), axis=0).tolist()
         [4, 6]
     """
     return _accumulate(x, "sum", Op.ADD, axis, keepdims, dtype)
@@ -84,7 +84,7 @@ def prod(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.prod(Tensor([[1, 2], [3, 4]]), axis=1).tolist()
+        >>> sv.prod(sv.Tensor([[1, 2], [3, 4]]), axis=1).tolist()
         [2, 12]
     """
     return _accumulate(x, "prod", Op.MUL, axis, keepdims, dtype)
@@ -106,7 +106,7 @@ def max(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.max(Tensor([[1, 5], [3, 4]]), axis=1).tolist()
+        >>> sv.max(sv.Tensor([[1, 5], [3, 4]]), axis=1).tolist()
         [5, 4]
     """
     return _extremum(x, "max", Op.MAX, axis, keepdims)
@@ -128,7 +128,7 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.min(Tensor([[1, 5], [3, 4]]), axis=1, keepdims=True).tolist()
+        >>> sv.min(sv.Tensor([[1, 5], [3, 4]]), axis=1, keepdims=True).tolist()
         [[1], [3]]
     """
     return _extremum(x, "min", Op.MIN, axis, keepdims)
@@ -136,7 +136,7 @@ def min(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Test whether any element over axes is nonzero; False for an empty axis.
+    """Test whether any element over axes is nonzero, as bool; False for an empty axis.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -147,7 +147,7 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.any(Tensor([[0, 1], [0, 0]]), axis=1).tolist()
+        >>> sv.any(sv.Tensor([[0, 1], [0, 0]]), axis=1).tolist()
         [True, False]
     """
     axes = normalize_axes("any", axis, x.ndim)
@@ -157,7 +157,7 @@ def any(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
 @operation(test="test_reduction.py::test_reductions_agree_with_numpy", standard=True)
 def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Test whether all elements over axes are nonzero; True for an empty axis.
+    """Test whether all elements over axes are nonzero, as bool; True for an empty axis.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -168,7 +168,7 @@ def all(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.all(Tensor([[2, 1], [0, 1]]), axis=1).tolist()
+        >>> sv.all(sv.Tensor([[2, 1], [0, 1]]), axis=1).tolist()
         [True, False]
     """
     axes = normalize_axes("all", axis, x.ndim)
@@ -188,7 +188,7 @@ def count_nonzero(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) ->
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.count_nonzero(Tensor([[0, 5], [3, 4]]), axis=1).tolist()
+        >>> sv.count_nonzero(sv.Tensor([[0, 5], [3, 4]]), axis=1).tolist()
         [1, 2]
     """
     return x.cast(bool_).sum(axis, keepdims=keepdims, dtype=int64)
@@ -209,7 +209,7 @@ def argmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.argmax(Tensor([[1, 5], [7, 4]]), axis=1).tolist()
+        >>> sv.argmax(sv.Tensor([[1, 5], [7, 4]]), axis=1).tolist()
         [1, 0]
     """
     return _arg_extremum(x, "argmax", Op.MAX, axis, keepdims)
@@ -230,7 +230,7 @@ def argmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) -> 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.argmin(Tensor([[1, 5], [7, 4]])).item()
+        >>> sv.argmin(sv.Tensor([[1, 5], [7, 4]])).item()
         0
     """
     return _arg_extremum(x, "argmin", Op.MIN, axis, keepdims)
@@ -250,7 +250,7 @@ def nansum(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nansum(Tensor([1.0, float("nan"), 2.0])).item()
+        >>> sv.nansum(sv.Tensor([1.0, float("nan"), 2.0])).item()
         3.0
     """
     # WHERE and not a product with a mask: NaN * 0 is NaN.
@@ -271,7 +271,7 @@ def nanprod(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanprod(Tensor([3.0, float("nan"), 2.0])).item()
+        >>> sv.nanprod(sv.Tensor([3.0, float("nan"), 2.0])).item()
         6.0
     """
     return x.isnan().where(1, x).prod(axis, keepdims=keepdims)
@@ -292,7 +292,7 @@ def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanmax(Tensor([1.0, float("nan"), 2.0])).item()
+        >>> sv.nanmax(sv.Tensor([1.0, float("nan"), 2.0])).item()
         2.0
     """
     return _without_nans(x, "max", x.dtype.min, axis, keepdims)
@@ -313,7 +313,7 @@ def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanmin(Tensor([1.0, float("nan"), 2.0])).item()
+        >>> sv.nanmin(sv.Tensor([1.0, float("nan"), 2.0])).item()
         1.0
     """
     return _without_nans(x, "min", x.dtype.max, axis, keepdims)

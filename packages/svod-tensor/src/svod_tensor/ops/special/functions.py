@@ -112,12 +112,12 @@ def _sinc_slope(value: Tensor, operands: tuple[Tensor], __: object) -> tuple[Ten
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def gamma(x: Tensor, /) -> Tensor:
-    """Gamma function, `(x - 1)!` for positive integers; NaN at negative integers. Integers become
-    float32.
+    """Gamma function, the integral of `t ** (x - 1) * exp(-t)` over t >= 0, which is `(x - 1)!` for
+    positive integers; NaN at negative integers. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.gamma(Tensor([0.5, 5.0])).round(4).numpy()
+        >>> sv.gamma(sv.Tensor([0.5, 5.0])).round(4).numpy()
         array([ 1.7725, 24.    ], dtype=float32)
     """
     return through_float64(compute_gamma, x)
@@ -126,11 +126,12 @@ def gamma(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def lgamma(x: Tensor, /) -> Tensor:
-    """Logarithm of the absolute value of the gamma function. Integers become float32.
+    """Logarithm of the absolute value of the gamma function, infinite at 0 and negative integers.
+    Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.lgamma(Tensor([0.5, 100.0])).round(4).numpy()
+        >>> sv.lgamma(sv.Tensor([0.5, 100.0])).round(4).numpy()
         array([  0.5724, 359.1342], dtype=float32)
     """
     return through_float64(compute_lgamma, x)
@@ -143,7 +144,7 @@ def digamma(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.digamma(Tensor([1.0, 10.0])).round(4).numpy()
+        >>> sv.digamma(sv.Tensor([1.0, 10.0])).round(4).numpy()
         array([-0.5772,  2.2518], dtype=float32)
     """
     return through_float64(compute_digamma, x)
@@ -156,7 +157,7 @@ def erfc(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.erfc(Tensor([0.0, 5.0], dtype="float64")).tolist()
+        >>> sv.erfc(sv.Tensor([0.0, 5.0], dtype="float64")).tolist()
         [1.0, 1.5374597944280347e-12]
     """
     return through_float64(compute_erfc, x)
@@ -169,7 +170,7 @@ def erfcx(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.erfcx(Tensor([0.0, 100.0])).round(4).numpy()
+        >>> sv.erfcx(sv.Tensor([0.0, 100.0])).round(4).numpy()
         array([1.    , 0.0056], dtype=float32)
     """
     return through_float64(compute_erfcx, x)
@@ -178,11 +179,12 @@ def erfcx(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def erfinv(x: Tensor, /) -> Tensor:
-    """Inverse error function: infinite at 1 and -1, NaN outside. Integers become float32.
+    """Inverse error function, `erf(erfinv(x)) = x`: infinite at 1 and -1, NaN outside. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.erfinv(Tensor([0.0, 0.5])).round(4).numpy()
+        >>> sv.erfinv(sv.Tensor([0.0, 0.5])).round(4).numpy()
         array([0.    , 0.4769], dtype=float32)
     """
     return through_float64(compute_erfinv, x)
@@ -191,11 +193,12 @@ def erfinv(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def ndtr(x: Tensor, /) -> Tensor:
-    """Standard normal cumulative distribution function. Integers become float32.
+    """Standard normal cumulative distribution function `(1 + erf(x / sqrt(2))) / 2`. Integers
+    become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.ndtr(Tensor([0.0, -1.0])).round(4).numpy()
+        >>> sv.ndtr(sv.Tensor([0.0, -1.0])).round(4).numpy()
         array([0.5   , 0.1587], dtype=float32)
     """
     return through_float64(compute_ndtr, x)
@@ -204,11 +207,12 @@ def ndtr(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def log_ndtr(x: Tensor, /) -> Tensor:
-    """Logarithm of `ndtr`, without underflow in the lower tail. Integers become float32.
+    """Logarithm of `ndtr`, the normal cumulative distribution function, without underflow in the
+    lower tail. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.log_ndtr(Tensor([0.0, -50.0])).numpy()
+        >>> sv.log_ndtr(sv.Tensor([0.0, -50.0])).numpy()
         array([-6.9314718e-01, -1.2548314e+03], dtype=float32)
     """
     return through_float64(compute_log_ndtr, x)
@@ -222,7 +226,7 @@ def ndtri(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.ndtri(Tensor([0.5, 0.975])).round(4).numpy()
+        >>> sv.ndtri(sv.Tensor([0.5, 0.975])).round(4).numpy()
         array([0.  , 1.96], dtype=float32)
     """
     return through_float64(compute_ndtri, x)
@@ -231,11 +235,12 @@ def ndtri(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i0(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 0. Integers become float32.
+    """Modified Bessel function of the first kind of order 0, the sum of
+    `(x / 2) ** (2 * k) / k! ** 2` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.i0(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.i0(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([1.    , 2.2796], dtype=float32)
     """
     return through_float64(compute_i0, x)
@@ -248,7 +253,7 @@ def i0e(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.i0e(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.i0e(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([1.    , 0.3085], dtype=float32)
     """
     return through_float64(compute_i0e, x)
@@ -257,11 +262,12 @@ def i0e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def i1(x: Tensor, /) -> Tensor:
-    """Modified Bessel function of the first kind of order 1. Integers become float32.
+    """Modified Bessel function of the first kind of order 1, the sum of
+    `(x / 2) ** (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.i1(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.i1(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([0.    , 1.5906], dtype=float32)
     """
     return through_float64(compute_i1, x)
@@ -274,7 +280,7 @@ def i1e(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.i1e(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.i1e(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([0.    , 0.2153], dtype=float32)
     """
     return through_float64(compute_i1e, x)
@@ -283,11 +289,12 @@ def i1e(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j0(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 0. Integers become float32.
+    """Bessel function of the first kind of order 0, the sum of
+    `(-1) ** k * (x / 2) ** (2 * k) / k! ** 2` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.j0(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.j0(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([1.    , 0.2239], dtype=float32)
     """
     return through_float64(compute_j0, x)
@@ -296,11 +303,12 @@ def j0(x: Tensor, /) -> Tensor:
 @operation(test="test_special.py::test_special_functions_agree_with_scipy")
 @reuse_graph
 def j1(x: Tensor, /) -> Tensor:
-    """Bessel function of the first kind of order 1. Integers become float32.
+    """Bessel function of the first kind of order 1, the sum of
+    `(-1) ** k * (x / 2) ** (2 * k + 1) / (k! * (k + 1)!)` over k >= 0. Integers become float32.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.j1(Tensor([0.0, 2.0])).round(4).numpy()
+        >>> sv.j1(sv.Tensor([0.0, 2.0])).round(4).numpy()
         array([0.    , 0.5767], dtype=float32)
     """
     return through_float64(compute_j1, x)
@@ -320,6 +328,7 @@ def polygamma(x: Tensor, /, n: int) -> Tensor:
         OperandError: if the order is negative.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([1.0, 2.0]).polygamma(1).round(4).numpy()
         array([1.6449, 0.6449], dtype=float32)
     """
@@ -339,7 +348,7 @@ def zeta(x: Tensor, /, q: Operand = 1) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.zeta(Tensor([2.0, 4.0])).round(4).numpy()
+        >>> sv.zeta(sv.Tensor([2.0, 4.0])).round(4).numpy()
         array([1.6449, 1.0823], dtype=float32)
     """
     x, y = promote_to_float(x, q)
@@ -356,7 +365,7 @@ def beta(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.beta(Tensor([1.0, 2.0]), 3.0).round(4).numpy()
+        >>> sv.beta(sv.Tensor([1.0, 2.0]), 3.0).round(4).numpy()
         array([0.3333, 0.0833], dtype=float32)
     """
     x, y = promote_to_float(x1, x2)
@@ -378,7 +387,7 @@ def xlogy(x1: Tensor, x2: Operand, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.xlogy(Tensor([0.0, 2.0]), [0.0, 1.0]).tolist()
+        >>> sv.xlogy(sv.Tensor([0.0, 2.0]), [0.0, 1.0]).tolist()
         [0.0, 0.0]
     """
     x, y = promote_to_float(x1, x2)
@@ -398,7 +407,7 @@ def logit(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logit(Tensor([0.5, 0.75])).round(4).numpy()
+        >>> sv.logit(sv.Tensor([0.5, 0.75])).round(4).numpy()
         array([0.    , 1.0986], dtype=float32)
     """
     return through_float64(_compute_logit, x)
@@ -411,7 +420,7 @@ def sinc(x: Tensor, /) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.sinc(Tensor([0.0, 0.5, 1.5])).round(4).numpy()
+        >>> sv.sinc(sv.Tensor([0.0, 0.5, 1.5])).round(4).numpy()
         array([ 1.    ,  0.6366, -0.2122], dtype=float32)
     """
     return through_float64(_compute_sinc, x)

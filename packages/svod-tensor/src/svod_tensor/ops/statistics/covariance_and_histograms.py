@@ -58,7 +58,7 @@ def cov(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.cov(Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
+        >>> sv.cov(sv.Tensor([[0.0, 1.0, 2.0], [2.0, 1.0, 0.0]])).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     kind = to_float(x).dtype
@@ -97,6 +97,7 @@ def cov(
 @rounds_once
 def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> Tensor:
     """Pearson correlation coefficients, in [-1, 1]: `cov` divided by both standard deviations.
+    Integers become float32.
 
     Args:
         y: additional variables with the same number of observations.
@@ -107,7 +108,7 @@ def corrcoef(x: Tensor, /, y: Operand | None = None, *, rowvar: bool = True) -> 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.corrcoef(Tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]])).tolist()
+        >>> sv.corrcoef(sv.Tensor([[0.0, 1.0, 2.0], [4.0, 2.0, 0.0]])).tolist()
         [[1.0, -1.0], [-1.0, 1.0]]
     """
     covariance = x.cov(y, rowvar=rowvar)
@@ -146,7 +147,7 @@ def histogram(
 
     Example:
         >>> import svod_tensor as sv
-        >>> counts, edges = sv.histogram(Tensor([1.0, 2.0, 2.5, 4.0]), 3)
+        >>> counts, edges = sv.histogram(sv.Tensor([1.0, 2.0, 2.5, 4.0]), 3)
         >>> (counts.tolist(), edges.tolist())
         ([1, 2, 1], [1.0, 2.0, 3.0, 4.0])
     """
@@ -195,7 +196,7 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.digitize(Tensor([0.5, 1.0, 3.0]), [1.0, 2.0]).tolist()
+        >>> sv.digitize(sv.Tensor([0.5, 1.0, 3.0]), [1.0, 2.0]).tolist()
         [0, 1, 2]
     """
     edges = as_tensor(bins, x)
@@ -233,7 +234,7 @@ def convolve(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] = 
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.convolve(Tensor([1, 2, 3]), [0, 1]).tolist()
+        >>> sv.convolve(sv.Tensor([1, 2, 3]), [0, 1]).tolist()
         [0, 1, 2, 3]
     """
     x, y = _check_lines("convolve", *promote(x, v), mode)
@@ -266,7 +267,7 @@ def correlate(x: Tensor, /, v: Operand, mode: Literal["full", "same", "valid"] =
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.correlate(Tensor([1, 2, 3]), [0, 1]).tolist()
+        >>> sv.correlate(sv.Tensor([1, 2, 3]), [0, 1]).tolist()
         [2, 3]
     """
     x, y = _check_lines("correlate", *promote(x, v), mode)

@@ -35,19 +35,23 @@ __all__ = [
 @reuse_graph
 @rounds_once
 def trapezoid(y: Tensor, /, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Tensor:
-    """Integrate along an axis by the trapezoidal rule. Integers become float32.
+    """Integrate `y` along an axis by the trapezoidal rule: `sum((y[i + 1] + y[i]) * dx / 2)`.
+    Integers become float32.
 
     Args:
         x: coordinates of the points: 1-d, or with the number of axes of `y`.
         dx: spacing of the points, if `x` is None.
         axis: the axis to integrate along.
 
+    Returns:
+        The integrals, in the shape of `y` without the axis.
+
     Raises:
         AxisError: if the axis is out of bounds.
 
     Example:
         >>> import svod_tensor as sv
-        >>> (sv.trapezoid(Tensor([1.0, 2.0, 3.0])).item(), sv.trapezoid(Tensor([1.0, 2.0, 3.0]), [0.0, 1.0, 3.0]).item())
+        >>> (sv.trapezoid(sv.Tensor([1.0, 2.0, 3.0])).item(), sv.trapezoid(sv.Tensor([1.0, 2.0, 3.0]), [0.0, 1.0, 3.0]).item())
         (4.0, 6.5)
     """
     y = to_float(y)
@@ -98,7 +102,7 @@ def interp(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.interp(Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
+        >>> sv.interp(sv.Tensor([0.5, 3.0]), [0.0, 1.0], [10.0, 20.0]).tolist()
         [15.0, 20.0]
     """
     points, values = (to_float(as_tensor(y, x)) for y in (xp, fp))
@@ -155,7 +159,7 @@ def polyval(p: Tensor, /, x: Operand) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.polyval(Tensor([1, 0, 2]), [1, 2, 3]).tolist()
+        >>> sv.polyval(sv.Tensor([1, 0, 2]), [1, 2, 3]).tolist()
         [3, 6, 11]
     """
     if not p.ndim:
@@ -190,12 +194,14 @@ def central_differences(
         The gradient along the axis, or a tuple of gradients for several axes.
 
     Raises:
+        AxisError: if an axis is out of bounds.
         ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
-        OperandError: if the number of spacings is not that of axes, or `edge_order` is neither.
+        OperandError: if the number of spacings differs from the number of axes, or `edge_order` is
+            neither 1 nor 2.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.central_differences(Tensor([1.0, 2.0, 4.0, 7.0])).tolist()
+        >>> sv.central_differences(sv.Tensor([1.0, 2.0, 4.0, 7.0])).tolist()
         [1.0, 1.5, 2.5, 3.0]
     """
     axes = normalize_axes("central_differences", axis, x.ndim)

@@ -147,7 +147,7 @@ def mean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.mean(Tensor([[1, 2], [3, 5]]), axis=1).tolist()
+        >>> sv.mean(sv.Tensor([[1, 2], [3, 5]]), axis=1).tolist()
         [1.5, 4.0]
     """
     total = _to_wide(x).sum(axis, keepdims=keepdims)
@@ -176,7 +176,7 @@ def var(
 
     Example:
         >>> import svod_tensor as sv
-        >>> (sv.var(Tensor([1.0, 3.0])).item(), sv.var(Tensor([1.0, 3.0]), correction=1).item())
+        >>> (sv.var(sv.Tensor([1.0, 3.0])).item(), sv.var(sv.Tensor([1.0, 3.0]), correction=1).item())
         (1.0, 2.0)
     """
     if x.dtype.is_complex:
@@ -214,7 +214,7 @@ def std(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.std(Tensor([1.0, 3.0])).item()
+        >>> sv.std(sv.Tensor([1.0, 3.0])).item()
         1.0
     """
     variance = _to_wide(x).var(axis, correction=correction, keepdims=keepdims)
@@ -236,7 +236,7 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanmean(Tensor([1.0, float("nan"), 2.0])).item()
+        >>> sv.nanmean(sv.Tensor([1.0, float("nan"), 2.0])).item()
         1.5
     """
     if not x.dtype.is_float:
@@ -250,7 +250,8 @@ def nanmean(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tenso
 @reuse_graph
 @rounds_once
 def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Logarithm of the sum of exponentials over axes, without overflow. Integers become float32.
+    """Logarithm of the sum of exponentials `log(sum(exp(x)))` over axes, without overflow. Integers
+    become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -262,7 +263,7 @@ def logsumexp(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Ten
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.logsumexp(Tensor([1000.0, 1000.0])).round(4).numpy()
+        >>> sv.logsumexp(sv.Tensor([1000.0, 1000.0])).round(4).numpy()
         array(1000.6932, dtype=float32)
     """
     x = to_float(x)
@@ -300,6 +301,7 @@ def norm(
         OperandError: if `ord` is invalid.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([3.0, -4.0]).norm().item(), Tensor([3.0, -4.0]).norm(ord=1).item()
         (5.0, 7.0)
     """
@@ -353,6 +355,7 @@ def matrix_norm(
         OperandError: if `ord` is invalid.
 
     Example:
+        >>> from svod_tensor import Tensor
         >>> Tensor([[1.0, -2.0], [3.0, 4.0]]).matrix_norm(ord=1).item()
         6.0
     """

@@ -52,7 +52,9 @@ QuantileMethod: TypeAlias = Literal[
     "median_unbiased",
     "normal_unbiased",
 ]
-"""Methods of estimating a quantile, by numpy's names."""
+"""Methods of estimating a quantile, by numpy's names: a value between two elements is interpolated
+(`"linear"`), one of them (`"lower"`, `"higher"`, `"nearest"`) or their mean (`"midpoint"`). The
+other methods are the estimators of Hyndman and Fan."""
 
 
 class _Method(NamedTuple):
@@ -85,6 +87,7 @@ def quantile(
     keepdims: bool = False,
 ) -> Tensor:
     """Compute the `q`-th quantiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
+    Integers become float32.
 
     Args:
         q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
@@ -100,7 +103,7 @@ def quantile(
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.quantile(Tensor([1.0, 2.0, 3.0, 10.0]), [0.5, 1.0]).tolist()
+        >>> sv.quantile(sv.Tensor([1.0, 2.0, 3.0, 10.0]), [0.5, 1.0]).tolist()
         [2.5, 10.0]
     """
     return _compute("quantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=False)
@@ -117,17 +120,25 @@ def percentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th percentiles over axes: `quantile` with `q` in percent.
+    """Compute the `q`-th percentiles over axes: shape (*q.shape, *remaining axes). NaN propagates.
+    Integers become float32.
 
     Args:
-        q: percentage or percentages in [0, 100].
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 100], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.percentile(Tensor([1.0, 2.0, 3.0, 10.0]), 50).item()
+        >>> sv.percentile(sv.Tensor([1.0, 2.0, 3.0, 10.0]), 50).item()
         2.5
     """
     return _compute("percentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=False)
@@ -137,6 +148,7 @@ def percentile(
 @rounds_once
 def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
     """Median over axes, the mean of the two middle elements for an even number. NaN propagates.
+    Integers become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
@@ -148,7 +160,7 @@ def median(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
 
     Example:
         >>> import svod_tensor as sv
-        >>> (sv.median(Tensor([3, 1, 2])).item(), sv.median(Tensor([3, 1, 2, 10])).item())
+        >>> (sv.median(sv.Tensor([3, 1, 2])).item(), sv.median(sv.Tensor([3, 1, 2, 10])).item())
         (2.0, 2.5)
     """
     return _compute("median", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=False)
@@ -165,17 +177,25 @@ def nanquantile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th quantiles over axes, ignoring NaN; NaN for all-NaN slices.
+    """Compute the `q`-th quantiles over axes, ignoring NaN: shape (*q.shape, *remaining axes). NaN
+    for all-NaN slices. Integers become float32.
 
     Args:
-        q: probability or probabilities in [0, 1], of any shape.
+        q: probability or probabilities in [0, 1], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 1], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanquantile(Tensor([1.0, float("nan"), 3.0]), 0.5).item()
+        >>> sv.nanquantile(sv.Tensor([1.0, float("nan"), 3.0]), 0.5).item()
         2.0
     """
     return _compute("nanquantile", x, q, 1, axis, method, keepdims=keepdims, skips_nan=True)
@@ -192,17 +212,25 @@ def nanpercentile(
     method: QuantileMethod = "linear",
     keepdims: bool = False,
 ) -> Tensor:
-    """Compute the `q`-th percentiles over axes, ignoring NaN.
+    """Compute the `q`-th percentiles over axes, ignoring NaN: shape (*q.shape, *remaining axes).
+    NaN for all-NaN slices. Integers become float32.
 
     Args:
-        q: percentage or percentages in [0, 100].
+        q: percentage or percentages in [0, 100], of any shape. Values of a tensor outside of it
+            give NaN.
         axis: axis or axes to reduce; None reduces all.
-        method: as in `quantile`.
+        method: method of estimating the quantile, as in `quantile`; by default linear
+            interpolation.
         keepdims: whether to keep the reduced axes with size 1.
+
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+        OperandError: if a known `q` is not in [0, 100], or the method is unknown.
 
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanpercentile(Tensor([1.0, float("nan"), 3.0]), 100).item()
+        >>> sv.nanpercentile(sv.Tensor([1.0, float("nan"), 3.0]), 100).item()
         3.0
     """
     return _compute("nanpercentile", x, q, 100, axis, method, keepdims=keepdims, skips_nan=True)
@@ -211,15 +239,19 @@ def nanpercentile(
 @operation(test="test_quantiles.py::test_quantiles_without_nans_agree_with_numpy")
 @rounds_once
 def nanmedian(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor:
-    """Median over axes, ignoring NaN; NaN for all-NaN slices.
+    """Median over axes, ignoring NaN; NaN for all-NaN slices. Integers become float32.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
         keepdims: whether to keep the reduced axes with size 1.
 
+    Raises:
+        AxisError: if an axis is out of bounds.
+        EmptyReductionError: if a reduced axis is empty.
+
     Example:
         >>> import svod_tensor as sv
-        >>> sv.nanmedian(Tensor([1.0, float("nan"), 4.0])).item()
+        >>> sv.nanmedian(sv.Tensor([1.0, float("nan"), 4.0])).item()
         2.5
     """
     return _compute("nanmedian", x, 0.5, 1, axis, "linear", keepdims=keepdims, skips_nan=True)
