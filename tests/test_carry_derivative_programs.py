@@ -36,9 +36,23 @@ def compute_reverse(program: CarryProgram) -> np.ndarray:
 
 
 def differ(program: CarryProgram) -> bool:
-    if program.is_forward_only:
-        return False
-    forward, reverse = compute_forward(program), compute_reverse(program)
+    """True if the second derivatives of both modes differ."""
+    return not program.is_forward_only and are_different(
+        program, compute_forward(program), compute_reverse(program)
+    )
+
+
+def differ_once(program: CarryProgram) -> bool:
+    """True if the first derivatives of both modes differ."""
+    f, x = make_function(program), Tensor(program.input)
+    return not program.is_forward_only and are_different(
+        program,
+        np.asarray(jacobian(f, mode="forward")(x).numpy()),
+        np.asarray(grad(f)(x).numpy()),
+    )
+
+
+def are_different(program: CarryProgram, forward: np.ndarray, reverse: np.ndarray) -> bool:
     dtypes = {kind.dtype for kind in program.kinds.values()}
     tolerance = 2e-3 if "float32" in dtypes else 1e-9
     return (forward.shape, forward.dtype) != (reverse.shape, reverse.dtype) or not np.allclose(
@@ -49,6 +63,11 @@ def differ(program: CarryProgram) -> bool:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_both_modes_give_the_same_second_derivatives(seed: int) -> None:
     assert not differ(draw_carry_program(seed)), str(draw_carry_program(seed))
+
+
+def count_steps(program: CarryProgram) -> int:
+    """Number of steps that compute more than a constant or a conversion."""
+    return sum(step.name not in ("const", "fit") for step in program.iter_steps())
 
 
 def iter_nested(block: DerivativeBlock, depth: int = 0) -> Iterator[tuple[int, str]]:
@@ -99,7 +118,7 @@ def test_a_fault_is_detected_and_its_program_is_shrunk(
     fault: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(*FAULTS[fault])
-    failing = next(p for p in map(draw_carry_program, range(60)) if differ(p))
-    shrunk = shrink_carry_program(failing, differ)
-    assert differ(shrunk)
-    assert len([*shrunk.iter_steps()]) <= 8, str(shrunk)
+    programs = sorted(map(draw_carry_program, range(60)), key=count_steps)
+    shrunk = shrink_carry_program(next(filter(differ_once, programs)), differ_once)
+    assert differ_once(shrunk)
+    assert count_steps(shrunk) <= 6, str(shrunk)

@@ -24,8 +24,8 @@ class CarryLibrary(Protocol):
     """Loops of a library with the signatures of `jax.lax`, and the writing of rows."""
 
     def asarray(self, values: np.ndarray) -> Any: ...
-    def put(self, x: Any, index: Any, row: Any) -> Any:
-        """Return a copy of `x` with `x[index]` replaced."""
+    def put(self, x: Any, index: Any, row: Any, *, is_copied: bool) -> Any:
+        """Return `x` with `x[index]` replaced."""
         ...
 
     def fori_loop(self, lower: int, upper: int, f: Callable[..., Any], init: Any) -> Any: ...
@@ -92,7 +92,9 @@ def _run_operation(step: LoopDerivativeStep, operands: Sequence[Any], library: C
             n_rows = first.shape[0]
             index = (operands[-1] + arguments["shift"]) % n_rows
             index = index - n_rows if arguments["negative"] else index
-            return first[index] if step.name == "row" else library.put(first, index, operands[1])
+            if step.name == "row":
+                return first[index]
+            return library.put(first, index, operands[1], is_copied=not arguments["in_place"])
 
 
 def _squash(xp: Any, x: Any) -> Any:
@@ -211,10 +213,10 @@ class SvodCarries:
     jit = staticmethod(jit)
     checkpoint = staticmethod(checkpoint)
 
-    def put(self, x: Any, index: Any, row: Any) -> Any:
-        copy = x * 1
-        copy[index] = row
-        return copy
+    def put(self, x: Any, index: Any, row: Any, *, is_copied: bool) -> Any:
+        target = x * 1 if is_copied else x
+        target[index] = row
+        return target
 
 
 class JaxCarries:
@@ -226,5 +228,5 @@ class JaxCarries:
         self.while_loop, self.cond = jax.lax.while_loop, jax.lax.cond
         self.switch, self.jit, self.checkpoint = jax.lax.switch, jax.jit, jax.checkpoint
 
-    def put(self, x: Any, index: Any, row: Any) -> Any:
+    def put(self, x: Any, index: Any, row: Any, *, is_copied: bool) -> Any:
         return x.at[index].set(row)

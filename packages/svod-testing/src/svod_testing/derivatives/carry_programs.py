@@ -39,6 +39,7 @@ _DTYPES: Final = ("float64",) * 8 + (
 )
 _COUNTS: Final = (0, 1, 2, 2, 3, 3)
 _MAX_SIZE: Final = 16
+_VIEWS: Final = ("row", "spread", "fit")
 
 
 class CarryKind(NamedTuple):
@@ -123,11 +124,12 @@ def draw_carry_program(seed: int, n_steps: int = 3, *, max_depth: int = 2) -> Ca
 
 
 class _Scope(NamedTuple):
-    """Values and loop counters that a block may read, and its nesting depth."""
+    """Values and loop counters that a block may read, its nesting depth, and its carries."""
 
     values: list[int]
     counters: list[int]
     depth: int
+    carried: tuple[int, ...] = ()
 
 
 class _Drawing:
@@ -191,7 +193,7 @@ class _Drawing:
 
     def add_step(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         names = ["const", "wave", "squash", "mul", "mul", "add", "where", "reduce", "spread"]
-        if scope.counters:
+        if self._list_indices(scope):
             names += ["modulate", "row", "row", "put", "put"]
         if scope.depth < self.max_depth:
             names += ["fori", "scan"] * 4 + ["cond", "switch", "jit", "checkpoint"]
@@ -204,8 +206,43 @@ class _Drawing:
                 self._add_loop(name, scope, steps)
             case "cond" | "switch" | "jit" | "checkpoint":
                 self._add_call(name, scope, steps)
+            case "put":
+                self._add_put(scope, steps)
             case _:
                 self._add_operation(name, scope, steps)
+
+    def _list_indices(self, scope: _Scope) -> list[int]:
+        """Integer scalars, of which the counters are the more likely ones."""
+        computed = [
+            n
+            for n in scope.values
+            if not self.kinds[n].shape and self.kinds[n].dtype.startswith("int")
+        ]
+        return [*scope.counters, *scope.counters, *computed]
+
+    def _draw_index(self) -> dict[str, Any]:
+        return {"shift": int(self.rng.integers(3)), "negative": self.chance(0.3)}
+
+    def _add_put(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+        """Replace a row of a carry, whose old version is lost, or of a copy of any value."""
+        carried = [n for n in scope.carried if n in scope.values]
+        first = self.choose(carried) if carried and self.chance(0.6) else self.value(scope)
+        kind = self.kinds[first]
+        if 0 in kind.shape[:1] or not kind.shape or kind.dtype == "bool":
+            return
+        row = self.fit(scope, steps, self.value(scope), kind._replace(shape=kind.shape[1:]))
+        if row == first:
+            return
+        # A view of the carry shows the new elements here, and the old ones in JAX.
+        views = {first}
+        for step in steps:
+            if step.name in _VIEWS and not views.isdisjoint(step.operands):
+                views.update(step.results)
+        is_in_place = first in carried and row not in views
+        operands = (first, row, self.choose(self._list_indices(scope)))
+        self.add(scope, steps, "put", operands, [kind], **self._draw_index(), in_place=is_in_place)
+        if is_in_place:
+            scope.values[:] = [n for n in scope.values if n not in views]
 
     def _add_operation(self, name: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
         first = self.inexact(scope, steps)
@@ -230,20 +267,16 @@ class _Drawing:
                         scope, steps, name, (first,), [kind._replace(shape=shape)], shape=shape
                     )
             case "modulate":
-                self.add(scope, steps, name, (first, self.choose(scope.counters)), [kind])
+                index = self.choose(self._list_indices(scope))
+                self.add(scope, steps, name, (first, index), [kind])
             case _:
                 if not kind.shape or kind.shape[0] == 0:
                     return
-                counter, row_kind = self.choose(scope.counters), kind._replace(shape=kind.shape[1:])
-                arguments: dict[str, Any] = {
-                    "shift": int(self.rng.integers(3)),
-                    "negative": self.chance(0.3),
-                }
-                if name == "row":
-                    self.add(scope, steps, name, (first, counter), [row_kind], **arguments)
-                else:
-                    row = self.fit(scope, steps, self.value(scope), row_kind)
-                    self.add(scope, steps, name, (first, row, counter), [kind], **arguments)
+                index, row_kind = (
+                    self.choose(self._list_indices(scope)),
+                    kind._replace(shape=kind.shape[1:]),
+                )
+                self.add(scope, steps, name, (first, index), [row_kind], **self._draw_index())
 
     def _draw_carried(
         self, scope: _Scope, steps: list[LoopDerivativeStep], least: int
@@ -269,14 +302,17 @@ class _Drawing:
         following: list[int] = []
         for param in params:
             kind = self.kinds[param]
-            same = [p for p in params if self.kinds[p] == kind]
-            if self.chance(0.15):
+            same = [p for p in params if self.kinds[p] == kind and p in scope.values]
+            if same and self.chance(0.15):
                 following.append(self.choose(same))
                 continue
             value = self.fit(scope, steps, self.value(scope), kind)
             if kind.is_inexact:
-                if self.chance(0.5):
-                    (value,) = self.add(scope, steps, "add", (value, param), [kind])
+                if same and self.chance(0.5):
+                    (value,) = self.add(scope, steps, "add", (value, self.choose(same)), [kind])
+                if scope.counters and self.chance(0.4):
+                    operands = (value, scope.counters[-1])
+                    (value,) = self.add(scope, steps, "modulate", operands, [kind])
                 (value,) = self.add(scope, steps, "squash", (value,), [kind])
             following.append(value)
         return following
@@ -288,7 +324,12 @@ class _Drawing:
         arguments: dict[str, Any] = {"count": count}
         if name != "scan":
             counter = self.new(CarryKind((), "int32"))
-            inside = _Scope([*scope.values, *params], [*scope.counters, counter], scope.depth + 1)
+            inside = _Scope(
+                [*scope.values, *params],
+                [*scope.counters, counter],
+                scope.depth + 1,
+                tuple(params),
+            )
             inner = self._fill(inside)
             block = DerivativeBlock(
                 (counter, *params), tuple(inner), tuple(self._next(inside, inner, params))
@@ -313,7 +354,10 @@ class _Drawing:
         # The body counts in a carry, as `scan` has no counter.
         counter = self.new(CarryKind((), "int32"))
         inside = _Scope(
-            [*scope.values, *params, *slices], [*scope.counters, counter], scope.depth + 1
+            [*scope.values, *params, *slices],
+            [*scope.counters, counter],
+            scope.depth + 1,
+            tuple(params),
         )
         inner = self._fill(inside)
         following = self._next(inside, inner, params)

@@ -54,18 +54,53 @@ def _iter_instead(
                 LoopDerivativeStep("fit", (operand,), (n,), {"kind": kinds[n]})
                 for n in step.results
             ]
-    if step.name in ("jit", "checkpoint"):
-        (block,) = step.blocks
-        names = [*zip(block.params, step.operands, strict=True)]
-        enter = [LoopDerivativeStep("fit", (o,), (p,), {"kind": kinds[p]}) for p, o in names]
-        leave = [
-            LoopDerivativeStep("fit", (v,), (n,), {"kind": kinds[n]})
-            for v, n in zip(block.results, step.results, strict=True)
-        ]
-        yield [*enter, *block.steps, *leave]
+    if step.name in ("jit", "checkpoint", "cond", "switch"):
+        operands = step.operands[step.name in ("cond", "switch") :]
+        for block in step.blocks:
+            enter = _copy(operands, block.params, kinds)
+            yield [*enter, *block.steps, *_copy(block.results, step.results, kinds)]
+    if step.name in ("fori", "scan", "while"):
+        yield from _iter_with_fewer_results(step, kinds)
     for index, inner in enumerate(step.blocks):
         for shorter in _iter_shorter(inner, kinds, readable):
             yield [step._replace(blocks=(*step.blocks[:index], shorter, *step.blocks[index + 1 :]))]
+
+
+def _copy(
+    sources: Sequence[int], results: Sequence[int], kinds: Mapping[int, CarryKind]
+) -> list[LoopDerivativeStep]:
+    return [
+        LoopDerivativeStep("fit", (source,), (n,), {"kind": kinds[n]})
+        for source, n in zip(sources, results, strict=True)
+    ]
+
+
+def _iter_with_fewer_results(
+    step: LoopDerivativeStep, kinds: Mapping[int, CarryKind]
+) -> Iterator[Sequence[LoopDerivativeStep]]:
+    """Yield the loop without one of its carries or stacked results."""
+    (block,), n_carried = step.blocks, step.arguments.get("n_carried", len(step.results))
+    least = 0 if step.name == "scan" else 1
+    for k, result in enumerate(step.results):
+        results = (*step.results[:k], *step.results[k + 1 :])
+        values = (*block.results[:k], *block.results[k + 1 :])
+        if k >= n_carried:
+            shorter = step._replace(results=results, blocks=(replace(block, results=values),))
+            yield [shorter, *_copy((0,), (result,), kinds)]
+        elif n_carried > least and len(step.results) > 1:
+            # Parameter 0 is the counter.
+            steps = (*_copy((step.operands[k],), (block.params[k + 1],), kinds), *block.steps)
+            params = (*block.params[: k + 1], *block.params[k + 2 :])
+            arguments = dict(step.arguments)
+            if step.name == "scan":
+                arguments["n_carried"] = n_carried - 1
+            shorter = step._replace(
+                operands=(*step.operands[:k], *step.operands[k + 1 :]),
+                results=results,
+                arguments=arguments,
+                blocks=(DerivativeBlock(params, steps, values),),
+            )
+            yield [shorter, *_copy((step.operands[k],), (result,), kinds)]
 
 
 def _drop_unused(block: DerivativeBlock) -> DerivativeBlock:
