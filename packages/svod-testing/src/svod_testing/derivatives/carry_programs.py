@@ -104,12 +104,12 @@ def _write(block: DerivativeBlock, kinds: Mapping[int, CarryKind], indent: str) 
 def draw_carry_program(seed: int, n_steps: int = 3, *, max_depth: int = 2) -> CarryProgram:
     """Generate the program of a seed, with at least one loop or branch."""
     rng = np.random.default_rng(seed)
-    drawing = _Drawing(rng, is_forward_only=bool(rng.random() < 0.12), max_depth=max_depth)
+    drawing = _CarryDrawing(rng, is_forward_only=bool(rng.random() < 0.12), max_depth=max_depth)
     dtype = "float32" if drawing.chance(0.1) else "float64"
     shape = drawing.shape()
     values = rng.normal(size=shape).astype(dtype)
     param = drawing.new(CarryKind(shape, dtype))
-    scope, steps = _Scope([param], [], 0), list[LoopDerivativeStep]()
+    scope, steps = _CarryScope([param], [], 0), list[LoopDerivativeStep]()
     while len(steps) < n_steps or not any(step.name in BODIES[:5] for step in steps):
         drawing.add_step(scope, steps)
     inexact = [
@@ -123,7 +123,7 @@ def draw_carry_program(seed: int, n_steps: int = 3, *, max_depth: int = 2) -> Ca
     return CarryProgram(values, block, drawing.is_forward_only, drawing.kinds)
 
 
-class _Scope(NamedTuple):
+class _CarryScope(NamedTuple):
     """Values and loop counters that a block may read, its nesting depth, and its carries."""
 
     values: list[int]
@@ -132,7 +132,7 @@ class _Scope(NamedTuple):
     carried: tuple[int, ...] = ()
 
 
-class _Drawing:
+class _CarryDrawing:
     """Program under construction."""
 
     def __init__(self, rng: np.random.Generator, *, is_forward_only: bool, max_depth: int) -> None:
@@ -149,12 +149,12 @@ class _Drawing:
         self.kinds[len(self.kinds)] = kind
         return len(self.kinds) - 1
 
-    def value(self, scope: _Scope) -> int:
+    def value(self, scope: _CarryScope) -> int:
         """Pick a value; later ones are more likely."""
         n = len(scope.values)
         return scope.values[max(int(self.rng.integers(n)), int(self.rng.integers(n)))]
 
-    def inexact(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> int:
+    def inexact(self, scope: _CarryScope, steps: list[LoopDerivativeStep]) -> int:
         value = self.value(scope)
         if not self.kinds[value].is_inexact:
             value = self.value(scope)
@@ -170,7 +170,7 @@ class _Drawing:
 
     def add(
         self,
-        scope: _Scope,
+        scope: _CarryScope,
         steps: list[LoopDerivativeStep],
         name: str,
         operands: Sequence[int],
@@ -184,14 +184,14 @@ class _Drawing:
         return results
 
     def fit(
-        self, scope: _Scope, steps: list[LoopDerivativeStep], value: int, kind: CarryKind
+        self, scope: _CarryScope, steps: list[LoopDerivativeStep], value: int, kind: CarryKind
     ) -> int:
         """Return the value, or its conversion to another kind."""
         if self.kinds[value] == kind:
             return value
         return self.add(scope, steps, "fit", (value,), [kind], kind=kind)[0]
 
-    def add_step(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+    def add_step(self, scope: _CarryScope, steps: list[LoopDerivativeStep]) -> None:
         names = ["const", "wave", "squash", "mul", "mul", "add", "where", "reduce", "spread"]
         if self._list_indices(scope):
             names += ["modulate", "row", "row", "put", "put"]
@@ -211,7 +211,7 @@ class _Drawing:
             case _:
                 self._add_operation(name, scope, steps)
 
-    def _list_indices(self, scope: _Scope) -> list[int]:
+    def _list_indices(self, scope: _CarryScope) -> list[int]:
         """Integer scalars, of which the counters are the more likely ones."""
         computed = [
             n
@@ -223,7 +223,7 @@ class _Drawing:
     def _draw_index(self) -> dict[str, Any]:
         return {"shift": int(self.rng.integers(3)), "negative": self.chance(0.3)}
 
-    def _add_put(self, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+    def _add_put(self, scope: _CarryScope, steps: list[LoopDerivativeStep]) -> None:
         """Replace a row of a carry, whose old version is lost, or of a copy of any value."""
         carried = [n for n in scope.carried if n in scope.values]
         first = self.choose(carried) if carried and self.chance(0.6) else self.value(scope)
@@ -244,7 +244,9 @@ class _Drawing:
         if is_in_place:
             scope.values[:] = [n for n in scope.values if n not in views]
 
-    def _add_operation(self, name: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+    def _add_operation(
+        self, name: str, scope: _CarryScope, steps: list[LoopDerivativeStep]
+    ) -> None:
         first = self.inexact(scope, steps)
         kind = self.kinds[first]
         match name:
@@ -279,7 +281,7 @@ class _Drawing:
                 self.add(scope, steps, name, (first, index), [row_kind], **self._draw_index())
 
     def _draw_carried(
-        self, scope: _Scope, steps: list[LoopDerivativeStep], least: int
+        self, scope: _CarryScope, steps: list[LoopDerivativeStep], least: int
     ) -> list[int]:
         """Values of the scope, some of them converted to another kind."""
         return [
@@ -289,14 +291,14 @@ class _Drawing:
             for _ in range(int(self.rng.integers(least, 4)))
         ]
 
-    def _fill(self, scope: _Scope) -> list[LoopDerivativeStep]:
+    def _fill(self, scope: _CarryScope) -> list[LoopDerivativeStep]:
         steps: list[LoopDerivativeStep] = []
         for _ in range(int(self.rng.integers(1, 4))):
             self.add_step(scope, steps)
         return steps
 
     def _next(
-        self, scope: _Scope, steps: list[LoopDerivativeStep], params: Sequence[int]
+        self, scope: _CarryScope, steps: list[LoopDerivativeStep], params: Sequence[int]
     ) -> list[int]:
         """The next values of the carries: kept, swapped, or computed and squashed."""
         following: list[int] = []
@@ -317,14 +319,14 @@ class _Drawing:
             following.append(value)
         return following
 
-    def _add_loop(self, name: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+    def _add_loop(self, name: str, scope: _CarryScope, steps: list[LoopDerivativeStep]) -> None:
         carried = self._draw_carried(scope, steps, 0 if name == "scan" else 1)
         params = [self.new(self.kinds[n]) for n in carried]
         count, kinds = self.choose(_COUNTS), [self.kinds[n] for n in carried]
         arguments: dict[str, Any] = {"count": count}
         if name != "scan":
             counter = self.new(CarryKind((), "int32"))
-            inside = _Scope(
+            inside = _CarryScope(
                 [*scope.values, *params],
                 [*scope.counters, counter],
                 scope.depth + 1,
@@ -353,7 +355,7 @@ class _Drawing:
         slices = [self.new(self.kinds[n]._replace(shape=self.kinds[n].shape[1:])) for n in sliced]
         # The body counts in a carry, as `scan` has no counter.
         counter = self.new(CarryKind((), "int32"))
-        inside = _Scope(
+        inside = _CarryScope(
             [*scope.values, *params, *slices],
             [*scope.counters, counter],
             scope.depth + 1,
@@ -372,7 +374,7 @@ class _Drawing:
         }
         self.add(scope, steps, name, (*carried, *sliced), kinds, [block], **arguments)
 
-    def _add_call(self, name: str, scope: _Scope, steps: list[LoopDerivativeStep]) -> None:
+    def _add_call(self, name: str, scope: _CarryScope, steps: list[LoopDerivativeStep]) -> None:
         operands = self._draw_carried(scope, steps, 1)
         kinds = [
             self.kinds[self.value(scope)] if self.chance(0.6) else self.kind()
@@ -389,7 +391,7 @@ class _Drawing:
         n_blocks = {"cond": 2, "switch": int(self.rng.integers(1, 4))}.get(name, 1)
         for _ in range(n_blocks):
             params = tuple(self.new(self.kinds[n]) for n in operands)
-            inside = _Scope([*scope.values, *params], scope.counters, scope.depth + 1)
+            inside = _CarryScope([*scope.values, *params], scope.counters, scope.depth + 1)
             inner = self._fill(inside)
             results = tuple(self.fit(inside, inner, self.value(inside), kind) for kind in kinds)
             blocks.append(DerivativeBlock(params, tuple(inner), results))
