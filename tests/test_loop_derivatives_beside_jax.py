@@ -64,7 +64,10 @@ def evaluate_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
     content = {
         node: Tensor.from_uop(node).numpy().reshape(-1).copy() for node in sink.iter_ops(Op.BUFFER)
     }
-    return evaluate(sink, content)
+    return [
+        np.reshape(values, t.shape)
+        for values, t in zip(evaluate(sink, content), tensors, strict=True)
+    ]
 
 
 def compile_all(tensors: Sequence[Tensor]) -> Sequence[np.ndarray]:
@@ -123,9 +126,8 @@ def agrees(
 def _is_close(found: Sequence[np.ndarray], expected: Sequence[Any]) -> bool:
     size = max(1.0, *(float(np.max(np.abs(e))) for e in expected))
     return all(
-        np.allclose(
-            np.reshape(ours, np.shape(theirs)), theirs, rtol=1e-6, atol=1e-8 * size, equal_nan=True
-        )
+        (np.shape(ours), ours.dtype) == (np.shape(theirs), theirs.dtype)
+        and np.allclose(ours, theirs, rtol=1e-6, atol=1e-8 * size, equal_nan=True)
         for ours, theirs in zip(found, expected, strict=True)
     )
 

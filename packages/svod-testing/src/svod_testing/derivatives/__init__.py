@@ -8,6 +8,8 @@ PyTorch and JAX.
 - `programs`: random compositions of operations.
 - `loop_programs`, `loop_libraries`, `loop_shrinking`: random programs with loops and choices, the
   libraries that run them, and their shrinking.
+- `carry_programs`, `carry_libraries`, `carry_shrinking`: the same for loops that carry values of any
+  shape and dtype.
 
 A case or program belongs here if its derivative is tested. Those whose values alone are tested are
 in `svod_testing.programs` and `svod_testing.loop_programs`."""
