@@ -65,34 +65,23 @@ def test_from_the_third_size_on_no_kernel_is_compiled(name: str) -> None:
     assert is_resized(step) == [False] * 2 + [True] * 5
 
 
-def test_sizes_whose_calls_take_long_get_kernels_of_their_own(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_size_of_many_calls_gets_kernels_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     step = jit(lambda x: x * 2 + 1)
     for n in (300, 310, 320):
         step(Tensor(make(n)))
     assert is_resized(step) == [False, False, True]
     before = KERNELS.counts().misses
-    monkeypatch.setattr(calls, "RESIZED_SECONDS", 0.0)
-    for _ in range(4):
+    monkeypatch.setattr(calls, "MAX_RESIZED_CALLS", 3)
+    for _ in range(2):
+        step(Tensor(make(320)))
+    assert is_resized(step) == [False, False, True]
+    for _ in range(2):
         assert step(Tensor(make(320))).numpy().tolist() == (make(320) * 2 + 1).tolist()
     assert is_resized(step) == [False, False, False]
     assert KERNELS.counts().misses == before + 1
     assert step.n_captures == 3
     assert "1. 1 call, 1 kernel" in step.explain()
     assert "3. 5 calls, 1 kernel" in step.explain()
-
-
-def test_a_plan_for_any_size_is_kept_until_its_calls_have_taken_long() -> None:
-    step = jit(lambda x: x * 2 + 1)
-    for n in (300, 310, 320, 320):
-        step(Tensor(make(n)))
-    [*_, last] = step._list()
-    assert last.seconds > 0
-    last.seconds = 1.0
-    assert last.is_outgrown
-    step(Tensor(make(320)))
-    assert is_resized(step) == [False, False, False]
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,10 @@ __all__ = [
 ]
 
 
-RESIZED_SECONDS: Final = 0.01
-"""Time of calls on kernels with symbolic sizes after which kernels for these sizes are compiled: about
-the time that this takes, so that the total is at most twice the least possible.
+MAX_RESIZED_CALLS: Final = 16
+"""Number of calls on kernels with symbolic sizes after which kernels for these sizes are compiled.
+
+Counted, and not timed: results are then the same in each run, although sums are rounded differently.
 """
 
 
@@ -170,7 +171,6 @@ class Captured:
         last_write_id: the last write id when this plan last searched for pending writes to held
             tensors.
         is_resized: whether kernels have symbolic sizes.
-        seconds: time of the calls, if `is_resized`.
         owners: weak references to the arguments that are known by their identity; once one is dead,
             no call can use the plan.
     """
@@ -203,7 +203,6 @@ class Captured:
     is_checked: bool = False
     last_write_id: int = 0
     is_resized: bool = False
-    seconds: float = 0.0
     owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:
@@ -227,8 +226,8 @@ class Captured:
 
     @property
     def is_outgrown(self) -> bool:
-        """Whether calls have taken so long that kernels for their sizes are worth compiling."""
-        return self.is_resized and self.seconds > RESIZED_SECONDS
+        """Whether there were so many calls that kernels for their sizes are worth compiling."""
+        return self.is_resized and self.n_calls >= MAX_RESIZED_CALLS
 
     @property
     def can_change(self) -> bool:

@@ -36,7 +36,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
@@ -219,14 +218,11 @@ class JitFunction(Generic[P, R]):
                 self.clear()
                 return self(*args, **kwargs)
             return self.function(*args, **kwargs)
-        started = perf_counter() if captured.is_resized else 0.0
         try:
             result = captured.run(inputs, borrowed)
         except DeviceLostError:
             self._forget(captured)
             raise
-        if captured.is_resized:
-            captured.seconds += perf_counter() - started
         if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
         return cast("R", result)
