@@ -226,4 +226,5 @@ def test_threads_use_new_sizes_concurrently() -> None:
             check(lambda x: x * 2 - 1, x)
 
     run_in_threads(*(partial(work, number) for number in range(6)), switching_often=True)
-    assert count_kernels() < 40
+    # Of 456 graphs.
+    assert count_kernels() < 80

@@ -23,6 +23,7 @@ __all__ = [
     "captured",
     "check_growth",
     "count_new",
+    "count_nodes",
     "get_last_write_id",
     "is_locked_here",
     "live",
@@ -85,6 +86,12 @@ def set_next_check(after: int) -> None:
     """Schedule the next growth check after at least `after` new cells."""
     global next_check
     next_check = count_new() + max(after, CHECK_INTERVAL)
+
+
+def count_nodes(n: int) -> None:
+    """Count `n` nodes that were built without cells as new cells, so that growth is checked as often."""
+    global next_check
+    next_check -= n
 
 
 _write_ids: Final = itertools.count(1)

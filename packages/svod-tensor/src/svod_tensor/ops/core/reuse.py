@@ -19,6 +19,7 @@ from svod_ir.graph_template import GraphTemplate
 from svod_ir.loops import make_parameter
 from svod_tensor._origins import wrap
 from svod_tensor._scopes import leave_scope
+from svod_tensor.cells import tables
 from svod_tensor.cells.cell import Cell, View
 from svod_tensor.engine.decompositions import DECOMPOSITIONS, CallKey
 from svod_tensor.options import DEFAULT_DEVICE
@@ -185,6 +186,8 @@ def _copies_an_input(roots: Sequence[UOp], inputs: Sequence[UOp]) -> bool:
 
 def _make_results(known: Decomposition, operands: list[UOp]) -> object:
     roots = iter(known.template.build(operands))
+    # The function would have made a cell for nearly every node.
+    tables.count_nodes(len(known.template.steps))
     results: list[Tensor] = []
     for path in known.paths:
         root = next(roots)
