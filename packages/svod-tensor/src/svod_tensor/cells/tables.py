@@ -64,7 +64,7 @@ the checks fall on a different line of its body each time.
 """
 
 count_new: Final = itertools.count(1).__next__
-next_check = CHECK_INTERVAL
+next_check: int = CHECK_INTERVAL
 """Count of new cells at which `check_growth` is called next; see `growth`."""
 
 
