@@ -84,6 +84,15 @@ def test_a_size_of_many_calls_gets_kernels_of_its_own(monkeypatch: pytest.Monkey
     assert "3. 5 calls, 1 kernel" in step.explain()
 
 
+def test_a_function_of_two_sizes_keeps_its_kernels_whatever_others_compute() -> None:
+    for n in (300, 310, 320, 330):
+        (Tensor(make(n)) * 2 + 1).realize()
+    step = jit(lambda x: x * 2 + 1)
+    for n in (340, 350, 340, 360):
+        assert step(Tensor(make(n))).numpy().tolist() == (make(n) * 2 + 1).tolist()
+    assert is_resized(step) == [False, False, True]
+
+
 @pytest.mark.parametrize(
     "function",
     [

@@ -122,7 +122,7 @@ def test_transposed_convolutions_check_their_shapes():
     with pytest.raises(ShapeError, match="conv_transpose2d: the output would have size -1"):
         Tensor.zeros(1, 1, 1).conv_transpose2d(Tensor.zeros(1, 1, 1), padding=1)
     with pytest.raises(
-        OperandError, match="conv_transpose2d: expected 2 integers >= 0 as output padding,"
+        OperandError, match="conv_transpose2d: expected 2 integers >= 0 as output_padding,"
     ):
         x.conv_transpose2d(Tensor.zeros(4, 1, 1, 1), output_padding=-1)
 

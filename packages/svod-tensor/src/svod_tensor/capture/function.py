@@ -78,6 +78,11 @@ one, 1 to 2 ms for a hundred parameters, and saves a capture for each network.
 MANY_CAPTURES: Final = 32
 """Number of captures of a function after which a warning gives the reason of the last one."""
 
+N_FIXED: Final = 2
+"""Number of captures of a function that get kernels for their sizes; later ones may share kernels with
+symbolic sizes.
+"""
+
 _log = get_logger("tensor")
 
 
@@ -438,7 +443,8 @@ class JitFunction(Generic[P, R]):
                 config,
                 objects=self._objects,
                 weak=weak,
-                may_resize=before is None,
+                # A function that is called with one or two signatures keeps kernels for their sizes.
+                may_resize=before is None and self._n_captured >= N_FIXED,
             )
         if before is not None:
             reason, captured.n_calls = before.reason, before.n_calls

@@ -542,6 +542,7 @@ def _build_captured(
 ) -> Captured:
     from svod_tensor.cells.work import make_job
     from svod_tensor.engine.compute import make_plan
+    from svod_tensor.engine.size_history import note_sizes
 
     recipes, sources = returned
     shards = [shards_of(node) for node in sources]
@@ -565,6 +566,8 @@ def _build_captured(
     plan, is_resized = None, False
     if graphs:
         job = make_job(graphs, config, donated)
+        if not may_resize:
+            note_sizes(job, config)
         plan = make_plan(job, config, may_resize=may_resize)
         # A graph without variables has none in its plan, except for sizes.
         is_resized = bool(plan.template.bounds) and not job.graph.values

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from svod_tensor.engine.build import TensorGraph
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["MAX_SPARE_BYTES", "OUTLINES", "ResizedJob", "SizeHistory", "find_resized"]
+__all__ = ["MAX_SPARE_BYTES", "OUTLINES", "ResizedJob", "SizeHistory", "find_resized", "note_sizes"]
 
 OutlineKey: TypeAlias = tuple[Hashable, tuple[str, ...]]
 
@@ -153,6 +153,11 @@ def find_resized(job: Job, config: PrepareConfig) -> ResizedJob | None:
         return None
     sizes = tuple([max_size(product(output.shape)) for output in job.graph.sink.src])
     return ResizedJob(*resized, sizes)
+
+
+def note_sizes(job: Job, config: PrepareConfig) -> None:
+    """Remember the sizes of a job that gets kernels for them, as an example for later sizes."""
+    find_resized(job, config)
 
 
 def _choose_bounds(value: int) -> tuple[int, int]:
