@@ -82,9 +82,9 @@ ONE = UOp.const(float32, 1)
             ),
         ),
         (
-            EvaluationError(problem="no array is given for", node=ONE),
+            EvaluationError(problem="missing array", node=ONE),
             ValueError,
-            "no array is given for: CONST():f32[1.0]",
+            "missing array: CONST():f32[1.0]",
         ),
         (EvaluationError(problem="nothing to do"), ValueError, "nothing to do"),
         (

@@ -457,7 +457,7 @@ def test_a_number_that_the_dtype_would_truncate_is_an_error() -> None:
         lambda: v.eq(0).where(v, 2.0),
     ):
         with pytest.raises(
-            OperandError, match=r"arithmetic on index: expected whole numbers, got \d\.\d"
+            OperandError, match=r"arithmetic on index: expected an int or a bool, got \d\.\d"
         ):
             mistake()
     assert (v + True) is v + 1

@@ -329,7 +329,9 @@ MISTAKES = {
     "embed_dim=8, num_heads=3": lambda: nn.MultiheadAttention(8, 3),
     "embed_dim=8, num_heads=0": lambda: nn.MultiheadAttention(8, 0),
     "num_kv_heads=3": lambda: nn.MultiheadAttention(8, 4, num_kv_heads=3),
-    "number of features must be even, got 3": lambda: nn.rotary_embedding(Tensor.ones(2, 3)),
+    "number of features must be even and constant, got 3": lambda: nn.rotary_embedding(
+        Tensor.ones(2, 3)
+    ),
     "activation must be .*, got 'tanh'": lambda: nn.TransformerEncoderLayer(
         8, 2, activation="tanh"
     ),

@@ -442,13 +442,13 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(8),
         (Opt(OptOp.THREAD, 0, 2),),
         replace(CPU, cores=1),
-        "the target has no threads of this kind",
+        "THREAD needs a CPU target with at least two cores",
     ),
     "thread on a target with workgroups": (
         make_copy(8),
         (Opt(OptOp.THREAD, 0, 2),),
         GPU,
-        "the target has no threads of this kind",
+        "THREAD needs a CPU target with at least two cores",
     ),
     "thread twice": (
         make_copy(8, 8),
@@ -514,7 +514,7 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         make_copy(6),
         (Opt(OptOp.SPLIT, 0, 6),),
         CPU,
-        "the axis may be no longer than 6",
+        "the axis may have a size of 6 or less",
     ),
     "split of a loop into single iterations": (
         make_copy(6),

@@ -215,7 +215,7 @@ def test_a_pass_that_reads_outside_of_memory_is_named() -> None:
         compile_all(make_graph(), Context(passes=table, options=IROptions(check="values")))
     assert caught.value.pass_name == "optimize:planted"
     assert (
-        "it can no longer be evaluated: index 12 is out of range of the 12 elements"
+        "it can no longer be evaluated: index 12 is out of bounds for 12 elements"
         in caught.value.problem
     )
 

@@ -215,14 +215,14 @@ def test_a_function_called_during_a_capture_donates_no_argument() -> None:
 @pytest.mark.parametrize(
     ("donate", "message"),
     [
-        ("y", "cannot donate 'y' to <lambda>: it is no parameter"),
-        (2, "cannot donate 2 to <lambda>: it is no parameter"),
-        (-1, "cannot donate -1 to <lambda>: it is no parameter"),
-        (("x", "args"), "cannot donate 'args' to <lambda>: it is no parameter"),
+        ("y", "cannot donate 'y' to <lambda>: it is not a parameter"),
+        (2, "cannot donate 2 to <lambda>: it is not a parameter"),
+        (-1, "cannot donate -1 to <lambda>: it is not a parameter"),
+        (("x", "args"), "cannot donate 'args' to <lambda>: it is not a parameter"),
     ],
 )
 def test_an_unknown_parameter_is_an_error_at_decoration(donate: object, message: str) -> None:
-    with pytest.raises(DonationError, match="no parameter") as caught:
+    with pytest.raises(DonationError, match="not a parameter") as caught:
         jit(lambda x, by=1, *args: x * by, donate=donate)
     assert str(caught.value).startswith(message)
 

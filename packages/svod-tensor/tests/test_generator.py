@@ -625,8 +625,8 @@ def test_the_child_of_a_fork_samples_like_its_parent() -> None:
         (lambda: Generator(1).set_state(5), "a state"),
         (lambda: Generator(1).set_state((5, "x")), "an integer"),
         (lambda: Generator.from_state((5, 6, 7)), "a state"),
-        (lambda: Generator(1).spawn(-1), "a number of generators"),
-        (lambda: Generator(1).spawn(1.5), "a number of generators"),
+        (lambda: Generator(1).spawn(-1), "a non-negative integer"),
+        (lambda: Generator(1).spawn(1.5), "a non-negative integer"),
     ],
 )
 def test_a_wrong_seed_or_generator_is_named(call: Callable[[], object], expected: str) -> None:

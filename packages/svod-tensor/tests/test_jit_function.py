@@ -224,7 +224,7 @@ def test_explain_shows_why_a_signature_was_captured(caplog: pytest.LogCaptureFix
         (lambda x: x if x.sum() > 0 else -x, "reads values"),
         (lambda x: x.numpy(), "reads values"),
         (lambda x: x.prepare(), "prepares a plan"),
-        (lambda x: (x, "text"), "returns str, which is no tensor"),
+        (lambda x: (x, "text"), "returns str, which is not a tensor"),
         (lambda x: x + Tensor.rand(1, generator=Generator()), "draws a seed"),
     ],
 )

@@ -20,7 +20,7 @@ def location_of(access: UOp) -> UOp:
     location = access.location.unordered
     if location.op is not Op.INDEX:
         raise RenderError(
-            problem=f"accesses a {location.op.name}, which is no location", node=access
+            problem=f"accesses a {location.op.name}, which is not a location", node=access
         )
     return location
 

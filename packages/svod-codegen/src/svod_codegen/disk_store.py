@@ -274,7 +274,9 @@ class _Entry(NamedTuple):
 
 @cache
 def get_disk_store(kind: str) -> DiskStore:
-    """Return the process's store of a kind, in the directory that the environment sets."""
+    """Return the process's store of a kind, in the folder of this name in the disk cache
+    (`SVOD_CACHE_DIR`). The store is empty if `SVOD_OBJECT_CACHE` turns it off.
+    """
     return DiskStore.from_options(CodegenOptions.from_env(), kind=kind)
 
 

@@ -109,7 +109,10 @@ class KernelStore:
 
 @cache
 def get_kernel_store() -> KernelStore:
-    """Return the process's store, in the directory that the environment sets."""
+    """Return the process's store, in the folder `kernels` of the disk cache (`SVOD_CACHE_DIR`).
+
+    The store is empty and does not access the disk if `SVOD_KERNEL_STORE` turns it off.
+    """
     is_enabled = CodegenOptions.from_env().use_kernel_store
     return KernelStore(
         get_disk_store("kernels") if is_enabled else DiskStore(Path(), kind="kernels", max_bytes=0)

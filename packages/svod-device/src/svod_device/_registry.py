@@ -504,7 +504,11 @@ def close_device(device: str) -> None:
 
 
 def canonical_device(device: str) -> str:
-    """Return the canonical spelling of a device name: `CPU` for `cpu:0`."""
+    """Return the canonical spelling of a device name: `CPU` for `cpu:0`.
+
+    Raises:
+        DeviceNameError: if it is not a device name.
+    """
     return str(parse_device_name(device))
 
 

@@ -151,7 +151,14 @@ class ProgramSpec:
 
 @dataclass(frozen=True, slots=True)
 class CompiledSpec:
-    """Input of a loader: source text for just-in-time compilers, bytes for other compilers."""
+    """Input of a loader: source text for just-in-time compilers, bytes for other compilers.
+
+    Attributes:
+        source: source text, or None.
+        binary: compiled code, or empty.
+        n_buffers: number of buffer arguments of a launch, the length of `ProgramSpec.globals`.
+        name, ast, var_names, global_size, local_size: as in `ProgramSpec`.
+    """
 
     name: str
     source: str | None = None

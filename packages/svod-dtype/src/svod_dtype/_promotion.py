@@ -97,7 +97,22 @@ def promote_with_scalar(dtype: DType, scalar: complex) -> DType:
 
 
 def result_type(*operands: object) -> DType:
-    """Return the promoted dtype of dtypes, names and weak Python scalars."""
+    """Return the dtype to which the operands promote, as in arithmetic.
+
+    Args:
+        operands: dtypes, names of dtypes, and Python scalars. Scalars are weak: see
+            `promote_with_scalar`. Without dtypes, the result is the default dtype of the highest
+            kind of scalar.
+
+    Raises:
+        PromotionError: if two dtypes differ and one of them is void or index.
+        UnknownDTypeError: if an operand is not a dtype.
+
+    Example:
+        >>> from svod_dtype import int8, result_type, uint8
+        >>> result_type(int8, uint8), result_type("float16", 2), result_type(int8, 1.5)
+        (int16, float16, float32)
+    """
     scalars = [o for o in operands if isinstance(o, (bool, int, float, complex))]
     dtypes = [to_dtype(o) for o in operands if not isinstance(o, (bool, int, float, complex))]
     if not dtypes:

@@ -43,7 +43,10 @@ class FreshIds:
         return UOp(Op.DEFINE_LOCAL, dtype, (), ScratchArg(self._take(Op.DEFINE_LOCAL), size))
 
     def make_carry(self, initial: UOp, *elements: UOp) -> UOp:
-        """A loop-carried value for each combination of `elements`."""
+        """A CARRY: a loop-carried value with initial value `initial`.
+
+        `elements` are ranges; each combination of their values has a carry of its own.
+        """
         return UOp(Op.CARRY, initial.dtype, (initial, *elements), self._take(Op.CARRY))
 
     def _take(self, op: Op) -> int:

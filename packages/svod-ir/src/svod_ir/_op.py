@@ -8,7 +8,7 @@ __all__ = ["AxisType", "Op"]
 
 
 class Op(Enum):
-    """The kind of a node."""
+    """The kind of a node; `svod_ir.ops.TABLE` has the operands, arg and dtype of each op."""
 
     # fmt: off
     # constants and names

@@ -21,9 +21,10 @@ _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 
 
 def threefry(counter: Words, key: Words) -> Words:
-    """Random bits for `counter` under `key`: ints in [0, 2^64), or uint64 arrays.
+    """Threefry2x32-20 hash: 64 random bits for `counter` under `key`.
 
-    The low half of each 64-bit word is the first of its two 32-bit words.
+    Arguments and result are ints in [0, 2^64), or uint64 arrays that broadcast. The low half of
+    each 64-bit word is the first of its two 32-bit words.
 
     Example:
         >>> from svod_ir import threefry

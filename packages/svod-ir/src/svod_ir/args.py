@@ -182,7 +182,9 @@ class BufferArg(NamedTuple):
 
 
 class ParamArg(NamedTuple):
-    """A positional argument of a kernel (device None) or of a normalized graph."""
+    """A positional argument of a kernel or of a normalized graph: its index, its number of
+    elements, and its device, None in a kernel.
+    """
 
     slot: int
     size: int
@@ -237,7 +239,7 @@ class LoopArg(NamedTuple):
         is_reversed: whether to run from the last slice to the first, stacking values in the same
             order.
         is_conditional: whether the loop ends after an iteration in which the body's last source is
-        false.
+            false.
         is_recomputed: whether derivatives store only the carries of each iteration, and recompute
             the other residuals.
 

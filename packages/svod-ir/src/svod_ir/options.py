@@ -26,10 +26,10 @@ __all__ = ["IROptions", "PassSelector", "make_child_environment"]
 
 @dataclass(frozen=True, slots=True)
 class PassSelector:
-    """A set of selected passes:
+    """A set of selected passes.
 
-    `*` for all, `lower` for a pipeline, `lower:expand` for one pass; several are separated by
-    commas.
+    The text form is `*` for all passes, `lower` for a pipeline, or `lower:expand` for one pass;
+    several are separated by commas.
     """
 
     entries: tuple[tuple[str, str], ...] = ()

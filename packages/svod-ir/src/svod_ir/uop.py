@@ -369,7 +369,7 @@ class UOp:
         )
 
     def where(self, x: UOp, y: Operand) -> UOp:
-        """`x` where this (bool) holds, else `y`."""
+        """Select `x` where this bool is true, else `y`; a Python scalar `y` gets `x`'s dtype."""
         return _rules["alu"](
             Op.WHERE, self, x, y if isinstance(y, UOp) else _to_constant(y, x.dtype)
         )
@@ -749,7 +749,7 @@ def _to_constant(value: bool | int | float, dtype: DType) -> UOp:
     if isinstance(value, float) and not dtype.is_float:
         hint = "cast the node, as in x.cast(float32)"
         raise OperandError(
-            operation=f"arithmetic on {dtype}", found=value, expected="whole numbers", hint=hint
+            operation=f"arithmetic on {dtype}", found=value, expected="an int or a bool", hint=hint
         )
     return UOp.const(dtype, value)
 

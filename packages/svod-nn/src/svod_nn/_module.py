@@ -348,11 +348,15 @@ class Module:
         Args:
             state: values by name, of any dtype and on any device; the module keeps its dtypes and
                 devices. Arrays of NumPy, and tensors of PyTorch and JAX, are copied.
-            strict: if True, the names must equal the names in `state_dict()`.
+            strict: if True, the names must equal the names in `state_dict()`; otherwise missing
+                and unexpected names are ignored.
+
+        Returns:
+            this module.
 
         Raises:
-            StateDictError: if names are missing or unexpected, or shapes differ; no tensor is
-                changed then.
+            StateDictError: if `strict` and names are missing or unexpected, or if shapes differ; no
+                tensor is changed then.
         """
         own = {entry.name: entry.tensor for entry in self._iter_tensors()}
         load_tensors(type(self).__name__, own, state, strict=strict)

@@ -196,8 +196,8 @@ def kaiming_uniform(
     Args:
         shape: shape of a weight: (outputs, inputs, *kernel_size).
         slope: negative slope, for `leaky_relu`.
-        mode: "fan_in" preserves the variance of activations in the forward pass, "fan_out" that of
-            gradients in the backward pass.
+        mode: "fan_in" preserves the variance of activations in the forward pass, "fan_out" the
+            variance of gradients in the backward pass.
         nonlinearity: nonlinearity that follows the layer.
         generator: random generator; by default the one seeded by `svod_tensor.manual_seed`.
 
@@ -304,9 +304,12 @@ def _sample_orthogonal(shape: tuple[int, ...], gain: float, generator: Generator
 def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
     """Recommended gain of the initialization of a layer, by the nonlinearity that follows it.
 
+    The gain is 1 for "linear" and "sigmoid", 5/3 for "tanh", `sqrt(2)` for "relu",
+    `sqrt(2 / (1 + slope**2))` for "leaky_relu", and 3/4 for "selu".
+
     Args:
-        nonlinearity: name of the nonlinearity.
-        slope: negative slope, for `leaky_relu`.
+        nonlinearity: one of these names.
+        slope: negative slope of "leaky_relu".
 
     Raises:
         LayerArgumentError: if the nonlinearity is unknown.

@@ -214,9 +214,7 @@ def get_key(operation: str, seed: Seed | None, generator: Generator | None) -> U
     """
     if seed is None:
         if generator is not None and not isinstance(generator, Generator):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OperandError(
-                operation=operation, found=repr(generator), expected="a Generator as generator"
-            )
+            raise OperandError(operation=operation, found=repr(generator), expected="a Generator")
         return (default_generator() if generator is None else generator).next_key()
     if generator is not None:
         raise OperandError(operation=operation, found="both", expected="a seed or a generator")
@@ -269,7 +267,7 @@ def _read_state(state: State) -> State:
     is_pair = isinstance(state, Sequence) and len(state) == 2  # pyright: ignore[reportUnnecessaryIsInstance, reportUnnecessaryComparison]
     if not is_pair:
         raise OperandError(
-            operation="set_state", found=repr(state), expected="a state, as get_state gives it"
+            operation="set_state", found=repr(state), expected="a state that get_state returned"
         )
     return _to_word(state[0]), _to_word(state[1])
 
@@ -301,7 +299,7 @@ def _to_count(n: object) -> int:
     except TypeError:
         count = -1
     if count < 0:
-        raise OperandError(operation="spawn", found=repr(n), expected="a number of generators")
+        raise OperandError(operation="spawn", found=repr(n), expected="a non-negative integer")
     return count
 
 

@@ -269,7 +269,7 @@ def call_function(
 
     Args:
         owner: a tensor among the arguments.
-        function: of numpy.
+        function: function of numpy.
         types: types of the arguments that implement the protocol.
         args: its positional arguments.
         kwargs: its keyword arguments.

@@ -95,7 +95,7 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     of its element size is copied.
 
     Raises:
-        MissingFileError: if the file is not there.
+        MissingFileError: if the file does not exist.
         SafetensorsError: if it is truncated or contradicts itself.
 
     Example:
@@ -117,11 +117,11 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Tensor]:
 
 
 def read_safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The texts by name that a file holds besides its tensors.
+    """Read the metadata of a file: strings by name.
 
     Raises:
-        MissingFileError: if the file is not there.
-        SafetensorsError: if it is truncated, or they are no texts.
+        MissingFileError: if the file does not exist.
+        SafetensorsError: if the file is truncated, or a value is not a string.
 
     Example:
         >>> import os, tempfile
@@ -135,10 +135,10 @@ def read_safetensors_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
     name = os.path.abspath(str(os.fspath(path)))
     raw_metadata = _read_text(name)[0].get("__metadata__", {})
     if not isinstance(raw_metadata, dict):
-        raise SafetensorsError(path=name, problem="its metadata are no object")
+        raise SafetensorsError(path=name, problem="__metadata__ is not a JSON object")
     metadata = cast("dict[str, object]", raw_metadata)
     if not all(isinstance(value, str) for value in metadata.values()):
-        raise SafetensorsError(path=name, problem="its metadata are no texts")
+        raise SafetensorsError(path=name, problem="the values of __metadata__ are not all strings")
     return cast("dict[str, str]", metadata)
 
 
@@ -146,7 +146,7 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, TensorEntry]:
     """Read and check the entries of a file's header.
 
     Raises:
-        MissingFileError: if the file is not there.
+        MissingFileError: if the file does not exist.
         SafetensorsError: if it is truncated or contradicts itself.
     """
     name = os.path.abspath(str(os.fspath(path)))
@@ -199,8 +199,8 @@ def save_safetensors(
 
     Args:
         tensors: the tensors to write, by name; they are computed first if need be.
-        path: of the file; one that is there is replaced.
-        metadata: texts by name that `read_safetensors_metadata` finds again.
+        path: path of the file; an existing file is replaced.
+        metadata: strings by name, which `read_safetensors_metadata` reads.
 
     Example:
         >>> import os, tempfile
@@ -248,7 +248,7 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
             names = [key for key, _ in pairs]
             raise SafetensorsError(
                 path=path,
-                problem="the header names it twice",
+                problem="duplicate name in the header",
                 name=next(n for n in names if names.count(n) > 1),
             )
         return entries
@@ -257,10 +257,12 @@ def _parse(path: str, text: bytes) -> dict[str, object]:
         # Without the hook, json would keep the last of two entries silently.
         header: object = json.loads(text.decode("utf-8"), object_pairs_hook=check_unique)
     except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-        raise SafetensorsError(path=path, problem=f"the header is no JSON: {error}") from error
+        raise SafetensorsError(
+            path=path, problem=f"the header is not valid JSON: {error}"
+        ) from error
     if not isinstance(header, dict):
         raise SafetensorsError(
-            path=path, problem=f"the header is a {type(header).__name__}, not an object"
+            path=path, problem=f"the header is a {type(header).__name__}, not a JSON object"
         )
     return cast("dict[str, object]", header)
 
@@ -269,19 +271,25 @@ def _read_entry(
     path: str, name: str, value: object, data_start: int, file_bytes: int
 ) -> TensorEntry:
     if not isinstance(value, dict):
-        raise SafetensorsError(path=path, name=name, problem="its description is no object")
+        raise SafetensorsError(
+            path=path, name=name, problem="its header entry is not a JSON object"
+        )
     entry = cast("dict[str, object]", value)
     spelling, shape, offsets = entry.get("dtype"), entry.get("shape"), entry.get("data_offsets")
     dtype = _DTYPES.get(spelling) if isinstance(spelling, str) else None
     if dtype is None:
         raise SafetensorsError(
-            path=path, name=name, problem=f"dtype {spelling!r} is none of {', '.join(_DTYPES)}"
+            path=path,
+            name=name,
+            problem=f"unknown dtype {spelling!r}; expected one of {', '.join(_DTYPES)}",
         )
     if not _is_sizes(shape):
-        raise SafetensorsError(path=path, name=name, problem=f"shape {shape!r} is no list of sizes")
+        raise SafetensorsError(
+            path=path, name=name, problem=f"shape {shape!r} is not a list of sizes"
+        )
     if not _is_sizes(offsets) or len(offsets) != 2:
         raise SafetensorsError(
-            path=path, name=name, problem=f"data_offsets {offsets!r} are no pair of positions"
+            path=path, name=name, problem=f"data_offsets {offsets!r} is not a pair of byte offsets"
         )
     begin, end = offsets
     data_bytes = file_bytes - data_start
@@ -317,7 +325,7 @@ def _check_overlaps(path: str, entries: Mapping[str, TensorEntry]) -> None:
     for (_, end, first), (begin, _, second) in pairwise(spans):
         if begin < end:
             raise SafetensorsError(
-                path=path, name=second, problem=f"its bytes overlap those of tensor {first!r}"
+                path=path, name=second, problem=f"its bytes overlap the bytes of tensor {first!r}"
             )
 
 

@@ -20,7 +20,7 @@ class Difference(NamedTuple):
     """First difference between two structures.
 
     Attributes:
-        path: of the item, such as `['w'][1]`; empty for the root.
+        path: path of the item, such as `['w'][1]`; empty for the root.
         left: description of the item in the left structure, such as `tuple of 2`.
         right: description of the item in the right structure.
     """

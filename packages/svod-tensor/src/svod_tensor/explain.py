@@ -48,7 +48,13 @@ _BROKEN_PIPE: Final = 141
 
 @dataclass(frozen=True, slots=True)
 class Artifact:
-    """Text of the artifact of one word; `subject` is the graph or the kernel that it belongs to."""
+    """Textual form of the result of one compilation step.
+
+    Attributes:
+        word: name of the step, one of `WORDS`.
+        subject: name of the graph or kernel that was compiled.
+        text: the textual form: IR, source text, or one line for each operation.
+    """
 
     word: str
     subject: str
@@ -56,7 +62,7 @@ class Artifact:
 
 
 def explain(tensors: Sequence[Tensor], config: AnyConfig | None = None) -> Iterator[Artifact]:
-    """The artifacts of computing `tensors`, in the order in which they are made.
+    """Compile `tensors`, and yield the result of each step in order.
 
     The caches of schedules and kernels are not used, and the tensors are not realized."""
     from svod_tensor.cells.work import make_job
@@ -226,7 +232,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     options = parser.parse_args(arguments)
     unknown = [word for word in options.words if word not in WORDS]
     if unknown:
-        parser.error(f"{unknown[0]!r} is no step; use {', '.join(WORDS)}")
+        parser.error(f"{unknown[0]!r} is not a step; use {', '.join(WORDS)}")
     target = out or sys.stdout
     try:
         _run_observed(

@@ -55,6 +55,7 @@ class Tensor(Methods):
 
         Raises:
             ConfigError: if it is not a configuration.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import PrepareConfig, Tensor
@@ -67,6 +68,9 @@ class Tensor(Methods):
     @classmethod
     def realize_batch(cls, tensors: Iterable[Tensor]) -> None:
         """Compute several `tensors` together; common subgraphs are computed once.
+
+        Raises:
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import Tensor
@@ -84,6 +88,7 @@ class Tensor(Methods):
 
         Raises:
             ConfigError: if it is not a configuration.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import Tensor
@@ -108,6 +113,7 @@ class Tensor(Methods):
         Raises:
             EmptyScheduleError: if the tensor is realized already, or empty.
             DonationError: if a donated tensor has no memory that can be donated.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import Tensor
@@ -130,6 +136,7 @@ class Tensor(Methods):
 
         Raises:
             ConfigError: if it is not a configuration.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import PrepareConfig, Tensor
@@ -155,6 +162,8 @@ class Tensor(Methods):
 
         Raises:
             EmptyScheduleError: if every tensor is realized or empty.
+            DonationError: if a donated tensor has no memory that can be donated.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import Tensor
@@ -178,6 +187,7 @@ class Tensor(Methods):
 
         Raises:
             ConfigError: if it is not a configuration.
+            CaptureError: if a function is being captured.
 
         Example:
             >>> from svod_tensor import Tensor

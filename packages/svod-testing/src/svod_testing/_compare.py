@@ -72,8 +72,10 @@ def check(
 
 
 def make_array(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> NDArray[np.generic]:
-    """Return random values of `shape` and `dtype`, small enough for products; signed ones may be
-    negative.
+    """Return random values of `shape` and `dtype`, small enough for products.
+
+    Floats are normal with standard deviation 3. Integers are uniform in [-100, 100), or in [0, 100)
+    if unsigned; bools are False and True with equal probability.
     """
     import numpy as np
 

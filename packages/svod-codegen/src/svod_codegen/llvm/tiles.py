@@ -158,7 +158,8 @@ class _Assignment:
         if source is None:
             if not _is_zero(value):
                 raise RenderError(
-                    problem="sets an accumulator to what is neither zero nor a WMMA", node=node
+                    problem="sets an accumulator to a value that is neither zero nor a WMMA",
+                    node=node,
                 )
             self.versions[key] = self.versions.get(key, 0) + 1
         elif source != key:
@@ -247,7 +248,8 @@ def _factor(product: UOp, factor: UOp) -> UOp:
         or factor.location.unordered.position.dtype.lanes > 1
     ):
         raise RenderError(
-            problem="multiplies what is no plain load of consecutive elements", node=product
+            problem="multiplies an operand that is not a plain load of consecutive elements",
+            node=product,
         )
     return factor
 

@@ -93,9 +93,12 @@ def map_marks(nodes: Iterable[UOp]) -> dict[int, UOp]:
 
 
 def list_sources(node: UOp, marked: Mapping[int, UOp]) -> Sequence[UOp]:
-    """Sources of a node; for a TRACED node that was computed, the graph that it was computed from.
+    """Return the operands of a node or, for a realized TRACED node, the graph it was computed from.
 
-    The memory of a mark in `marked` may hold a copy since then; the node of `marked` replaces it.
+    Args:
+        node: the node.
+        marked: TRACED nodes by the ids of their marks, as by `map_marks`. They replace the TRACED
+            nodes with the same marks in that graph, whose memory may have been reassigned since.
     """
     find: Callable[[], UOp] | None = node.arg.computed_from if node.op is Op.TRACED else None
     if find is None:

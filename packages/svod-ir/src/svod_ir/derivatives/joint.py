@@ -57,9 +57,17 @@ def make_gradients(
     rule: GradientRule,
     parameters: tuple[object, ...] = (),
 ) -> tuple[UOp, ...]:
-    """Attach a derivative rule to `values`: the rule defines their derivatives by `operands`.
+    """Attach one derivative rule to several values: it defines their derivatives by `operands`.
 
-    The rule's backward reads its node with this module's functions.
+    Args:
+        values: the results, computed as usual.
+        operands: tensors by which the values are differentiated.
+        rule: rule of the derivatives. Its `backward` takes the joint GRADIENT, which `list_values`,
+            `list_operands` and `split_parts` read.
+        parameters: constants that the rule gets.
+
+    Returns:
+        the values with their derivatives.
     """
     first, *remaining = values
     return list_values(make_gradient(first, (*remaining, *operands), rule, parameters, len(values)))

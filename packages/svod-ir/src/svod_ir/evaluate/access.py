@@ -113,7 +113,7 @@ def make_load(node: UOp) -> Callable[..., Any]:
 def make_store(node: UOp) -> Callable[..., Any]:
     location = node.location.unordered
     if location.op is not Op.INDEX:
-        raise EvaluationError(problem="STORE needs an INDEX", node=node)
+        raise EvaluationError(problem="STORE expects an INDEX as location", node=node)
     has_gate = location.gate is not None
     n_indices = len(location.src) - 1 - has_gate
 
@@ -131,7 +131,7 @@ def make_store(node: UOp) -> Callable[..., Any]:
         )
         if not np.all(((index >= 0) & (index < len(flat))) | ~mask):
             raise EvaluationError(
-                problem=f"index {index} is out of range of the {len(flat)} elements of",
+                problem=f"index {index} is out of bounds for {len(flat)} elements",
                 node=memory_of(location),
             )
         if not np.ndim(index):
@@ -166,7 +166,7 @@ def view_bytes(node: UOp, x: Values, offset: int, size: int) -> Values:
     end = offset + size * node.dtype.itemsize
     if offset < 0 or end > raw.size:
         raise EvaluationError(
-            problem=f"bytes {offset} to {end} are out of range of the {raw.size} bytes below",
+            problem=f"bytes {offset} to {end} are out of bounds for {raw.size} bytes",
             node=node,
         )
     return raw[offset:end].view(node.dtype.numpy)
@@ -251,8 +251,7 @@ def _access(
     is_inside = (index >= 0) & (index < len(flat))
     if not np.all(is_inside | ~np.asarray(mask)):
         poison = Poison(
-            f"index {index} is out of range of the {len(flat)} elements of"
-            f" {memory_of(node.src[0])} at",
+            f"index {index} is out of bounds for {len(flat)} elements of {memory_of(node.src[0])}",
             node,
         )
         if is_strict:
@@ -283,12 +282,13 @@ def _flat_index(node: UOp, memory: Values, indices: Sequence[Any]) -> Any:
         extents = memory.shape
         if len(extents) != len(indices):
             raise EvaluationError(
-                problem=f"{len(indices)} indices for a memory of shape {extents}", node=node
+                problem=f"expected {len(extents)} indices for shape {extents}, got {len(indices)}",
+                node=node,
             )
         # Checked by axis: an index beyond its axis may still be inside of the flat memory.
         if any(not 0 <= p < n for p, n in zip(indices, extents, strict=True)):
             return Poison(
-                f"index {tuple(map(int, indices))} is out of range of shape {extents} at", node
+                f"index {tuple(map(int, indices))} is out of bounds for shape {extents}", node
             )
         flat = np.int64(0)
         for index, extent in zip(indices, extents, strict=True):

@@ -82,25 +82,23 @@ class Environment:
                 if node.op is Op.PARAM
                 else "{node: array}, by the node itself"
             )
-            raise EvaluationError(
-                problem="no array is given for", node=node, hint=f"give it as {key}"
-            )
+            raise EvaluationError(problem="missing array", node=node, hint=f"give it as {key}")
         array = np.asarray(value)
         if array.dtype != node.dtype.numpy:
             raise EvaluationError(
-                problem=f"an array of {array.dtype}, not {node.dtype}, is given for", node=node
+                problem=f"expected an array of {node.dtype}, got {array.dtype}", node=node
             )
         # Larger is fine: memory has room for the largest values of variables.
         if array.size < node.arg.size:
             raise EvaluationError(
-                problem=f"an array of {array.size} elements, not {node.arg.size}, is given for",
+                problem=f"expected an array of {node.arg.size} elements, got {array.size}",
                 node=node,
             )
         flat = array.reshape(-1)
         # `reshape` copied then, and writes of the graph would not reach the caller's array.
         if array.size and not np.shares_memory(flat, array):
             raise EvaluationError(
-                problem="an array that is not contiguous is given for",
+                problem="array is not contiguous",
                 node=node,
                 hint="use np.ascontiguousarray",
             )
@@ -109,7 +107,7 @@ class Environment:
     def scalar(self, node: UOp) -> Values:
         value = self._find(node)
         if value is None:
-            raise EvaluationError(problem="no value is given for", node=node)
+            raise EvaluationError(problem="missing value of variable", node=node)
         if isinstance(value, np.ndarray):
             return cast("Values", value).astype(node.dtype.numpy)
         return node.dtype.numpy.type(value)

@@ -33,8 +33,9 @@ def print_graph(node: UOp, limit: int | None = None) -> str:
 
 
 def format_arg(node: UOp) -> str:
-    """Format `arg` as between the brackets: stable across processes, empty for None. Bodies are
-    content hashes.
+    """Format a node's `arg` as the text form has it in brackets; empty for None.
+
+    The text is the same in every process. Bodies of loops are replaced by their content hashes.
 
     Raises:
         GraphError: if the arg holds an object without a text form.

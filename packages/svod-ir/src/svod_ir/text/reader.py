@@ -166,7 +166,7 @@ class Reader:
                 return self._read_text(text)
             case "hex":
                 if len(text) % 2:
-                    raise self.error("hex text needs two digits for each byte")
+                    raise self.error("invalid bytes literal: expected two hex digits for each byte")
                 return bytes.fromhex(text)
             # A node's name; the reader knows no nodes, so the caller resolves it.
             case "name":
@@ -186,7 +186,7 @@ class Reader:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise self.error(f"cannot read the text {text}") from error
+            raise self.error(f"invalid string literal {text}") from error
 
 
 _WORDS: Final = {"true": True, "false": False, "none": None}

@@ -13,10 +13,12 @@ __all__ = ["Embedding"]
 class Embedding(Module):
     """Embedding: a table of vectors, gathered by index. Negative indices count from the end.
 
+    A call maps integers of any shape (...) to a tensor of shape (..., embedding_dim).
+
     An index that is out of range gives zeros, not an error, because values are not inspected while
     a graph is built. With `SVOD_CHECK_OPERANDS=1`, or `PrepareConfig(check_operands=True)`, it
-    raises a `IndexTensorError` at execution, with the location of the index and the line that built
-    the operation.
+    raises an `IndexTensorError` at execution, with the location of the index and the line that
+    built the operation.
 
     Args:
         num_embeddings: number of rows of the table.

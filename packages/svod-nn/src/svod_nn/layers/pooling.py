@@ -211,8 +211,8 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPool):
     """Adaptive average pooling over one axis.
 
     A call takes a tensor of shape (batch, channels, length), or without the batch axis, and returns
-    the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before
-    `ceil((o + 1) * size / n)`.
+    a tensor of spatial sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends
+    before `ceil((o + 1) * size / n)`.
 
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
@@ -288,8 +288,8 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPool):
     """Adaptive average pooling over two axes.
 
     A call takes a tensor of shape (batch, channels, height, width), or without the batch axis, and
-    returns the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and ends before
-    `ceil((o + 1) * size / n)`.
+    returns a tensor of spatial sizes `output_size`. Window o of n begins at `floor(o * size / n)`
+    and ends before `ceil((o + 1) * size / n)`.
 
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.
@@ -366,8 +366,8 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPool):
     """Adaptive average pooling over three axes.
 
     A call takes a tensor of shape (batch, channels, depth, height, width), or without the batch
-    axis, and returns the sizes `output_size`. Window o of n begins at `floor(o * size / n)` and
-    ends before `ceil((o + 1) * size / n)`.
+    axis, and returns a tensor of spatial sizes `output_size`. Window o of n begins at
+    `floor(o * size / n)` and ends before `ceil((o + 1) * size / n)`.
 
     Args:
         output_size: sizes of the result: a number for all axes, or one for each.

@@ -137,6 +137,15 @@ class LSTM(_Recurrent):
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
 
+    Attributes:
+        weight_ih_l0: input weights of the first layer, of shape (4 * hidden_size, input_size).
+        weight_hh_l0: hidden weights, of shape (4 * hidden_size, hidden_size).
+        bias_ih_l0: input bias, of shape (4 * hidden_size,); absent without `bias`.
+        bias_hh_l0: hidden bias, likewise.
+
+    Layer k has the suffix `_lk`, and its reverse direction `_lk_reverse`. The input size of later
+    layers is `directions * hidden_size`.
+
     Raises:
         LayerArgumentError: if `num_layers` is less than 1.
 
@@ -201,6 +210,15 @@ class GRU(_Recurrent):
         bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
+
+    Attributes:
+        weight_ih_l0: input weights of the first layer, of shape (3 * hidden_size, input_size).
+        weight_hh_l0: hidden weights, of shape (3 * hidden_size, hidden_size).
+        bias_ih_l0: input bias, of shape (3 * hidden_size,); absent without `bias`.
+        bias_hh_l0: hidden bias, likewise.
+
+    Layer k has the suffix `_lk`, and its reverse direction `_lk_reverse`. The input size of later
+    layers is `directions * hidden_size`.
 
     Raises:
         LayerArgumentError: if `num_layers` is less than 1.
@@ -268,6 +286,15 @@ class RNN(_Recurrent):
         bidirectional: if True, each layer also runs in reverse, and the outputs are concatenated.
         generator: random generator of the initial values, which are uniform between plus and minus
             `1 / sqrt(hidden_size)`, and of dropout.
+
+    Attributes:
+        weight_ih_l0: input weights of the first layer, of shape (hidden_size, input_size).
+        weight_hh_l0: hidden weights, of shape (hidden_size, hidden_size).
+        bias_ih_l0: input bias, of shape (hidden_size,); absent without `bias`.
+        bias_hh_l0: hidden bias, likewise.
+
+    Layer k has the suffix `_lk`, and its reverse direction `_lk_reverse`. The input size of later
+    layers is `directions * hidden_size`.
 
     Raises:
         LayerArgumentError: if `num_layers` is less than 1, or `nonlinearity` is unknown.

@@ -38,7 +38,8 @@ def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Ten
     n, size = x.shape[-2], x.shape[-1]
     if not isinstance(size, int) or size % 2:
         raise LayerArgumentError(
-            name="rotary_embedding", problem=f"the number of features must be even, got {size}"
+            name="rotary_embedding",
+            problem=f"the number of features must be even and constant, got {size}",
         )
     # In float32 for every type: bfloat16 cannot tell positions above 256 apart.
     frequencies = (Tensor.arange(size // 2, dtype=float32) * (-2 * math.log(base) / size)).exp()

@@ -23,6 +23,9 @@ _N_LINEAR = {"linear": 1, "bilinear": 2, "trilinear": 3}
 class Upsample(Module):
     """Upsampling, or downsampling, of the spatial axes by interpolation.
 
+    A call takes a tensor of shape (batch, channels, *sizes) with one or more spatial axes. The
+    sizes of the result are `size`, or `sizes * scale_factor` rounded down.
+
     Args:
         size: sizes of the result: a number for all axes, or one for each.
         scale_factor: factor of the sizes, if `size` is None: a number for all axes, or one for
@@ -33,7 +36,8 @@ class Upsample(Module):
 
     Raises:
         LayerArgumentError: if not exactly one of `size` and `scale_factor` is set, the mode is
-            unknown, or `align_corners` is set with mode "nearest".
+            unknown, or `align_corners` is set with mode "nearest"; from a call, if the number of
+            axes does not match the mode.
 
     Source: `torch.nn.Upsample`.
 

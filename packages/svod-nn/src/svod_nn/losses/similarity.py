@@ -27,7 +27,7 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8)
 
     Args:
         x: vectors.
-        y: vectors, of a shape that broadcasts with that of `x`.
+        y: vectors, of a shape that broadcasts with the shape of `x`.
         axis: axis of the vectors' elements.
         eps: lower bound of the norms in the denominator.
 

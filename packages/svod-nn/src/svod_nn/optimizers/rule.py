@@ -191,12 +191,23 @@ class Rule:
             )
 
     def check_not_negative(self, *options: str) -> None:
-        """Check that options are not negative."""
+        """Check that options are not negative.
+
+        Args:
+            options: names of options.
+
+        Raises:
+            LayerArgumentError: if one is negative.
+        """
         for option in options:
             self.check(option, getattr(self, option) >= 0, "at least 0")
 
     def check_betas(self, betas: tuple[float, float]) -> None:
-        """Check that `betas` are two decay rates."""
+        """Check that `betas` are two decay rates in [0, 1).
+
+        Raises:
+            LayerArgumentError: if not.
+        """
         self.check(
             "betas",
             # A beta of 1 never forgets the zeros at the start, and its correction divides by 0.

@@ -266,7 +266,9 @@ def tree_ensemble(
         and 0 <= attributes.post_transform < len(_POSTS)
     ):
         raise node.refuse(
-            f"unknown aggregate_function {attributes.aggregate_function} or post_transform {attributes.post_transform}"
+            f"expected aggregate_function from 0 to {len(_AGGREGATES) - 1} and post_transform from"
+            f" 0 to {len(_POSTS) - 1}, got {attributes.aggregate_function} and"
+            f" {attributes.post_transform}"
         )
     scores = forest.score(node, x, _AGGREGATES[attributes.aggregate_function])
     return apply_post_transform(node, scores, _POSTS[attributes.post_transform]).cast(x.dtype)

@@ -76,7 +76,7 @@ def arrange(
     Args:
         ops: in schedule order.
         levels: indices into `ops`; ops of one level are independent.
-        states: of the kernels, in schedule order.
+        states: states of the kernels, in schedule order.
         loops: for each loop the launcher that runs it in one call, or None.
     """
     calls: list[Call] = []

@@ -28,7 +28,7 @@ def coalesce_carries(
     """Coalesce the initial value and the result of carries without a spare, where possible.
 
     Args:
-        ops: of a plan or of a loop body.
+        ops: ops of a plan or of a loop body.
         order: a topological order of the ops.
         buffers: buffers that the ops index.
         fixed: buffers that are not intermediates: none of them is replaced.

@@ -55,7 +55,7 @@ def list_live_ranges(
     every case.
 
     Args:
-        ops: of a plan or of a loop body.
+        ops: ops of a plan or of a loop body.
         order: a topological order of the ops.
         buffers: buffers that the ops index.
         fixed: buffers that never share memory.

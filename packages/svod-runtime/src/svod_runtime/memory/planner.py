@@ -40,10 +40,10 @@ def plan_memory(
     """Reorder the ops of `draft`, and let all buffers except `inputs` share memory.
 
     Args:
-        draft: of the plan.
-        dependencies: of its ops.
+        draft: draft of the plan.
+        dependencies: dependencies of its ops.
         inputs: buffers that keep their memory.
-        mode: of the planner.
+        mode: how the planner shares memory.
         saved: savings within loop bodies, included in the report.
 
     Returns:

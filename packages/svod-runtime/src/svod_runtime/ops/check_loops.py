@@ -27,7 +27,7 @@ def check_bindings(name: str, op: PreparedLoop, operands: Sequence[Buffer]) -> N
     """Check the operands of a loop and the bindings of its local buffers.
 
     Args:
-        name: of the loop, for errors.
+        name: name of the loop, for errors.
         op: the loop.
         operands: buffers of the loop.
     """

@@ -26,8 +26,8 @@ def check_op(
     """Check that an op matches its buffers.
 
     Args:
-        op: of a plan or of a loop body.
-        buffers: of the plan or of the body.
+        op: op of a plan or of a loop body.
+        buffers: buffers of the plan or of the body.
         counters: counters of the enclosing loops.
 
     Raises:

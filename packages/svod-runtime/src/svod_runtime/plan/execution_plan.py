@@ -167,7 +167,7 @@ class ExecutionPlan(DirectPlan):
 
         Args:
             replacements: buffers by index.
-            values: of variables.
+            values: values of variables, by name.
             may_wait: whether to wait for another thread that uses the plan.
             lent: indices in `replacements` of buffers that remain the caller's. The plan drops
                 results and large buffers among them; later operations without replacements use
@@ -292,7 +292,7 @@ class ExecutionPlan(DirectPlan):
         Copies and custom functions share one row.
 
         Args:
-            values: of variables, set before the first run.
+            values: values of variables, set before the first run.
             n_runs: number of profiled runs.
 
         Raises:

@@ -146,7 +146,7 @@ class PlanTemplate(PlanForm):
 
         Args:
             inputs: inputs in the template's order, each equal in size, dtype and device.
-            values: of variables; omitted variables start with the values in the ops.
+            values: values of variables by name; omitted variables start with the values in the ops.
             ids: AST id of each input, if they differ from the template's.
             origins: op id -> source lines of the op.
             guard: called with the guarded buffers and the variable values after each execution;

@@ -28,9 +28,9 @@ class PlannedKernel:
     Attributes:
         op: the launch.
         buffers: its arguments; in a loop, the arguments of the first or the latest iteration.
-        values: of its variables.
-        global_size: the grid.
-        local_size: items in a workgroup, or None.
+        values: values of the kernel's variables, by name.
+        global_size: grid size: workgroups if `local_size` is set, else work-items.
+        local_size: work-items of a workgroup, or None.
         origins: source lines of the kernel.
         n_runs: number of launches per execution; None if it is known only at run time.
     """

@@ -32,7 +32,7 @@ class ProfileReport:
     """Profile events of kernel launches in order, and their sums.
 
     Args:
-        profiles: of one or more executions, in order.
+        profiles: profile events of one or more executions, in order.
         limits: peak rates of each device; by default the estimates of the devices' targets.
         n_runs: number of executions; tables show their average.
         transfer_times: nanoseconds of each copy and custom function of these executions.

@@ -112,11 +112,14 @@ def search(
     report: Callable[[Event], None] = lambda _: None,
     known: Mapping[str, Outcome] | None = None,
 ) -> SearchResult:
-    """Search the fastest Opts for `kernel`, the body of a CALL as kernelize makes it.
+    """Search for the fastest Opts of a kernel, by beam search.
 
-    The search is deterministic: equal measurements give equal results. `context.opts` is ignored.
+    The search is deterministic: equal measurements give equal results.
 
     Args:
+        kernel: the body of a CALL, as kernelize makes it.
+        context: target and passes; `context.opts` is ignored.
+        config: width, limits and patience of the search.
         measure: called with a batch of candidates; see `Measure`.
         should_stop: called often; the search ends soon after it returns True.
         report: called with the outcome of each candidate, and after each round.

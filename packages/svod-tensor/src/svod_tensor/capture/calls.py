@@ -144,7 +144,7 @@ class Captured:
     """Plan of one signature.
 
     Attributes:
-        name: of the function.
+        name: name of the function.
         plan: computes the results; None without computation.
         inputs: the arguments that have memory.
         outputs: the placeholder of each result that the plan computes, with the index of its

@@ -21,8 +21,8 @@ def check_result(name: str, result: object, compute: Callable[[], object]) -> No
     Floats may differ by half of their digits: a plan computes in another order.
 
     Args:
-        name: of the function.
-        result: of the captured one.
+        name: name of the function.
+        result: result of the captured function.
         compute: calls the plain one.
 
     Raises:

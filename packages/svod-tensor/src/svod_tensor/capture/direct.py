@@ -30,7 +30,7 @@ class DirectResult(NamedTuple):
     Attributes:
         memory: the placeholder BUFFER of the result.
         make_node: makes the result's node on the memory of a call.
-        spec: of its tensor.
+        spec: spec of its tensor.
     """
 
     memory: UOp
@@ -66,7 +66,7 @@ class Output(NamedTuple):
     Attributes:
         position: index of the memory among the buffers of a call.
         make_node: makes the tensor's node on the memory.
-        spec: of the tensor.
+        spec: spec of the tensor.
     """
 
     position: int

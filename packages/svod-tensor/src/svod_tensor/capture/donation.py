@@ -96,7 +96,7 @@ def resolve_donated(
             raise DonationError(
                 function=name,
                 argument=repr(parameter),
-                problem="is no parameter",
+                problem="is not a parameter",
                 hint=f"there are: {shown}",
             )
         names.add(parameter if isinstance(parameter, str) else positional[parameter])

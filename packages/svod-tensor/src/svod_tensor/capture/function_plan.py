@@ -73,7 +73,7 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
     """Run the function on placeholders and make a plan of its graph.
 
     Args:
-        name: of the function.
+        name: name of the function.
         function: the function to trace.
         given: its inputs.
         args: its positional arguments.
@@ -443,7 +443,7 @@ def _make_builder(
     if level is None:
         raise CaptureError(
             function=name,
-            problem=f"it returns {type(result).__name__}, which is no tensor",
+            problem=f"it returns {type(result).__name__}, which is not a tensor",
             hint="return tensors, or lists, tuples and dicts of tensors",
         )
     builders = [_make_builder(name, item, outputs) for item in level.items]

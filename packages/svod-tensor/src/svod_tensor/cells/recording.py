@@ -30,7 +30,7 @@ class Capture:
     Attributes:
         writes_memory: whether assignments write memory, which must be read before it is
             overwritten; otherwise they make values.
-        name: of the function.
+        name: name of the function.
         outer: the capture that this one is nested in.
         last_versions: the last pending version of each BUFFER that was assigned to.
         assigned: each version that the run's writes created, and the version before the first of

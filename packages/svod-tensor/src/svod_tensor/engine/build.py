@@ -51,7 +51,7 @@ class TensorGraph(NamedTuple):
     Attributes:
         sink: the SINK of the graph.
         params: the BUFFER of each PARAM, by slot.
-        values: of the bound variables.
+        values: values of the bound variables.
         devices: the devices that compute; the first computes values that depend on no memory.
         lines: the source lines of the nodes of `sink`, if they were recorded.
         written: the pending versions that it computes, each with the BUFFER that holds it

@@ -48,7 +48,7 @@ class PreScheduleItem:
         memory: the BUFFER or PARAM of each memory argument, in order.
         aliases: the further BUFFERs and PARAMs that the arguments name, such as the other shards of
             a stack.
-        body: of a loop, the kernels that it repeats, with buffer ids of its own; None for a kernel.
+        body: for a loop, the kernels that it repeats, with separate buffer ids; None for a kernel.
         count: maximum trip count of a loop.
         dependencies: ids of the items that must run before it.
         bound_ranges: variables that are counters of schedule loops.

@@ -38,7 +38,7 @@ class ScheduleItem:
         kernel_id: id of the PreSchedule's item; repeated if a loop was unrolled.
         kernel: the CALL.
         ast: its body.
-        buffers: of the CALL's memory arguments, in order; the first is written.
+        buffers: buffers of the CALL's memory arguments, in order; the first is written.
         buffer_ids: the id of each buffer's node: positive for buffers of tensors, negative for
             intermediates.
         fixedvars: values of the variables that the body reads.
@@ -47,7 +47,7 @@ class ScheduleItem:
         origins: the source lines that it computes, if they were recorded.
         alias_ids: ids of further memory that its arguments name, such as the other shards of a
             stack.
-        body: of a loop, the schedule of an iteration, with buffer ids of its own; None for an item
+        body: for a loop, the schedule of an iteration, with buffer ids of its own; None for an item
             that runs once.
         count: maximum trip count of a loop.
     """
@@ -73,7 +73,7 @@ class Schedule:
     Attributes:
         items: the items.
         output_ids: the buffer id of each output, in order.
-        donated_ids: of inputs that the schedule may overwrite.
+        donated_ids: ids of inputs that the schedule may overwrite.
         n_guarded: the number of last outputs that are for the plan's guard.
         kept: inputs that are themselves outputs, by id.
         owners: for each output in the memory of a donated input, the id of that input.

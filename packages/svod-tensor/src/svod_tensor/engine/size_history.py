@@ -66,7 +66,7 @@ class ResizedJob(NamedTuple):
 
     Attributes:
         job: the job, on memory for the largest sizes, which is never allocated.
-        values: of the variables for the covered job.
+        values: values of the variables for the covered job.
         output_sizes: the number of elements of its outputs.
     """
 

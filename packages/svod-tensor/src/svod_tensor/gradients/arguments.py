@@ -140,7 +140,7 @@ def _read_tensor(operation: str, leaf: object, name: str) -> Tensor:
     except DataError:
         raise DerivativeError(
             operation=operation,
-            problem=f"the {name} is of {type(leaf).__name__}, not a tensor",
+            problem=f"expected a tensor as {name}, got {type(leaf).__name__}",
             hint=(
                 BY_PARAMETERS
                 if has_parameters(leaf)

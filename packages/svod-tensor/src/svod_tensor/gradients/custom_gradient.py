@@ -26,23 +26,24 @@ __all__ = ["custom_gradient"]
 
 
 def custom_gradient(f: Callable[..., tuple[Any, Callable[[Any], Any]]]) -> Callable[..., Any]:
-    """The function of the values of `f`, with the derivative that `f` returns beside them.
+    """Decorate a function that returns its value and its vector-Jacobian product (VJP), as
+    `jax.custom_gradient` does.
 
-    As `jax.custom_gradient` and `tf.custom_gradient`; residuals, which `torch.autograd.Function`
-    saves in its context, are in the closure of the inner function. It is traced once, right after
-    `f`, with a symbolic cotangent, as by `jit`. Its graph has derivatives too, and is transposed in
-    forward mode.
+    The decorated function returns the value only. Its derivatives are computed by the VJP instead
+    of the operations of `f`. The VJP is traced once, right after `f`, with a symbolic cotangent, as
+    by `jit`; it may use the residuals of `f` by closure. It is differentiable itself, and forward
+    mode transposes it.
 
     Args:
-        f: a function that returns a pair: nested tensors, and a function from their cotangents,
-            nested as they are (None for tensors that are not of floats), to the cotangents of the
-            positional arguments: a tuple of them, or the only one, each nested as the argument is,
-            with None for arguments without derivative. `f` may capture other tensors if no
-            derivative is taken by them.
+        f: a function that returns a pair `(value, vjp)`. `value` consists of nested tensors. `vjp`
+            takes a cotangent nested like `value`, with None for tensors that are not of floats.
+            It returns the cotangent of the positional argument or, if there are several, a tuple
+            of cotangents. Each is nested like its argument, or None if the argument has no
+            derivative. `f` may capture other tensors if no derivative is taken by them.
 
     Raises (when called):
         DerivativeError: if `f` does not return a pair, cotangents do not match the arguments, the
-            inner function reads values or assigns, or the value depends on a differentiated tensor
+            VJP reads values or assigns, or the value depends on a differentiated tensor
             that is not a positional argument.
 
     Example:

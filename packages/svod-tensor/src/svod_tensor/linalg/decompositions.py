@@ -130,6 +130,9 @@ def eigvals(x: Operand, /) -> Tensor:
     Args:
         x: of shape (..., n, n). For symmetric matrices, `eigvalsh` is more accurate and faster.
 
+    Returns:
+        the eigenvalues, of shape (..., n).
+
     Raises:
         ShapeError: if the matrices are not square.
         MatrixError (when the result is computed): if the iteration does not converge, as with NaNs.
@@ -177,6 +180,9 @@ def eigvalsh(x: Operand, /) -> Tensor:
 
     Args:
         x: of shape (..., n, n); the lower triangle is read.
+
+    Returns:
+        the eigenvalues, of shape (..., n).
 
     Raises:
         ShapeError: if the matrices are not square.

@@ -66,7 +66,8 @@ def cross(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
 
 
 def diagonal(x: Operand, /, *, offset: int = 0) -> Tensor:
-    """The elements `[..., i, i + offset]` of matrices of shape (..., m, n), as values of their own.
+    """The diagonals `[..., i, i + offset]` of matrices of shape (..., m, n), as a copy of shape
+    (..., k).
 
     Args:
         x: the matrices.
@@ -231,7 +232,8 @@ def tensordot(
             each operand.
 
     Raises:
-        ShapeError: if the sizes differ.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if the contracted sizes differ, or there are fewer than `axes` axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -263,8 +265,8 @@ def trace(x: Operand, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> 
 
 
 def vecdot(x1: Operand, x2: Operand, /, *, axis: int = -1) -> Tensor:
-    """The dot products along one axis; the others broadcast. Dtypes promote, and narrow floats are
-    added in float32.
+    """The dot products `sum(conj(x1) * x2)` along one axis; the other axes broadcast. Dtypes
+    promote, and narrow floats are added in float32.
 
     Args:
         x1: the left vectors.

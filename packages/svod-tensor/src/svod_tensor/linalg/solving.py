@@ -243,7 +243,10 @@ def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) 
         raise ShapeError(
             operation="tensorsolve",
             shape=a.shape,
-            problem=f"shapes {format_shape(a.shape)} and {format_shape(b.shape)} do not match",
+            problem=(
+                f"the first {b.ndim} sizes of x1 {format_shape(a.shape)} must have the same product"
+                f" as the sizes of x2 {format_shape(b.shape)}"
+            ),
         )
     return solve(a.reshape(b.size, product(shape)), b.flatten()).reshape(*shape)
 

@@ -15,7 +15,7 @@ def logcumsumexp(x: Tensor, axis: int | None = None) -> Tensor:
     """`log(cumsum(exp(x)))` without overflow, in the shape of `x`. Integers become float32.
 
     Args:
-        x: of any shape.
+        x: tensor of any shape.
         axis: the axis to accumulate along; None flattens `x` first.
 
     Raises:

@@ -74,7 +74,7 @@ def full(
     Args:
         shape: the shape: an integer or a sequence of integers.
         fill_value: a number.
-        dtype: by default that of `Tensor(fill_value)`.
+        dtype: dtype of the elements; by default the dtype of `Tensor(fill_value)`.
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
@@ -105,7 +105,7 @@ def zeros(
 
     Args:
         shape: the shape: an integer or a sequence of integers.
-        dtype: of the elements; by default float32.
+        dtype: dtype of the elements; by default float32.
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
@@ -133,7 +133,7 @@ def ones(
 
     Args:
         shape: the shape: an integer or a sequence of integers.
-        dtype: of the elements; by default float32.
+        dtype: dtype of the elements; by default float32.
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
@@ -161,7 +161,7 @@ def empty(
 
     Args:
         shape: the shape: an integer or a sequence of integers.
-        dtype: of the elements; by default float32.
+        dtype: dtype of the elements; by default float32.
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Raises:
@@ -197,8 +197,8 @@ def empty_like(
     """Return a new uninitialized tensor with its own memory and the shape of `x`.
 
     Args:
-        dtype: by default that of `x`.
-        device: by default that of `x`.
+        dtype: dtype of the result; by default the dtype of `x`.
+        device: device of the result; by default the device of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -220,8 +220,8 @@ def full_like(
 
     Args:
         fill_value: a number.
-        dtype: by default that of `x`.
-        device: by default that of `x`.
+        dtype: dtype of the result; by default the dtype of `x`.
+        device: device of the result; by default the device of `x`.
 
     Raises:
         IntegerOverflowError: if the value is out of range for the dtype.
@@ -241,7 +241,8 @@ def full_like(
 def zeros_like(
     x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None
 ) -> Tensor:
-    """Return zeros with the shape of `x`; `dtype` and `device` are by default those of `x`.
+    """Return zeros with the shape of `x`; `dtype` and `device` are by default the dtype and device
+    of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -253,7 +254,8 @@ def zeros_like(
 
 @operation(test="test_devices.py::test_like_functions_keep_the_device", standard=True)
 def ones_like(x: Tensor, /, *, dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
-    """Return ones with the shape of `x`; `dtype` and `device` are by default those of `x`.
+    """Return ones with the shape of `x`; `dtype` and `device` are by default the dtype and device
+    of `x`.
 
     Example:
         >>> import svod_tensor as sv
@@ -343,7 +345,7 @@ def linspace(
         start: the first value.
         stop: the last value, unless `endpoint` is False.
         num: number of values.
-        dtype: of the elements, by default float32, or complex64 between complex numbers; the
+        dtype: dtype of the elements, by default float32, or complex64 between complex numbers; the
             values are computed in float64.
         device: the device; by default the one that `SVOD_DEVICE` names.
         endpoint: whether `stop` is the last value.
@@ -411,7 +413,7 @@ def eye(
         n_rows: number of rows.
         n_cols: number of columns; by default `n_rows`.
         k: index of the diagonal: 0 is the main diagonal, positive values are above it.
-        dtype: of the elements; by default float32.
+        dtype: dtype of the elements; by default float32.
         device: the device; by default the one that `SVOD_DEVICE` names.
 
     Example:

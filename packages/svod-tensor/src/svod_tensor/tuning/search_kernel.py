@@ -46,7 +46,7 @@ class KernelSearch:
 
     Args:
         kernel: the body of a CALL.
-        key: of its record.
+        key: key of its record.
         box: remaining time of the search.
         report: called with each event of the search.
     """

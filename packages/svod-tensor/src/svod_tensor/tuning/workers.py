@@ -294,7 +294,7 @@ class ProcessRunner:
 
     def _ask(self, limit_s: float, *request: object) -> object:
         if self._child is None:
-            raise ChildDiedError("gone")
+            raise ChildDiedError("the process was closed")
         return self._child.ask("bench", *request, limit_s=limit_s)
 
 

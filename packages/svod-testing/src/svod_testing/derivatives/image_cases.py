@@ -23,7 +23,7 @@ class Case:
         operation: its name.
         call: from tensors of floats to one.
         peer: the same, from torch and its tensors.
-        shapes: of the arguments.
+        shapes: shapes of the arguments.
         domain: where they are.
         is_elementwise: whether it takes other shapes too, which broadcast.
         refused: dtypes of arguments for which it is an `OperandError`.

@@ -171,7 +171,7 @@ def _check_decision(operation: str, operands: Sequence[Any]) -> None:
     first = operands[0]
     away = np.abs(first - operands[1]) if len(operands) > 1 else np.abs(first - np.round(first))
     if (away <= _MARGIN).any():
-        raise UnstableError(f"rounding may decide {operation}")
+        raise UnstableError(f"rounding may change the result of {operation}")
 
 
 def _namespace() -> dict[str, Any]:
@@ -243,12 +243,12 @@ def _widen(array: Any) -> Any:
 def _check(result: Expected) -> None:
     exact, *moved = result.runs
     if any(o.shape != exact.shape for o in moved):
-        raise UnstableError("sizes jump")
+        raise UnstableError("rounding changes the size of a result")
     if not result.dtype.startswith("float"):
         if not all(np.array_equal(exact, o) for o in moved):
-            raise UnstableError("integers jump")
+            raise UnstableError("rounding changes an integer result")
     elif exact.size and _get_tolerance(result) > (1e-3 if result.dtype == "float32" else 1e-9):
-        raise UnstableError("too inexact")
+        raise UnstableError("rounding error above the tolerance of the dtype")
 
 
 def _get_tolerance(result: Expected) -> float:

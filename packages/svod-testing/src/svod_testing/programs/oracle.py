@@ -177,7 +177,7 @@ def _check_integers(operands: Sequence[Value], dtypes: Sequence[str]) -> None:
         and (np.abs(v.array.astype(np.float64)) > _LARGEST_EXACT).any()
         for v in operands
     ):
-        raise UnstableError("integers that are no floats")
+        raise UnstableError("integers that float32 cannot represent")
 
 
 def _check_decisions(
@@ -197,7 +197,7 @@ def _check_decisions(
         if v.is_float and v.runs[1] is not v.runs[0]
     }
     if any(((np.abs(operands[i].array) <= far) & (far > 0)).any() for i, far in away.items()):
-        raise UnstableError("numbers that may be zero")
+        raise UnstableError("rounding may make an operand zero")
     rng = np.random.default_rng(seed)
     decided: list[Any] | None = None
     for _ in range(_N_DECISIONS if away else 0):
@@ -217,7 +217,7 @@ def _check_decisions(
             else list(step(arrays, outputs))
         )
         if decided is not None and not all(map(np.array_equal, decided, choices)):
-            raise UnstableError("rounding decides")
+            raise UnstableError("rounding may change an integer or bool result")
         decided = choices
 
 
@@ -233,11 +233,11 @@ def _check_operands(
         away = np.abs(left - right)
         margin = 64 * max(_EPSILON[d] for d in floats) * (np.abs(left) + np.abs(right)) + _TINY
         if ((away > 0) & (away <= margin)).any():
-            raise UnstableError("nearly equal numbers")
+            raise UnstableError("rounding may change a comparison of nearly equal operands")
     if operation.orders and any(
         (np.abs(a) <= _TINY)[a != 0].any() for a in arrays if a.dtype.kind == "f"
     ):
-        raise UnstableError("numbers that may be zero")
+        raise UnstableError("rounding may make an operand zero")
 
 
 def _convert(array: Any, dtype: str) -> Any:
@@ -297,10 +297,10 @@ def _perturb(
 def _check(value: Value) -> None:
     exact = value.array
     if exact.size > MAX_ELEMENTS:
-        raise UnstableError("too many elements")
+        raise UnstableError(f"more than {MAX_ELEMENTS} elements")
     if not value.is_float:
         if not all((exact == moved).all() for moved in value.runs[1:]):
-            raise UnstableError("integers jump")
+            raise UnstableError("rounding changes an integer result")
         return
     finite = np.isfinite(exact)
     if finite.all():
@@ -310,14 +310,14 @@ def _check(value: Value) -> None:
             if not np.array_equal(
                 np.where(finite, 0, exact), np.where(np.isfinite(moved), 0, moved), equal_nan=True
             ):
-                raise UnstableError("infinities jump")
+                raise UnstableError("rounding changes which elements are infinite")
         largest = float(np.abs(exact[finite]).max(initial=0.0))
     if value.dtype == "float16" and (np.abs(exact) < 1e-3)[exact != 0].any():
-        raise UnstableError("too small")
+        raise UnstableError("float16 magnitude below 1e-3")
     if largest > LARGEST:
-        raise UnstableError("too large")
+        raise UnstableError(f"magnitude above {LARGEST:g}")
     if not _tolerance(value) <= _INEXACT[value.dtype] * max(largest, 1e-3):
-        raise UnstableError("too inexact")
+        raise UnstableError("rounding error above the tolerance of the dtype")
 
 
 def _get_distance(value: Value) -> Any:

@@ -59,12 +59,12 @@ class Found:
     """A kind of failure.
 
     Attributes:
-        kind: what its failures have in common.
-        count: how many programs failed so.
-        seed: of the first of them.
-        mode: in which it failed.
-        message: of the first one.
-        program: its lines, shrunk.
+        kind: common description of the failures.
+        count: number of programs with such a failure.
+        seed: seed of the first of these programs.
+        mode: mode in which it failed.
+        message: message of its failure.
+        program: lines of this program, shrunk.
     """
 
     kind: str

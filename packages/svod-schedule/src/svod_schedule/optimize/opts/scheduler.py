@@ -299,7 +299,7 @@ class Scheduler:
         if not is_even:
             self._check_repeatable(opt)
         if int(size.vmin) <= amount:
-            raise OptError(opt=opt, reason=f"the axis may be no longer than {amount}")
+            raise OptError(opt=opt, reason=f"the axis may have a size of {amount} or less")
         outer = axis.with_src(((size + (amount - 1)) // amount,))
         inner = FreshIds(self.sink).make_range(amount, AxisType.LOOP)
         start = outer * amount if is_even else (outer * amount).minimum(size - amount)
@@ -341,7 +341,7 @@ class Scheduler:
     def _thread(self, opt: Opt) -> UOp:
         axis = self._axis(opt, self.axes, (AxisType.LOOP,))
         if self.target.has_local or self.target.cores < 2:
-            raise OptError(opt=opt, reason="the target has no threads of this kind")
+            raise OptError(opt=opt, reason="THREAD needs a CPU target with at least two cores")
         self._check_result_loop(opt, axis)
         if any(r.arg.kind is AxisType.THREAD for r in self.axes):
             raise OptError(opt=opt, reason="the kernel has a THREAD axis already")

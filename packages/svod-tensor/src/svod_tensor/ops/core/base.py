@@ -71,9 +71,9 @@ class TensorBase:
 
         Args:
             data: the elements.
-            dtype: the dtype of the tensor; by default that of the data.
-            device: the device; by default that of `data` if it is a tensor, else the device that
-                `SVOD_DEVICE` names, or the CPU.
+            dtype: dtype of the tensor; by default the dtype of the data.
+            device: device of the tensor; by default the device of `data` if it is a tensor, else
+                the device that `SVOD_DEVICE` names, or the CPU.
 
         Raises:
             RaggedDataError: if nested lists have no common shape.

@@ -283,8 +283,8 @@ class Methods(TensorBase):
         """Digamma function, the derivative of `lgamma`; NaN at negative integers. Integers
         become float32."""
     def digitize(self, bins: Operand, right: bool = False) -> Self:
-        """Return the indices (int64) of the bins of the elements: `i` where `bins[i - 1] <=
-        x < bins[i]`."""
+        """Return the indices (int64) of the bins that contain the elements of `x`, in the
+        shape of `x`."""
     def divide(self, x2: Operand, /) -> Self:
         """Divide element-wise: `x1 / x2`, in float32 for integers. Shapes broadcast and
         dtypes promote."""
@@ -720,8 +720,8 @@ class Methods(TensorBase):
     def ones(*shape: SInt | Sequence[SInt], dtype: DTypeLike | None = None, device: str | None = None) -> Tensor:
         """Return a new tensor filled with ones; it takes no memory until it is realized."""
     def ones_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """Return ones with the shape of `x`; `dtype` and `device` are by default those of
-        `x`."""
+        """Return ones with the shape of `x`; `dtype` and `device` are by default the dtype
+        and device of `x`."""
     def outer(self, x2: Self, /) -> Self:
         """Outer product of `x1` and `x2`, flattened first: shape (n, m). Dtypes promote."""
     def pad(self, *padding: Amounts | Sequence[Amounts], mode: PadMode = 'constant', constant_values: complex = 0) -> Self:
@@ -912,8 +912,7 @@ class Methods(TensorBase):
     def tanh(self) -> Self:
         """Hyperbolic tangent. Integers become float32."""
     def tensordot(self, x2: Self, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Self:
-        """Tensor contraction over axes of both operands; the shape is that of the remaining
-        axes of `x1`, then of `x2`."""
+        """Tensor contraction over axes of both operands."""
     def tile(self, *repetitions: SInt | Sequence[SInt]) -> Self:
         """Repeat the whole tensor along each axis, as `numpy.tile`; `repeat` repeats the
         elements."""
@@ -929,8 +928,8 @@ class Methods(TensorBase):
         """Return the `k` largest elements along an axis, sorted, and their indices (int64);
         the sort is stable."""
     def trace(self, offset: int = 0, *, dtype: DTypeLike | None = None) -> Self:
-        """Sum along a diagonal of the last two axes, `offset` above the main one; `dtype`
-        is that of the result, by default as for `sum`."""
+        """Sum along a diagonal of the last two axes: `sum(x[..., i, i + offset])`, of shape
+        `x.shape[:-2]`."""
     def transpose(self, axes: int | Sequence[int] | None = None, axis1: int | None = None) -> Self:
         """Reverse the axes, permute them, or swap two of them, as a view."""
     def trapezoid(self, x: Operand | None = None, dx: float = 1.0, axis: int = -1) -> Self:
@@ -977,8 +976,8 @@ class Methods(TensorBase):
         """Variance over axes: the sum of squared differences from the mean, divided by the
         number of elements minus `correction`."""
     def vecdot(self, x2: Self, /, axis: int = -1) -> Self:
-        """Vector dot product along one axis; the other axes broadcast. Dtypes promote,
-        narrow floats accumulate in float32, and a complex `x1` is conjugated."""
+        """Vector dot product `sum(conj(x1) * x2)` along one axis; the other axes broadcast.
+        Dtypes promote, and narrow floats accumulate in float32."""
     def where(self, x1: Operand, x2: Operand) -> Self:
         """Select elements of `x1` where `condition` is True, else of `x2`."""
     def windows(self, kernel: Sequence[int], stride: Sequence[int], dilation: Sequence[int]) -> Self:
@@ -994,8 +993,8 @@ class Methods(TensorBase):
         """Return a new tensor filled with zeros; it takes no memory until it is
         realized."""
     def zeros_like(self, *, dtype: DTypeLike | None = None, device: str | None = None) -> Self:
-        """Return zeros with the shape of `x`; `dtype` and `device` are by default those of
-        `x`."""
+        """Return zeros with the shape of `x`; `dtype` and `device` are by default the dtype
+        and device of `x`."""
     def zeta(self, q: Operand = 1) -> Self:
         """Hurwitz zeta function, the sum of `(k + q) ** -x` over k >= 0: infinite at 1, NaN
         below. Integers become float32."""

@@ -268,7 +268,7 @@ def _make_public(
 
     Args:
         function: the definition of an operation.
-        name: its name in errors, by default that of the function.
+        name: its name in errors; by default the name of the function.
         is_variadic: as `operation` takes it.
         is_static: whether it has no first operand.
         static_owner: prefix of a static operation in hints: `sv.zeros`, `Tensor.rand`.

@@ -59,7 +59,7 @@ def astype(
     Args:
         dtype: dtype of the result.
         copy: if False, `x` itself is returned if it has that dtype and device.
-        device: device of the result; by default that of `x`.
+        device: device of the result; by default the device of `x`.
 
     Raises:
         UnknownDTypeError: if the dtype is unknown.

@@ -188,7 +188,8 @@ def take(
             are checked; an out-of-range index in a tensor reads 0, or is an error in a plan that
             checks its operands.
         axis: the axis to take from; None flattens first.
-        mode: `"wrap"` takes out-of-range indices modulo the size, `"clip"` clips them to the range.
+        mode: `"raise"` treats out-of-range indices as above, `"wrap"` takes them modulo the size,
+            `"clip"` clips them to the range.
 
     Raises:
         AxisError: if `axis` is out of bounds.
@@ -334,7 +335,7 @@ def one_hot(x: Tensor, /, n_classes: int, *, dtype: DTypeLike | None = None) -> 
 
     Args:
         n_classes: number of classes, the size of the new axis.
-        dtype: of the result; by default int64.
+        dtype: dtype of the result; by default int64.
 
     Raises:
         OperandError: if `x` is not an integer tensor.

@@ -178,6 +178,8 @@ def searchsorted(
 ) -> Tensor:
     """Find the indices (int64) at which to insert `x2` into this sorted 1-d tensor to keep its order.
 
+    The result has the shape of `x2` and values from 0 to the size of `x1`. NaN sorts last.
+
     Args:
         x2: the values to insert; dtypes promote.
         side: `"left"` for the index before equal elements, `"right"` for the index after them.

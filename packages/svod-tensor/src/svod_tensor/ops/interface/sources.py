@@ -177,8 +177,9 @@ def asarray(
     Args:
         obj: a tensor, a numpy array, numbers, nested lists, an object with `__dlpack__`, or an
             object with a buffer.
-        dtype: of the result; by default that of `obj`, and for Python numbers that of `Tensor`.
-        device: the device; by default that of `obj`, or the one that `SVOD_DEVICE` names.
+        dtype: dtype of the result; by default the dtype of `obj`, and for Python numbers the dtype
+            that `Tensor` infers.
+        device: device of the result; by default the device of `obj`, or else `SVOD_DEVICE`.
         copy: True copies a tensor too. False shares the memory of `obj`, as `Tensor.from_numpy`
             does, and raises if kernels cannot read it there.
 

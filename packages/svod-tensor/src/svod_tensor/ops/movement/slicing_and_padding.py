@@ -329,7 +329,10 @@ def _repeat_around(x: Tensor, pairs: Sequence[tuple[SInt, SInt]], mode: str) -> 
         (size,) = concrete_shape("pad", (x.shape[axis],))
         if not size:
             raise ShapeError(
-                operation="pad", shape=x.shape, problem=f"cannot extend the empty axis {axis}"
+                operation="pad",
+                shape=x.shape,
+                problem=f"cannot extend the empty axis {axis} with mode {mode!r}",
+                hint='write mode="constant"',
             )
         # numpy pads the indices, so that all modes have its semantics, also for widths above the
         # size.

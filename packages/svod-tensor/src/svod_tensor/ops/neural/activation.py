@@ -192,8 +192,7 @@ def gelu(x: Tensor, /, approximate: str = "none") -> Tensor:
 
     Args:
         approximate: `"none"` computes Phi accurately also in the far tail; `"tanh"` computes
-            `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 *
-            x^3))) / 2`.
+            `x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x**3))) / 2`.
 
     Raises:
         OperandError: if `approximate` is neither.

@@ -108,8 +108,8 @@ def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
 @operation(test="test_products.py::test_linear_outer_and_vecdot", standard=True)
 @reuse_graph
 def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
-    """Vector dot product along one axis; the other axes broadcast. Dtypes promote, narrow floats
-    accumulate in float32, and a complex `x1` is conjugated.
+    """Vector dot product `sum(conj(x1) * x2)` along one axis; the other axes broadcast. Dtypes
+    promote, and narrow floats accumulate in float32.
 
     Args:
         x2: the other operand.
@@ -148,15 +148,18 @@ def vecdot(x1: Tensor, x2: Tensor, /, axis: int = -1) -> Tensor:
 def tensordot(
     x1: Tensor, x2: Tensor, /, axes: int | tuple[Sequence[int], Sequence[int]] = 2
 ) -> Tensor:
-    """Tensor contraction over axes of both operands; the shape is that of the remaining axes of
-    `x1`, then of `x2`.
+    """Tensor contraction over axes of both operands.
+
+    The result has the remaining axes of `x1`, then the remaining axes of `x2`.
 
     Args:
         x2: the other operand.
-        axes: number of axes, the last of `x1` and the first of `x2`; or two lists of axes.
+        axes: number of trailing axes of `x1` and leading axes of `x2`, or a list of axes for each
+            operand.
 
     Raises:
-        ShapeError: if the sizes differ.
+        AxisError: if an axis is out of bounds.
+        ShapeError: if the contracted sizes differ, or there are fewer than `axes` axes.
 
     Example:
         >>> import svod_tensor as sv
@@ -229,6 +232,8 @@ def einsum(formula: str, *operands: Operand) -> Tensor:
 def kron(x1: Tensor, x2: Operand, /) -> Tensor:
     """Kronecker product: blocks of `x2` scaled by the elements of `x1`. Dtypes promote.
 
+    The size of each axis of the result is the product of its sizes in `x1` and `x2`.
+
     Args:
         x2: the other operand; the one with fewer axes gets leading axes of size 1.
 
@@ -236,6 +241,8 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
         >>> import svod_tensor as sv
         >>> sv.kron(sv.Tensor([1, 10]), [1, 2]).tolist()
         [1, 2, 10, 20]
+        >>> sv.kron(sv.ones((2, 3)), sv.ones(4)).shape
+        (2, 12)
     """
     x, y = promote(x1, x2)
     n = max(x.ndim, y.ndim)
@@ -250,8 +257,12 @@ def kron(x1: Tensor, x2: Operand, /) -> Tensor:
 @operation(test="test_products.py::test_traces_and_transposes", standard="linalg.trace")
 @reuse_graph
 def trace(x: Tensor, /, offset: int = 0, *, dtype: DTypeLike | None = None) -> Tensor:
-    """Sum along a diagonal of the last two axes, `offset` above the main one; `dtype` is that of the
-    result, by default as for `sum`.
+    """Sum along a diagonal of the last two axes: `sum(x[..., i, i + offset])`, of shape
+    `x.shape[:-2]`.
+
+    Args:
+        offset: index of the diagonal: 0 is the main diagonal, positive values are above it.
+        dtype: dtype of the result and of the accumulation; by default as for `sum`.
 
     Raises:
         AxisError: if there are fewer than two axes.

@@ -251,7 +251,7 @@ def bernoulli(
     Args:
         seed: key of the samples, for reproducible results.
         generator: the random generator; by default the one that `manual_seed` seeds.
-        dtype: of the result; 0 and 1 if it is not bool.
+        dtype: dtype of the result; 0 and 1 if it is not bool.
 
     Example:
         >>> from svod_tensor import Tensor

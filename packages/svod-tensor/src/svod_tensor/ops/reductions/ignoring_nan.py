@@ -100,6 +100,7 @@ def nanargmax(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
     Raises:
         AxisError: if `axis` is out of bounds.
+        EmptyReductionError: if the reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv
@@ -120,6 +121,7 @@ def nanargmin(x: Tensor, /, axis: int | None = None, *, keepdims: bool = False) 
 
     Raises:
         AxisError: if `axis` is out of bounds.
+        EmptyReductionError: if the reduced axis is empty.
 
     Example:
         >>> import svod_tensor as sv

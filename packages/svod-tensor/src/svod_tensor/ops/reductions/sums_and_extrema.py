@@ -54,8 +54,8 @@ def sum(
     Args:
         axis: axis or axes to reduce; None reduces all.
         keepdims: whether to keep the reduced axes with size 1.
-        dtype: dtype of the result and of the accumulation; by default that of `x`, or int32 (uint32)
-            for booleans and narrower integers.
+        dtype: dtype of the result and of the accumulation; by default the dtype of `x`, or int32
+            (uint32) for booleans and narrower integers.
 
     Raises:
         AxisError: if an axis is out of bounds.

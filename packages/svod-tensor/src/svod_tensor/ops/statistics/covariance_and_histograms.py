@@ -184,12 +184,16 @@ def histogram(
 
 @operation(test="test_samples.py::test_digitize_handles_increasing_and_decreasing_edges")
 def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
-    """Return the indices (int64) of the bins of the elements: `i` where `bins[i - 1] <= x <
-    bins[i]`.
+    """Return the indices (int64) of the bins that contain the elements of `x`, in the shape of `x`.
+
+    With n edges, an index is in [0, n]:
+
+        increasing edges:  bins[i - 1] <= x < bins[i];  0 below bins[0], n from bins[-1] and for NaN
+        decreasing edges:  bins[i - 1] > x >= bins[i];  n below bins[-1], 0 from bins[0] and for NaN
 
     Args:
-        bins: edges of the bins, increasing or decreasing.
-        right: whether bins include their right edge instead of the left.
+        bins: 1-d edges of the bins, increasing or decreasing; the order is not checked.
+        right: whether `<` and `<=`, and `>` and `>=`, swap: bins then include their upper edge.
 
     Raises:
         ShapeError: if the edges are not 1-d.
@@ -198,6 +202,8 @@ def digitize(x: Tensor, /, bins: Operand, right: bool = False) -> Tensor:
         >>> import svod_tensor as sv
         >>> sv.digitize(sv.Tensor([0.5, 1.0, 3.0]), [1.0, 2.0]).tolist()
         [0, 1, 2]
+        >>> sv.digitize(sv.Tensor([0.5, 1.0, 3.0]), [2.0, 1.0]).tolist()
+        [2, 1, 0]
     """
     edges = as_tensor(bins, x)
     if edges.ndim != 1:

@@ -92,8 +92,8 @@ def interp(
     Args:
         xp: x-coordinates of the points, increasing; in any order with a period.
         fp: y-coordinates of the points.
-        left: value before the first point; by default that of the first point.
-        right: value after the last point; by default that of the last point.
+        left: value before the first point; by default the value of the first point.
+        right: value after the last point; by default the value of the last point.
         period: period of the function, which continues from the last point to the first.
 
     Raises:
@@ -195,7 +195,7 @@ def central_differences(
 
     Raises:
         AxisError: if an axis is out of bounds.
-        ShapeError: if an axis is too short, or the size of a spacing differs from that of its axis.
+        ShapeError: if an axis is too short, or a spacing and its axis differ in size.
         OperandError: if the number of spacings differs from the number of axes, or `edge_order` is
             neither 1 nor 2.
 

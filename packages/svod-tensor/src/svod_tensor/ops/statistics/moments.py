@@ -163,8 +163,8 @@ def var(
     """Variance over axes: the sum of squared differences from the mean, divided by the number of
     elements minus `correction`.
 
-    Integers accumulate in float64 and give float32. The variance of complex numbers is real: that of
-    the magnitudes of differences.
+    Integers accumulate in float64 and give float32. The variance of complex numbers is real: the
+    squared differences are `abs(x - mean(x)) ** 2`.
 
     Args:
         axis: axis or axes to reduce; None reduces all.
