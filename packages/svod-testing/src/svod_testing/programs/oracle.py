@@ -13,7 +13,7 @@ Example:
     ...     evaluate_program(Program((full,), roots=(0,)))
     ... except UnstableError as error:
     ...     print(error)
-    too large
+    magnitude above 10000
     >>> third = Step("full", (), (0,), (("shape", (2,)), ("c", 1 / 3)))
     >>> value = evaluate_program(Program((third,), roots=(0,)))[0]
     >>> isinstance(value, Value), value.dtype, value.shape
