@@ -343,6 +343,12 @@ def test_arguments_and_held_tensors_are_returned_themselves() -> None:
         assert first is y
         assert second.numpy().tolist() == (a + b).tolist()
     assert is_quick(same, x, y)
+    after_number = jit(lambda by, u, v: (v, u * by))
+    for _ in range(3):
+        first, second = after_number(3.0, x, y)
+        assert first is y
+        assert second.numpy().tolist() == (a * 3).tolist()
+    assert is_quick(after_number, 3.0, x, y)
 
 
 def test_a_result_that_is_returned_twice_keeps_sharing_its_memory() -> None:

@@ -78,6 +78,7 @@ class QuickCall:
         plan: ExecutionPlan,
         direct: DirectCall,
         expected: list[object],
+        tensors: Sequence[int],
         indices: tuple[int | None, ...],
     ) -> None:
         """Make the fast path of a plan.
@@ -88,6 +89,7 @@ class QuickCall:
             direct: makes the results.
             expected: the spec of each tensor argument; of any other argument a weak reference, or
                 the argument itself where it has none.
+            tensors: the index of each tensor among the arguments.
             indices: the index in the plan of each tensor's buffer, None if unused, then of each
                 result's.
         """
@@ -102,6 +104,8 @@ class QuickCall:
         self._results = [
             result._replace(position=result.position + n_unused)
             if isinstance(result, Output)
+            else tensors[result]
+            if isinstance(result, int)
             else result
             for result in direct.results
         ]
@@ -179,7 +183,7 @@ class QuickCall:
                 content = Cell.on(buffers[result.position], result.make_node, result.spec)
                 results.append(Tensor.from_content(content))
             elif isinstance(result, int):
-                results.append([value for value in args if type(value) is Tensor][result])
+                results.append(args[result])
             else:
                 results.append(result)
         return self._build(iter(results))
@@ -199,9 +203,10 @@ class WritingCall(QuickCall):
         plan: ExecutionPlan,
         direct: DirectCall,
         expected: list[object],
+        tensors: Sequence[int],
         indices: tuple[int | None, ...],
     ) -> None:
-        super().__init__(captured, plan, direct, expected, indices)
+        super().__init__(captured, plan, direct, expected, tensors, indices)
         self._n_arguments = len(indices) - len(direct.factories)
         self._held = {buffer.storage_id for buffer in captured.held.values()}
         self._written = sorted({i.position for i in captured.inputs if i.is_written})
@@ -273,7 +278,7 @@ def find_quick_call(
     if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
         return None
     index_of = {read.position: read.slot for read in direct.reads}
-    tensors = [value for value in args if isinstance(value, Tensor)]
+    tensors = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
     if len(index_of) < len(tensors):
         # A tensor without elements may have no memory.
         return None
@@ -285,7 +290,7 @@ def find_quick_call(
         *direct.indices[len(direct.indices) - len(direct.factories) :],
     )
     kind = WritingCall if captured.written else QuickCall
-    return kind(captured, plan, direct, expected, indices)
+    return kind(captured, plan, direct, expected, tensors, indices)
 
 
 def _hold(value: object) -> object:
