@@ -398,12 +398,61 @@ def test_a_function_of_rare_arguments_is_defined_once_and_seldom_called() -> Non
     """
     target = replace(GENERIC, shared_ops=frozenset({Op.SIN}))
     ir = render(parse_linear(text), "kernel", target)
-    assert ir.count("define internal float @rare_sin_f32(float %x) noinline") == 1
-    assert ir.count("call float @rare_sin_f32") == 2
+    assert ir.count("define internal { float, float } @rare_sin_cos_f32(float %x) noinline") == 1
+    assert ir.count("call { float, float } @rare_sin_cos_f32") == 2
+    assert ir.count("define internal") == 1
     assert ir.count("!prof !1\n") == 2
     found = np.array([1e6, 1e30, 7, 7], "f4")
     run(text, [found], target=target)
     np.testing.assert_allclose(found[2:], np.sin(found[:2].astype("f8")), rtol=2e-7)
+
+
+@pytest.mark.parametrize("has_fma", [False, True])
+@pytest.mark.parametrize("lanes", [1, 4, 32])
+@pytest.mark.parametrize("kind", ["f32", "f64"])
+def test_a_function_outside_of_a_branch_has_all_arguments(
+    kind: str, lanes: int, has_fma: bool
+) -> None:
+    x = np.resize(np.array([0.0, -0.5, 1e6, 3.0, -1e30, 99.0]), 64)
+    wide = f" : {lanes}" if lanes > 1 else ""
+    text = f"""
+        %out = PARAM {kind} [0, 192]
+        %x = PARAM {kind} [1, 64]
+        %i = RANGE i32 i32({64 // lanes}) [0, LOOP]
+        %v = load(%x[%i * {lanes}{wide}])
+        %s1 = STORE %out[%i * {lanes}{wide}], sin(%v)
+        %s2 = STORE %out[%i * {lanes} + 64{wide}], cos(%v)
+        %s3 = STORE %out[%i * {lanes} + 128{wide}], tan(%v)
+        %s = GROUP %s1, %s2, %s3
+        END %s, %i
+    """
+    shared_ops = frozenset({Op.SIN, Op.COS, Op.TAN})
+    shared = replace(GENERIC, shared_ops=shared_ops, has_fma=has_fma)
+    dtype = {"f32": "f4", "f64": "f8"}[kind]
+    found = np.zeros(192, dtype)
+    run(text, [found, x.astype(dtype)], target=shared)
+    exact = x.astype(dtype).astype("f8")
+    expected = np.concatenate([np.sin(exact), np.cos(exact), np.tan(exact)])
+    np.testing.assert_allclose(found, expected, rtol=2 * float(np.finfo(dtype).eps))
+
+
+def test_sine_and_cosine_are_one_call_in_the_same_loop_only() -> None:
+    text = """
+        %out = PARAM f32 [0, 4]
+        %v = load(%out[i32(0)])
+        %s1 = STORE %out[i32(1)], sin(%v)
+        %s2 = STORE %out[i32(2)], cos(%v)
+        %i = RANGE i32 i32(3) [0, LOOP]
+        %s3 = STORE %out[i32(3)], cos(%v + load(%out[i32(3)]))
+        END %s3, %i
+    """
+    target = replace(GENERIC, shared_ops=frozenset({Op.SIN, Op.COS}))
+    ir = render(parse_linear(text), "kernel", target)
+    body, *definitions = ir.split("define internal ")
+    assert body.count("call { float, float } @sin_cos_f32") == 1
+    assert body.count("call float @cos_f32") == 1
+    names = [d[d.index("@") : d.index("(")] for d in definitions]
+    assert names == ["@sin_cos_f32", "@cos_f32", "@rare_sin_cos_f32"]
 
 
 def test_products_are_rounded_where_the_target_does_not_contract() -> None:

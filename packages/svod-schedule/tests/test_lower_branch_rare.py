@@ -6,17 +6,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from math import cos, sin, tan
 
 import numpy as np
 import pytest
 
-from svod_dtype import DType, float32, float64, index
+from svod_dtype import DType, float32, float64, index, void
 from svod_ir import AxisType, Op, Target, UOp
 from svod_ir.evaluate import evaluate_kernel, evaluate_linear
 from svod_ir.testing.nodes import param
 from svod_schedule.linearize import linearize
-from svod_schedule.lower.branch_rare import branch_rare, define_rare
+from svod_schedule.lower.branch_rare import MIN_CALLS, branch_rare, define_shared
 
 TARGET = replace(Target.generic(), has_fma=True)
 SHARING = replace(TARGET, shared_ops=frozenset({Op.SIN, Op.COS, Op.TAN}))
@@ -121,12 +122,72 @@ def test_a_shared_function_stays_in_the_inner_loop(op: Op) -> None:
     np.testing.assert_allclose(found, [TRUE[op](float(x)) for x in points], rtol=2e-7)
 
 
-def test_a_shared_function_has_the_values_of_rare_arguments() -> None:
-    argument, result = define_rare(Op.COS, float32, SHARING)
-    assert result.dtype is float32
-    out, points = param(0, 2, float32), param(1, 2, float32)
-    loop = UOp.range(2, 0, AxisType.LOOP)
-    value = result.substitute({argument: points.index(loop).load()})
-    found, arguments = np.zeros(2, "f4"), np.array([1e6, -1e30], "f4")
-    evaluate_kernel(UOp.sink(out.index(loop).store(value).end(loop)), {0: found, 1: arguments})
-    np.testing.assert_allclose(found, np.cos(arguments.astype("f8")), rtol=2e-7)
+def make_sum_kernel(op: Op, n_uses: int, *, n_iterations: UOp, size: int = 8) -> UOp:
+    """A kernel that stores the sum of a function of `n_uses` multiples of each element."""
+    out, points = param(0, size, float32), param(1, size, float32)
+    loop = UOp.range(size // 2, 0, AxisType.LOOP)
+    inner = UOp.range(n_iterations, 1, AxisType.LOOP)
+    at = loop * 2 + inner
+    x = points.index(at).load()
+    values = [(x * float(1 + k)).alu(op) for k in range(n_uses)]
+    total = reduce(UOp.__add__, values)
+    return UOp.sink(out.index(at).store(total).end(inner).end(loop))
+
+
+@pytest.mark.parametrize("op", TRUE)
+def test_a_function_of_many_arguments_stays_as_a_call(op: Op) -> None:
+    for n_uses, n_calls in ((MIN_CALLS - 1, 0), (MIN_CALLS, MIN_CALLS)):
+        kernel = make_sum_kernel(op, n_uses, n_iterations=UOp.const(index, 2))
+        lowered = branch_rare(kernel, SHARING)
+        is_call = [all(r.stop.op is Op.CONST for r in n.ranges) for n in lowered.iter_ops(op)]
+        assert is_call.count(True) == n_calls
+        assert is_call.count(False) == n_uses - n_calls
+
+
+def test_sine_and_cosine_of_an_argument_count_once() -> None:
+    x = param(1, 8, float32).index(UOp.const(index, 0)).load()
+    arguments = [x * float(1 + k) for k in range(MIN_CALLS - 1)]
+    values = [a.alu(op) for a in arguments for op in (Op.SIN, Op.COS, Op.TAN)]
+    out = param(0, 8, float32).index(UOp.const(index, 0))
+    kernel = UOp.sink(out.store(reduce(UOp.__add__, values)))
+    assert all(n.ranges for n in branch_rare(kernel, SHARING).iter_ops(*TRUE))
+    more = UOp.sink(out.store(reduce(UOp.__add__, [*values, (x * 0.5).alu(Op.COS)])))
+    calls = [n.op for n in branch_rare(more, SHARING).iter_ops(*TRUE) if not n.ranges]
+    assert calls.count(Op.SIN) == MIN_CALLS - 1
+    assert calls.count(Op.COS) == MIN_CALLS
+    assert Op.TAN not in calls
+
+
+def test_no_call_is_for_all_arguments_inside_of_a_branch() -> None:
+    """A renderer takes a call there for one of rare arguments."""
+    flag = param(2, 1, float32).index(UOp.const(index, 0)).load()
+    kernel = make_sum_kernel(Op.SIN, 2 * MIN_CALLS, n_iterations=(flag < 1.0).cast(index))
+    calls = list(branch_rare(kernel, SHARING).iter_ops(Op.SIN))
+    assert len(calls) == 2 * MIN_CALLS
+    assert all(len(n.ranges) == 3 for n in calls)
+
+
+@pytest.mark.parametrize("lanes", [1, 4])
+@pytest.mark.parametrize("dtype", [float32, float64])
+@pytest.mark.parametrize("ops", [(Op.SIN,), (Op.SIN, Op.COS), (Op.TAN,)])
+def test_shared_functions_have_the_values_of_all_arguments(
+    ops: tuple[Op, ...], dtype: DType, lanes: int
+) -> None:
+    shared = define_shared(ops, dtype.vec(lanes), SHARING)
+    points = np.array([*HUGE, *MODERATE], dtype.numpy)
+    size = len(points)
+    loop = UOp.range(size // lanes, 0, AxisType.LOOP)
+    at = loop * UOp.const(index, lanes)
+    read = param(len(ops), size, dtype).index(at, lanes=lanes).load()
+    stores = [
+        param(k, size, dtype).index(at, lanes=lanes).store(shared.is_rare.where(rare, common))
+        for k, (rare, common) in enumerate(zip(shared.rare, shared.common, strict=True))
+    ]
+    kernel = UOp.sink(UOp(Op.GROUP, void, tuple(stores)).end(loop)).substitute(
+        {shared.argument: read}
+    )
+    found = [np.zeros(size, dtype.numpy) for _ in ops]
+    evaluate_kernel(kernel, {**dict(enumerate(found)), len(ops): points})
+    for op, values in zip(ops, found, strict=True):
+        expected = [TRUE[op](float(x)) for x in points]
+        np.testing.assert_allclose(values, expected, rtol=float(np.finfo(dtype.numpy).eps))

@@ -15,18 +15,17 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
+from svod_codegen.llvm.shared_functions import define_functions, emit_call, find_calls, is_condition
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
 from svod_codegen.llvm.text import (
     constant_text,
     memory_type,
-    suffix_text,
     type_text,
     vector_constant_text,
 )
 from svod_codegen.llvm.tiles import assign_tiles, emit_tile, end_tiles, start_tiles
 from svod_dtype import DType
 from svod_ir import Op, UOp
-from svod_schedule.lower import define_rare
 
 if TYPE_CHECKING:
     from svod_ir import Target
@@ -56,23 +55,22 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     """
     w = FunctionWriter(target)
     n_scopes = _bind_arguments(w, linear)
-    rare_loops = _list_rare_loops(linear, target)
     weights = f"!{1 + 3 * n_scopes}"
-    w.branch_tags = dict.fromkeys(rare_loops, f", !prof {weights}")
+    rarely = f", !prof {weights}"
+    calls = find_calls(linear, target)
+    w.branch_tags = {call.branch: rarely for call in calls.values() if call.branch is not None}
     # Before anything is written: LLVM would abort the process on an intrinsic that the processor
     # lacks.
     check_units([node for node in linear if node.op is Op.WMMA], target)
     tiles = assign_tiles(linear)
     if tiles:
         start_tiles(w)
-    # By name, so that each function is defined once however often it is called.
-    functions: dict[str, UOp] = {}
     for node in linear:
         if node in tiles:
             emit_tile(w, node, tiles)
             continue
-        if node.op in target.shared_ops:
-            functions[_call_shared(w, node)] = node
+        if node in calls:
+            emit_call(w, calls[node])
             continue
         emitter = EMITTERS.get(node.op)
         if emitter is not None:
@@ -84,9 +82,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         handler(w, node)
     if tiles:
         end_tiles(w)
-    definitions = [
-        line for name, node in functions.items() for line in _define_shared(w, name, node)
-    ]
+    definitions = define_functions(w, calls.values(), _write_value, rarely)
     core_id = f"i64{_core_id_range(linear)} %core_id"
     # Kernels do not throw: without nounwind each would get unwind tables.
     header = (
@@ -103,46 +99,16 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
         *w.declarations,
         *_scopes(n_scopes),
     ]
-    lines += [f"{weights} = {_RARELY}", ""] if rare_loops else [""]
+    lines += [f"{weights} = {_RARELY}", ""] if calls else [""]
     return "\n".join(lines)
 
 
-def _list_rare_loops(linear: tuple[UOp, ...], target: Target) -> list[UOp]:
-    """List the loops of at most one iteration that call the slow path of a function."""
-    rare: list[UOp] = []
-    entered: list[UOp] = []
-    for node in linear:
-        if node.op is Op.RANGE:
-            entered.append(node)
-        elif node.op is Op.END:
-            entered.pop()
-        elif node.op in target.shared_ops:
-            rare.append(entered[-1])
-    return rare
-
-
-def _call_shared(w: FunctionWriter, node: UOp) -> str:
-    """Call the slow path of an op, and return the function's name."""
-    kind = type_text(node.dtype)
-    name = f"rare_{node.op.name.lower()}_{suffix_text(node.dtype)}"
-    w.names[node] = w.emit(f"call {kind} @{name}({w.typed(node.source)})")
-    return name
-
-
-def _define_shared(kernel: FunctionWriter, name: str, node: UOp) -> list[str]:
-    argument, result = define_rare(node.op, node.dtype, kernel.target)
-    w = FunctionWriter(kernel.target)
-    w.names[argument] = "%x"
-    for step in result.toposort():
-        if step.op in EMITTERS:
-            w.names[step] = EMITTERS[step.op](w, step)
-        elif step.op not in _MEMORY and step is not argument:
-            _HANDLERS[step.op](w, step)
-    kernel.declarations |= w.declarations
-    kind = type_text(node.dtype)
-    # Not inlined: the function has several hundred instructions.
-    head = f"define internal {kind} @{name}({kind} %x) noinline nounwind memory(none) {{"
-    return [head, *w.lines, f"  ret {kind} {w.value(result)}", "}"]
+def _write_value(w: FunctionWriter, node: UOp) -> None:
+    """Write a node of an expression without loops and memory."""
+    if node.op in EMITTERS:
+        w.names[node] = EMITTERS[node.op](w, node)
+    elif node.op not in _MEMORY:
+        _HANDLERS[node.op](w, node)
 
 
 def _bind_arguments(w: FunctionWriter, linear: tuple[UOp, ...]) -> int:
@@ -261,14 +227,12 @@ def _start_loop(w: FunctionWriter, node: UOp) -> None:
     index = f"%{label}.i"
     if not (end.op is Op.CONST and end.arg > 0):
         # A symbolic loop may be empty, but the test in the latch comes after the first iteration.
-        enter = (
-            w.value(end.source) if _is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
-        )
+        enter = w.value(end.source) if is_condition(end) else w.emit(f"icmp slt {dtype} 0, {limit}")
         w.do(f"br i1 {enter}, label %{label}, label %{label}.done{w.branch_tags.get(node, '')}")
     else:
         w.do(f"br label %{label}")
     w.start_block(label)
-    again = "" if _is_condition(end) else f", [ {index}.next, %{label}.latch ]"
+    again = "" if is_condition(end) else f", [ {index}.next, %{label}.latch ]"
     w.do(f"{index} = phi {dtype} [ 0, %{before} ]{again}")
     w.names[node] = index
 
@@ -290,7 +254,7 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
     loop = ranges[0]
     index = w.value(loop)
     label, dtype = index[1:-2], type_text(loop.dtype)
-    if _is_condition(loop.stop):
+    if is_condition(loop.stop):
         w.do(f"br label %{label}.done")
     else:
         w.do(f"br label %{label}.latch")
@@ -300,11 +264,6 @@ def _end_loop(w: FunctionWriter, node: UOp) -> None:
         again = w.emit(f"icmp slt {dtype} {index}.next, {w.value(loop.stop)}")
         w.do(f"br i1 {again}, label %{label}, label %{label}.done")
     w.start_block(f"{label}.done")
-
-
-def _is_condition(stop: UOp) -> bool:
-    """Whether a loop is a branch: one iteration if a condition holds, none otherwise."""
-    return stop.op is Op.CAST and stop.source.dtype.is_bool
 
 
 def _broadcast(w: FunctionWriter, node: UOp) -> None:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from svod_schedule.lower.branch_rare import define_rare
+from svod_schedule.lower.branch_rare import SharedFunctions, define_shared
 
-__all__ = ["define_rare"]
+__all__ = ["SharedFunctions", "define_shared"]
