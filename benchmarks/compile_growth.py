@@ -17,6 +17,7 @@ little. jax, where it is installed, compiles the same chains."""
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -157,8 +158,13 @@ def _measure_jax(series: Series, op: str, mode: str, n: int) -> None:
     call = jax.grad(lambda x: chain(x).sum()) if mode == "backward" else chain
     x = jnp.linspace(0.1, 0.9, N_ELEMENTS)
     started = perf_counter()
-    jax.jit(call).lower(x).compile()
-    series.jax[n] = perf_counter() - started
+    try:
+        jax.jit(call).lower(x).compile()
+    except jax.errors.JaxRuntimeError:
+        # Chains of 2,000 sines overflow the stack of its compiler.
+        series.jax[n] = math.inf
+    else:
+        series.jax[n] = perf_counter() - started
 
 
 Graph = Callable[[Any], Any]
@@ -253,8 +259,11 @@ def _format_row(series: Series, sizes: list[int]) -> tuple[str, ...]:
     def tell(n: int) -> str:
         if n not in series.seconds:
             return ""
-        peer = f" (jax {format_time(series.jax[n])})" if n in series.jax else ""
-        return format_time(series.seconds[n]) + peer
+        seconds = series.jax.get(n)
+        if seconds is None:
+            return format_time(series.seconds[n])
+        peer = "fails" if math.isinf(seconds) else format_time(seconds)
+        return f"{format_time(series.seconds[n])} (jax {peer})"
 
     return (series.shape, series.op, series.mode, *map(tell, sizes), f"{series.exponent:.2f}")
 
