@@ -78,6 +78,7 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter,
     make_scatter_add,
     make_shrink,
 )
@@ -187,6 +188,7 @@ __all__ = [
     "make_reduce_axis",
     "make_reshape",
     "make_scan_axis",
+    "make_scatter",
     "make_scatter_add",
     "make_shrink",
     "max_trips",

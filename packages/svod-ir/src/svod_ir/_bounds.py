@@ -385,6 +385,11 @@ def _scattered(node: UOp) -> Bounds:
     return _fit(node.dtype, min(low * most, 0), max(high * most, 0))
 
 
+def _replaced(node: UOp) -> Bounds:
+    value, _, base = node.src
+    return _UNKNOWN_FLOAT if node.dtype.kind in _FLOATING else _union(value.bounds, base.bounds)
+
+
 def _result(node: UOp) -> Bounds:
     owner = node.src[0]
     position: int = node.arg
@@ -463,6 +468,7 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.SHR: _shr,
     Op.CAST: _cast,
     Op.REDUCE: _reduce,
+    Op.SCATTER: _replaced,
     Op.SCATTER_ADD: _scattered,
     Op.RESULT: _result,
 }

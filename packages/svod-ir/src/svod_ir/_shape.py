@@ -101,6 +101,8 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
         case Op.GATHER:
             source, indices = node.src[0].shape, node.src[1].shape
             return (*source[: node.arg], *indices, *source[node.arg + 1 :])
+        case Op.SCATTER:
+            return node.src[2].shape
         case Op.SCATTER_ADD:
             value, n_axes = node.src[0].shape, len(node.src[1].shape)
             # A symbolic size is an operand, so that substituting its variables reaches it.

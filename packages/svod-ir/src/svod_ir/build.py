@@ -64,6 +64,7 @@ __all__ = [
     "make_reduce_axis",
     "make_reshape",
     "make_scan_axis",
+    "make_scatter",
     "make_scatter_add",
     "make_shrink",
     "with_sizes",
@@ -489,6 +490,43 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
         ((wide, indices, size), None) if isinstance(size, UOp) else ((wide, indices), size)
     )
     return make_cast(UOp(Op.SCATTER_ADD, wide.dtype, operands, ScatterArg(axis, known)), x.dtype)
+
+
+def make_scatter(base: UOp, indices: UOp, x: UOp, axis: int) -> UOp:
+    """Replace the rows of `base` at `indices` along `axis` by the rows of `x`.
+
+    The axes of `indices` are those of `x` from `axis` on. For repeated indices, the last row in
+    row-major order is kept; an index outside of [0, size) is ignored.
+
+    Raises:
+        AxisError: if `axis` is negative or out of bounds.
+        OperandError: if the indices are not integers, or the dtypes of `base` and `x` differ.
+        ShapeError: if the shape of `x` is not that of `base` gathered at `indices`.
+
+    Example:
+        >>> from svod_dtype import float32, int32
+        >>> from svod_ir import make_iota, make_reshape, make_scatter
+        >>> base, rows = make_reshape(make_iota(6, float32), (3, 2)), make_reshape(make_iota(2, float32), (1, 2))
+        >>> make_scatter(base, make_iota(1, int32), rows, 0).shape
+        (3, 2)
+    """
+    if not 0 <= axis < len(base.shape):
+        raise AxisError(operation="scatter", axis=axis, ndim=len(base.shape))
+    if not indices.dtype.is_int:
+        raise OperandError(operation="scatter", found=indices.dtype, expected="integer indices")
+    if x.dtype is not base.dtype:
+        raise OperandError(operation="scatter", found=x.dtype, expected=str(base.dtype))
+    expected = (*base.shape[:axis], *indices.shape, *base.shape[axis + 1 :])
+    if x.shape != expected:
+        raise ShapeError(
+            operation="scatter",
+            shape=x.shape,
+            problem=(
+                f"rows of shape {format_shape(x.shape)} do not match"
+                f" {format_shape(expected)}, the shape of the base at the indices"
+            ),
+        )
+    return UOp(Op.SCATTER, base.dtype, (x, indices, base), axis)
 
 
 def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:

@@ -269,6 +269,18 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
 
 
 def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
+    """Shard along an axis of the base other than the scattered one."""
+    base = node.src[2].placement
+    axis, n_axes = node.arg, len(node.src[1].shape)
+    replicated = first.replicated
+    if isinstance(base, Sharding) and base.axis is not None and base.axis != axis:
+        moved = base.axis if base.axis < axis else base.axis + n_axes - 1
+        return Partition(base, (base._replace(axis=moved), replicated, base))
+    # A base sharded along the scattered axis: any row may be on any device.
+    return Partition(replicated, (replicated, replicated, replicated))
+
+
+def _lay_out_scatter_add(node: UOp, first: Sharding) -> Partition:
     """Shard along an axis of the value other than the scattered one, or along the indices; with
     sharded indices, each device sums its share of the whole result.
     """
@@ -299,7 +311,8 @@ _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
     Op.REDUCE_AXIS: _lay_out_reduce,
     Op.SCAN_AXIS: _lay_out_scan,
     Op.GATHER: _lay_out_gather,
-    Op.SCATTER_ADD: _lay_out_scatter,
+    Op.SCATTER: _lay_out_scatter,
+    Op.SCATTER_ADD: _lay_out_scatter_add,
 }
 
 

@@ -26,6 +26,7 @@ _READS: Final = frozenset(
         Op.CONTIGUOUS,
         Op.ASSIGN,
         Op.AFTER,
+        Op.SCATTER,
         Op.SCATTER_ADD,
         Op.MULTI,
         Op.MSELECT,

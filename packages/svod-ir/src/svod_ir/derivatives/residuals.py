@@ -30,6 +30,7 @@ _KEPT: Final = frozenset(
     {
         Op.RESULT,
         Op.SCAN_AXIS,
+        Op.SCATTER,
         Op.SCATTER_ADD,
         Op.COPY,
         Op.ALLREDUCE,

@@ -17,6 +17,7 @@ from svod_ir.derivatives.memory import AFTER, CONTROL_DEPENDENCY, TRACED
 from svod_ir.derivatives.movement import LINEAR, forward_same_op
 from svod_ir.derivatives.reductions import REDUCE_AXIS, SCAN_AXIS
 from svod_ir.derivatives.rule import Derivative, MultipleDerivative, Parts, Wanted
+from svod_ir.derivatives.scatter import SCATTER
 from svod_ir.derivatives.shards import MULTI
 from svod_ir.ops import Op
 from svod_ir.uop import UOp
@@ -30,7 +31,7 @@ def _reverse_gather(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     return [make_scatter_add(cotangent, node.position, axis, node.source.shape[axis]), None]
 
 
-def _reverse_scatter(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
+def _reverse_scatter_add(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     return [make_gather(cotangent, node.position, node.arg.axis), *[None] * (len(node.src) - 1)]
 
 
@@ -59,7 +60,8 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.CAST: CAST,
     Op.BITCAST: "bits have no derivative",
     Op.GATHER: Derivative(_reverse_gather, forward_same_op),
-    Op.SCATTER_ADD: Derivative(_reverse_scatter, forward_same_op),
+    Op.SCATTER: SCATTER,
+    Op.SCATTER_ADD: Derivative(_reverse_scatter_add, forward_same_op),
     Op.REDUCE_AXIS: REDUCE_AXIS,
     Op.SCAN_AXIS: SCAN_AXIS,
     Op.MULTI: MULTI,

@@ -1,4 +1,4 @@
-"""Movement ops, GATHER and SCATTER_ADD on arrays."""
+"""Movement ops, GATHER, SCATTER and SCATTER_ADD on arrays."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from svod_ir._arithmetic import Values
 from svod_ir.ops import Op
 
-__all__ = ["MOVES", "fill_sizes", "gather", "scatter_add"]
+__all__ = ["MOVES", "fill_sizes", "gather", "scatter", "scatter_add"]
 
 
 def gather(x: Values, indices: Values, axis: int) -> Values:
@@ -22,6 +22,18 @@ def gather(x: Values, indices: Values, axis: int) -> Values:
     gathered = np.take(x, safe_indices, axis=axis) if size else np.zeros(shape, x.dtype)
     inside = is_inside.reshape(indices.shape + (1,) * (x.ndim - axis - 1))
     return np.where(inside, gathered, np.zeros((), x.dtype))
+
+
+def scatter(x: Values, indices: Values, base: Values, axis: int) -> Values:
+    """Replace the rows of `base` at the indices, in order."""
+    n_axes = indices.ndim
+    rows = np.moveaxis(x, range(axis, axis + n_axes), range(n_axes))
+    replaced = np.moveaxis(base, axis, 0).copy()
+    # One by one, since numpy does not promise which of several rows with equal indices is kept.
+    for at in np.ndindex(indices.shape):
+        if 0 <= indices[at] < base.shape[axis]:
+            replaced[int(indices[at])] = rows[at]
+    return np.moveaxis(replaced, 0, axis)
 
 
 def scatter_add(x: Values, indices: Values, axis: int, size: int) -> Values:

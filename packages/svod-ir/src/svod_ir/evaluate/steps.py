@@ -22,7 +22,7 @@ from svod_ir.evaluate.access import (
     view_bytes,
 )
 from svod_ir.evaluate.memory import Environment, Poison, checked, find_poison, is_location
-from svod_ir.evaluate.movement import MOVES, fill_sizes, gather
+from svod_ir.evaluate.movement import MOVES, fill_sizes, gather, scatter
 from svod_ir.evaluate.reduction import (
     all_reduce,
     make_finish,
@@ -91,6 +91,8 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda *size: np.arange(int(size[0]) if size else node.arg).astype(dtype.numpy)
         case Op.GATHER:
             return lambda x, indices: gather(x, indices, node.arg)
+        case Op.SCATTER:
+            return lambda x, indices, base: scatter(x, indices, base, node.arg)
         case Op.SCATTER_ADD:
             return lambda x, indices, *size: scatter_sums(x, indices, node, *size)
         case Op.REDUCE_AXIS:

@@ -118,6 +118,20 @@ def _rule_scatter_add(node: UOp) -> str | None:
     return check_same_as_first(node)
 
 
+def _rule_scatter(node: UOp) -> str | None:
+    value, indices, base = node.src
+    axis: int = node.arg
+    if not indices.dtype.is_int or not 0 <= axis < len(base.shape):
+        return "SCATTER takes integer indices along an axis of its base"
+    if value.dtype is not base.dtype or value.shape != (
+        *base.shape[:axis],
+        *indices.shape,
+        *base.shape[axis + 1 :],
+    ):
+        return "SCATTER takes rows of its base's dtype, in the shape of its base at the indices"
+    return check_same_as_first(node)
+
+
 def _rule_copy(node: UOp) -> str | None:
     return check_same_as_first(node) or (
         None if isinstance(node.arg, str) else "COPY holds a device"
@@ -195,6 +209,7 @@ TENSOR_RULES: Final[dict[Op, Rule]] = {
     Op.MULTI: _rule_multi,
     Op.ALLREDUCE: _rule_all_reduce,
     Op.REDUCE_AXIS: _rule_reduce_axis,
+    Op.SCATTER: _rule_scatter,
     Op.SCATTER_ADD: _rule_scatter_add,
     Op.SCAN_AXIS: _rule_scan_axis,
     Op.ASSIGN: _rule_assign,

@@ -23,6 +23,7 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter,
     make_scatter_add,
     make_shrink,
 )
@@ -219,6 +220,7 @@ class _Builder:
             self.reduce,
             self.reduce,
             self.scan,
+            self.scatter,
             self.scatter_add,
             self.mark,
         )
@@ -460,6 +462,19 @@ class _Builder:
             return None
         axis = self.draw(st.integers(0, len(shape) - 1))
         return self._moved(x, make_gather(x.node, self.draw(st.sampled_from(indices)), axis))
+
+    def scatter(self, x: _Value) -> _Value | None:
+        shape = _sizes(x.node)
+        integers = [d for d in self.kinds if d.is_int]
+        if not shape or not integers:
+            return None
+        axis = self.draw(st.integers(0, len(shape) - 1))
+        indices = self.new_buffer(self.draw(st.sampled_from(integers)), self.draw(shapes(2, 12)))
+        row_shape = (*shape[:axis], *_sizes(indices), *shape[axis + 1 :])
+        if prod(row_shape) > self.max_elements:
+            return None
+        rows = self.new_buffer(x.node.dtype, row_shape)
+        return self._moved(x, make_scatter(x.node, indices, rows, axis))
 
     def scatter_add(self, x: _Value) -> _Value | None:
         shape = _sizes(x.node)

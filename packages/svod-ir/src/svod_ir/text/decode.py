@@ -253,6 +253,7 @@ _ARGS: Final[dict[Op, Callable[[DType, Values], object]]] = {
     Op.PERMUTE: _ints,
     Op.FLIP: _flags,
     Op.GATHER: _decode_single(_int),
+    Op.SCATTER: _decode_single(_int),
     Op.MULTI: _decode_single(_int),
     Op.REDUCE: _decode_single(_op),
     Op.SCAN: _decode_single(_op),

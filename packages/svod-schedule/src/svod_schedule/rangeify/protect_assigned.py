@@ -14,6 +14,10 @@ operand that reads the earlier version:
 
     ADD(MUL(x, 2), AFTER(x, ASSIGN))        ADD(CONTIGUOUS(MUL(x, 2)), AFTER(x, ASSIGN))
 
+Rows that are written in place, as for x[indices] = y, are copied with their indices if they read x:
+
+    ASSIGN(x, SCATTER(GATHER(x, i), i, x))      ASSIGN(x, SCATTER(CONTIGUOUS(GATHER(x, i)), i, x))
+
 Where assignments form a cycle, each reading what the next one overwrites, one of them gets a copy
 of its value:
 
@@ -24,10 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from svod_ir import Op, UOp
+from svod_ir import Op, UOp, make_reshape
 from svod_ir.ops import ELEMENTWISE, MEMORY, MOVEMENT
 from svod_ir.origins import make_images
 from svod_ir.sizes import max_size, product
+from svod_schedule.rangeify.analysis.row_writes import find_row_write
 
 __all__ = ["assigned_memory", "protect_assigned"]
 
@@ -56,10 +61,35 @@ def protect_assigned(sink: UOp) -> UOp:
     done = make_images()
     for node in order:
         new = node.with_images(done)
-        if node.op is Op.ASSIGN and any(_iter_other_readers(node, below)):
+        scatter = find_row_write(node)
+        if scatter is not None:
+            new = _copy_rows(new, scatter, below[assigned_memory(node.target)], below)
+        elif node.op is Op.ASSIGN and any(_iter_other_readers(node, below)):
             new = new.with_src((new.target, UOp(Op.CONTIGUOUS, new.dtype, (new.value,))))
         done[node] = new
     return done[sink]
+
+
+def _copy_rows(assign: UOp, scatter: UOp, own: int, below: Mapping[UOp, int]) -> UOp:
+    """Copy the rows and the indices that an ASSIGN writes in place if they read its memory: a row may
+    be read after it is written, also the same row, where an index is repeated.
+
+    Args:
+        assign: the ASSIGN, with copies below it.
+        scatter: the SCATTER before copies below it, for `below`.
+        own: the bit of the memory.
+        below: the assigned buffers that each node depends on.
+    """
+    new = find_row_write(assign)
+    assert new is not None, assign
+    rows, indices = (
+        UOp(Op.CONTIGUOUS, s.dtype, (s,))
+        if below[old] & own and _strip_movement(old).op not in _STORED
+        else s
+        for old, s in zip(scatter.src[:2], new.src[:2], strict=True)
+    )
+    value = new.with_src((rows, indices, new.src[2]))
+    return assign.with_src((assign.target, make_reshape(value, assign.value.shape)))
 
 
 def assigned_memory(target: UOp) -> UOp:
@@ -121,6 +151,8 @@ def _iter_other_readers(assign: UOp, below: Mapping[UOp, int]) -> Iterator[UOp]:
     of the target than the one being replaced.
     """
     target, value = assign.src
+    if find_row_write(assign) is not None:
+        return
     memory = assigned_memory(target)
     own = below[memory]
     seen: set[UOp] = set()

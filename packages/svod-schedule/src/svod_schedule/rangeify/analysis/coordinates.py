@@ -29,6 +29,7 @@ __all__ = [
     "move_to_gather_indices",
     "move_to_gather_source",
     "move_to_scatter_indices",
+    "scattered_axis",
 ]
 
 _ZERO = UOp.const(index, 0)
@@ -98,9 +99,14 @@ def move_to_gather_source(gather: UOp, at: Coordinates, position: UOp) -> Coordi
     return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
 
 
+def scattered_axis(scatter: UOp) -> int:
+    """Return the axis along which a SCATTER or SCATTER_ADD writes rows."""
+    return scatter.arg if scatter.op is Op.SCATTER else scatter.arg.axis
+
+
 def move_to_scatter_indices(scatter: UOp, at: Coordinates) -> Coordinates:
-    """Map coordinates of a SCATTER_ADD's value to coordinates of its indices."""
-    axis: int = scatter.arg.axis
+    """Map coordinates of the rows of a SCATTER or SCATTER_ADD to coordinates of its indices."""
+    axis = scattered_axis(scatter)
     return Coordinates(at.indices[axis : axis + len(scatter.position.shape)], at.valid)
 
 

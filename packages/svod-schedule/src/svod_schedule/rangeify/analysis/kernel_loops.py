@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from svod_dtype import index
 from svod_ir import AxisType, Op, SInt, UOp
 from svod_ir.uop import to_node
+from svod_schedule.rangeify.analysis.coordinates import scattered_axis
 from svod_schedule.symbolic import simplify
 
 if TYPE_CHECKING:
@@ -41,8 +42,11 @@ class KernelLoops:
         )
 
     def open_scattered(self, node: UOp) -> tuple[UOp, ...]:
-        """Make a new loop for each axis of a SCATTER_ADD's value, sequential for the indexed axes."""
-        positions = range(node.arg.axis, node.arg.axis + len(node.position.shape))
+        """Make a new loop for each axis of the rows of a SCATTER or SCATTER_ADD, sequential for the
+        indexed axes.
+        """
+        axis = scattered_axis(node)
+        positions = range(axis, axis + len(node.position.shape))
         return tuple(
             self.make(size, AxisType.SCAN if a in positions else AxisType.LOOP)
             for a, size in enumerate(node.source.shape)

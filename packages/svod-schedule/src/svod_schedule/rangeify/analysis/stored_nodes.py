@@ -41,6 +41,7 @@ from svod_schedule.rangeify.analysis.coordinates import (
     move_to_gather_indices,
     move_to_gather_source,
     move_to_scatter_indices,
+    scattered_axis,
 )
 from svod_schedule.rangeify.analysis.devices import (
     get_memory_operands,
@@ -50,6 +51,7 @@ from svod_schedule.rangeify.analysis.devices import (
 from svod_schedule.rangeify.analysis.fusion import find_rows, is_chain
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.readers import count_readers
+from svod_schedule.rangeify.analysis.row_writes import find_row_write
 
 __all__ = ["Storage", "choose_stored"]
 
@@ -109,7 +111,8 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.AFTER,
     Op.CONTROL_DEPENDENCY,
 }
-_SEQUENTIAL = frozenset({Op.SCAN_AXIS, Op.SCATTER_ADD})
+_SCATTERS = frozenset({Op.SCATTER, Op.SCATTER_ADD})
+_SEQUENTIAL = _SCATTERS | {Op.SCAN_AXIS}
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
@@ -176,16 +179,18 @@ class _StorageChooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        opened = loops.open_scattered(node) if node.op is Op.SCATTER_ADD else loops.open(node)
+        scattered = node if node.op in _SCATTERS else find_row_write(node)
+        opened = loops.open(node) if scattered is None else loops.open_scattered(scattered)
         self.kernels[node] = _OpenKernel(opened, loops)
 
     def _is_stored(self, node: UOp) -> bool:
         if node not in self.results and 0 in (node.find_shape() or ()):
             # A node without elements needs no memory.
             return False
-        if is_always_stored(node):
-            return True
         uses = self.uses.get(node)
+        if is_always_stored(node):
+            # Rows that an ASSIGN writes in place are no use of the SCATTER.
+            return node.op is not Op.SCATTER or node in self.results or bool(uses)
         if uses and node.op is Op.GATHER:
             return _is_gathered_often(node, tuple(uses))
         if not uses or node.op in _NEVER_STORED:
@@ -249,7 +254,8 @@ class _StorageChooser:
             len(uses) < 2
             or node.op not in ELEMENTWISE
             or not self.has_private_rows(uses[0].kernel)
-            or uses[0].kernel.op is Op.SCATTER_ADD
+            or uses[0].kernel.op in _SCATTERS
+            or find_row_write(uses[0].kernel) is not None
             or self.cost[node] < ROW_COST
         ):
             return None
@@ -327,7 +333,7 @@ class _StorageChooser:
         rows = find_rows(node.shape, use.at.indices, loops)
         if rows is None or kernel.n_reductions >= MAX_KERNEL_REDUCTIONS:
             return False
-        if use.kernel.op in _SEQUENTIAL or is_transfer(use.kernel):
+        if _is_sequential(use.kernel) or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
@@ -372,7 +378,8 @@ class _StorageChooser:
             ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.
-            return [(node.value, use)]
+            scattered = find_row_write(node)
+            return [(node.value, use)] if scattered is None else _read_rows(scattered, use)
         if node.op is Op.REDUCE_AXIS:
             ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
@@ -385,9 +392,12 @@ class _StorageChooser:
             )
             return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
         if node.op is Op.SCATTER_ADD:
-            index_at = move_to_scatter_indices(node, at)
-            inner = tuple(r for r in scope if r in _ranges_of(index_at))
-            return [(node.source, use), (node.position, _Use(use.kernel, index_at, inner))]
+            return _read_rows(node, use)
+        if node.op is Op.SCATTER:
+            copied = self.kernels[use.kernel].loops.open(node)
+            loops = tuple(r for r in copied if r.op is Op.RANGE)
+            base = (node.src[2], _Use(use.kernel, Coordinates(copied), loops))
+            return [*_read_rows(node, use), base]
         if node.op is Op.GATHER:
             positions_at = move_to_gather_indices(node, at)
             # A placeholder for the value of the index, with the loops that it depends on.
@@ -407,6 +417,13 @@ class _StorageChooser:
                 operand_at = at if len(shape) == len(at.indices) else Coordinates((), at.valid)
                 reads.append((operand, _Use(use.kernel, operand_at, scope)))
         return reads
+
+
+def _read_rows(scatter: UOp, use: _Use) -> list[tuple[UOp, _Use]]:
+    """Return the uses of the rows of a scatter and of their indices."""
+    index_at = move_to_scatter_indices(scatter, use.at)
+    inner = tuple(r for r in use.scope if r in _ranges_of(index_at))
+    return [(scatter.source, use), (scatter.position, _Use(use.kernel, index_at, inner))]
 
 
 def choose_stored(sink: UOp, has_private_rows: Callable[[UOp], bool]) -> Storage:
@@ -466,10 +483,17 @@ def _is_serial(kernel: UOp) -> bool:
     """Whether a kernel computes one element after the other: a scan along the last axis, or a
     scatter-add of single elements, has no axis for lanes.
     """
+    scattered = find_row_write(kernel)
+    kernel = kernel if scattered is None else scattered
     if kernel.op not in _SEQUENTIAL:
         return False
-    axis: int = kernel.arg.axis
+    axis = kernel.arg.axis if kernel.op is Op.SCAN_AXIS else scattered_axis(kernel)
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
+
+
+def _is_sequential(kernel: UOp) -> bool:
+    """Whether an axis of a kernel's loops is sequential."""
+    return kernel.op in _SEQUENTIAL or find_row_write(kernel) is not None
 
 
 def _is_gathered_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:

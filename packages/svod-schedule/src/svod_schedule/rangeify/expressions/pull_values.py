@@ -28,8 +28,14 @@ from svod_schedule.rangeify.analysis.coordinates import (
 )
 from svod_schedule.rangeify.analysis.devices import get_memory_operands, is_transfer
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
+from svod_schedule.rangeify.analysis.row_writes import find_row_write
 from svod_schedule.rangeify.analysis.stored_nodes import Storage
-from svod_schedule.rangeify.expressions.scatter import add_to_rows, is_in_bounds, make_zeros
+from svod_schedule.rangeify.expressions.scatter import (
+    find_row,
+    is_in_bounds,
+    make_zeros,
+    write_row,
+)
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Puller", "Pulling", "pull_values"]
@@ -70,13 +76,16 @@ class Puller:
     def bufferize(self, node: UOp) -> None:
         """Write the BUFFERIZE of `node`, whose stored operands are written already."""
         self.device = self.devices[node]
+        self._start_kernel()
+        self._fill(node)
+        propagate_labels(self.bufferized[node], self._iter_computed(node))
+
+    def _start_kernel(self) -> None:
         self.loops = KernelLoops()
         # Values are expressions over the loops of one kernel, and loops of the next one have the
         # same numbers.
         self.values.clear()
         self.row_values.clear()
-        self._fill(node)
-        propagate_labels(self.bufferized[node], self._iter_computed(node))
 
     def _iter_computed(self, node: UOp) -> Iterator[UOp]:
         """Yield the nodes that are computed in the kernel of `node`."""
@@ -91,16 +100,16 @@ class Puller:
         if is_transfer(node):
             self.bufferized[node] = self._transfer(node)
             return
-        if node.op is Op.SCATTER_ADD:
+        if node.op is Op.SCATTER or node.op is Op.SCATTER_ADD:
             self._scatter(node)
             return
-        ranges = self.loops.open(node)
         if node.op is Op.ASSIGN:
-            self._assign(node, ranges)
+            self._assign(node)
             return
-        value = self._pull(node, Coordinates(ranges), self._value(node, Coordinates(ranges)))
+        at = Coordinates(self.loops.open(node))
+        value = self._pull(node, at, self._value(node, at))
         self.bufferized[node] = UOp(
-            Op.BUFFERIZE, node.dtype, (value, *ranges), BufferizeArg(self.device)
+            Op.BUFFERIZE, node.dtype, (value, *at.indices), BufferizeArg(self.device)
         )
 
     def _transfer(self, node: UOp) -> UOp:
@@ -138,9 +147,17 @@ class Puller:
             propagate_labels(self.copies[key], (node,))
         return self.copies[key]
 
-    def _assign(self, node: UOp, ranges: tuple[UOp, ...]) -> None:
+    def _assign(self, node: UOp) -> None:
         """Store into the memory of the target. Later readers read AFTER(memory, this effect)."""
         target, value = node.src
+        scatter = find_row_write(node)
+        if scatter is not None:
+            memory, _ = self._locate(
+                target, Coordinates((UOp.const(index, 0),) * len(target.shape))
+            )
+            self.bufferized[node] = self._write_rows(scatter, memory, target)
+            return
+        ranges = self.loops.open(node)
         memory, at = self._locate(target, Coordinates(ranges))
         if at.valid is not None:
             raise UnsupportedGraphError(
@@ -151,20 +168,40 @@ class Puller:
         self.bufferized[node] = memory.after(effect.end(*(r for r in ranges if r.op is Op.RANGE)))
 
     def _scatter(self, node: UOp) -> None:
-        """Write the kernel that adds the rows of the value to memory of zeros."""
-        # Numbered, since two results of equal shape start as equal memory of zeros.
+        """Write the kernels that fill memory with the base of a scatter, and write its rows there."""
+        # Numbered, since two results of equal shape start as equal memory.
         self.n_scattered += 1
-        memory = self.bufferized[node] = make_zeros(node, self.device, self.n_scattered)
-        if 0 not in node.source.shape:
-            at = Coordinates(self.loops.open_scattered(node))
-            self.bufferized[node] = memory.after(
-                self._pull(node, at, self._scattered(node, memory, at))
-            )
+        if node.op is Op.SCATTER_ADD:
+            memory = make_zeros(node, self.device, self.n_scattered)
+        else:
+            base, at = node.src[2], Coordinates(self.loops.open(node))
+            value = self._pull(base, at, self._read(base, at))
+            arg = BufferizeArg(self.device, number=self.n_scattered)
+            memory = UOp(Op.BUFFERIZE, node.dtype, (value, *at.indices), arg)
+            # The rows are written by another kernel.
+            self._start_kernel()
+        self.bufferized[node] = self._write_rows(node, memory, None)
 
-    def _scattered(self, node: UOp, memory: UOp, at: Coordinates) -> Pulling:
+    def _write_rows(self, scatter: UOp, memory: UOp, target: UOp | None) -> UOp:
+        """Return memory after the rows of a scatter are written to it.
+
+        Args:
+            scatter: the SCATTER or SCATTER_ADD.
+            memory: memory of the shape of the scatter, or of `target`.
+            target: the view of memory whose rows are replaced, in place.
+        """
+        if 0 in scatter.source.shape:
+            return memory
+        at = Coordinates(self.loops.open_scattered(scatter))
+        return memory.after(self._pull(scatter, at, self._scattered(scatter, memory, target, at)))
+
+    def _scattered(self, node: UOp, memory: UOp, target: UOp | None, at: Coordinates) -> Pulling:
         position = yield node.position, move_to_scatter_indices(node, at)
         value = yield node.source, at
-        return add_to_rows(node, memory, at, position, value, self.loops)
+        element = find_row(node, at, position)
+        if target is not None:
+            element = self._locate(node.src[2], Coordinates(element))[1].indices
+        return write_row(node, memory, element, at, position, value, self.loops)
 
     def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:
         """Return the memory below `view`, after earlier assignments, and the coordinates in it of

@@ -1,4 +1,4 @@
-"""Deterministic scatter-add: memory of zeros, and sequential loops that add to its rows.
+"""Deterministic scatters: sequential loops that replace rows of memory, or add to them.
 
 before → after, for rows of x that are added to rows of a result of shape (6, 2):
 
@@ -7,18 +7,27 @@ before → after, for rows of x that are added to rows of a result of shape (6, 
                                     s = a sequential loop with trip count 1 if 0 <= p < 6, else 0
                                     AFTER(m, END(STORE(INDEX(m, p, j), ADD(INDEX(AFTER(m, r, s), p, j), INDEX(x, r, j))), r, s, j))
 
+A SCATTER starts with a copy of its base instead of zeros and does not read the row before. Where an
+ASSIGN writes it to the memory of its base, there is no copy: only the rows are written.
+
 Elements of a row are independent, so j can become lanes and threads. Rows are not, since two of
 them may have the same index, so r is sequential."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from svod_dtype import bool_, index
 from svod_ir import AxisType, BufferizeArg, Op, SInt, UOp, make_alu
-from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_scatter_indices
+from svod_schedule.rangeify.analysis.coordinates import (
+    Coordinates,
+    move_to_scatter_indices,
+    scattered_axis,
+)
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
-__all__ = ["add_to_rows", "is_in_bounds", "make_zeros"]
+__all__ = ["find_row", "is_in_bounds", "make_zeros", "write_row"]
 
 
 def make_zeros(node: UOp, device: str, number: int) -> UOp:
@@ -30,27 +39,48 @@ def make_zeros(node: UOp, device: str, number: int) -> UOp:
     return UOp(Op.BUFFERIZE, node.dtype, (UOp.const(node.dtype, 0), *KernelLoops().open(node)), arg)
 
 
-def add_to_rows(
-    node: UOp, memory: UOp, at: Coordinates, position: UOp, value: UOp, loops: KernelLoops
+def find_row(node: UOp, at: Coordinates, position: UOp) -> tuple[UOp, ...]:
+    """Return the indices of the element that the element `at` of the rows of a SCATTER or SCATTER_ADD
+    is written to, in the row `position`.
+    """
+    axis = scattered_axis(node)
+    selected = simplify(position.cast(index))
+    return (*at.indices[:axis], selected, *at.indices[axis + len(node.position.shape) :])
+
+
+def write_row(
+    node: UOp,
+    memory: UOp,
+    element: Sequence[UOp],
+    at: Coordinates,
+    position: UOp,
+    value: UOp,
+    loops: KernelLoops,
 ) -> UOp:
-    """Return the effect that adds `value`, the element of a SCATTER_ADD's value at `at`, to the row
-    `position` of `memory`.
+    """Return the effect that writes `value` to an element of memory, or adds it.
+
+    Args:
+        node: the SCATTER, which replaces, or the SCATTER_ADD.
+        memory: the memory of the result.
+        element: the indices of the element in memory.
+        at: the coordinates of `value` in the rows.
+        position: the row that is written; nothing is written if it is out of bounds.
+        value: the element of the rows.
+        loops: the loops of the kernel.
     """
     index_at = move_to_scatter_indices(node, at)
-    axis: int = node.arg.axis
-    selected = simplify(position.cast(index))
-    element = (*at.indices[:axis], selected, *at.indices[axis + len(index_at.indices) :])
     ranges = [r for r in at.indices if r.op is Op.RANGE]
     sequential = [r for r in ranges if r in index_at.indices]
     parallel = [r for r in ranges if r not in sequential]
-    inside = index_at.and_valid(is_in_bounds(position, selected, node.shape[axis])).valid
+    selected = simplify(position.cast(index))
+    size = node.shape[scattered_axis(node)]
+    inside = index_at.and_valid(is_in_bounds(position, selected, size)).valid
     if inside is not None:
         sequential.append(loops.make(inside.cast(index), AxisType.SCAN))
-    # AFTER the loops: an iteration may read an element that an earlier iteration has written.
-    previous = memory.after(*sequential).index(*element)
-    return (
-        memory.index(*element).store(make_alu(Op.ADD, previous, value)).end(*sequential, *parallel)
-    )
+    if node.op is Op.SCATTER_ADD:
+        # AFTER the loops: an iteration may read an element that an earlier iteration has written.
+        value = make_alu(Op.ADD, memory.after(*sequential).index(*element), value)
+    return memory.index(*element).store(value).end(*sequential, *parallel)
 
 
 def is_in_bounds(position: UOp, selected: UOp, size: SInt) -> UOp:

@@ -17,6 +17,7 @@ _ALWAYS_EXPENSIVE: Final = frozenset(
     {
         Op.REDUCE_AXIS,
         Op.SCAN_AXIS,
+        Op.SCATTER,
         Op.SCATTER_ADD,
         Op.RESULT,
         Op.COPY,

@@ -1,10 +1,9 @@
 """Functional updates of elements: results are new tensors, and no memory is written.
 
 `x.with_items(index, value)` is a graph in which the elements at slices, integers, masks and integer
-arrays are replaced. For repeated indices, the last value is kept, as in numpy. A scatter is computed
-as a gather through the inverse index: the inverse of a known index is computed when the graph is
-built, that of a tensor by a host function between kernels. `x.add_at(index, value)` is the sum of x
-and a scatter-add kernel (SCATTER_ADD)."""
+arrays are replaced. For repeated indices, the last value is kept, as in numpy. Rows at arrays of indices are
+replaced by a SCATTER; `x[indices] = value` writes only these rows. `x.add_at(index, value)` is the
+sum of x and a scatter-add kernel (SCATTER_ADD)."""
 
 from __future__ import annotations
 
@@ -14,19 +13,17 @@ from typing import TYPE_CHECKING, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
 from svod_ir import (
-    Op,
     OperandError,
     ShapeError,
     UOp,
     format_shape,
-    make_alu,
+    make_as_complex,
+    make_as_real,
     make_check,
-    make_gather,
     make_reshape,
+    make_scatter,
     make_scatter_add,
 )
-from svod_ir.custom_function import ArraySpec, make_custom_function
-from svod_ir.sizes import product
 from svod_ir.uop import to_node
 from svod_tensor._data import make_array_node
 from svod_tensor._shapes import (
@@ -38,7 +35,6 @@ from svod_tensor._shapes import (
 )
 from svod_tensor._shards import move_like
 from svod_tensor.cells.views import put
-from svod_tensor.host_functions.scatter import INVERT, invert_indices
 from svod_tensor.ops.core.base import TensorBase
 from svod_tensor.ops.core.operands import as_tensor, as_value, make_result
 from svod_tensor.ops.core.operation import operation
@@ -147,13 +143,11 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
 
 
 def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Tensor) -> Tensor:
-    """Replace the elements of an array index, by a gather through its inverse; the inverse of a known
-    index is computed now.
-    """
+    """Replace the elements of an array index."""
     import numpy as np
 
     shape = concrete_shape("assignment", x.shape)
-    # A comparison is fused into its readers; a scatter is a host function between two kernels.
+    # A comparison is fused into its readers; a scatter is a kernel of its own.
     if all(map(_is_full_slice_or_index, items)):
         return _with_single_index(x, items, shape, value)
     if any(isinstance(item, TensorBase) for item in items):
@@ -168,13 +162,8 @@ def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Ten
     indexed = index if n_axes == len(shape) else _get_rows(items)
     flat_indices = cast("NDArray[np.int64]", all_indices[indexed])  # pyright: ignore[reportArgumentType, reportCallIssue]
     check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
-    if not (flat_indices.size and x.size):
-        return x.clone()
-    # A gather writes each element once, which a scatter with repeated indices does not.
-    inverse = np.empty(all_indices.size, np.int64)
-    invert_indices(inverse, flat_indices.reshape(-1))
-    node = move_like(make_array_node(inverse.reshape(all_indices.shape), may_share=True), x.uop)
-    return _with_inverse(x, x.from_uop(node), flat_indices.shape, value)
+    node = move_like(make_array_node(flat_indices, may_share=True), x.uop)
+    return _with_scattered(x, x.from_uop(node), value, n_axes)
 
 
 def _with_single_index(
@@ -493,13 +482,6 @@ def _flat_indices_along_axis(
     return flat_indices
 
 
-def _contiguous_on_one_device(x: Tensor) -> UOp:
-    """Make the tensor contiguous on one device, for a host function to read."""
-    # A host function has one buffer for each operand.
-    on_one_device = x if x.sharding is None else x.to(x.sharding.devices[0])
-    return on_one_device.contiguous().uop
-
-
 def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
     """Add the rows of `value` at flat indices over the first `n_axes` axes; out-of-range indices are
     ignored.
@@ -539,27 +521,24 @@ def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """Write the rows of `value` at flat indices over the first `n_axes` axes; -1 is ignored."""
+    """Write the rows of `value` at flat indices over the first `n_axes` axes; indices out of bounds are
+    ignored.
+    """
     if indices.size == 0 or x.size == 0:
         return x.clone()
-    shape_of_indices = concrete_shape("assignment", indices.shape)
     shape = concrete_shape("assignment", x.shape)
-    read = _contiguous_on_one_device(indices.reshape(math.prod(shape_of_indices)))
-    node = make_custom_function(INVERT, [ArraySpec(int64, (math.prod(shape[:n_axes]),))], [read])
-    inverse = x.from_uop(node if indices.sharding is None else move_like(node, x.uop))
-    return _with_inverse(x, inverse.reshape(shape[:n_axes]), shape_of_indices, value)
-
-
-def _with_inverse(x: Tensor, inverse: Tensor, shape: Shape, value: Tensor) -> Tensor:
-    """Gather rows of `value`, of which there are product(shape), through an inverse index; -1 keeps
-    the row of `x`.
-    """
-    row = x.shape[inverse.ndim :]
-    values = make_reshape(broadcast_node(value.uop, (*shape, *row)), (product(shape), *row))
-    has_value = inverse.ge(0).reshape(*inverse.shape, *(1,) * len(row)).broadcast_to(x.shape)
-    return make_result(
-        make_alu(Op.WHERE, has_value.uop, make_gather(values, inverse.uop, 0), x.uop), x, value
+    rows = broadcast_node(
+        value.uop, (*concrete_shape("assignment", indices.shape), *shape[n_axes:])
     )
+    base = x.uop
+    # Memory holds complex numbers as pairs, whose rows are written in place.
+    if x.dtype.is_complex:
+        rows, base = make_as_real(rows), make_as_real(base)
+    row = base.shape[n_axes:]
+    flat = make_reshape(base, (math.prod(shape[:n_axes]), *row))
+    replaced = make_reshape(make_scatter(flat, indices.uop, rows, 0), base.shape)
+    new = make_as_complex(replaced) if x.dtype.is_complex else replaced
+    return make_result(move_like(new, x.uop) if x.sharding is not None else new, x, indices, value)
 
 
 def _count_indexed_axes(items: Sequence[IndexItem], ndim: int) -> int:
