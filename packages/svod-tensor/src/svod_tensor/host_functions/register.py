@@ -13,7 +13,6 @@ from svod_ir import Op, UOp
 from svod_ir.custom_function import ArraySpec, CustomSignature, read_signature
 from svod_runtime import CustomFunction, register_custom_function as register_on_buffers
 from svod_tensor.host_functions.libraries import FUNCTIONS
-from svod_tensor.host_functions.scatter import INVERT, invert_indices
 from svod_tensor.host_functions.sort_rows import SORT, sort_rows
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ __all__ = ["register_built_in", "register_custom_function"]
 
 _BUILT_IN: Final[Mapping[str, Callable[..., None]]] = {
     SORT: sort_rows,
-    INVERT: invert_indices,
     **FUNCTIONS,
 }
 
