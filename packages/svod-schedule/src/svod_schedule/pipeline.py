@@ -581,8 +581,12 @@ class _NodeCount:
     def __init__(self, graph: UOp) -> None:
         self.graph = graph
 
+    def __structlog__(self) -> int:
+        # structlog's JSONRenderer asks for it.
+        return len(self.graph.toposort())
+
     def __str__(self) -> str:
-        return str(len(self.graph.toposort()))
+        return str(self.__structlog__())
 
     __repr__ = __str__
 
