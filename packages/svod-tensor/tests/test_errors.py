@@ -35,6 +35,11 @@ EXAMPLES = {
         "'Tensor' object has no attribute 'cuda'",
         AttributeError,
     ),
+    "MissingImportError": (
+        {"module": "svod_tensor", "missing": "tensor", "hint": "write Tensor(data)"},
+        "cannot import name 'tensor' from 'svod_tensor'",
+        ImportError,
+    ),
     "AssignmentDtypeError": (
         {"target": "float32", "value": "int8"},
         "cannot assign a tensor of int8 to one of float32",
