@@ -35,6 +35,11 @@ EXAMPLES = {
         "'Tensor' object has no attribute 'cuda'",
         AttributeError,
     ),
+    "UnknownPlanError": (
+        {"name": "stp", "known": ("step", "start")},
+        "no captured function 'stp' has kernels that were not searched before; there are step, start",
+        LookupError,
+    ),
     "MissingImportError": (
         {"module": "svod_tensor", "missing": "tensor", "hint": "write Tensor(data)"},
         "cannot import name 'tensor' from 'svod_tensor'",

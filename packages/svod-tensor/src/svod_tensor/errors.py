@@ -4,6 +4,7 @@ UserError
 ├── ArgumentNameError (TypeError)          an unexpected keyword argument
 ├── MissingNameError (AttributeError)      a missing attribute with a known alternative
 ├── MissingImportError (ImportError)       the same, in `from module import name`
+├── UnknownPlanError (LookupError)         a name of no captured function with kernels to search
 ├── IndexOutOfRangeError (IndexError)
 ├── CopyRequiredError (ValueError, BufferError)    elements that must be copied although copy=False
 ├── ApiVersionError (ValueError)          an unsupported version of the array API standard
@@ -109,6 +110,7 @@ __all__ = [
     "SymbolicBoundsError",
     "SymbolicShapeError",
     "TraceError",
+    "UnknownPlanError",
     "UserError",
     "VariableBoundsError",
     "VariableConflictError",
@@ -193,6 +195,22 @@ class MissingImportError(UserError, ImportError):
         if not is_import or f"{module}.{error.missing}" in sys.modules:
             return None
         return MissingImportError(module=module, missing=error.missing, hint=error.hint)
+
+
+class UnknownPlanError(UserError, LookupError):
+    """A name of no captured function with kernels to search.
+
+    Attributes:
+        name: the name.
+        known: the names of the captured functions that have such kernels.
+    """
+
+    def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
+        self.name, self.known = name, known
+        shown = f"there are {', '.join(known)}" if known else "there is none"
+        super().__init__(
+            f"no captured function {name!r} has kernels that were not searched before; {shown}"
+        )
 
 
 class CopyRequiredError(UserError, ValueError, BufferError):
