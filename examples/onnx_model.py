@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 import svod_onnx
 from svod_tensor import Tensor, jit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SAMPLE_RATE = 22_050
 WINDOW = 43_844
