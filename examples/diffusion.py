@@ -129,9 +129,6 @@ def sample(model: Denoiser, alpha_bar: Tensor, digits: Tensor, generator: Genera
 
 def plot(images: NDArray[np.float32], path: str) -> None:
     """Save images of shape (100, 64), ten in a row."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     grid = images.reshape(10, 10, 8, 8).transpose(0, 2, 1, 3).reshape(80, 80)
@@ -154,6 +151,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", default="diffusion.png", help="path of the plot")
     options = parser.parse_args()
+    # Imported before the training, so that a missing package is reported at once.
+    import matplotlib
+
+    matplotlib.use("Agg")
     alpha_bar, generator = make_levels(options.levels), Generator(options.seed)
     manual_seed(options.seed)
     model = Denoiser(options.width, options.blocks)

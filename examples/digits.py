@@ -104,9 +104,6 @@ def predict(model: Classifier, images: Images) -> NDArray[np.int64]:
 
 def plot(losses: list[float], digits: Digits, predictions: NDArray[np.int64], path: str) -> None:
     """Plot the loss against the step, and misclassified images."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     errors = np.flatnonzero(predictions != digits.labels)[:8]
@@ -142,6 +139,10 @@ def main() -> None:
     parser.add_argument("--weights", default="digits.safetensors", help="path of the saved weights")
     parser.add_argument("--plot", default="digits.png", help="path of the plot")
     options = parser.parse_args()
+    # Imported before the training, so that a missing package is reported at once.
+    import matplotlib
+
+    matplotlib.use("Agg")
     training, held_out = read_digits()
     started = perf_counter()
     manual_seed(options.seed)

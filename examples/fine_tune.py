@@ -150,9 +150,6 @@ def measure(model: Classifier, sentences: Sentences, batch: int) -> float:
 
 def plot(losses: dict[str, list[float]], accuracies: dict[str, float], path: str) -> None:
     """Plot the losses against the step."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6, 4))
@@ -176,6 +173,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", default="fine_tune.png", help="path of the plot")
     options = parser.parse_args()
+    # Imported before the training, so that a missing package is reported at once.
+    import matplotlib
+
+    matplotlib.use("Agg")
     folder = find_model()
     training, held_out = make_sentences(folder, *read_sentences(), options.sentences)
     print(

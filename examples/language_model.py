@@ -185,9 +185,6 @@ def generate(
 
 def plot(bits: list[float], path: str) -> None:
     """Plot the bits per byte against the step."""
-    import matplotlib
-
-    matplotlib.use("Agg")
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6, 4))
@@ -216,6 +213,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--plot", default="language_model.png", help="path of the plot")
     options = parser.parse_args()
+    # Imported before the training, so that a missing package is reported at once.
+    import matplotlib
+
+    matplotlib.use("Agg")
     manual_seed(options.seed)
     model = LanguageModel(options.layers, options.width, options.heads, options.context)
     n_parameters = sum(parameter.size for parameter in model.parameters())

@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 import svod_onnx
 from svod_tensor import Tensor, jit
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SAMPLE_RATE = 22_050
 WINDOW = 43_844
@@ -161,12 +165,10 @@ def transcribe(
     return sounding, find_notes(sounding, starting)
 
 
-def plot(sounding: Activations, notes: Sequence[Note], path: Path) -> None:
+def plot(figure: Figure, sounding: Activations, notes: Sequence[Note], path: Path) -> None:
     """Plot a piano roll: the probability that each key sounds, and boxes around the notes."""
-    from matplotlib.figure import Figure
     from matplotlib.patches import Rectangle
 
-    figure = Figure((10, 5), layout="constrained")
     axes = figure.add_subplot()
     extent = (0, len(sounding) * HOP / SAMPLE_RATE, LOWEST - 0.5, LOWEST + sounding.shape[1] - 0.5)
     image = axes.imshow(
@@ -192,6 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--picture", type=Path, default=Path("notes.png"), help="path of the piano roll"
     )
     options = parser.parse_args(arguments)
+    # Imported before the model runs, so that a missing package is reported at once.
+    from matplotlib.figure import Figure
+
+    figure = Figure((10, 5), layout="constrained")
     sound = read_sound(options.sound) if options.sound else synthesize(MELODY)
     model = jit(svod_onnx.load(find_model()).to_function())
     times: list[float] = []
@@ -201,7 +207,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         times.append(perf_counter() - before)
     for note in notes:
         print(f"{note.start:6.2f} to {note.end:5.2f} s  {note.name}")
-    plot(sounding, notes, options.picture)
+    plot(figure, sounding, notes, options.picture)
     (plan,) = model.plans()
     print(f"\n{plan.profile()}\n")
     print(

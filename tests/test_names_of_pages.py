@@ -49,6 +49,7 @@ KINDS: dict[str, object] = {
 # Names of values, whose attributes are not checked.
 VALUES = {
     "_",
+    "session",
     "buffer_names",
     "in_proj_weight",
     "weight_ih_l0",

@@ -11,11 +11,13 @@ from __future__ import annotations
 import ast
 import contextlib
 import io
+import logging
 import re
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import structlog
 
 from svod_tensor import manual_seed
 
@@ -48,13 +50,21 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", READMES + PAGES, ids=_name)
-def test_a_page_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_runs(
+    path: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
     monkeypatch.chdir(tmp_path)
     manual_seed(0)  # a page that trains takes the same way in each run
     text = path.read_text()
     blocks = list(BLOCK.finditer(text))
     assert blocks, "a README shows real use"
     names: dict[str, object] = {"__name__": "page"}
+    # Pages show settings of the whole process.
+    request.addfinalizer(structlog.reset_defaults)
+    request.addfinalizer(lambda: logging.getLogger("svod").setLevel(logging.NOTSET))
     for block in blocks:
         # Pad with newlines, so that a traceback has the line of the page.
         source = "\n" * text.count("\n", 0, block.start(1)) + block[1]

@@ -170,6 +170,18 @@ def test_a_full_disk_is_one_warning_and_no_error(cache: DiskStore, monkeypatch: 
     assert cache.get(KEY) == b"code"
 
 
+def test_under_warnings_as_errors_an_unusable_cache_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    (tmp_path / "root").write_text("not a directory")
+    broken = DiskStore(tmp_path / "root", kind="objects", max_bytes=1 << 20)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        broken.put(KEY, b"x")
+        assert broken.get(KEY) is None
+    assert [record.__dict__["svod_event"] for record in caplog.records] == ["cache.failed"]
+
+
 def test_a_file_instead_of_the_root_is_one_warning(tmp_path: Path):
     (tmp_path / "cache").write_text("in the way")
     cache = DiskStore(tmp_path / "cache", kind="objects", max_bytes=1 << 20)

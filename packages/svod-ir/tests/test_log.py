@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
@@ -51,3 +52,56 @@ def test_an_unconfigured_process_stays_silent_and_imports_no_structlog() -> None
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+def run_and_read_json(program: str) -> list[dict[str, object]]:
+    """Run a program whose log, on its standard output, has one JSON object per line."""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_applications_structlog_configuration_gets_fields_as_keys() -> None:
+    program = (
+        "import logging, structlog\n"
+        "from svod_ir import get_logger\n"
+        "log = get_logger('tensor')\n"
+        "log.warning('early')\n"  # before the application has configured structlog
+        "logging.getLogger('svod').setLevel('INFO')\n"
+        "structlog.configure(processors=[structlog.contextvars.merge_contextvars,\n"
+        "    structlog.processors.add_log_level, structlog.processors.JSONRenderer()])\n"
+        "structlog.contextvars.bind_contextvars(request=7)\n"
+        "log.info('realize.done', kernels=3)\n"
+        "log.debug('hidden')"
+    )
+    assert run_and_read_json(program) == [
+        {"request": 7, "kernels": 3, "event": "realize.done", "level": "info"}
+    ]
+
+
+def test_a_structlog_that_goes_through_the_stdlib_gets_fields_as_keys() -> None:
+    program = (
+        "import logging, sys, structlog\n"
+        "from svod_ir import get_logger\n"
+        "shared = [structlog.stdlib.add_logger_name, structlog.stdlib.add_log_level]\n"
+        "structlog.configure(\n"
+        "    processors=[structlog.stdlib.filter_by_level, *shared,\n"
+        "        structlog.stdlib.ProcessorFormatter.wrap_for_formatter],\n"
+        "    logger_factory=structlog.stdlib.LoggerFactory())\n"
+        "handler = logging.StreamHandler(sys.stdout)\n"
+        "handler.setFormatter(structlog.stdlib.ProcessorFormatter(foreign_pre_chain=shared,\n"
+        "    processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta,\n"
+        "        structlog.processors.JSONRenderer()]))\n"
+        "logging.getLogger().addHandler(handler)\n"
+        "logging.getLogger('svod').setLevel('INFO')\n"
+        "get_logger('tensor').info('realize.done', kernels=3)\n"
+    )
+    assert run_and_read_json(program) == [
+        {"kernels": 3, "event": "realize.done", "logger": "svod.tensor", "level": "info"}
+    ]

@@ -49,6 +49,12 @@ def fold(c: UOp, d: UOp) -> UOp:
 
 
 @rule(node(Op.NEG, x))
+def divide_by_zero(x: UOp) -> UOp:
+    """-x -> an error."""
+    return number(1 // 0)
+
+
+@rule(node(Op.NEG, x))
 def neg_to_abs(x: UOp) -> UOp:
     """-x -> abs(x)."""
     return unary(Op.ABS, x)
@@ -269,3 +275,13 @@ class TestRemembering:
         calls.clear()
         gc.collect()
         assert count_interned() == before
+
+
+@pytest.mark.parametrize("bottom_up", [False, True])
+def test_a_rule_that_raises_is_named_with_its_node(bottom_up: bool):
+    rules = RuleSet("mine", (add_zero, divide_by_zero))
+    with pytest.raises(ZeroDivisionError) as caught:
+        graph_rewrite(rules, add(unary(Op.NEG, V), number(3)), bottom_up=bottom_up)
+    assert caught.value.__notes__ == [
+        "in rule divide_by_zero of mine, on the node NEG(DEFINE_VAR):index"
+    ]

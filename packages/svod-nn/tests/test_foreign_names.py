@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -11,7 +13,12 @@ import svod_tensor
 from svod_nn import _foreign_names
 from svod_nn.errors import GradientNameError, LayerArgumentError, MissingGradientError
 from svod_tensor import Tensor, value_and_grad
-from svod_tensor.errors import DerivativeError, MissingNameError
+from svod_tensor.errors import (
+    ArgumentNameError,
+    DerivativeError,
+    MissingImportError,
+    MissingNameError,
+)
 
 MODEL = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
 OPTIMIZER = nn.SGD(MODEL)
@@ -53,6 +60,11 @@ def test_functions_are_methods_of_tensors_or_names_of_svod_tensor():
         nn.jit(MODEL)
     with pytest.raises(AttributeError, match="module 'svod_nn' has no attribute 'linera'"):
         _ = nn.linera
+
+
+def test_names_that_a_from_import_does_not_find_have_hints():
+    with pytest.raises(MissingImportError, match="hint: write a list of modules"):
+        from svod_nn import ModuleList  # noqa: F401
 
 
 def test_other_names_are_missing_as_ever():
@@ -136,3 +148,40 @@ def test_a_derivative_by_a_model_is_asked_for_in_one_way():
         match=r"shape \(4, 2\), not a scalar\n  hint: reduce it, as in loss.mean\(\)",
     ):
         nn.value_and_grad(MODEL, lambda model, x: model(x))(x)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: nn.Softmax(dim=-1),
+            "Softmax() got an unexpected keyword argument 'dim'\n  hint: write Softmax(axis=-1)",
+        ),
+        (
+            lambda: nn.Linear(3, 4, device="CUDA"),
+            "Linear() got an unexpected keyword argument 'device'\n"
+            "  hint: layers are created on the default device, with parameters in float32:"
+            ' write model.to("CPU") afterwards',
+        ),
+        (
+            lambda: nn.Conv2d(3, 4, 3, pading=1),
+            "Conv2d() got an unexpected keyword argument 'pading'\n  hint: write Conv2d(padding=1)",
+        ),
+        (
+            lambda: nn.Linear(3, 4, x=1),
+            "Linear() got an unexpected keyword argument 'x'\n"
+            "  hint: its parameters are in_features, out_features, bias, generator",
+        ),
+    ],
+    ids=["dim", "device", "a misspelling", "an unknown name"],
+)
+def test_unexpected_keywords_of_layers_have_hints(make: Callable[[], object], message: str):
+    with pytest.raises(ArgumentNameError) as caught:
+        make()
+    assert str(caught.value) == message
+
+
+def test_signatures_of_layers_and_other_errors_are_unchanged():
+    assert "in_features" in inspect.signature(nn.Linear).parameters
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'out_features'"):
+        nn.Linear(3)

@@ -286,6 +286,32 @@ def test_a_sequence_is_indexed_and_takes_functions():
     assert model(Tensor.ones(5, 2, 2)).shape == (5, 3)
     assert [name for name, _ in model.named_parameters()] == ["2.weight", "2.bias"]
     assert model[-1] is list(model)[2]
+    with pytest.raises(IndexError, match="index 3 is out of bounds for 3 steps"):
+        _ = model[3]
+
+
+def test_a_slice_of_a_sequence_shares_its_modules_and_their_names():
+    model = nn.Sequential(nn.Flatten(), nn.ReLU(), nn.Linear(4, 3))
+    part = model[1:]
+    assert (len(part), part[1] is model[2], part[-1] is model[-1]) == (2, True, True)
+    assert [name for name, _ in part.named_parameters()] == ["2.weight", "2.bias"]
+    assert part(Tensor.ones(5, 4)).tolist() == model(Tensor.ones(5, 4)).tolist()
+    assert [step is own for step, own in zip(model[::-1], list(model)[::-1], strict=True)] == [
+        True
+    ] * 3
+
+
+def test_a_sequence_of_a_list_suggests_a_star():
+    for steps in ([nn.ReLU()], {"relu": nn.ReLU()}):
+        with pytest.raises(LayerArgumentError) as caught:
+            nn.Sequential(steps)
+        kind = type(steps).__name__
+        assert str(caught.value) == (
+            f"Sequential: step 0 is a {kind}, which cannot be called\n"
+            "  hint: write Sequential(*layers)"
+        )
+    with pytest.raises(LayerArgumentError, match="step 1 is a NoneType, which cannot be called"):
+        nn.Sequential(nn.ReLU(), None)
 
 
 MISTAKES = {

@@ -5,10 +5,12 @@ torch's.
 from __future__ import annotations
 
 import math
+import pickle
 
 import numpy as np
 import pytest
 
+import svod_nn as nn
 from svod_nn import schedules
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, jit
@@ -92,3 +94,28 @@ def test_a_plateau_lowers_its_rate_between_steps_that_have_one_plan():
 def test_invalid_arguments_of_schedules_are_errors(make, message):
     with pytest.raises(LayerArgumentError, match=message):
         make()
+
+
+SCHEDULES = [
+    schedules.constant(0.5),
+    schedules.linear(1.0, 0.0, 4),
+    schedules.cosine(1.0, 4, end=0.1),
+    schedules.cosine_restarts(1.0, 2, factor=2),
+    schedules.one_cycle(1.0, 11, pct_start=0.5),
+    schedules.exponential(1.0, 0.5),
+    schedules.step_decay(1.0, 0.5, [3, 5]),
+    schedules.join([schedules.constant(1.0), schedules.cosine(1.0, 4)], [2]),
+    schedules.warm_up(schedules.cosine(1.0, 100), 4),
+]
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=repr)
+def test_an_optimizer_with_a_schedule_is_pickled(schedule: schedules.Schedule):
+    optimizer = nn.AdamW(nn.Linear(2, 1), lr=schedule)
+    restored = pickle.loads(pickle.dumps(optimizer)).groups[-1].rule.lr
+    assert repr(restored) == repr(schedule)
+    assert [restored(n).item() for n in (0, 3, 9)] == [schedule(n).item() for n in (0, 3, 9)]
+
+
+def test_a_schedule_is_shown_as_the_call_that_made_it():
+    assert repr(schedules.cosine(1.0, 4, end=0.1)) == "cosine(1.0, 4, end=0.1)"

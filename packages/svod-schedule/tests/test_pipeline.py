@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from importlib import import_module
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
@@ -10,7 +13,12 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from svod_ir import IROptions, Op, OptionError, Target, UOp
 from svod_ir.options import PassSelector
 from svod_ir.testing import assert_same, count_examples, graphs
-from svod_schedule.errors import PassOrderError, UnknownPassError
+from svod_schedule.errors import (
+    MissingPackageError,
+    PassOrderError,
+    PassResultError,
+    UnknownPassError,
+)
 from svod_schedule.linearize import linearize
 from svod_schedule.pipeline import PIPELINES, Context, Pass, PassTable, run_pipeline
 
@@ -136,6 +144,34 @@ class TestTables:
         with pytest.raises(UnknownPassError, match=message):
             PIPELINES.without_pass(pipeline, before or "merge-loops")
 
+    def test_an_unknown_stage_is_refused(self) -> None:
+        with pytest.raises(UnknownPassError) as caught:
+            Pass("mine", lambda graph, _: graph, "does nothing", stage="lowerin")
+        assert str(caught.value) == (
+            "no stage is called 'lowerin'\n"
+            "  note: known names: graph, ranged, kernel graph, kernel, lowering, lowered, program"
+        )
+
+    @pytest.mark.parametrize("check", [False, "1"])
+    def test_a_pass_that_returns_no_graph_is_named(self, check: Literal[False, "1"]) -> None:
+        forgetful = Pass("mine", lambda _graph, _: None, "forgets to return", "graph")  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+        table = PIPELINES.with_pass("rangeify", forgetful, before="split-complex")
+        with pytest.raises(PassResultError) as caught:
+            run_pipeline(
+                "rangeify", UOp.sink(), Context(passes=table, options=IROptions(check=check))
+            )
+        assert str(caught.value) == (
+            "pass 'mine' of rangeify returned None, which is not a graph\n"
+            "  hint: return the graph that it gets where there is nothing to change"
+        )
+
+    def test_a_pass_that_raises_is_named(self) -> None:
+        failing = Pass("mine", lambda _graph, _: 1 // 0, "fails", "graph")  # type: ignore[arg-type, return-value]  # pyright: ignore[reportArgumentType]
+        table = PIPELINES.with_pass("rangeify", failing, before="split-complex")
+        with pytest.raises(ZeroDivisionError) as caught:
+            run_pipeline("rangeify", UOp.sink(), Context(passes=table))
+        assert caught.value.__notes__ == ["in pass rangeify:mine"]
+
     def test_an_order_that_passes_do_not_allow_is_refused(self) -> None:
         mine = self.make_pass("mine", after=("merge-loops",))
         with pytest.raises(PassOrderError) as caught:
@@ -146,3 +182,15 @@ class TestTables:
         )
         with pytest.raises(PassOrderError, match="two passes called 'simplify-kernel'"):
             PIPELINES.with_pass("optimize", self.make_pass("simplify-kernel"), before="merge-loops")
+
+
+def test_the_prover_names_the_package_that_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("svod_schedule.prove")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "z3", None)
+    with pytest.raises(MissingPackageError) as caught:
+        import_module("svod_schedule.prove")
+    assert str(caught.value) == (
+        "svod_schedule.prove needs z3-solver, which is not installed\n  hint: pip install z3-solver"
+    )
+    assert caught.value.name == "z3"

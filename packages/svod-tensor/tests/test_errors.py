@@ -35,6 +35,16 @@ EXAMPLES = {
         "'Tensor' object has no attribute 'cuda'",
         AttributeError,
     ),
+    "UnknownPlanError": (
+        {"name": "stp", "known": ("step", "start")},
+        "no captured function 'stp' has kernels that were not searched before; there are step, start",
+        LookupError,
+    ),
+    "MissingImportError": (
+        {"module": "svod_tensor", "missing": "tensor", "hint": "write Tensor(data)"},
+        "cannot import name 'tensor' from 'svod_tensor'",
+        ImportError,
+    ),
     "AssignmentDtypeError": (
         {"target": "float32", "value": "int8"},
         "cannot assign a tensor of int8 to one of float32",

@@ -10,7 +10,12 @@ import pytest
 import svod_tensor
 from svod_ir import OperandError
 from svod_tensor import Tensor, _foreign_names, grad, value_and_grad, vjp
-from svod_tensor.errors import ArgumentNameError, DerivativeError, MissingNameError
+from svod_tensor.errors import (
+    ArgumentNameError,
+    DerivativeError,
+    MissingImportError,
+    MissingNameError,
+)
 
 TABLES = {
     "Tensor": (_foreign_names._ATTRIBUTES, Tensor),
@@ -123,6 +128,26 @@ def test_names_of_modules_have_hints():
         svod_tensor.tolist(Tensor([1.0]))
     with pytest.raises(MissingNameError, match=r"write Tensor.from_uop\(...\)"):
         _ = svod_tensor.from_uop
+
+
+def test_names_that_a_from_import_does_not_find_have_hints():
+    with pytest.raises(MissingImportError) as caught:
+        from svod_tensor import no_grad  # noqa: F401
+    assert str(caught.value) == (
+        "cannot import name 'no_grad' from 'svod_tensor'\n  hint: leave it out: nothing is kept for"
+        " gradients unless svod_tensor.grad or svod_nn.value_and_grad asks for them"
+    )
+    assert caught.value.name == "svod_tensor"
+    with pytest.raises(ImportError, match="cannot import name 'xyzzy' from 'svod_tensor'"):
+        from svod_tensor import xyzzy  # noqa: F401
+
+
+def test_the_submodule_of_tensors_is_imported_and_not_called():
+    import svod_tensor.tensor as module
+
+    assert module.Tensor is Tensor
+    with pytest.raises(MissingNameError, match=r"hint: write Tensor\(data\)"):
+        svod_tensor.tensor([1.0])
 
 
 class Network:

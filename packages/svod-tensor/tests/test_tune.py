@@ -18,7 +18,14 @@ from svod_schedule import ConfigError, OptimizerConfig
 from svod_schedule.options import read_search
 from svod_tensor.options import resolve_config, using_optimizer
 from svod_tensor.tuning.choose import Tuned
-from svod_tensor.tuning.progress import Lines, RichBar, format_seconds, format_table, make_observer
+from svod_tensor.tuning.progress import (
+    Lines,
+    RichBar,
+    format_run_gain,
+    format_seconds,
+    format_table,
+    make_observer,
+)
 
 SCRIPT = """\
 import sys
@@ -94,6 +101,26 @@ def test_with_a_limit_kernels_are_searched_after_the_script(tmp_path: Path) -> N
     assert tuning.returncode == 0, tuning.stderr
     first, header, *_ = tuning.stdout.splitlines()
     assert (first, header.split()[:2]) == (plain.strip(), ["kernel", "before"])
+
+
+def test_the_gain_of_a_run_counts_launches() -> None:
+    often, once = replace(tuned("a", 1e-3, 5e-4), n_launches=400), tuned("b", 0.1, 0.1)
+    assert format_run_gain([once]) is None
+    assert (
+        format_run_gain([often, once])
+        == "all 401 launches of this run: 500 ms before, 300 ms after, 1.67x"
+    )
+    assert format_run_gain([replace(often, seconds=None)]) is None
+
+
+def test_an_unknown_plan_is_reported(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    tuning = run(tmp_path, "-m", "svod_tensor.tune", "--plan", "step", str(script))
+    assert (tuning.returncode, tuning.stderr) == (
+        2,
+        "no captured function 'step' has kernels that were not searched before; there is none\n",
+    )
 
 
 def test_invalid_options_are_reported_before_the_script_runs(tmp_path: Path) -> None:

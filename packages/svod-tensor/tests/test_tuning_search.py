@@ -23,9 +23,11 @@ from svod_schedule import OptimizerConfig
 from svod_schedule.optimize.beam import Event, Tried
 from svod_schedule.optimize.candidates import Candidate, Dropped, DropReason, Outcome, Timed
 from svod_schedule.optimize.result import SearchResult, StopReason
-from svod_tensor import PrepareConfig, Tensor, caches, clear_caches
+from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, jit
 from svod_tensor.engine.kernels import make_context
 from svod_tensor.engine.uncached import make_schedule
+from svod_tensor.errors import UnknownPlanError
+from svod_tensor.options import using_optimizer
 from svod_tensor.tuning import choose, tuned
 from svod_tensor.tuning.choose import (
     Subject,
@@ -441,6 +443,45 @@ def test_at_the_end_of_a_block_the_kernels_of_all_plans_share_the_time_by_their_
         assert searched == []
     assert [n_launches for n_launches, _ in searched] == [4, 2]
     assert 50 < searched[0][1] < 60
+
+
+def test_a_kernel_counts_as_often_as_its_captured_function_was_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[tuple[str | None, int]] = []
+
+    def search(kernel: Subject, *_: object) -> Record:
+        searched.append((kernel.use and kernel.use.name, kernel.n_launches))
+        return Record("k", replace(result(), opts=(Opt(OptOp.NOLOCALS),)), 1.0)
+
+    monkeypatch.setattr(choose, "_search", search)
+
+    def run_program() -> None:
+        # Of odd sizes: no earlier test has compiled these kernels.
+        with using_optimizer(QUICK):
+            (
+                Tensor(np.ones((311, 97), np.float32)) @ Tensor(np.ones((97, 83), np.float32))
+            ).realize()
+            decode, start = jit(lambda x: x * 3), jit(lambda x: x * 5)
+            decode.function.__qualname__, start.function.__qualname__ = "decode", "start"
+            x = Tensor(np.ones(2003, np.float32)).realize()
+            start(x).realize()
+            for _ in range(40):
+                decode(x).realize()
+
+    with search_at_end(60.0):
+        run_program()
+    assert searched[0] == (None, 1)  # its work is more than 40 times 2003
+    assert searched[1:] == [("decode", 40), ("start", 1)]
+    searched.clear()
+    clear_caches()
+    with search_at_end(60.0, "decode"):
+        run_program()
+    assert searched == [("decode", 40)]
+    clear_caches()
+    with pytest.raises(UnknownPlanError, match=r"no captured function .decoed. .* start, decode"):  # noqa: SIM117
+        with search_at_end(60.0, "decoed"):
+            run_program()
 
 
 def test_a_failed_block_leaves_no_pending_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,12 +27,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from svod_codegen.options import CodegenOptions
-from svod_ir import CacheCounts, HitCounter
+from svod_ir import CacheCounts, HitCounter, get_logger
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 __all__ = ["DiskStore", "get_disk_store", "make_key"]
+
+_log: Final = get_logger("codegen")
 
 _FORMAT_VERSION: Final = 2
 _MAGIC: Final = b"svod-store" + bytes([_FORMAT_VERSION])
@@ -301,8 +303,15 @@ def _open_private(path: str, flags: int) -> int:
 
 @cache
 def _warn(problem: str) -> None:
-    """Issue a warning, once per process even if several stores have the problem."""
-    warnings.warn(problem, RuntimeWarning, stacklevel=5)
+    """Issue a warning, once per process even if several stores have the problem.
+
+    Under `-W error` the problem is logged instead: the results are right without a cache, so its
+    state must not make a program fail.
+    """
+    try:
+        warnings.warn(problem, RuntimeWarning, stacklevel=5)
+    except RuntimeWarning:
+        _log.warning("cache.failed", problem=problem)
 
 
 def _list_files(folder: str) -> list[os.DirEntry[str]]:

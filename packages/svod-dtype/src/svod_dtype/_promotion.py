@@ -1,6 +1,6 @@
 """Type promotion by the array API standard, with weak Python scalars.
 
-Source: array API standard 2024.12, "Type Promotion Rules". The standard does not define promotion
+Source: array API standard 2025.12, "Type Promotion Rules". The standard does not define promotion
 of integers with floats or complex numbers: the float or complex dtype wins, as in numpy for scalars
 and in JAX and PyTorch for arrays. int64 with uint64 promotes to float64, as in numpy.
 """

@@ -1,6 +1,9 @@
 """Loggers of svod: structlog's events over the stdlib loggers `svod.*`, silent unless configured.
 
-Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler.
+Enable them as any stdlib logger: `logging.getLogger("svod").setLevel("DEBUG")` and a handler. The
+level of the stdlib logger always decides. If the application has called `structlog.configure`, its
+processors and its logger get the event, with the data as keys; otherwise the stdlib logger gets one
+line of text.
 
 Example:
     >>> from svod_ir.log import EventLogger, get_logger
@@ -51,15 +54,15 @@ class _LazyLogger:
 
     def debug(self, event: str, **data: object) -> None:
         if self._stdlib.isEnabledFor(logging.DEBUG):
-            _bind(self._name).debug(event, **data)
+            _choose(self._name).debug(event, **data)
 
     def info(self, event: str, **data: object) -> None:
         if self._stdlib.isEnabledFor(logging.INFO):
-            _bind(self._name).info(event, **data)
+            _choose(self._name).info(event, **data)
 
     def warning(self, event: str, **data: object) -> None:
         if self._stdlib.isEnabledFor(logging.WARNING):
-            _bind(self._name).warning(event, **data)
+            _choose(self._name).warning(event, **data)
 
 
 @cache
@@ -68,12 +71,18 @@ def get_logger(name: str) -> EventLogger:
     return _LazyLogger(name if name.split(".")[0] == "svod" else f"svod.{name}")
 
 
+def _choose(name: str) -> EventLogger:
+    import structlog
+
+    # Asked for each event: the application may configure structlog after svod was imported.
+    return structlog.get_logger(name) if structlog.is_configured() else _bind(name)
+
+
 @cache
 def _bind(name: str) -> EventLogger:
     import structlog
 
-    # The processors are passed here, so that svod neither reads nor changes the application's
-    # structlog configuration.
+    # The processors are passed here, since an unconfigured structlog prints to the standard output.
     return structlog.wrap_logger(
         logging.getLogger(name),
         processors=[_render],

@@ -173,10 +173,17 @@ class RuleSet:
         candidates = self._candidates.get(key)
         if candidates is None:
             candidates = self._get_candidates(node, key)
-        for matcher, owner in candidates:
-            result = matcher(node, ctx)
-            if result is not None and result is not node:
-                return result, owner
+        owner = None
+        # Around the loop: entering a `try` costs nothing, and this runs for each node.
+        try:
+            for matcher, owner in candidates:
+                result = matcher(node, ctx)
+                if result is not None and result is not node:
+                    return result, owner
+        except Exception as error:
+            if owner is not None:
+                error.add_note(f"in rule {owner.name} of {self.name}, on the node {node}")
+            raise
         return None
 
     def _get_candidates(self, node: UOp, key: object) -> tuple[Candidate, ...]:

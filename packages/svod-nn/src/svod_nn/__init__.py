@@ -284,5 +284,8 @@ if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
         from svod_nn._foreign_names import find_name
+        from svod_tensor.errors import MissingImportError
 
-        raise find_name(name) or AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if (foreign := find_name(name)) is not None:
+            raise MissingImportError.find(foreign, __name__) or foreign
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

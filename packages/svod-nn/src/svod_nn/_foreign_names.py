@@ -5,14 +5,17 @@ The tables are consulted only after an attribute lookup has failed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import inspect
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 import svod_tensor
 from svod_tensor import Tensor
-from svod_tensor.errors import MissingNameError
+from svod_tensor.errors import ArgumentNameError, MissingNameError
 
-__all__ = ["find_module_attribute", "find_name", "find_optimizer_attribute"]
+__all__ = ["explain_arguments", "find_module_attribute", "find_name", "find_optimizer_attribute"]
 
 _GRADIENTS: Final = (
     "gradients are results: loss, gradients = svod_nn.value_and_grad(model, loss_function)(x), "
@@ -107,6 +110,52 @@ _NAMES: Final[Mapping[str, str]] = {
     "grad": "write svod_nn.value_and_grad(model, loss_function)",
     "no_grad": ("leave it out: gradients are computed only by svod_nn.value_and_grad"),
 }
+
+_CREATED: Final = "layers are created on the default device, with parameters in float32"
+_ARGUMENTS: Final[Mapping[str, str]] = {
+    "device": f'{_CREATED}: write model.to("CPU") afterwards',
+    "dtype": f'{_CREATED}: write model.cast("float16") afterwards',
+    "inplace": "leave it out: results are new tensors, and memory is reused by the compiler",
+}
+
+P = ParamSpec("P")
+S = TypeVar("S")
+
+
+def explain_arguments(
+    init: Callable[Concatenate[S, P], None],
+) -> Callable[Concatenate[S, P], None]:
+    """Wrap an `__init__` so that errors about unexpected keywords have a hint."""
+
+    @wraps(init)
+    def __init__(self: S, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            init(self, *args, **kwargs)
+        except TypeError as error:
+            wrong = _find_wrong_keyword(type(self).__name__, init, kwargs)
+            if wrong is None:
+                raise
+            raise wrong from error
+
+    return __init__
+
+
+def _find_wrong_keyword(
+    name: str, init: Callable[..., None], kwargs: Mapping[str, object]
+) -> ArgumentNameError | None:
+    """Return the error for the first keyword that is no parameter of `init`; None if all are."""
+    parameters = list(inspect.signature(init).parameters.values())[1:]
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters):
+        return None
+    known = tuple(p.name for p in parameters if p.kind is not inspect.Parameter.VAR_POSITIONAL)
+    given = next((keyword for keyword in kwargs if keyword not in known), None)
+    if given is None:
+        return None
+    hint = _ARGUMENTS.get(given)
+    meant = ["axis"] if given == "dim" and "axis" in known else get_close_matches(given, known, 1)
+    if meant:
+        hint = f"write {name}({meant[0]}={kwargs[given]!r})"
+    return ArgumentNameError(operation=name, given=given, expected=known, hint=hint)
 
 
 def find_module_attribute(owner: str, name: str) -> MissingNameError | None:

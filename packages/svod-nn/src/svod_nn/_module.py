@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
 from svod_nn._empty import realize_derived
 from svod_nn._error_notes import add_module, find_wrong_argument
-from svod_nn._foreign_names import find_module_attribute
+from svod_nn._foreign_names import explain_arguments, find_module_attribute
 from svod_nn._state import load_tensors
 from svod_nn._walk import iter_leaves, map_leaves
 from svod_nn.errors import LayerArgumentError, ParameterNameError
@@ -108,6 +108,11 @@ class Module:
     _added: frozenset[str] = frozenset()
 
     forward: Callable[..., Any]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            type.__setattr__(cls, "__init__", explain_arguments(vars(cls)["__init__"]))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call `forward` with these arguments.

@@ -7,8 +7,9 @@ for all learning rates."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, wraps
+from typing import Literal, ParamSpec, TypeAlias
 
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor
@@ -31,6 +32,43 @@ Schedule: TypeAlias = Callable[[Tensor | float], Tensor]
 """Function from the number of completed steps to the learning rate, a tensor of one element."""
 
 
+P = ParamSpec("P")
+
+
+class _Recorded:
+    """Schedule that is pickled, and shown, as the call that made it."""
+
+    def __init__(
+        self,
+        make: Callable[..., Schedule],
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        rate: Schedule,
+    ) -> None:
+        self._make, self._args, self._kwargs, self._rate = make, args, kwargs, rate
+
+    def __call__(self, step: Tensor | float) -> Tensor:
+        return self._rate(step)
+
+    def __reduce__(self) -> tuple[Callable[[], Schedule], tuple[()]]:
+        return partial(self._make, *self._args, **self._kwargs), ()
+
+    def __repr__(self) -> str:
+        shown = [repr(a) for a in self._args] + [f"{k}={v!r}" for k, v in self._kwargs.items()]
+        return f"{self._make.__name__}({', '.join(shown)})"
+
+
+def _recorded(make: Callable[P, Schedule]) -> Callable[P, Schedule]:
+    """Decorator of a function that makes schedules, which makes them picklable."""
+
+    @wraps(make)
+    def make_recorded(*args: P.args, **kwargs: P.kwargs) -> Schedule:
+        return _Recorded(make_recorded, args, kwargs, make(*args, **kwargs))
+
+    return make_recorded
+
+
+@_recorded
 def constant(rate: float) -> Schedule:
     """Constant learning rate.
 
@@ -46,6 +84,7 @@ def constant(rate: float) -> Schedule:
     return lambda step: _count(step).full_like(rate)
 
 
+@_recorded
 def linear(start: float, end: float, n_steps: int) -> Schedule:
     """Linear change from `start` to `end` over `n_steps` steps; constant afterwards.
 
@@ -68,6 +107,7 @@ def linear(start: float, end: float, n_steps: int) -> Schedule:
     return lambda step: start + (end - start) * _get_progress(_count(step), n_steps)
 
 
+@_recorded
 def cosine(start: float, n_steps: int, end: float = 0.0) -> Schedule:
     """Cosine annealing from `start` to `end` over `n_steps` steps; constant afterwards.
 
@@ -92,6 +132,7 @@ def cosine(start: float, n_steps: int, end: float = 0.0) -> Schedule:
     return lambda step: _interpolate_cosine(start, end, _get_progress(_count(step), n_steps))
 
 
+@_recorded
 def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.0) -> Schedule:
     """Cosine annealing with warm restarts (SGDR).
 
@@ -133,6 +174,7 @@ def cosine_restarts(start: float, n_steps: int, factor: int = 1, end: float = 0.
     return make_rate
 
 
+@_recorded
 def one_cycle(
     max_rate: float,
     n_steps: int,
@@ -185,6 +227,7 @@ def one_cycle(
     return make_rate
 
 
+@_recorded
 def exponential(start: float, factor: float) -> Schedule:
     """Exponential decay: `start * factor ** step`.
 
@@ -202,6 +245,7 @@ def exponential(start: float, factor: float) -> Schedule:
     return lambda step: factor ** _count(step) * start
 
 
+@_recorded
 def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Schedule:
     """Step decay: multiply the rate by `factor` at regular intervals, or at milestones.
 
@@ -239,6 +283,7 @@ def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Sched
     return make_rate
 
 
+@_recorded
 def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
     """Sequence of schedules, each of which counts its own steps from 0.
 
@@ -278,6 +323,7 @@ def join(schedules: Sequence[Schedule], n_steps: Sequence[int]) -> Schedule:
     return make_rate
 
 
+@_recorded
 def warm_up(schedule: Schedule, n_steps: int, start: float = 0.0) -> Schedule:
     """Linear warm-up to the initial rate of a schedule, followed by the schedule.
 

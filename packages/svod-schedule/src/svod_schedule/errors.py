@@ -6,7 +6,9 @@ UserError
 ├── OptError (ValueError)                         an Opt that a kernel does not allow
 ├── ConfigError (ValueError)                      an invalid value for a field of OptimizerConfig
 ├── UnknownRuleError (LookupError)                an unknown name of a rule or rule set
-├── UnknownPassError (LookupError)                an unknown name of a pipeline or pass
+├── UnknownPassError (LookupError)                an unknown name of a pipeline, pass or stage
+├── PassResultError (TypeError)                   a pass that returns no graph
+├── MissingPackageError (ModuleNotFoundError)     an optional package that is not installed
 └── PassOrderError (ValueError)                   a table whose passes are in an invalid order
 InternalError
 └── LinearizeError (RuntimeError)                 a kernel whose loops do not nest
@@ -22,8 +24,10 @@ from svod_dtype import InternalError, UserError
 __all__ = [
     "ConfigError",
     "LinearizeError",
+    "MissingPackageError",
     "OptError",
     "PassOrderError",
+    "PassResultError",
     "UnknownPassError",
     "UnknownRuleError",
     "UnsupportedDtypeError",
@@ -79,7 +83,7 @@ class UnknownRuleError(UserError, LookupError):
 
 
 class UnknownPassError(UserError, LookupError):
-    """An unknown name of a pipeline or of a pass; `kind` says which."""
+    """An unknown name of a pipeline, of a pass or of a stage; `kind` says which."""
 
     def __init__(self, *, kind: str, name: str, known: Sequence[str]) -> None:
         self.kind, self.name, self.known = kind, name, tuple(known)
@@ -102,6 +106,32 @@ class PassOrderError(UserError, ValueError):
             f"pass {name!r} of {pipeline} must come after {' and '.join(map(repr, missing))}",
             hint=f"insert it later, or remove the names from the `after` of {name!r}",
         )
+
+
+class PassResultError(UserError, TypeError):
+    """A pass that returns something other than a graph."""
+
+    def __init__(self, *, pipeline: str, name: str, result: object) -> None:
+        self.pipeline, self.name, self.result = pipeline, name, result
+        shown = "None" if result is None else f"{type(result).__name__} {result!r}"
+        super().__init__(
+            f"pass {name!r} of {pipeline} returned {shown}, which is not a graph",
+            hint="return the graph that it gets where there is nothing to change",
+        )
+
+
+class MissingPackageError(UserError, ModuleNotFoundError):
+    """A feature whose optional package is not installed.
+
+    Attributes:
+        name: the name of the module that cannot be imported.
+    """
+
+    def __init__(self, *, feature: str, module: str, package: str) -> None:
+        super().__init__(
+            f"{feature} needs {package}, which is not installed", hint=f"pip install {package}"
+        )
+        self.name = module
 
 
 class LinearizeError(InternalError, RuntimeError):

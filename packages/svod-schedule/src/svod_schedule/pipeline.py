@@ -28,11 +28,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from svod_ir import IROptions, Opt, OptionError, Target, UOp, get_logger
+from svod_ir.ops import STAGES
 from svod_ir.uop import keep_order
-from svod_schedule.errors import PassOrderError, UnknownPassError
+from svod_schedule.errors import PassOrderError, PassResultError, UnknownPassError
 from svod_schedule.kernelize.cut_kernels import cut_kernels
 from svod_schedule.kernelize.join_kernels import join_kernels
 from svod_schedule.kernelize.share_bodies import share_bodies
@@ -96,6 +97,9 @@ class Pass:
         does: what the pass does, in one clause.
         stage: the stage whose specification the result satisfies.
         after: the names of passes that must come earlier.
+
+    Raises:
+        UnknownPassError: if there is no such stage.
     """
 
     name: str
@@ -103,6 +107,10 @@ class Pass:
     does: str
     stage: str
     after: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.stage not in STAGES:
+            raise UnknownPassError(kind="stage", name=self.stage, known=tuple(STAGES))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -535,11 +543,20 @@ def _run_passes(name: str, graph: UOp, context: Context, until: str | None) -> U
         if row.name == until:
             break
         started = perf_counter()
-        graph = (
-            row.run(graph, context)
-            if check is None
-            else check.run(row.name, row.stage, lambda g, row=row: row.run(g, context), graph)
-        )
+        try:
+            graph = (
+                _run_pass(name, row, graph, context)
+                if check is None
+                else check.run(
+                    row.name,
+                    row.stage,
+                    lambda g, row=row: _run_pass(name, row, g, context),
+                    graph,
+                )
+            )
+        except Exception as error:
+            error.add_note(f"in pass {name}:{row.name}")
+            raise
         elapsed = perf_counter() - started
         log.debug(f"{name}.{row.name}", elapsed_us=round(elapsed * 1e6))
         if context.observe is not None:
@@ -555,6 +572,13 @@ def _run_passes(name: str, graph: UOp, context: Context, until: str | None) -> U
             print(line, file=sys.stderr)
     log.debug(f"{name}.done", n_nodes=_NodeCount(graph))
     return graph
+
+
+def _run_pass(pipeline: str, row: Pass, graph: UOp, context: Context) -> UOp:
+    result = cast("object", row.run(graph, context))
+    if not isinstance(result, UOp):
+        raise PassResultError(pipeline=pipeline, name=row.name, result=result)
+    return result
 
 
 def _make_check(name: str, options: IROptions) -> PassCheck:
@@ -581,8 +605,12 @@ class _NodeCount:
     def __init__(self, graph: UOp) -> None:
         self.graph = graph
 
+    def __structlog__(self) -> int:
+        # structlog's JSONRenderer asks for it.
+        return len(self.graph.toposort())
+
     def __str__(self) -> str:
-        return str(len(self.graph.toposort()))
+        return str(self.__structlog__())
 
     __repr__ = __str__
 

@@ -44,6 +44,9 @@ from svod_tensor.ops.core.themes import attach_themes
 from svod_tensor.options import PrepareConfig
 from svod_tensor.tensor import Tensor
 
+# The name of the submodule is torch's name of a function: `__getattr__` says what to write instead.
+del globals()["tensor"]
+
 if TYPE_CHECKING:
     from svod_tensor import fft, linalg, special
     from svod_tensor._data_types import (
@@ -509,9 +512,10 @@ def __getattr__(name: str) -> object:
         found = globals()[name] = getattr(import_module(f"svod_tensor.{module}"), name)
         return found
     from svod_tensor._foreign_names import find_foreign_name
+    from svod_tensor.errors import MissingImportError
 
     if (foreign := find_foreign_name(Tensor, name)) is not None:
-        raise foreign
+        raise MissingImportError.find(foreign, __name__) or foreign
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -85,7 +85,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "compile": "write jit(f)",
     "vmap": "operations take any number of leading axes; loops are svod_tensor.scan",
     "from_numpy": "write Tensor(array), or Tensor.from_numpy(array) to share its memory",
-    "array": "write Tensor(data)",
+    **dict.fromkeys(("array", "tensor"), "write Tensor(data)"),
     "save": "write save_safetensors(tensors, path)",
     "load": "write load_safetensors(path)",
     **dict.fromkeys(("jacfwd", "jacrev"), "write svod_tensor.jacobian(f)"),

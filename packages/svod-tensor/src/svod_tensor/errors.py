@@ -3,6 +3,8 @@
 UserError
 ├── ArgumentNameError (TypeError)          an unexpected keyword argument
 ├── MissingNameError (AttributeError)      a missing attribute with a known alternative
+├── MissingImportError (ImportError)       the same, in `from module import name`
+├── UnknownPlanError (LookupError)         a name of no captured function with kernels to search
 ├── IndexOutOfRangeError (IndexError)
 ├── CopyRequiredError (ValueError, BufferError)    elements that must be copied although copy=False
 ├── ApiVersionError (ValueError)          an unsupported version of the array API standard
@@ -54,6 +56,7 @@ InternalError
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Sequence
 
 from svod_dtype import InternalError, UserError
@@ -91,6 +94,7 @@ __all__ = [
     "LoopArgumentError",
     "MatrixError",
     "MissingFileError",
+    "MissingImportError",
     "MissingNameError",
     "NoKernelsFoundError",
     "NonFiniteCastError",
@@ -106,6 +110,7 @@ __all__ = [
     "SymbolicBoundsError",
     "SymbolicShapeError",
     "TraceError",
+    "UnknownPlanError",
     "UserError",
     "VariableBoundsError",
     "VariableConflictError",
@@ -158,6 +163,54 @@ class MissingNameError(UserError, AttributeError):
     def __init__(self, *, owner: str, missing: str, hint: str) -> None:
         self.owner, self.missing = owner, missing
         super().__init__(f"{owner} has no attribute {missing!r}", hint=hint)
+
+
+class MissingImportError(UserError, ImportError):
+    """A name that `from module import name` does not find, with a known alternative, which the hint
+    names.
+
+    Attributes:
+        name: the module.
+        missing: the name.
+    """
+
+    def __init__(self, *, module: str, missing: str, hint: str | None) -> None:
+        self.missing = missing
+        super().__init__(f"cannot import name {missing!r} from {module!r}", hint=hint)
+        self.name = module
+
+    @staticmethod
+    def find(error: MissingNameError, module: str) -> MissingImportError | None:
+        """The error to raise instead of `error` by the `__getattr__` of `module` that calls this, if a
+        statement `from module import name` called it; None for any other access.
+
+        The statement replaces an AttributeError by an ImportError without the hint.
+        """
+        from dis import opmap
+
+        # The frame that called `__getattr__`.
+        frame = sys._getframe(2)  # pyright: ignore[reportPrivateUsage]
+        is_import = frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]
+        # After `import module.name as x` the interpreter takes the module from `sys.modules`.
+        if not is_import or f"{module}.{error.missing}" in sys.modules:
+            return None
+        return MissingImportError(module=module, missing=error.missing, hint=error.hint)
+
+
+class UnknownPlanError(UserError, LookupError):
+    """A name of no captured function with kernels to search.
+
+    Attributes:
+        name: the name.
+        known: the names of the captured functions that have such kernels.
+    """
+
+    def __init__(self, *, name: str, known: tuple[str, ...]) -> None:
+        self.name, self.known = name, known
+        shown = f"there are {', '.join(known)}" if known else "there is none"
+        super().__init__(
+            f"no captured function {name!r} has kernels that were not searched before; {shown}"
+        )
 
 
 class CopyRequiredError(UserError, ValueError, BufferError):

@@ -4,8 +4,9 @@
     python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches in total
 
 The script runs normally, except that each new kernel is searched before it is used. With
-`--seconds`, searches run after the script has ended: the kernels that do the most work come first
-and get the most time, kernels that initialize weights last. A table at the end shows the gains.
+`--seconds` or `--plan`, searches run after the script has ended: the kernels that do the most work in
+the run come first and get the most time, where a kernel counts as often as its captured function
+was called. `--plan step` searches only the kernels of the captured function `step`. A table at the end shows the gains.
 Later runs of the script use the stored opts (`SVOD_TUNED=0` disables that). An interrupted search
 is resumed by the next one.
 
@@ -32,9 +33,10 @@ from typing import Final, TextIO
 
 from svod_schedule import OptimizerConfig
 from svod_schedule.options import read_search
+from svod_tensor.errors import UnknownPlanError
 from svod_tensor.options import using_optimizer
 from svod_tensor.tuning.choose import limit_searches, observe, search_at_end
-from svod_tensor.tuning.progress import Observed, format_table, make_observer
+from svod_tensor.tuning.progress import Observed, format_run_gain, format_table, make_observer
 
 __all__ = ["main", "searching"]
 
@@ -61,6 +63,9 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         help="approximate time for all searches of the script together",
     )
     parser.add_argument(
+        "--plan", metavar="NAME", help="search only the kernels of this captured function"
+    )
+    parser.add_argument(
         "--kernel-seconds", type=float, help="maximum time for one kernel (BEAM_TIMEOUT, 60)"
     )
     parser.add_argument(
@@ -78,9 +83,16 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     )
     try:
         with searching(
-            out or sys.stdout, search, seconds=options.seconds, at_end=options.seconds is not None
+            out or sys.stdout,
+            search,
+            seconds=options.seconds,
+            at_end=options.seconds is not None or options.plan is not None,
+            plan=options.plan,
         ):
             _run(options.script, options.arguments)
+    except UnknownPlanError as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("interrupted; results so far are stored\n")
         # 128 + SIGINT, as shells report it.
@@ -95,6 +107,7 @@ def searching(
     *,
     seconds: float | None = None,
     at_end: bool = False,
+    plan: str | None = None,
 ) -> Generator[None]:
     """Search each new kernel that is prepared in the block, show the progress, and write a table at
     its end.
@@ -105,6 +118,11 @@ def searching(
         seconds: approximate time for all searches together.
         at_end: search at the end of the block, for plans that are made later; the kernels of all
             plans are searched in order of decreasing work.
+        plan: search only the kernels of the captured function of this name, at the end of the
+            block.
+
+    Raises:
+        UnknownPlanError: if no captured function `plan` has kernels to search.
     """
     search = (
         read_search(width=None, kernel_seconds=None, plan_seconds=None)
@@ -112,8 +130,8 @@ def searching(
         else search
     )
     observer = make_observer(sys.stderr)
-    if at_end:
-        when = search_at_end(seconds)
+    if at_end or plan is not None:
+        when = search_at_end(seconds, plan)
     else:
         when = nullcontext() if seconds is None else limit_searches(seconds)
     try:
@@ -144,6 +162,8 @@ def _write_table(observer: Observed, out: TextIO) -> None:
     # A kernel may be part of several plans.
     tuned = list({(t.name, t.device, t.opts): t for t in observer.tuned}.values())
     out.write(format_table(tuned) + "\n" if tuned else "no search was completed\n")
+    if (gain := format_run_gain(tuned)) is not None:
+        out.write(gain + "\n")
 
 
 if __name__ == "__main__":

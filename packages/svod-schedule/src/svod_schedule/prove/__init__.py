@@ -35,6 +35,14 @@ Example:
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
+from svod_schedule.errors import MissingPackageError
+
+# Before the modules below, which import z3 at their top.
+if find_spec("z3") is None:
+    raise MissingPackageError(feature="svod_schedule.prove", module="z3", package="z3-solver")
+
 from svod_schedule.prove.prover import (
     QUICK,
     THOROUGH,

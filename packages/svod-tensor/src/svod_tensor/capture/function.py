@@ -55,6 +55,7 @@ from svod_tensor.cells import derivatives, registry, tables
 from svod_tensor.errors import CaptureError
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
+from svod_tensor.tuning.plan_uses import noting_plan_use
 
 if TYPE_CHECKING:
     from svod_runtime import ExecutionPlan
@@ -432,20 +433,22 @@ class JitFunction(Generic[P, R]):
         weak = list_weak_objects(key)
         self._n_networks += self._objects is Objects.UNOBSERVED and any(map(is_observed, weak))
         captured = None
-        while captured is None:
-            captured = make_captured(
-                self._name,
-                self.function,
-                given,
-                args,
-                kwargs,
-                inputs,
-                config,
-                objects=self._objects,
-                weak=weak,
-                # A function that is called with one or two signatures keeps kernels for their sizes.
-                may_resize=before is None and self._n_captured >= N_FIXED,
-            )
+        with noting_plan_use(self._name) as use:
+            while captured is None:
+                captured = make_captured(
+                    self._name,
+                    self.function,
+                    given,
+                    args,
+                    kwargs,
+                    inputs,
+                    config,
+                    objects=self._objects,
+                    weak=weak,
+                    # A function that is called with one or two signatures keeps kernels for their sizes.
+                    may_resize=before is None and self._n_captured >= N_FIXED,
+                )
+        use.captured = captured
         if before is not None:
             reason, captured.n_calls = before.reason, before.n_calls
         on_owner_death = functools.partial(_on_owner_death, weakref.ref(self))

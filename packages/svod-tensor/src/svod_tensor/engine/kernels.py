@@ -176,7 +176,9 @@ def _make_subjects(
     schedule: Schedule, tasks: dict[KernelTarget, KernelTask]
 ) -> dict[KernelTarget, Subject]:
     from svod_tensor.tuning.choose import Subject
+    from svod_tensor.tuning.plan_uses import find_plan_use
 
+    use = find_plan_use()
     subjects: dict[KernelTarget, Subject] = {}
     for item in schedule.iter_kernels():
         target = kernel_target_of(item)
@@ -185,7 +187,7 @@ def _make_subjects(
         else:
             buffers = dict(zip(list_slots(item.kernel), item.buffers, strict=True))
             subjects[target] = Subject(
-                item.ast, tasks[target].device, tasks[target].context, buffers
+                item.ast, tasks[target].device, tasks[target].context, buffers, use=use
             )
     return subjects
 

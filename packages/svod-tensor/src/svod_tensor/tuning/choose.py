@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Final, Protocol
 
 from svod_ir.forks import make_lock
+from svod_tensor.errors import UnknownPlanError
 from svod_tensor.tuning.records import find_record, make_record_key, reject_record
 from svod_tensor.tuning.time_box import TimeBox
 from svod_tensor.tuning.tuned import put_tuned
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from svod_schedule.optimize.beam import Event
     from svod_schedule.optimize.candidates import Dropped
     from svod_schedule.pipeline import Context
+    from svod_tensor.tuning.plan_uses import PlanUse
     from svod_tensor.tuning.records import Record
     from svod_tensor.tuning.workers import Compilers
 
@@ -74,7 +76,8 @@ _MAX_SHOWN: Final = 4
 class Tuned:
     """Result of the search for a kernel; times are None if they could not be measured.
 
-    `was_known` is True if an earlier search had finished."""
+    `was_known` is True if an earlier search had finished. `n_launches` is the number of launches in
+    the plan, or in the whole run if kernels were searched at its end."""
 
     name: str
     device: str
@@ -87,6 +90,7 @@ class Tuned:
     spent_seconds: float
     was_known: bool
     wrong: tuple[tuple[Opt, ...], ...] = ()
+    n_launches: int = 1
 
 
 class Observer(Protocol):
@@ -111,8 +115,8 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A kernel to search: the body of its CALL, its device, its buffers by slot, and the number of
-    its launches in a plan.
+    """A kernel to search: the body of its CALL, its device, its buffers by slot, the number of its
+    launches in a plan, and the use of that plan by a captured function.
     """
 
     ast: UOp
@@ -120,6 +124,7 @@ class Subject:
     context: Context
     buffers: Mapping[int, Buffer]
     n_launches: int = 1
+    use: PlanUse | None = None
 
 
 @contextmanager
@@ -143,9 +148,10 @@ def limit_searches(seconds: float) -> Generator[None]:
 
 
 @contextmanager
-def search_at_end(seconds: float | None) -> Generator[None]:
+def search_at_end(seconds: float | None, plan: str | None = None) -> Generator[None]:
     """Postpone all searches of this context to the end of the block, so that the most expensive
-    kernels of all plans come first.
+    kernels of all plans come first: a kernel counts as often as its captured function was called.
+    With `plan`, only the kernels of the captured function of that name are searched.
 
     They then take about `seconds`, or as long as the configurations say. Until then the heuristics
     choose. After an exception nothing is searched, unless it is the exit of a successful script."""
@@ -159,6 +165,8 @@ def search_at_end(seconds: float | None) -> Generator[None]:
         end = ended
     finally:
         _waiting.reset(token)
+    if plan is not None:
+        waiting = _select(waiting, plan)
     with nullcontext() if seconds is None else limit_searches(seconds):
         for config in {config: None for _, config in waiting}:
             search_all(_merge([subject for subject, its in waiting if its == config]), config)
@@ -166,10 +174,27 @@ def search_at_end(seconds: float | None) -> Generator[None]:
         raise end
 
 
+def _select(
+    waiting: list[tuple[Subject, OptimizerConfig]], plan: str
+) -> list[tuple[Subject, OptimizerConfig]]:
+    """The kernels of a captured function.
+
+    Raises:
+        UnknownPlanError: if no function of that name has a kernel to search.
+    """
+    names = dict.fromkeys(subject.use.name for subject, _ in waiting if subject.use is not None)
+    if plan not in names:
+        raise UnknownPlanError(name=plan, known=tuple(names))
+    return [entry for entry in waiting if entry[0].use is not None and entry[0].use.name == plan]
+
+
 def _merge(subjects: Sequence[Subject]) -> list[Subject]:
-    """Each kernel once, with the launches of all plans."""
+    """Each kernel once, with the launches of all calls of all plans."""
     merged: dict[tuple[str, Device], Subject] = {}
     for subject in subjects:
+        if subject.use is not None:
+            n_launches = subject.n_launches * subject.use.count_calls()
+            subject = replace(subject, n_launches=n_launches)
         key = (subject.ast.content_hash, subject.device)
         known = merged.get(key)
         merged[key] = (
@@ -376,5 +401,6 @@ def _report(
             spent_seconds=record.spent_seconds,
             was_known=was_known,
             wrong=wrong,
+            n_launches=subject.n_launches,
         )
     )

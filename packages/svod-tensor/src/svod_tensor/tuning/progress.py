@@ -16,7 +16,15 @@ if TYPE_CHECKING:
     from svod_schedule.optimize.beam import Event
     from svod_tensor.tuning.choose import Tuned
 
-__all__ = ["Lines", "Observed", "RichBar", "format_seconds", "format_table", "make_observer"]
+__all__ = [
+    "Lines",
+    "Observed",
+    "RichBar",
+    "format_run_gain",
+    "format_seconds",
+    "format_table",
+    "make_observer",
+]
 
 _COLUMNS: Final = ("kernel", "before", "after", "gain", "tried", "dropped", "opts")
 
@@ -188,6 +196,20 @@ def format_table(tuned: list[Tuned]) -> str:
     rows.append(("total", *_format_times(*totals), str(n_tried), str(n_dropped), ""))
     widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS) - 1)]
     return "\n".join(_format_row(row, widths) for row in rows)
+
+
+def format_run_gain(tuned: list[Tuned]) -> str | None:
+    """A line with the gain of all launches together; None if each kernel was launched once."""
+    measured = [
+        (t.n_launches * t.heuristic_seconds, t.n_launches * t.seconds)
+        for t in tuned
+        if t.heuristic_seconds is not None and t.seconds is not None
+    ]
+    if not measured or all(t.n_launches == 1 for t in tuned):
+        return None
+    before, after, gain = _format_times(*map(sum, zip(*measured, strict=True)))
+    n_launches = sum(t.n_launches for t in tuned)
+    return f"all {n_launches} launches of this run: {before} before, {after} after, {gain}"
 
 
 def _format_row(row: tuple[str, ...], widths: list[int]) -> str:
