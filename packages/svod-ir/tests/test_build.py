@@ -27,6 +27,7 @@ from svod_ir import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter,
     make_scatter_add,
     make_shrink,
 )
@@ -261,6 +262,24 @@ def test_scatter_add_replaces_the_axes_of_the_indices_by_one_axis() -> None:
         make_scatter_add(x, positions, 0, 3)
     with pytest.raises(ShapeError, match="size must not be negative: -1"):
         make_scatter_add(x, positions, 1, -1)
+
+
+def test_scatter_takes_rows_of_its_base_at_the_indices() -> None:
+    base, indices = _tensor(4, 5, 6), _tensor(2, 3, dtype=int32)
+    assert make_scatter(base, indices, _tensor(4, 2, 3, 6), 1).shape == (4, 5, 6)
+    with pytest.raises(AxisError, match="axis 3 is out of bounds for a tensor of dimension 3"):
+        make_scatter(base, indices, _tensor(4, 2, 3, 6), 3)
+    with pytest.raises(OperandError, match="integer indices"):
+        make_scatter(base, _tensor(2, 3), _tensor(4, 2, 3, 6), 1)
+    with pytest.raises(OperandError, match="expected float32"):
+        make_scatter(base, indices, _tensor(4, 2, 3, 6, dtype=int32), 1)
+    with pytest.raises(ShapeError, match=r"rows of shape \(4, 2, 6\) do not match \(4, 2, 3, 6\)"):
+        make_scatter(base, indices, _tensor(4, 2, 6), 1)
+
+
+def test_bounds_of_scatter_hold_for_its_base_and_its_rows() -> None:
+    digits, negative = make_iota(10, int32), make_alu(Op.NEG, make_iota(4, int32))
+    assert make_scatter(digits, _tensor(4, dtype=int32), negative, 0).bounds == (-3, 9)
 
 
 def test_scatter_add_accumulates_narrow_floats_in_float32() -> None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_dtype import float32
+from svod_dtype import float32, int32
 from svod_ir import (
     Op,
     UOp,
     make_alu,
+    make_cast,
     make_flip,
+    make_gather,
     make_pad,
     make_permute,
     make_reduce_axis,
     make_reshape,
+    make_scatter,
     make_shrink,
 )
 from svod_ir.evaluate import evaluate
@@ -152,3 +155,52 @@ def test_a_value_stored_for_one_reader_stays_stored_in_groups() -> None:
     calls = check_kernels(UOp.sink(outer, other), Context())
     assert sum(1 for call in calls for _ in call.body.iter_ops(Op.STORE)) == 3
     assert len(calls) > 1
+
+
+INDICES = make_reshape(buffer(3, 3, int32), (3,))
+ROWS = make_reshape(buffer(4, 24), (3, 8))
+
+
+def test_rows_are_written_in_place_by_one_kernel() -> None:
+    (call,) = kernels_of(assign(X, make_scatter(X, INDICES, ROWS, 0)))
+    stores = list(call.body.iter_ops(Op.STORE))
+    assert len(stores) == 1
+    # Three rows are written, not all five.
+    assert {r.stop.arg for r in stores[0].location.ranges if r.stop.op is Op.CONST} == {3, 8}
+
+
+def test_rows_are_written_in_place_through_views() -> None:
+    flat = make_reshape(X, (40,))
+    written = make_reshape(make_scatter(flat, INDICES, buffer(5, 3), 0), (5, 8))
+    assert len(kernels_of(assign(X, written))) == 1
+    part = make_flip(make_permute(make_shrink(X, [(1, 4), (2, 6)]), (1, 0)), (True, False))
+    rows = make_reshape(buffer(5, 9), (3, 3))
+    assert len(kernels_of(assign(part, make_scatter(part, INDICES, rows, 0)))) == 1
+
+
+@pytest.mark.parametrize("n_copies", [1, 2])
+def test_rows_and_indices_that_read_the_memory_are_copied_before(n_copies: int) -> None:
+    """With a repeated index, the second row would read what the first one has written."""
+    rows = make_alu(Op.MUL, make_gather(X, INDICES, 0), UOp.const(float32, 2.0))
+    indices = INDICES
+    if n_copies == 2:
+        indices = make_cast(make_reshape(make_shrink(X, [(0, 3), (0, 1)]), (3,)), int32)
+    written = make_scatter(X, indices, rows, 0)
+    assert len(kernels_of(assign(X, written))) == 1 + n_copies
+
+
+def test_rows_of_an_earlier_version_are_not_written_in_place() -> None:
+    second = assign(X, make_alu(Op.MUL, X, UOp.const(float32, 3.0)))
+    last = assign(second, make_scatter(X, INDICES, ROWS, 0))
+    kernels_of(last)
+
+
+def test_the_functional_value_of_rows_in_place_is_kept_for_its_readers() -> None:
+    written = make_scatter(X, INDICES, ROWS, 0)
+    kernels_of((assign(X, written)), make_alu(Op.MUL, written, UOp.const(float32, 2.0)))
+
+
+def test_two_writes_of_rows_run_in_order() -> None:
+    first = assign(X, make_scatter(X, INDICES, ROWS, 0))
+    again = make_scatter(first, INDICES, make_alu(Op.NEG, ROWS), 0)
+    assert len(kernels_of(assign(first, again))) == 2

@@ -1,5 +1,5 @@
-"""Sums at positions in memory: kernels that go through them in order, from the graph to what is
-rendered.
+"""Rows that are added to memory, or replaced there: kernels that go through them in order, from the
+graph to what is rendered.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from svod_ir import (
     make_gather,
     make_reduce_axis,
     make_reshape,
+    make_scatter,
     make_scatter_add,
 )
 from svod_ir.testing import assert_same
@@ -112,7 +113,7 @@ def test_a_reduction_is_computed_before_its_results_are_added() -> None:
 def test_equal_zeros_of_two_sums_have_memory_of_their_own() -> None:
     x = make_reshape(buffer(1, 12, float32), (6, 2))
     both = [make_scatter_add(x, buffer(n, 6, int32), 0, 3) for n in (2, 3)]
-    assert len(kernels_of(make_alu(Op.SUB, *both), Context())) == 5
+    assert len(kernels_of(make_alu(Op.SUB, *both), Context())) == 4
 
 
 def test_threads_split_the_elements_of_rows_and_never_the_rows() -> None:
@@ -131,6 +132,53 @@ def test_threads_split_the_elements_of_rows_and_never_the_rows() -> None:
         n for n in kernel.iter_ops(Op.INDEX) if n.memory.op is Op.PARAM and n.dtype is int32
     ]
     assert {r.arg.kind for n in positions for r in n.ranges} == {AxisType.SCAN}
+
+
+@pytest.mark.parametrize("target", [Target.generic(cores=1), AVX512], ids=["generic", "avx512"])
+@pytest.mark.parametrize(
+    ("shape", "axis", "positions"),
+    [
+        ((4, 16), 0, (6,)),
+        ((4, 8), 0, (2, 3)),
+        ((3, 4), 1, (5,)),
+        ((3, 4, 19), 1, (4,)),
+        ((4,), 0, (7,)),
+        ((2, 4, 3), 1, ()),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [float32, int8, bool_], ids=str)
+def test_rows_replace_those_of_a_copy(
+    dtype: DType, shape: tuple[int, ...], axis: int, positions: tuple[int, ...], target: Target
+) -> None:
+    base, rows, places = make_replaced(dtype, shape, axis, positions)
+    assert len(kernels_of(make_scatter(base, places, rows, axis), Context(target=target))) == 2
+
+
+def make_replaced(
+    dtype: DType, shape: tuple[int, ...], axis: int, positions: tuple[int, ...]
+) -> tuple[UOp, UOp, UOp]:
+    """The base, the rows and the indices of a SCATTER."""
+    base = make_reshape(buffer(1, _count(shape), dtype), shape)
+    at_indices = (*shape[:axis], *positions, *shape[axis + 1 :])
+    rows = make_reshape(buffer(2, _count(at_indices), dtype), at_indices)
+    return base, rows, make_reshape(buffer(3, _count(positions), int32), positions)
+
+
+def test_two_scatters_to_the_same_base_have_memory_of_their_own() -> None:
+    base, rows, places = make_replaced(float32, (6, 2), 0, (4,))
+    both = [
+        make_scatter(base, places, make_alu(Op.MUL, rows, UOp.const(float32, n)), 0)
+        for n in (2.0, 3.0)
+    ]
+    assert len(kernels_of(make_alu(Op.SUB, *both), Context())) == 4
+
+
+def test_a_computed_base_is_copied_with_its_computation() -> None:
+    base, rows, places = make_replaced(float32, (6, 2), 0, (4,))
+    total = make_reduce_axis(base, Op.ADD, (1,))
+    node = make_scatter(make_alu(Op.MUL, base, make_expand(total, (6, 2))), places, rows, 0)
+    assert len(kernels_of(node, Context())) <= 3
 
 
 def _count(shape: tuple[int, ...]) -> int:
