@@ -14,6 +14,7 @@ from scipy.special import log_softmax, logsumexp
 import svod_nn as nn
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, grad, hessian, jit
+from svod_tensor.errors import UserError
 
 RNG = np.random.default_rng(13)
 REDUCTIONS = ("mean", "sum", "none")
@@ -456,6 +457,28 @@ def test_invalid_arguments_of_losses_are_errors(
 ) -> None:
     with pytest.raises(LayerArgumentError, match=problem):
         call(Tensor.zeros(2, 3))
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        ("cosine_similarity", lambda x: nn.cosine_similarity(x, x, axis=2)),
+        ("cosine_similarity", lambda x: nn.cosine_similarity(x, Tensor.ones(5), axis=0)),
+        ("cosine_similarity", lambda x: nn.cosine_similarity(x.cast("float16"), x[0], axis=2)),
+        ("cross_entropy", lambda x: nn.cross_entropy(x.gt(0), Tensor([0, 1]))),
+        ("binary_cross_entropy", lambda x: nn.binary_cross_entropy(x.gt(0), x)),
+        ("triplet_margin_loss", lambda x: nn.triplet_margin_loss(x.gt(0), x.gt(0), x.gt(0))),
+        ("mse_loss", lambda x: nn.mse_loss(x, x[:1])),
+    ],
+)
+def test_errors_name_the_loss_and_not_an_operation_inside_of_it(
+    name: str, call: Callable[[Tensor], Tensor]
+) -> None:
+    with pytest.raises(UserError) as caught:
+        call(Tensor.zeros(2, 3))
+    assert str(caught.value).startswith(f"{name}: ")
+    assert not str(caught.value).startswith(f"{name}: {name}")
+    assert caught.value.operation == name
 
 
 @pytest.mark.parametrize("logit", [-1000.0, -89.0, 0.0, 89.0, 1000.0])

@@ -59,6 +59,25 @@ def test_the_model_computes_in_narrow_floats_and_its_gradients_are_float32(dtype
     )
 
 
+class Total(nn.Module):
+    """Sums products in float64, which float32 would round."""
+
+    def __init__(self) -> None:
+        self.weight = Tensor([1.0, 1.0]).realize()
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        product = self.weight.mul(x)
+        return [product, product.cast("float64").sum()]
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_float64_result_of_a_model_is_not_rounded(dtype: str) -> None:
+    product, total = nn.in_precision(Total(), dtype)(Tensor([1.0, 2.0**-30]))
+    small = 2.0**-30 if dtype == "bfloat16" else 0.0
+    assert (product.dtype.name, product.tolist()) == ("float32", [1.0, small])
+    assert (total.dtype.name, total.item()) == ("float64", 1.0 + small)
+
+
 class Descent:
     """One parameter that goes against its gradient, if it may."""
 

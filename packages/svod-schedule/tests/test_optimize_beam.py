@@ -373,9 +373,28 @@ def test_a_search_asks_whether_to_stop_between_batches(product: UOp) -> None:
         measure,
         should_stop=lambda: sum(measured) > 2,
     )
-    assert measured == [1, 1, 8]
+    # A batch is not interrupted, and the comparison at the end takes place.
+    assert measured == [1, 1, 8, SMALL.width + 1]
     assert result.stop is StopReason.STOPPED
     assert result.rounds[0].n_measured == 8
+
+
+def test_a_stopped_search_compares_its_best_candidates_with_the_heuristics(product: UOp) -> None:
+    batches: list[list[Candidate]] = []
+
+    def measure(candidates: Sequence[Candidate], _: float | None) -> Sequence[Outcome]:
+        batches.append(list(candidates))
+        # The candidates of the first round are lucky: compared again, they are slower.
+        seconds = {1: 2.0, 2: 4.0, 3: 1.0}.get(len(batches))
+        return [
+            Timed(seconds or (2.0 if c == batches[0][0] else 3.0 + n))
+            for n, c in enumerate(candidates)
+        ]
+
+    result = search(product, CONTEXT, SMALL, measure, should_stop=lambda: len(batches) > 2)
+    assert result.stop is StopReason.STOPPED
+    assert batches[0][0] in batches[-1]
+    assert (result.opts, result.seconds) == (result.heuristic_opts, 2.0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])

@@ -95,6 +95,19 @@ def test_modes_agree_at_kinks_and_ties() -> None:
     ]
 
 
+def test_variances_of_equal_elements_have_their_second_derivatives() -> None:
+    x = Tensor([2.0, 2.0, 2.0, 2.0])
+    expected = (np.eye(4) - 0.25) * 2 / 4
+    hole = Tensor([float("nan")])
+    for variance in (
+        lambda x: x.var(),
+        lambda x: x.nanvar(),
+        lambda x: Tensor.concat((hole, x)).nanvar(),
+    ):
+        found = hessian(variance)(x).numpy()
+        np.testing.assert_allclose(found, expected, rtol=1e-6, err_msg=str(variance))
+
+
 def test_a_tangent_of_zero_stays_zero_at_a_pole() -> None:
     for f in (
         lambda x: x.asin(),

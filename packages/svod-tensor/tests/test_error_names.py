@@ -250,6 +250,11 @@ def test_one_invalid_argument_is_an_error_that_names_the_operation(function, arg
             "softmax: axis -1 is out of bounds for a tensor of dimension 0",
         ),
         (
+            lambda: ROWS.unbind(5),
+            AxisError,
+            "unstack: axis 5 is out of bounds for a tensor of dimension 2",
+        ),
+        (
             lambda: ROWS + Tensor.ones(3),
             BroadcastError,
             "add: operands could not be broadcast together with shapes (3, 4) and (3,)",

@@ -14,7 +14,7 @@ import pytest
 import svod_tensor as sv
 from svod_ir import AxisError, OperandError, ShapeError
 from svod_tensor import Tensor, Variable, jit, scan
-from svod_tensor.errors import MatrixError
+from svod_tensor.errors import MatrixError, UserError
 from svod_tensor.host_functions import libraries
 from svod_tensor.linalg.lapack import host
 
@@ -316,6 +316,23 @@ def test_errors_name_the_index_of_the_matrix() -> None:
             result.realize()
         assert isinstance(caught.value, np.linalg.LinAlgError)
     assert caught.value.index == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: sv.linalg.vector_norm(x, axis=4), "vector_norm: axis 4 is out of bounds"),
+        (lambda x: sv.linalg.tensorinv(x, 1), "tensorinv: last 2 dimensions must be square"),
+        (lambda x: sv.linalg.tensorsolve(x, x[:, 0]), "tensorsolve: last 2 dimensions"),
+        (lambda x: sv.linalg.multi_dot([x, x]), "multi_dot: inner dimensions differ"),
+    ],
+)
+def test_errors_name_the_called_function_and_not_its_parts(
+    call: Callable[[Tensor], Tensor], message: str
+) -> None:
+    with pytest.raises(UserError, match=f"^{message}") as caught:
+        call(Tensor.ones(2, 3))
+    assert caught.value.operation == message.partition(":")[0]
 
 
 def test_invalid_arguments_are_errors_at_the_call() -> None:

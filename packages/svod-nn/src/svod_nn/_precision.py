@@ -17,10 +17,11 @@ __all__ = ["LossScale", "ScaledOptimizer", "in_precision"]
 def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., Any]:
     """Return a function that runs a model in a narrow dtype, with float32 parameters and results.
 
-    Parameters and floating-point arguments are cast to `dtype`, and results to float32. Gradients
-    flow through the casts, so that they and the optimizer's updates are in float32, and small
-    updates are not lost. Buffers, such as the statistics of BatchNorm, keep their dtype. Compute
-    the loss outside of the function, in float32.
+    Parameters and floating-point arguments are cast to `dtype`, and results narrower than float32
+    to float32; a float64 result, which the model asked for, stays. Gradients flow through the
+    casts, so that they and the optimizer's updates are in float32, and small updates are not lost.
+    Buffers, such as the statistics of BatchNorm, keep their dtype. Compute the loss outside of the
+    function, in float32.
 
     Args:
         model: module with float32 parameters.
@@ -45,7 +46,7 @@ def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., 
         narrow = {name: parameter.cast(dtype) for name, parameter in model.named_parameters()}
         with model.replaced(narrow):
             result = model(*_cast_floats(args, dtype), **_cast_floats(kwargs, dtype))
-        return _cast_floats(result, float32)
+        return _widen_floats(result)
 
     return call
 
@@ -54,6 +55,14 @@ def _cast_floats(value: Any, dtype: DType | str) -> Any:
     return map_leaves(
         value, Tensor, lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
     )
+
+
+def _widen_floats(value: Any) -> Any:
+    def widen(tensor: Tensor) -> Tensor:
+        is_narrow = tensor.dtype.is_float and tensor.dtype.itemsize < float32.itemsize
+        return tensor.cast(float32) if is_narrow else tensor
+
+    return map_leaves(value, Tensor, widen)
 
 
 class ScaledOptimizer(Protocol):

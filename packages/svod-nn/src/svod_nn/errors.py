@@ -175,7 +175,7 @@ class LayerArgumentError(UserError, ValueError):
     """
 
     def __init__(self, *, name: str, problem: str, hint: str | None = None) -> None:
-        self.name = name
+        self.name = self.operation = name
         super().__init__(f"{name}: {problem}", hint=hint)
 
 

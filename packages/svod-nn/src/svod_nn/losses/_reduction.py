@@ -8,14 +8,15 @@ from typing import Concatenate, Literal, ParamSpec, TypeAlias, cast
 
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
+from svod_tensor.errors import UserError
 
 __all__ = [
     "Reduction",
     "check_labels",
     "check_reduction",
     "check_same_shape",
+    "loss_function",
     "reduce_loss",
-    "rounds_once",
 ]
 
 Reduction: TypeAlias = Literal["mean", "sum", "none"]
@@ -24,16 +25,24 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 P = ParamSpec("P")
 
 
-def rounds_once(
+def loss_function(
     loss: Callable[Concatenate[Tensor, P], Tensor],
 ) -> Callable[Concatenate[Tensor, P], Tensor]:
-    """Decorate a loss to compute narrow floats in float32.
+    """Decorate a loss to compute narrow floats in float32, and to name itself in errors.
 
     Operands narrower than float32 are widened. If all operands have one narrow dtype, the result is
-    rounded to it once, at the end.
+    rounded to it once, at the end. An error of an operation inside of the loss names the loss, which
+    the user called.
     """
 
     @wraps(loss)
+    def call(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+        try:
+            return compute(first, *args, **kwargs)
+        except UserError as error:
+            error.name_operation(loss.__name__)
+            raise
+
     def compute(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
         dtypes = {
             t.dtype
@@ -49,7 +58,7 @@ def rounds_once(
         # Two different dtypes, as of float16 and bfloat16, promote to float32 or more.
         return result if len(dtypes) > 1 else result.cast(dtypes.pop())
 
-    return compute
+    return call
 
 
 def _widen(value: object) -> object:

@@ -9,8 +9,8 @@ from svod_nn.losses._reduction import (
     Reduction,
     check_reduction,
     check_same_shape,
+    loss_function,
     reduce_loss,
-    rounds_once,
 )
 from svod_tensor import Tensor, custom_gradient
 
@@ -23,7 +23,7 @@ _SMALLEST_VARIANCE: Final = 1e-12
 """Lower bound of `p * (1 - p)` in the derivative, as in torch, which keeps it finite."""
 
 
-@rounds_once
+@loss_function
 def binary_cross_entropy(
     probability: Tensor,
     target: Tensor,
@@ -62,7 +62,7 @@ def binary_cross_entropy(
     return reduce_loss(losses if weight is None else losses.mul(weight), reduction)
 
 
-@rounds_once
+@loss_function
 def binary_cross_entropy_with_logits(
     logits: Tensor,
     target: Tensor,

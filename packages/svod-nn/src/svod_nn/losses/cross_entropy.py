@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from svod_nn.errors import LayerArgumentError
-from svod_nn.losses._reduction import Reduction, check_labels, check_reduction, rounds_once
+from svod_nn.losses._reduction import Reduction, check_labels, check_reduction, loss_function
 from svod_tensor import Tensor
 
 __all__ = ["IGNORED", "cross_entropy", "nll_loss"]
@@ -15,7 +15,7 @@ IGNORED: Final = -100
 """Default label of positions that are ignored, as in torch."""
 
 
-@rounds_once
+@loss_function
 def cross_entropy(
     logits: Tensor,
     target: Tensor,
@@ -75,7 +75,7 @@ def cross_entropy(
     return _reduce(losses, weights, reduction)
 
 
-@rounds_once
+@loss_function
 def nll_loss(
     log_probabilities: Tensor,
     target: Tensor,

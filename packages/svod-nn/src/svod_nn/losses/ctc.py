@@ -6,7 +6,7 @@ import math
 from typing import Final
 
 from svod_nn.errors import LayerArgumentError
-from svod_nn.losses._reduction import Reduction, check_reduction, reduce_loss, rounds_once
+from svod_nn.losses._reduction import Reduction, check_reduction, loss_function, reduce_loss
 from svod_tensor import Tensor, scan
 
 __all__ = ["ctc_loss"]
@@ -15,7 +15,7 @@ _LOG_ZERO: Final = -1e30
 """Log-probability of impossible states: finite, so that differences and derivatives are finite."""
 
 
-@rounds_once
+@loss_function
 def ctc_loss(
     log_probabilities: Tensor,
     targets: Tensor,

@@ -7,15 +7,15 @@ from svod_nn.losses._reduction import (
     Reduction,
     check_reduction,
     check_same_shape,
+    loss_function,
     reduce_loss,
-    rounds_once,
 )
 from svod_tensor import Tensor
 
 __all__ = ["huber_loss", "l1_loss", "mse_loss", "smooth_l1_loss"]
 
 
-@rounds_once
+@loss_function
 def mse_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Mean squared error, `(prediction - target) ** 2`.
 
@@ -40,7 +40,7 @@ def mse_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean
     return reduce_loss(prediction.sub(target).square(), reduction)
 
 
-@rounds_once
+@loss_function
 def l1_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean") -> Tensor:
     """Mean absolute error, `|prediction - target|`; its derivative is 0 at 0.
 
@@ -65,7 +65,7 @@ def l1_loss(prediction: Tensor, target: Tensor, *, reduction: Reduction = "mean"
     return reduce_loss(prediction.sub(target).abs(), reduction)
 
 
-@rounds_once
+@loss_function
 def smooth_l1_loss(
     prediction: Tensor, target: Tensor, *, beta: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -108,7 +108,7 @@ def smooth_l1_loss(
     return reduce_loss(distance.lt(beta).where(quadratic, distance.sub(0.5 * beta)), reduction)
 
 
-@rounds_once
+@loss_function
 def huber_loss(
     prediction: Tensor, target: Tensor, *, delta: float = 1.0, reduction: Reduction = "mean"
 ) -> Tensor:

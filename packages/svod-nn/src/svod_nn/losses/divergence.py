@@ -9,15 +9,15 @@ from svod_nn.losses._reduction import (
     Reduction,
     check_reduction,
     check_same_shape,
+    loss_function,
     reduce_loss,
-    rounds_once,
 )
 from svod_tensor import Tensor
 
 __all__ = ["kl_div"]
 
 
-@rounds_once
+@loss_function
 def kl_div(
     log_probabilities: Tensor,
     target: Tensor,

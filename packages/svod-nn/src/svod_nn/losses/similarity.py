@@ -9,8 +9,8 @@ from svod_nn.losses._reduction import (
     Reduction,
     check_reduction,
     check_same_shape,
+    loss_function,
     reduce_loss,
-    rounds_once,
 )
 from svod_tensor import Tensor
 
@@ -20,7 +20,7 @@ _TINY: Final = 1e-12
 """Term added to squared norms in `cosine_embedding_loss`, as in torch."""
 
 
-@rounds_once
+@loss_function
 def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8) -> Tensor:
     """Cosine similarity `sum(x * y) / (norm(x) * norm(y))` of vectors along an axis; 0 for a zero
     vector.
@@ -47,7 +47,7 @@ def cosine_similarity(x: Tensor, y: Tensor, *, axis: int = 1, eps: float = 1e-8)
     return product.div(_get_norm(x, axis, eps).mul(_get_norm(y, axis, eps)))
 
 
-@rounds_once
+@loss_function
 def cosine_embedding_loss(
     x: Tensor, y: Tensor, target: Tensor, *, margin: float = 0.0, reduction: Reduction = "mean"
 ) -> Tensor:
@@ -87,7 +87,7 @@ def cosine_embedding_loss(
     return reduce_loss(target.eq(1).where(cosine.neg().add(1.0), dissimilar), reduction)
 
 
-@rounds_once
+@loss_function
 def triplet_margin_loss(
     anchor: Tensor,
     positive: Tensor,

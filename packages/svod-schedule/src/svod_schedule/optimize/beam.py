@@ -121,7 +121,8 @@ def search(
         context: target and passes; `context.opts` is ignored.
         config: width, limits and patience of the search.
         measure: called with a batch of candidates; see `Measure`.
-        should_stop: called often; the search ends soon after it returns True.
+        should_stop: called often; after it returns True, the best candidates are compared once
+            more, and the search ends.
         report: called with the outcome of each candidate, and after each round.
         known: outcomes of an earlier search; these candidates are not measured again.
     """
@@ -169,9 +170,8 @@ class _Search:
         if not self.should_stop():
             self._measure([unoptimized])
         stop = self._run_rounds([heuristic, unoptimized])
-        finalists = self._rank()
-        if stop is not StopReason.STOPPED:
-            finalists = self._confirm(heuristic) or finalists
+        # A stopped search too: no other measurement determines the gain.
+        finalists = self._confirm(heuristic)
         best = self._choose(heuristic, finalists)
         self.n_dropped[DropReason.PRUNED] += len(self.pool)
         return SearchResult(

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
-from svod_ir import Op, SInt, UOp, make_empty, make_expand, make_reshape
+from svod_ir import Op, UOp, make_empty, make_expand, make_reshape
 from svod_ir.loops import get_bodies, iter_nodes, list_free_variables
 from svod_ir.ops import MARKS
 from svod_ir.origins import make_images
@@ -26,6 +26,7 @@ from svod_schedule.rangeify.loops.join_loops import join_loops
 from svod_schedule.rangeify.loops.loop_draft import (
     LoopDraft,
     bind_operands,
+    has_known_sizes,
     list_slots,
     list_written_slots,
 )
@@ -208,7 +209,7 @@ def _batch(draft: LoopDraft) -> None:
     slices = {
         params[s]: draft.operands[s]
         for s in draft.sliced
-        if s in params and _is_known(draft.parameter(s).shape)
+        if s in params and has_known_sizes(draft.parameter(s).shape)
     }
     changing, varying = (
         _list_changing(draft, draft.carried),
@@ -232,10 +233,6 @@ def _batch(draft: LoopDraft) -> None:
             moved[node] = draft.add_operand(batched, is_sliced=True)
     if moved:
         draft.set_body(draft.body.substitute(moved))
-
-
-def _is_known(shape: tuple[SInt, ...]) -> bool:
-    return all(isinstance(size, int) for size in shape)
 
 
 def _list_changing(draft: LoopDraft, slots: Collection[int]) -> set[UOp]:

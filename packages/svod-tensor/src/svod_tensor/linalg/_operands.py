@@ -2,19 +2,38 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from typing import TYPE_CHECKING
+from functools import reduce, wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
-from svod_dtype import DType, default_float, promote_types
+from svod_dtype import DType, UserError, default_float, promote_types
 from svod_ir import AxisError, ShapeError, format_shape
 from svod_tensor.ops.core.operands import to_tensors
 from svod_tensor.ops.core.rounding import accumulation_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from svod_tensor.ops.core.base import Operand
     from svod_tensor.tensor import Tensor
 
-__all__ = ["check_matrices", "check_square", "read_floats", "round_to"]
+__all__ = ["check_matrices", "check_square", "names_itself", "read_floats", "round_to"]
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def names_itself(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorate a function built from other functions: errors of these name it, since it was called."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UserError as error:
+            error.name_operation(function.__name__)
+            raise
+
+    return call
 
 
 def read_floats(*operands: Operand) -> tuple[list[Tensor], DType]:

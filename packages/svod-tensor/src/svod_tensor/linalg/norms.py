@@ -9,7 +9,13 @@ from svod_dtype import int64
 from svod_ir import OperandError
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axes
-from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.linalg._operands import (
+    check_matrices,
+    check_square,
+    names_itself,
+    read_floats,
+    round_to,
+)
 from svod_tensor.linalg.lapack import factors, systems
 from svod_tensor.ops.core.operands import to_tensor
 from svod_tensor.tensor import Tensor
@@ -23,6 +29,7 @@ __all__ = ["MatrixOrder", "cond", "matrix_norm", "matrix_rank", "norm", "vector_
 MatrixOrder = float | Literal["fro", "nuc"]
 
 
+@names_itself
 def vector_norm(
     x: Operand, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2
 ) -> Tensor:

@@ -9,7 +9,7 @@ from svod_dtype import promote_types
 from svod_ir import ShapeError, format_shape
 from svod_ir.sizes import max_size
 from svod_tensor._shapes import normalize_axis
-from svod_tensor.linalg._operands import round_to
+from svod_tensor.linalg._operands import names_itself, round_to
 from svod_tensor.ops.core.operands import first_operand, to_tensor, to_tensors
 from svod_tensor.ops.core.rounding import accumulation_dtype
 from svod_tensor.tensor import Tensor
@@ -120,6 +120,7 @@ def matrix_transpose(x: Operand, /) -> Tensor:
     return to_tensor(x).matrix_transpose()
 
 
+@names_itself
 def multi_dot(arrays: Sequence[Operand], /) -> Tensor:
     """The product of a chain of matrices, in the order of the fewest multiplications.
 

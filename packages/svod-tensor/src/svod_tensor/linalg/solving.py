@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from svod_ir import ShapeError, format_shape
 from svod_ir.sizes import product
 from svod_tensor._shapes import normalize_axes
-from svod_tensor.linalg._operands import check_matrices, check_square, read_floats, round_to
+from svod_tensor.linalg._operands import (
+    check_matrices,
+    check_square,
+    names_itself,
+    read_floats,
+    round_to,
+)
 from svod_tensor.linalg.lapack import factors, systems
 from svod_tensor.linalg.norms import matrix_rank
 from svod_tensor.ops.core.operands import to_tensor, to_tensors
@@ -185,6 +191,7 @@ def lstsq(x1: Operand, x2: Operand, /, rcond: float | None = None) -> LstsqResul
     return LstsqResult(x, residuals, matrix_rank(a, rtol=cutoff), values)
 
 
+@names_itself
 def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
     """The inverse of a tensor as a matrix, with the first `ind` axes as rows and the trailing axes
     as columns. Integers become float32.
@@ -217,6 +224,7 @@ def tensorinv(x: Operand, /, ind: int = 2) -> Tensor:
     return inv(a.reshape(product(rows), product(columns))).reshape(*columns, *rows)
 
 
+@names_itself
 def tensorsolve(x1: Operand, x2: Operand, /, axes: Sequence[int] | None = None) -> Tensor:
     """The solution `x` of `tensordot(x1, x, axes=x.ndim) == x2`. Integers become float32.
 

@@ -12,7 +12,7 @@ from svod_schedule.optimize.cost_model.carried_values import CarriedLoop, list_c
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.opts.axes import list_axes
 
-__all__ = ["Access", "KernelFacts", "Nest", "make_facts"]
+__all__ = ["Access", "KernelFacts", "Nest", "is_multiple", "make_facts"]
 
 _SLOW = frozenset(op for op, row in TABLE.items() if row.instructions >= 6) - {
     Op.RSQRT,
@@ -195,3 +195,9 @@ def _is_carried(end: UOp) -> bool:
 def _count_steps(ends: Iterable[UOp]) -> int:
     """Count the iterations of all loop nests; sequential nests add up."""
     return sum(max_trips(*node.ranges.union(node.loops)) for node in ends)
+
+
+def is_multiple(axis: UOp, amount: int) -> bool:
+    """True if the trip count of a loop is known, and a multiple of `amount`."""
+    size = exact_trips(axis)
+    return isinstance(size, int) and size % amount == 0

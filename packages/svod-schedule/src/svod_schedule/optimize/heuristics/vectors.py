@@ -15,7 +15,7 @@ from typing import NamedTuple
 from svod_ir import AxisType, Op, Opt, OptOp, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
 from svod_schedule.optimize.heuristics import constants
-from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
+from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest, is_multiple
 from svod_schedule.optimize.heuristics.panel import (
     Panel,
     count_accumulators,
@@ -187,7 +187,7 @@ def _take_lanes(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
             (
                 n
                 for n in (most, most // 2, most // 4)
-                if n > 1 and all(_divides(a, n) for a in squares)
+                if n > 1 and all(is_multiple(a, n) for a in squares)
             ),
             most,
         )
@@ -239,7 +239,7 @@ def _take_short_rows(facts: KernelFacts) -> Proposal | None:
     row_axis = next((a for a in facts.results if all(s.stride(a) == size for s in stores)), None)
     if row_axis is None:
         return None
-    amount = next((n for n in constants.SHORT_ROWS if _divides(row_axis, n)), None)
+    amount = next((n for n in constants.SHORT_ROWS if is_multiple(row_axis, n)), None)
     kind = OptOp.UPCAST
     if amount is None and size & (size - 1):
         # A single row whose size is no power of two would be split into several partial vectors:
@@ -289,7 +289,9 @@ def _count_vectors(facts: KernelFacts, axis: UOp) -> int:
         wide = 2 * constants.VECTORS_OF_SUMS
         has_room = facts.target.vector_registers >= 2 * wide and not facts.n_slow
         return (
-            wide if has_room and _divides(axis, wide * facts.lanes) else constants.VECTORS_OF_SUMS
+            wide
+            if has_room and is_multiple(axis, wide * facts.lanes)
+            else constants.VECTORS_OF_SUMS
         )
     most = constants.VECTORS_OF_RESULTS
     if facts.carried:
@@ -346,11 +348,6 @@ def _take(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:
             yield from _mask(facts, axis, amount, why)
         amount //= 2
     yield Proposal(f"one at a time along {facts.name(axis)}: no other amount is allowed")
-
-
-def _divides(axis: UOp, amount: int) -> bool:
-    size = exact_trips(axis)
-    return isinstance(size, int) and size % amount == 0
 
 
 def _take_masked(facts: KernelFacts, axis: UOp, amount: int, why: str) -> Question:

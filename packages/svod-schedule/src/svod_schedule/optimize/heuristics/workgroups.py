@@ -22,7 +22,7 @@ from math import prod
 
 from svod_ir import OptOp, SInt, UOp, exact_trips, max_trips
 from svod_schedule.optimize.heuristics import constants
-from svod_schedule.optimize.heuristics.facts import KernelFacts, Nest
+from svod_schedule.optimize.heuristics.facts import KernelFacts, Nest, is_multiple
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question
 
 __all__ = ["iter_questions"]
@@ -115,7 +115,7 @@ def _take_side(
     contiguous.
     """
     moves: list[Move] = []
-    if not _divides(axis, n_items * amount):
+    if not is_multiple(axis, n_items * amount):
         moves.append(Move(OptOp.PADTO, axis, n_items * amount))
     if n_neighbours > 1:
         moves.append(Move(OptOp.UPCAST, axis, n_neighbours))
@@ -215,7 +215,7 @@ def _take_squares(facts: KernelFacts) -> Question:
     if (
         written is None
         or read is None
-        or not (_divides(read, amount) and _divides(written, amount))
+        or not (is_multiple(read, amount) and is_multiple(written, amount))
     ):
         return
     # Both sides get the square root of the work-items, since a product of the sides is a workgroup.
@@ -235,7 +235,7 @@ def _take_elements(facts: KernelFacts) -> Question:
         next((a for a in reversed(facts.results) if facts.is_stored_along(a)), None),
         facts.access_lanes,
     )
-    if axis is not None and lanes > 1 and _divides(axis, lanes):
+    if axis is not None and lanes > 1 and is_multiple(axis, lanes):
         is_along = all(n.stride(axis) in (0, 1) for n in facts.accesses)
         if is_along and facts.n_results >= lanes * _count_items(facts):
             sizes = {axis: max_trips(axis) // lanes}
@@ -300,11 +300,6 @@ def _moves_along(reduction: Nest, axis: UOp) -> bool:
     """Whether all accesses that depend on `axis` are contiguous along it."""
     strides = [a.stride(axis) for a in reduction.accesses if a.depends_on(axis)]
     return bool(strides) and all(s in (1, -1) for s in strides)
-
-
-def _divides(axis: UOp, amount: int) -> bool:
-    size = exact_trips(axis)
-    return isinstance(size, int) and size % amount == 0
 
 
 def _power_of_two_in(size: int, most: int) -> int:

@@ -21,6 +21,7 @@ __all__ = [
     "LoopDraft",
     "bind_operands",
     "can_bind",
+    "has_known_sizes",
     "is_named",
     "list_slots",
     "list_written_slots",
@@ -247,6 +248,11 @@ def bind_operands(
             # Not where the parameter is the PARAM itself, which has its replacement already.
             replacements.setdefault(param, make_reshape(value, (param.arg.size,)))
     return body.substitute(replacements)
+
+
+def has_known_sizes(shape: tuple[SInt, ...]) -> bool:
+    """True if no size of the shape is symbolic."""
+    return all(isinstance(size, int) for size in shape)
 
 
 def is_named(operand: UOp, names: Collection[str]) -> bool:

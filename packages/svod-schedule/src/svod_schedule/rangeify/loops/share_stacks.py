@@ -17,8 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from svod_ir import Op, SInt, UOp, make_permute, make_reshape
-from svod_schedule.rangeify.loops.loop_draft import LoopDraft
+from svod_ir import Op, UOp, make_permute, make_reshape
+from svod_schedule.rangeify.loops.loop_draft import LoopDraft, has_known_sizes
 
 __all__ = ["SharedStack", "add_shared", "share_stacks"]
 
@@ -77,16 +77,12 @@ def _strip(value: UOp) -> tuple[UOp, list[UOp]]:
     # Only movements that keep all elements, so that each has an inverse.
     while (
         value.op in (Op.RESHAPE, Op.PERMUTE)
-        and _is_known(value.shape)
-        and _is_known(value.source.shape)
+        and has_known_sizes(value.shape)
+        and has_known_sizes(value.source.shape)
     ):
         moves.append(value)
         value = value.source
     return value, moves[::-1]
-
-
-def _is_known(shape: tuple[SInt, ...]) -> bool:
-    return all(isinstance(size, int) for size in shape)
 
 
 def _repeat(move: UOp) -> _Step:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from svod_ir import Op, SInt, UOp, make_pad, make_reshape, make_shrink
 from svod_ir.sizes import max_size
-from svod_schedule.rangeify.loops.loop_draft import LoopDraft
+from svod_schedule.rangeify.loops.loop_draft import LoopDraft, has_known_sizes
 
 __all__ = ["crop_results", "widen_slices"]
 
@@ -23,7 +23,7 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
     """
     for slot in list(draft.sliced):
         parameter = draft.parameter(slot)
-        if _is_known(parameter.shape):
+        if has_known_sizes(parameter.shape):
             continue
         # A new operand beside the old one, which `drop_operands` removes if the body no longer
         # reads it.
@@ -34,7 +34,7 @@ def widen_slices(draft: LoopDraft) -> Mapping[int, tuple[SInt, ...]]:
     draft.drop_operands()
     shapes: dict[int, tuple[SInt, ...]] = {}
     for position, value in draft.values.items():
-        if position not in draft.carried and not _is_known(value.shape):
+        if position not in draft.carried and not has_known_sizes(value.shape):
             shapes[position] = UOp(Op.RESULT, value.dtype, (draft.loop,), position).shape
             draft.values[position] = _pad(value, 0)
     return shapes
@@ -71,7 +71,3 @@ def _pad(x: UOp, first: int) -> UOp:
     return make_pad(
         x, [(0, 0 if i < first else max_size(size) - size) for i, size in enumerate(x.shape)]
     )
-
-
-def _is_known(shape: tuple[SInt, ...]) -> bool:
-    return all(isinstance(size, int) for size in shape)

@@ -189,8 +189,8 @@ def unstack(x: Tensor, /, axis: int = 0) -> tuple[Tensor, ...]:
         >>> [row.tolist() for row in sv.unstack(sv.Tensor([[1, 2], [3, 4]]))]
         [[1, 2], [3, 4]]
     """
-    axis = normalize_axis("unbind", axis, x.ndim)
-    (total,) = concrete_shape("unbind", (x.shape[axis],))
+    axis = normalize_axis("unstack", axis, x.ndim)
+    (total,) = concrete_shape("unstack", (x.shape[axis],))
     return tuple(slice_axis(x, axis, i, i + 1).squeeze(axis) for i in range(total))
 
 

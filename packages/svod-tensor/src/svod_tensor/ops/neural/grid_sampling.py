@@ -14,6 +14,7 @@ from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
 from svod_tensor.ops.indexing.gathering import gather_along_axis
+from svod_tensor.ops.neural import cubic_convolution
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -242,14 +243,7 @@ def _to_index(index: Tensor, size: int, padding_mode: str, align_corners: bool) 
 
 
 def _cubic_weights(distance: Tensor) -> Tensor:
-    """Source:
-
-    R. Keys, Cubic convolution interpolation for digital image processing, 1981, with a = -3/4.
-    """
-    # As PyTorch and OpenCV; Pillow takes -0.5.
-    a = -0.75
-    near = distance.mul(a + 2).sub(a + 3).mul(distance).mul(distance).add(1)
-    far = distance.sub(5).mul(distance).add(8).mul(distance).sub(4).mul(a)
+    near, far = cubic_convolution.get_pieces(distance, cubic_convolution.SLOPE)
     return distance.le(1).where(near, far)
 
 

@@ -12,6 +12,7 @@ from svod_tensor.ops.core.operands import to_float
 from svod_tensor.ops.core.operation import operation
 from svod_tensor.ops.core.reuse import reuse_graph
 from svod_tensor.ops.core.rounding import rounds_once
+from svod_tensor.ops.neural import cubic_convolution
 
 if TYPE_CHECKING:
     from svod_tensor.tensor import Tensor
@@ -206,8 +207,10 @@ def _cubic_neighbors(coordinate: float, size: int) -> list[tuple[int, float]]:
     """Indices of the four elements around a coordinate, clamped to the border, and their weights."""
     low = math.floor(coordinate)
     return [
-        # -0.75 as in PyTorch and OpenCV; its antialiased filter takes Pillow's -0.5.
-        (min(max(low + k, 0), size - 1), _cubic_weights(coordinate - low - k, -0.75))
+        (
+            min(max(low + k, 0), size - 1),
+            _cubic_weight(coordinate - low - k, cubic_convolution.SLOPE),
+        )
         for k in range(-1, 3)
     ]
 
@@ -232,17 +235,17 @@ def _antialias_weights(index: int, step: float, size: int, kind: str) -> list[tu
     begin, end = max(int(center - reach + 0.5), 0), min(int(center + reach + 0.5), size)
     distances = [(q - center + 0.5) / stretch for q in range(begin, end)]
     weights = [
-        _cubic_weights(d, -0.5) if kind == "cubic" else max(1 - abs(d), 0.0) for d in distances
+        _cubic_weight(d, cubic_convolution.ANTIALIAS_SLOPE)
+        if kind == "cubic"
+        else max(1 - abs(d), 0.0)
+        for d in distances
     ]
     return [(q, w / sum(weights)) for q, w in zip(range(begin, end), weights, strict=True)]
 
 
-def _cubic_weights(distance: float, a: float) -> float:
-    """Source: R. Keys, Cubic convolution interpolation for digital image processing, 1981."""
-    t = abs(distance)
-    if t <= 1:
-        return ((a + 2) * t - (a + 3)) * t * t + 1
-    return (((t - 5) * t + 8) * t - 4) * a if t < 2 else 0.0
+def _cubic_weight(distance: float, slope: float) -> float:
+    near, far = cubic_convolution.get_pieces(abs(distance), slope)
+    return near if abs(distance) <= 1 else far if abs(distance) < 2 else 0.0
 
 
 def _add_weighted(x: Tensor, axis: int, rows: Sequence[Sequence[tuple[int, float]]]) -> Tensor:

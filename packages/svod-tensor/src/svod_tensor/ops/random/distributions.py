@@ -25,6 +25,7 @@ from svod_tensor.ops.random.bits import (
     random_bits_like,
     uniform_from_bits,
 )
+from svod_tensor.ops.special.error_functions import compute_ndtri
 from svod_tensor.options import HOST_DEVICE
 from svod_tensor.tensor import Tensor
 
@@ -230,7 +231,7 @@ def truncated_normal(  # noqa: PLR0913 - as `normal`, with two bounds
     u = uniform_from_bits(
         random_bits("truncated_normal", shape, seed, generator, device).bitwise_or(1 << 11), float64
     )
-    x = _normal_quantile(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
+    x = compute_ndtri(u.mul(end - begin).add(begin).clip(2.0**-1022, 1 - 2.0**-53))
     x = x.neg() if is_mirrored else x
     # The cast may still round a bound outwards: 0.1 in float32 is larger than 0.1.
     return x.clip(first, last).mul(std).add(mean).clip(low, high).cast(kind)
@@ -514,102 +515,3 @@ _FARTHEST: Final = 37.0
 def _normal_probability(x: float) -> float:
     """Cumulative distribution function of the standard normal distribution."""
     return math.erfc(-x / math.sqrt(2)) / 2
-
-
-def _normal_quantile(p: Tensor) -> Tensor:
-    """Quantile function of the standard normal distribution, with a relative error of about 1e-16.
-
-    Source: Wichura, Algorithm AS 241: The Percentage Points of the Normal Distribution (1988),
-    PPND16."""
-    q = p.sub(0.5)
-    central = q.mul(_ratio(q.mul(q).neg().add(0.180625), _CENTRAL))
-    tail = q.lt(0).where(p, p.neg().add(1)).log().neg().sqrt()
-    outer = tail.le(5).where(_ratio(tail.sub(1.6), _NEAR), _ratio(tail.sub(5), _FAR))
-    # AS 241's limits of the three rational functions.
-    return q.abs().le(0.425).where(central, q.lt(0).where(outer.neg(), outer))
-
-
-def _ratio(x: Tensor, polynomials: tuple[Sequence[float], Sequence[float]]) -> Tensor:
-    numerator, denominator = (_evaluate(x, coefficients) for coefficients in polynomials)
-    return numerator.div(denominator)
-
-
-def _evaluate(x: Tensor, coefficients: Sequence[float]) -> Tensor:
-    """Evaluate a polynomial by Horner's scheme; coefficients in ascending order."""
-    *lower, leading = coefficients
-    result = x.full_like(leading)
-    for coefficient in reversed(lower):
-        result = result.mul(x).add(coefficient)
-    return result
-
-
-_CENTRAL: Final = (
-    (
-        3.3871328727963666080e0,
-        1.3314166789178437745e2,
-        1.9715909503065514427e3,
-        1.3731693765509461125e4,
-        4.5921953931549871457e4,
-        6.7265770927008700853e4,
-        3.3430575583588128105e4,
-        2.5090809287301226727e3,
-    ),
-    (
-        1.0,
-        4.2313330701600911252e1,
-        6.8718700749205790830e2,
-        5.3941960214247511077e3,
-        2.1213794301586595867e4,
-        3.9307895800092710610e4,
-        2.8729085735721942674e4,
-        5.2264952788528545610e3,
-    ),
-)
-
-
-_NEAR: Final = (
-    (
-        1.42343711074968357734e0,
-        4.63033784615654529590e0,
-        5.76949722146069140550e0,
-        3.64784832476320460504e0,
-        1.27045825245236838258e0,
-        2.41780725177450611770e-1,
-        2.27238449892691845833e-2,
-        7.74545014278341407640e-4,
-    ),
-    (
-        1.0,
-        2.05319162663775882187e0,
-        1.67638483018380384940e0,
-        6.89767334985100004550e-1,
-        1.48103976427480074590e-1,
-        1.51986665636164571966e-2,
-        5.47593808499534494600e-4,
-        1.05075007164441684324e-9,
-    ),
-)
-
-
-_FAR: Final = (
-    (
-        6.65790464350110377720e0,
-        5.46378491116411436990e0,
-        1.78482653991729133580e0,
-        2.96560571828504891230e-1,
-        2.65321895265761230930e-2,
-        1.24266094738807843860e-3,
-        2.71155556874348757815e-5,
-        2.01033439929228813265e-7,
-    ),
-    (
-        1.0,
-        5.99832206555887937690e-1,
-        1.36929880922735805310e-1,
-        1.48753612908506148525e-2,
-        7.86869131145613259100e-4,
-        1.84631831751005468180e-5,
-        1.42151175831644588870e-7,
-        2.04426310338993978564e-15,
-    ),
-)

@@ -148,7 +148,7 @@ def nancumsum(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None 
         >>> sv.nancumsum(sv.Tensor([1.0, float("nan"), 3.0])).tolist()
         [1.0, 1.0, 4.0]
     """
-    return _without_nans(x, 0.0).cumsum(axis, dtype=dtype)
+    return _replace_nans(x, 0.0).cumsum(axis, dtype=dtype)
 
 
 @operation(test="test_missing.py::test_nancumsum_agrees_with_numpy")
@@ -168,7 +168,7 @@ def nancumprod(x: Tensor, /, axis: int | None = None, *, dtype: DTypeLike | None
         >>> sv.nancumprod(sv.Tensor([2.0, float("nan"), 3.0])).tolist()
         [2.0, 2.0, 6.0]
     """
-    return _without_nans(x, 1.0).cumprod(axis, dtype=dtype)
+    return _replace_nans(x, 1.0).cumprod(axis, dtype=dtype)
 
 
 @operation(test="test_missing.py::test_nan_to_num_replaces_nan_and_infinities")
@@ -210,7 +210,7 @@ def _check_real(name: str, x: Tensor) -> None:
         )
 
 
-def _without_nans(x: Tensor, value: float) -> Tensor:
+def _replace_nans(x: Tensor, value: float) -> Tensor:
     return x.isnan().where(value, x) if x.dtype.is_inexact else x
 
 

@@ -295,7 +295,7 @@ def nanmax(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
         >>> sv.nanmax(sv.Tensor([1.0, float("nan"), 2.0])).item()
         2.0
     """
-    return _without_nans(x, "max", x.dtype.min, axis, keepdims)
+    return _get_extremum_without_nans(x, "max", x.dtype.min, axis, keepdims)
 
 
 @operation(test="test_reduction.py::test_reductions_without_nans")
@@ -316,10 +316,10 @@ def nanmin(x: Tensor, /, axis: Axes = None, *, keepdims: bool = False) -> Tensor
         >>> sv.nanmin(sv.Tensor([1.0, float("nan"), 2.0])).item()
         1.0
     """
-    return _without_nans(x, "min", x.dtype.max, axis, keepdims)
+    return _get_extremum_without_nans(x, "min", x.dtype.max, axis, keepdims)
 
 
-def _without_nans(
+def _get_extremum_without_nans(
     x: Tensor, operation: Literal["max", "min"], neutral: float, axis: Axes, keepdims: bool
 ) -> Tensor:
     if not x.dtype.is_float:

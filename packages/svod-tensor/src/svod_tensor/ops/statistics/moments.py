@@ -65,9 +65,10 @@ def center(x: Tensor, axis: Axes, weights: Tensor | None = None) -> tuple[Tensor
     )
     total = weigh(difference).sum(axis, keepdims=True)
     error = total.div(count)
-    # Rounding may leave a small negative number, whose root would be NaN.
-    squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error)).maximum(0.0)
-    return difference, error, squares
+    squares = weigh(difference.square()).sum(axis, keepdims=True).sub(total.mul(error))
+    # Rounding may leave a small negative number, whose root would be NaN. Subtracted as a constant:
+    # `maximum` would halve the second derivative of equal elements, whose sum is 0.
+    return difference, error, squares.sub(squares.minimum(0.0).detach())
 
 
 @gradient_rule("variance")
