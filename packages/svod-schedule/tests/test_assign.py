@@ -204,3 +204,10 @@ def test_two_writes_of_rows_run_in_order() -> None:
     first = assign(X, make_scatter(X, INDICES, ROWS, 0))
     again = make_scatter(first, INDICES, make_alu(Op.NEG, ROWS), 0)
     assert len(kernels_of(assign(first, again))) == 2
+
+
+def test_computed_rows_are_written_by_one_kernel() -> None:
+    x = make_reshape(buffer(1, 1 << 15), (256, 128))
+    rows = make_alu(Op.EXP, make_reshape(buffer(2, 1 << 14), (128, 128)))
+    written = make_scatter(x, buffer(3, 128, int32), make_alu(Op.SIN, rows), 0)
+    assert len(kernels_of(assign(x, written))) == 1
