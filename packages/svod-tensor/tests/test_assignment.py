@@ -286,6 +286,35 @@ def test_preparing_computes_readers_of_the_old_version_outside_of_the_plan() -> 
     assert (x.tolist(), old.tolist()) == ([3.0, 4.0], [10.0, 20.0])
 
 
+def test_readers_of_memory_that_a_reader_writes_are_computed_before() -> None:
+    x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor([3.0, 4.0]).clone().realize()
+    old = y * 10
+    y.assign(y + 1)
+    total = x + y
+    x.assign(x * 0)
+    # The reader of `x` writes `y`, whose former version `old` reads.
+    x.realize()
+    assert (old.tolist(), total.tolist(), y.tolist()) == ([30.0, 40.0], [5.0, 7.0], [4.0, 5.0])
+
+
+def test_equal_reordered_copies_of_overwritten_memory_keep_the_old_elements() -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = Tensor(a).clone().realize()
+    first, second = (x.T.reshape(6) for _ in range(2))
+    x[0] = 7
+    Tensor.realize_batch([first, x])
+    assert first.tolist() == second.tolist() == a.T.reshape(6).tolist()
+
+
+def test_readers_of_the_new_version_are_not_computed_with_the_write() -> None:
+    x = Tensor([1.0, 2.0]).clone().realize()
+    x[0] = x[1] * 3
+    reader = x + 1
+    x.realize()
+    assert not reader.is_realized
+    assert reader.tolist() == [7.0, 3.0]
+
+
 def test_no_assignment_is_pending_after_a_realization() -> None:
     x = Tensor([1.0, 2.0])
     x.assign(x + 1)
