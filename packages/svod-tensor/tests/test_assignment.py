@@ -377,6 +377,33 @@ def _random_index(
     return tuple(draw_slice(size) for size in shape)
 
 
+def test_a_view_with_memory_of_its_own_follows_its_tensor() -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = Tensor(a).clone().realize() * 2
+    row = x[1].realize()
+    assert row.is_realized
+    assert not x.is_realized
+    x[1] = 7
+    assert not row.is_realized
+    assert row.realize().tolist() == [7] * 4
+    base = Tensor(a).clone().realize()
+    y, equal = base * 3, base * 3
+    row = y[1].realize()
+    equal.realize()
+    # All three read one memory again.
+    assert versions.find_version(row.uop) is versions.find_version(y.uop)
+    assert versions.find_version(row.uop) is versions.find_version(equal.uop)
+
+
+def test_a_part_of_shared_memory_is_read_from_a_copy_of_the_whole() -> None:
+    x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)).clone().realize()
+    y = x.clone()
+    y[1].realize()
+    assert y.is_realized
+    assert versions.find_version(y.uop) is not versions.find_version(x.uop)
+    assert y[1].tolist() == [4, 5, 6, 7]
+
+
 def test_views_remain_views_after_they_were_read() -> None:
     a = np.arange(12, dtype=np.float32).reshape(3, 4)
     x = Tensor(a)

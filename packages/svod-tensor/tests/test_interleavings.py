@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from svod_ir import UOp
 from svod_ir.testing import run_in_child
 from svod_runtime import clear_custom_functions
 from svod_tensor import Tensor, custom_function, jit, register_custom_function
@@ -109,6 +110,18 @@ def test_a_value_computed_concurrently_is_kept(pause: Pause) -> None:
     whole.realize()
     assert whole.is_realized
     check(whole, (START + 1) * 10)
+
+
+def test_graphs_with_a_tensor_whose_operand_was_realized_concurrently_read_its_memory(
+    pause: Pause,
+) -> None:
+    operand = own(START) * 2
+    y = pause(own(START)) + operand
+    z = y * 3
+    pause.meanwhile = lambda: operand.realize()
+    y.realize()
+    assert y.uop in z.uop.toposort()
+    check(z, START * 9)
 
 
 def test_memory_assigned_concurrently_is_read_as_assigned(pause: Pause) -> None:
@@ -264,6 +277,33 @@ def test_a_tensor_without_elements_delays_no_write() -> None:
     empty = x[2:2] * 2
     check(step(x), START + 1)
     check(empty, START[2:2])
+
+
+def test_a_tensor_built_late_from_an_undone_assignment_reads_the_memory() -> None:
+    x, versions = own(START), list[UOp]()
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        x.assign(x + 1)
+        versions.append(x.uop)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        step(own(START))
+    late = Tensor.from_uop(versions[0]) * 2
+    check(late, START * 2)
+    check(x, START)
+
+
+def test_shared_memory_is_not_copied_while_it_is_written(pause: Pause) -> None:
+    x = own(START)
+    shared = x.clone()
+    x.assign(x + 1)
+    other = Other(lambda: shared.__setitem__(0, 7))
+    pause.meanwhile = other.start
+    check(pause(x), START + 1)
+    other.finish()
+    check(shared, np.array([7, 1, 2, 3], np.float32))
 
 
 def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
