@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -27,6 +28,7 @@ from svod_tensor import (
     grad,
     jit,
     register_custom_function,
+    track_origins,
 )
 from svod_tensor.cells import known_work, registry, tables
 from svod_tensor.cells.known_work import compute_known
@@ -168,12 +170,30 @@ def test_different_sizes_dtypes_and_operand_slots_have_different_keys() -> None:
         (lambda: Tensor.arange(4) * 2, lambda: np.arange(4) * 2),
         (lambda: x.reshape(4, 3) * 2, lambda: a.reshape(4, 3) * 2),
         (lambda: x.max(axis=1), lambda: a.max(axis=1)),
+        (lambda: (x * 0.5).cast("int8"), lambda: (a * 0.5).astype(np.int8)),
+        (lambda: (x * 0.5).cast("float64"), lambda: a * 0.5),
     ]
     for _ in range(3):
         for program, expected in programs:
             assert program().realize().numpy().tolist() == expected().tolist()
     # Each hits in the third round; x - y and y - x, of one structure, also in the second.
     assert count_hits() == len(programs) + 2
+
+
+def test_devices_and_files_have_plans_of_their_own(tmp_path: Path) -> None:
+    near, a = make(1)
+    far = near.to("CPU:1").realize()
+    for _ in range(3):
+        for x in (near, far):
+            y = (x * 3).realize()
+            assert (y.device, y.buffer().device) == (x.device, x.device)
+            assert y.numpy().tolist() == (a * 3).tolist()
+    assert (caches()["known_plan"].entries, count_hits()) == (2, 2)
+    path = tmp_path / "bytes"
+    for number in range(4):
+        path.write_bytes(bytes([number, 2, 3, 4]))
+        assert (Tensor.from_file(path) * 2).realize().tolist() == [number * 2, 4, 6, 8]
+    assert (caches()["known_plan"].entries, count_hits()) == (2, 2)
 
 
 def test_unsupported_graphs_have_no_key() -> None:
@@ -284,6 +304,8 @@ def test_observers_and_other_configurations_bypass_known_plans() -> None:
     with observing(lambda word, _subject, _artifact: words.append(word)):
         (x * 7).realize()
     assert "rangeify" in words
+    with track_origins():
+        (x * 7).realize()
     for config in (PrepareConfig(disable_schedule_cache=True), PrepareConfig(check_floats="nan")):
         assert (x * 7).realize_with(config).numpy().tolist() == (a * 7).tolist()
     assert count_hits() == hits
