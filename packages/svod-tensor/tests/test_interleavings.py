@@ -169,6 +169,29 @@ def test_a_captured_function_does_not_write_memory_that_another_thread_reads(pau
     check(x, START * 2)
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+def test_no_thread_reads_between_two_assignments_of_a_call(pause: Pause, is_held: bool) -> None:
+    x, y = own(START), own(START)
+
+    @jit
+    def step(given: Tensor) -> Tensor:
+        target = x if is_held else given
+        target.assign(target + 1)
+        target.assign(pause(target) * 10)
+        return y * 2
+
+    for _ in range(3):
+        check(step(y if is_held else x), START * 2)
+    before = x.numpy().copy()
+    pause.n_calls = 0
+    other = Other(lambda: (x + 0).numpy().copy())
+    pause.meanwhile = other.start
+    check(step(y if is_held else x), START * 2)
+    found = other.finish()
+    assert any(np.array_equal(found, wanted) for wanted in (before, (before + 1) * 10))
+    check(x, (before + 1) * 10)
+
+
 def test_a_captured_function_reads_shared_memory_of_its_argument_without_races(
     pause: Pause,
 ) -> None:
