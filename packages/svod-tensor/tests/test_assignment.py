@@ -286,6 +286,35 @@ def test_preparing_computes_readers_of_the_old_version_outside_of_the_plan() -> 
     assert (x.tolist(), old.tolist()) == ([3.0, 4.0], [10.0, 20.0])
 
 
+def test_readers_of_memory_that_a_reader_writes_are_computed_before() -> None:
+    x, y = Tensor([1.0, 2.0]).clone().realize(), Tensor([3.0, 4.0]).clone().realize()
+    old = y * 10
+    y.assign(y + 1)
+    total = x + y
+    x.assign(x * 0)
+    # The reader of `x` writes `y`, whose former version `old` reads.
+    x.realize()
+    assert (old.tolist(), total.tolist(), y.tolist()) == ([30.0, 40.0], [5.0, 7.0], [4.0, 5.0])
+
+
+def test_equal_reordered_copies_of_overwritten_memory_keep_the_old_elements() -> None:
+    a = np.arange(6, dtype=np.float32).reshape(2, 3)
+    x = Tensor(a).clone().realize()
+    first, second = (x.T.reshape(6) for _ in range(2))
+    x[0] = 7
+    Tensor.realize_batch([first, x])
+    assert first.tolist() == second.tolist() == a.T.reshape(6).tolist()
+
+
+def test_readers_of_the_new_version_are_not_computed_with_the_write() -> None:
+    x = Tensor([1.0, 2.0]).clone().realize()
+    x[0] = x[1] * 3
+    reader = x + 1
+    x.realize()
+    assert not reader.is_realized
+    assert reader.tolist() == [7.0, 3.0]
+
+
 def test_no_assignment_is_pending_after_a_realization() -> None:
     x = Tensor([1.0, 2.0])
     x.assign(x + 1)
@@ -346,6 +375,33 @@ def _random_index(
         )
 
     return tuple(draw_slice(size) for size in shape)
+
+
+def test_a_view_with_memory_of_its_own_follows_its_tensor() -> None:
+    a = np.arange(12, dtype=np.float32).reshape(3, 4)
+    x = Tensor(a).clone().realize() * 2
+    row = x[1].realize()
+    assert row.is_realized
+    assert not x.is_realized
+    x[1] = 7
+    assert not row.is_realized
+    assert row.realize().tolist() == [7] * 4
+    base = Tensor(a).clone().realize()
+    y, equal = base * 3, base * 3
+    row = y[1].realize()
+    equal.realize()
+    # All three read one memory again.
+    assert versions.find_version(row.uop) is versions.find_version(y.uop)
+    assert versions.find_version(row.uop) is versions.find_version(equal.uop)
+
+
+def test_a_part_of_shared_memory_is_read_from_a_copy_of_the_whole() -> None:
+    x = Tensor(np.arange(12, dtype=np.float32).reshape(3, 4)).clone().realize()
+    y = x.clone()
+    y[1].realize()
+    assert y.is_realized
+    assert versions.find_version(y.uop) is not versions.find_version(x.uop)
+    assert y[1].tolist() == [4, 5, 6, 7]
 
 
 def test_views_remain_views_after_they_were_read() -> None:

@@ -21,6 +21,7 @@ from svod_schedule.pipeline import Context, run_pipeline
 from svod_tensor import (
     Generator,
     Tensor,
+    caches,
     cond,
     custom_function,
     fori_loop,
@@ -199,6 +200,15 @@ def test_a_profile_has_the_time_of_the_work_and_not_of_its_launch() -> None:
     profiles = plan.execute_profiled()
     assert [profile.elapsed_ns >= LAUNCH_S * 1e9 for profile in profiles] == [True, True]
     check(y, (A * 3).sum(0))
+
+
+@pytest.mark.parametrize("device", ["LATE", "FAR"])
+def test_plans_of_such_devices_are_not_found_by_the_structure_of_a_graph(device: str) -> None:
+    entries = caches()["known_plan"].entries
+    for n in range(4):
+        x = own(device, A * n)
+        check((x * 2 + 1).realize(), A * n * 2 + 1)
+    assert caches()["known_plan"].entries == entries
 
 
 def test_a_search_measures_the_work_and_not_its_launch(monkeypatch: pytest.MonkeyPatch) -> None:

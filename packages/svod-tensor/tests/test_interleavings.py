@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from svod_ir import UOp
 from svod_ir.testing import run_in_child
 from svod_runtime import clear_custom_functions
 from svod_tensor import Tensor, custom_function, jit, register_custom_function
@@ -111,6 +112,18 @@ def test_a_value_computed_concurrently_is_kept(pause: Pause) -> None:
     check(whole, (START + 1) * 10)
 
 
+def test_graphs_with_a_tensor_whose_operand_was_realized_concurrently_read_its_memory(
+    pause: Pause,
+) -> None:
+    operand = own(START) * 2
+    y = pause(own(START)) + operand
+    z = y * 3
+    pause.meanwhile = lambda: operand.realize()
+    y.realize()
+    assert y.uop in z.uop.toposort()
+    check(z, START * 9)
+
+
 def test_memory_assigned_concurrently_is_read_as_assigned(pause: Pause) -> None:
     x = own(START)
     part = x[1:]
@@ -154,6 +167,29 @@ def test_a_captured_function_does_not_write_memory_that_another_thread_reads(pau
     check(before, START * 2)
     np.testing.assert_array_equal(other.finish(), START * 2)
     check(x, START * 2)
+
+
+@pytest.mark.parametrize("is_held", [False, True])
+def test_no_thread_reads_between_two_assignments_of_a_call(pause: Pause, is_held: bool) -> None:
+    x, y = own(START), own(START)
+
+    @jit
+    def step(given: Tensor) -> Tensor:
+        target = x if is_held else given
+        target.assign(target + 1)
+        target.assign(pause(target) * 10)
+        return y * 2
+
+    for _ in range(3):
+        check(step(y if is_held else x), START * 2)
+    before = x.numpy().copy()
+    pause.n_calls = 0
+    other = Other(lambda: (x + 0).numpy().copy())
+    pause.meanwhile = other.start
+    check(step(y if is_held else x), START * 2)
+    found = other.finish()
+    assert any(np.array_equal(found, wanted) for wanted in (before, (before + 1) * 10))
+    check(x, (before + 1) * 10)
 
 
 def test_a_captured_function_reads_shared_memory_of_its_argument_without_races(
@@ -246,6 +282,53 @@ def test_a_tensor_built_late_from_overwritten_memory_keeps_its_value(
     check(x, START + 3)
 
 
+def test_a_tensor_built_late_from_a_computed_value_is_read_before_that_value_is_written() -> None:
+    step = jit(lambda a: a.assign(a + 1) * 1)
+    step(own(START))
+    x = own(START)
+    reader = x * 3
+    tripled = reader.uop
+    x.assign(x + 1).realize()
+    late = Tensor.from_uop(tripled) + 0.5
+    check(step(reader), START * 3 + 1)
+    check(late, START * 3 + 0.5)
+
+
+def test_a_tensor_without_elements_delays_no_write() -> None:
+    step = jit(lambda a: a.assign(a + 1) * 1)
+    x = own(START)
+    empty = x[2:2] * 2
+    check(step(x), START + 1)
+    check(empty, START[2:2])
+
+
+def test_a_tensor_built_late_from_an_undone_assignment_reads_the_memory() -> None:
+    x, versions = own(START), list[UOp]()
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        x.assign(x + 1)
+        versions.append(x.uop)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        step(own(START))
+    late = Tensor.from_uop(versions[0]) * 2
+    check(late, START * 2)
+    check(x, START)
+
+
+def test_shared_memory_is_not_copied_while_it_is_written(pause: Pause) -> None:
+    x = own(START)
+    shared = x.clone()
+    x.assign(x + 1)
+    other = Other(lambda: shared.__setitem__(0, 7))
+    pause.meanwhile = other.start
+    check(pause(x), START + 1)
+    other.finish()
+    check(shared, np.array([7, 1, 2, 3], np.float32))
+
+
 def test_a_plan_and_a_thread_do_not_both_own_an_assignment() -> None:
     x = own(START)
     x.assign(x + 1)
@@ -270,6 +353,17 @@ def test_a_graph_built_concurrently_on_a_copy_of_overwritten_memory_reads_the_co
     for found, wanted in zip(built, [START * 2, START, START * 3 + 1, START[1:]], strict=True):
         check(found, wanted)
     check(y, START)
+
+
+def test_a_graph_built_concurrently_between_two_assignments_reads_the_copy(pause: Pause) -> None:
+    x = own(START)
+    x[0] = 5
+    between = x.clone()
+    x.assign(pause(x) + 1)
+    built: list[Tensor] = []
+    pause.meanwhile = lambda: built.append(between * 2)
+    check(x, np.array([6, 2, 3, 4], np.float32))
+    check(built[0], np.array([10, 2, 4, 6], np.float32))
 
 
 def test_a_concurrent_assignment_follows_the_running_one(pause: Pause) -> None:
@@ -305,7 +399,30 @@ def test_a_tensor_built_late_from_an_old_version_reads_its_copy_or_the_current_v
     check(Tensor.from_uop(old) + 0, START * 10 + 1)
 
 
-def test_no_thread_writes_while_a_function_is_captured() -> None:
+def test_a_tensor_built_late_from_a_version_between_two_assignments_reads_its_copy() -> None:
+    x = own(START)
+    x[0] = 5
+    between, version = x.clone(), x.uop
+    x[1] = 6
+    check(x, np.array([5, 6, 2, 3], np.float32))
+    check(Tensor.from_uop(version) + 0, np.array([5, 1, 2, 3], np.float32))
+    check(between, np.array([5, 1, 2, 3], np.float32))
+
+
+def test_a_graph_without_memory_that_was_computed_with_a_write_keeps_its_meaning() -> None:
+    x, y = own(START), Tensor.arange(4, dtype="float32") * 3
+    node = y.uop
+    x.assign(x + y)
+    Tensor.realize_batch([x, y])
+    y.assign(START * 0).realize()
+    x.assign(START).realize()
+    check(Tensor.from_uop(node) + 1, START * 3 + 1)
+
+
+@pytest.mark.parametrize("is_call", [False, True])
+def test_no_thread_writes_while_a_function_is_captured(is_call: bool) -> None:
+    scale = jit(lambda a: a.assign(a * 10) * 1) if is_call else lambda a: a.assign(a * 10)
+    scale(own(START))
     x = own(START)
     others: list[Other] = []
 
@@ -313,7 +430,7 @@ def test_no_thread_writes_while_a_function_is_captured() -> None:
     def step(y: Tensor) -> Tensor:
         before = x + y
         if not others:
-            others.append(Other(lambda: x.assign(x * 10).numpy().copy()))
+            others.append(Other(lambda: scale(x).numpy().copy()))
             others[0].start()
         return before + x
 

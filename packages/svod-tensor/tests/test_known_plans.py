@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import cast
 
 import numpy as np
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from svod_device import Buffer, CachingAllocator, get_allocator
-from svod_ir import Op
+from svod_ir import Op, UOp
 from svod_ir.origins import clear_origins
 from svod_ir.testing import count_examples, run_in_threads
 from svod_runtime import ExecutionPlan, Lending, clear_custom_functions
@@ -27,11 +28,12 @@ from svod_tensor import (
     grad,
     jit,
     register_custom_function,
+    track_origins,
 )
-from svod_tensor.cells import tables
+from svod_tensor.cells import known_work, registry, tables
 from svod_tensor.cells.known_work import compute_known
 from svod_tensor.engine.caches import KERNELS
-from svod_tensor.engine.known_plans import find_structure
+from svod_tensor.engine.known_plans import GraphStructure, find_structure
 from svod_tensor.engine.observe import observing
 from svod_tensor.errors import CaptureError, DonatedTensorError
 from svod_tensor.ops.core.gradient_rules import gradient_rule, with_rule
@@ -168,12 +170,30 @@ def test_different_sizes_dtypes_and_operand_slots_have_different_keys() -> None:
         (lambda: Tensor.arange(4) * 2, lambda: np.arange(4) * 2),
         (lambda: x.reshape(4, 3) * 2, lambda: a.reshape(4, 3) * 2),
         (lambda: x.max(axis=1), lambda: a.max(axis=1)),
+        (lambda: (x * 0.5).cast("int8"), lambda: (a * 0.5).astype(np.int8)),
+        (lambda: (x * 0.5).cast("float64"), lambda: a * 0.5),
     ]
     for _ in range(3):
         for program, expected in programs:
             assert program().realize().numpy().tolist() == expected().tolist()
     # Each hits in the third round; x - y and y - x, of one structure, also in the second.
     assert count_hits() == len(programs) + 2
+
+
+def test_devices_and_files_have_plans_of_their_own(tmp_path: Path) -> None:
+    near, a = make(1)
+    far = near.to("CPU:1").realize()
+    for _ in range(3):
+        for x in (near, far):
+            y = (x * 3).realize()
+            assert (y.device, y.buffer().device) == (x.device, x.device)
+            assert y.numpy().tolist() == (a * 3).tolist()
+    assert (caches()["known_plan"].entries, count_hits()) == (2, 2)
+    path = tmp_path / "bytes"
+    for number in range(4):
+        path.write_bytes(bytes([number, 2, 3, 4]))
+        assert (Tensor.from_file(path) * 2).realize().tolist() == [number * 2, 4, 6, 8]
+    assert (caches()["known_plan"].entries, count_hits()) == (2, 2)
 
 
 def test_unsupported_graphs_have_no_key() -> None:
@@ -284,6 +304,8 @@ def test_observers_and_other_configurations_bypass_known_plans() -> None:
     with observing(lambda word, _subject, _artifact: words.append(word)):
         (x * 7).realize()
     assert "rangeify" in words
+    with track_origins():
+        (x * 7).realize()
     for config in (PrepareConfig(disable_schedule_cache=True), PrepareConfig(check_floats="nan")):
         assert (x * 7).realize_with(config).numpy().tolist() == (a * 7).tolist()
     assert count_hits() == hits
@@ -381,14 +403,87 @@ def test_an_operand_may_be_written_during_the_computation(
     for _ in range(2):
         (make(1, 600, 300)[0] + 9).realize()
     x, a = make(2, 600, 300)
+    # The plan of the write is there: only the computation of `y` delays it.
+    x.assign(x * 0).realize()
+    x.assign(Tensor(a)).realize()
     y = x + 9
     writer = threading.Thread(target=lambda: x.assign(x * 0).realize(), daemon=True)
-    during_execution.append(lambda: (writer.start(), writer.join(0.01)))
+
+    def start_writer() -> None:
+        writer.start()
+        while writer.is_alive() and not registry.count_waiting():
+            writer.join(0.001)
+
+    during_execution.append(start_writer)
     y.realize()
     during_execution.clear()
     writer.join(20)
     assert y.numpy().tolist() == (a + 9).tolist()
     assert not x.numpy().any()
+
+
+def test_a_tensor_may_be_donated_during_its_computation(
+    during_execution: list[Callable[[], object]],
+) -> None:
+    for _ in range(2):
+        (make(1, 600, 300)[0] + 9).realize()
+    take = jit(lambda v: v * 2, donate=0)
+    take(make(1, 600, 300)[0])
+    x, a = make(2, 600, 300)
+    y = x + 9
+    results: list[Tensor] = []
+
+    def donate() -> None:
+        during_execution.clear()
+        results.append(take(y))
+
+    during_execution.append(donate)
+    y.realize()
+    assert results[0].numpy().tolist() == ((a + 9) * 2).tolist()
+    with pytest.raises(DonatedTensorError):
+        y.numpy()
+
+
+def test_a_tensor_that_is_written_during_the_look_up_keeps_the_written_value(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for _ in range(2):
+        (make(1)[0] + 9).realize()
+    x, _ = make(2)
+    y = x + 9
+
+    def find_and_write(node: UOp) -> GraphStructure | None:
+        monkeypatch.undo()
+        structure = find_structure(node)
+        y.assign(x * 0 + 7)
+        return structure
+
+    monkeypatch.setattr(known_work, "find_structure", find_and_write)
+    y.realize()
+    assert set(y.numpy().flat) == {7.0}
+
+
+def test_a_graph_on_a_version_that_is_gone_is_computed_without_a_known_plan() -> None:
+    for _ in range(3):
+        (make(1)[0] + 9).realize()
+    x, _ = make(2)
+    node = x.uop
+    x.assign(x * 0 + 7).realize()
+    hits = count_hits()
+    # No tensor has kept the elements, so the memory is read.
+    assert set((Tensor.from_uop(node) + 9).numpy().flat) == {16.0}
+    assert count_hits() == hits + 1
+
+
+def test_a_view_of_a_partly_written_tensor_computes_all_of_it() -> None:
+    for number in range(4):
+        x, a = make(number)
+        y = x * 2
+        y[0] = 5
+        hits = count_hits()
+        assert y[1].realize().numpy().tolist() == (a * 2)[1].tolist()
+        assert y.is_realized
+        assert count_hits() - hits == (number >= 2)
 
 
 def _sines(array: Array) -> Array:

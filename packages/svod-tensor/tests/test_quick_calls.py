@@ -20,7 +20,7 @@ from svod_runtime import ExecutionPlan, Lending, clear_custom_functions
 from svod_tensor import Tensor, custom_function, depend_on, grad, jit, register_custom_function
 from svod_tensor.capture.function import MAX_CAPTURES, JitFunction
 from svod_tensor.capture.quick import UNUSUAL
-from svod_tensor.cells import tables
+from svod_tensor.cells import registry, tables
 from svod_tensor.errors import DonatedTensorError
 
 Array = npt.NDArray[np.float32]
@@ -63,6 +63,7 @@ ODD: dict[str, Callable[[Tensor], object]] = {
     "part of something": lambda x: Tensor.stack([x, x + 1]).realize()[1],
     "something to compute": lambda x: x - 1,
     "a constant": lambda x: Tensor.full(x.shape, 3.0),
+    "memory of another tensor": lambda x: x.clone(),
     "another shape": lambda x: x.reshape(16, 1)[:4].clone().realize(),
     "another dtype": lambda x: x.cast("float64").realize(),
     "an array": lambda x: x.numpy(),
@@ -190,6 +191,19 @@ def test_the_current_version_of_a_captured_tensor_is_read() -> None:
         assert not is_quick(step, x)
 
 
+def test_the_current_value_of_a_captured_tensor_without_memory_is_read() -> None:
+    held, (x, a) = Tensor.arange(4, dtype="float32") * 2, make(1)
+    h = np.arange(4, dtype=np.float32) * 2
+    step = jit(lambda v: v + held)
+    for number in range(3):
+        for _ in range(2):
+            assert step(x).numpy().tolist() == (a + h).tolist()
+        assert is_quick(step, x)
+        held.assign(held * 3 + number)
+        h = h * 3 + number
+        assert not is_quick(step, x)
+
+
 def test_calls_inside_of_captures_and_derivatives_are_part_of_these() -> None:
     inner, (x, a), (y, b) = jit(add), make(1), make(2)
     inner(x, y)
@@ -211,6 +225,15 @@ def test_donated_arguments_are_rejected() -> None:
         with pytest.raises(DonatedTensorError):
             step(given_away, y)
     assert is_quick(step, y, y)
+
+
+def test_a_donated_argument_that_is_assigned_to_is_rejected_too() -> None:
+    take = jit(lambda v: v.assign(v + 1) * 2, donate=0)
+    for number in range(4):
+        x, a = make(number)
+        assert take(x).numpy().tolist() == ((a + 1) * 2).tolist()
+        with pytest.raises(DonatedTensorError):
+            x.numpy()
 
 
 def test_results_are_freed_with_their_last_reference() -> None:
@@ -395,6 +418,38 @@ def test_a_call_on_much_memory_does_not_hold_the_lock(monkeypatch: pytest.Monkey
         assert acquired == [captured is large]
 
 
+@pytest.mark.parametrize("is_held", [False, True])
+def test_no_thread_reads_memory_that_a_call_is_writing(
+    monkeypatch: pytest.MonkeyPatch, is_held: bool
+) -> None:
+    (x, a), (y, b) = make_large(1), make_large(2)
+    step = jit((lambda v: x.assign(x + v) * 1) if is_held else (lambda v: v.assign(v + y) * 1))
+    argument = y if is_held else x
+    execute = ExecutionPlan.execute_direct
+    readers: list[threading.Thread] = []
+    waits: list[bool] = []
+
+    def execute_direct(plan: ExecutionPlan, lending: Lending, buffers: Sequence[Buffer]) -> bool:
+        if readers and not waits:
+            readers[0].start()
+            while readers[0].is_alive() and not registry.count_waiting():
+                readers[0].join(0.001)
+            waits.append(readers[0].is_alive())
+        return execute(plan, lending, buffers)
+
+    monkeypatch.setattr(ExecutionPlan, "execute_direct", execute_direct)
+    for _ in range(2):
+        step(argument)
+    # Of two tensors: they are not computed by a known plan, which would be executed here, too.
+    readers.append(
+        threading.Thread(target=lambda: Tensor.realize_batch([x + 0.5, x + 1]), daemon=True)
+    )
+    assert is_quick(step, argument)
+    readers[0].join(20)
+    assert waits == [True]
+    assert x.numpy().tolist() == (a + b * 3).tolist()
+
+
 def test_a_reader_that_waits_gets_the_value_from_before_the_write() -> None:
     step, (x, a), (y, b) = jit(move), make(1), make(2)
     for _ in range(3):
@@ -531,6 +586,14 @@ def test_memory_that_must_not_be_written_takes_the_slow_path() -> None:
         step(shared, y)
         assert shared.numpy().tolist() == ((make(1)[1] + b) * np.float32(0.5)).tolist()
     assert frozen.tolist() == make(1)[1].tolist()
+    x, a = make(1)
+    shared = x.clone()
+    assert not is_quick(step, shared, y)
+    step(shared, y)
+    assert (x.numpy().tolist(), shared.numpy().tolist()) == (
+        a.tolist(),
+        ((a + b) * np.float32(0.5)).tolist(),
+    )
 
 
 def test_threads_that_write_one_tensor_take_turns() -> None:

@@ -208,6 +208,8 @@ def test_shapes_dtypes_and_the_default_dtype_are_told_apart() -> None:
         assert str(Tensor([1, 2]).realize().mean().dtype) == "float32"
         with default_dtype("float64"):
             assert str(Tensor([1, 2]).realize().mean().dtype) == "float64"
+        for device in ("CPU", "CPU:1"):
+            assert Tensor([1.0, 2.0], device=device).realize().softmax().device == device
 
 
 def _std(array: np.ndarray[Any, np.dtype[np.float32]]) -> np.ndarray[Any, np.dtype[np.float32]]:
@@ -319,11 +321,19 @@ def copy_and_add(x: Tensor, /) -> Tensor:
     return x.contiguous() + 1
 
 
-def test_memory_that_is_contiguous_already_is_not_copied() -> None:
+@reuse_graph
+def flatten_and_add(x: Tensor, /) -> Tensor:
+    return x.reshape(-1).contiguous() + 1
+
+
+@pytest.mark.parametrize("function", [copy_and_add, flatten_and_add])
+def test_memory_that_is_contiguous_already_is_not_copied(
+    function: Callable[[Tensor], Tensor],
+) -> None:
     for _ in range(4):
-        x = make(3)
-        assert not any(True for _ in copy_and_add(x).uop.iter_ops(Op.CONTIGUOUS))
-        assert any(True for _ in copy_and_add(x * 2).uop.iter_ops(Op.CONTIGUOUS))
+        x = make(3, 2)
+        assert not any(True for _ in function(x).uop.iter_ops(Op.CONTIGUOUS))
+        assert any(True for _ in function(x * 2).uop.iter_ops(Op.CONTIGUOUS))
 
 
 @reuse_graph

@@ -329,6 +329,43 @@ def test_donation_does_not_change_the_array() -> None:
     assert double(y).tolist() == [6, 6]
 
 
+def test_donation_of_a_result_does_not_change_the_array() -> None:
+    double, copy = jit(lambda x: x * 2, donate=0), jit(lambda x: x + 0)
+    double(make(1, 2))
+    x = make(1, 2)
+    for _ in range(3):
+        result = copy(x)
+        array = np.asarray(result)
+        assert double(result).tolist() == [2, 4]
+        assert array.tolist() == [1, 2]
+
+
+def test_memory_that_is_left_to_an_array_is_not_read_by_a_captured_function() -> None:
+    held, y = make(1, 2), make(10, 20)
+    add, increment = jit(lambda y: held + y), jit(lambda x: x.assign(x + 1))
+    increment(make(1, 2))
+    for _ in range(2):
+        add(y)
+    array = np.asarray(held)
+    add(y)
+    increment(held)
+    array[:] = 100
+    assert add(y).tolist() == [12, 23]
+    assert held.tolist() == [2, 3]
+
+
+def test_memory_that_is_left_to_another_tensor_is_not_read_by_a_captured_function() -> None:
+    other, y = make(1, 2), make(10, 20)
+    held = other.clone()
+    add, increment = jit(lambda y: held + y), jit(lambda x: x.assign(x + 1))
+    increment(make(1, 2))
+    for _ in range(3):
+        add(y)
+    increment(held)
+    assert add(y).tolist() == [12, 23]
+    assert (held.tolist(), other.tolist()) == ([2, 3], [1, 2])
+
+
 def test_memory_that_moves_is_read_by_a_captured_function() -> None:
     held, y = make(1, 2), make(10, 20)
     add = jit(lambda y: held + y)

@@ -210,10 +210,8 @@ class WritingCall(QuickCall):
         self._n_arguments = len(indices) - len(direct.factories)
         self._held = {buffer.storage_id for buffer in captured.held.values()}
         self._written = sorted({i.position for i in captured.inputs if i.is_written})
-        # A host function may take any time, and may need the lock in another thread.
-        has_kernels_only = len(plan.template.kernels) == len(plan.template.ops)
-        n_bytes = sum(buffer.nbytes for buffer in plan.buffers)
-        self._is_short = has_kernels_only and n_bytes <= MAX_BYTES_UNDER_LOCK
+        # Only kernels: plans with host functions, which may take any time, are not executed directly.
+        self._is_short = sum(b.nbytes for b in plan.buffers) <= MAX_BYTES_UNDER_LOCK
 
     def run(self, args: Sequence[object]) -> object:
         """The results; `UNUSUAL` if the call did nothing."""

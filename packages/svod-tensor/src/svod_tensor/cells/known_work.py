@@ -75,7 +75,6 @@ def _compute_registered(
     tensor: Live, known: KnownPlan, operands: list[Buffer], computation: registry.Computation
 ) -> bool:
     """Compute a tensor without the lock; return False if it has no result from it."""
-    node = computation.nodes[id(tensor)]
     result = _execute(known, operands)
     if result is None:
         return False
@@ -85,8 +84,6 @@ def _compute_registered(
         if tensor.cell.is_donated or tensor.is_realized or tensor.node is not present:
             return False
         _adopt(tensor, present, known, result)
-        if present is not node:
-            registry.replace_nodes({node: tensor.node})
     return True
 
 

@@ -150,16 +150,15 @@ def commit_writes(
         committed = {
             version: new_buffers.get(memory, memory) for version, memory in written.items()
         }
+        overwritten = {*new_buffers, *_get_overwritten_versions(written)}
+        kept = {version: copy for version, copy in (copies or {}).items() if version in overwritten}
         for version, memory in committed.items():
             # Marked on the write id: every rebuilt version of this write has the same id, so that
-            # another thread recognizes it as committed (`get_committed`).
-            versions.write_id_of(version).attached = memory
+            # another thread recognizes it as committed (`get_committed`). A version between two
+            # writes is its copy, since the memory has the elements of the last write.
+            versions.write_id_of(version).attached = kept.get(version, memory)
         replacements = {**committed, **(values or {})}
         if new_buffers:
-            overwritten = {*new_buffers, *_get_overwritten_versions(written)}
-            kept = {
-                version: copy for version, copy in (copies or {}).items() if version in overwritten
-            }
             # `kept` last: a graph on the old version reads a copy of the old elements if there is
             # one.
             replacements = {**new_buffers, **replacements, **kept}

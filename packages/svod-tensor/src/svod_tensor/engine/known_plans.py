@@ -109,7 +109,7 @@ def can_be_known(config: PrepareConfig) -> bool:
 def find_structure(root: UOp) -> GraphStructure | None:
     """The structure of a graph; None if the graph is not eligible."""
     order = root.toposort()
-    if len(order) > MAX_NODES or root.dtype.is_complex:
+    if len(order) > MAX_NODES:
         return None
     index_of: dict[UOp, int] = {}
     memories: list[UOp] = []
