@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import svod_tensor as sv
-from svod_ir import BroadcastError, Op, OperandError, ShapeError
+from svod_ir import BroadcastError, OperandError, ShapeError
 from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import (
     DataDependentShapeError,
@@ -13,6 +13,7 @@ from svod_tensor.errors import (
     IntegerOverflowError,
     NonFiniteCastError,
 )
+from svod_tensor.ops.indexing import updates
 from svod_testing import check, make_array
 
 _S = np.s_
@@ -93,7 +94,7 @@ def test_masks_of_any_tensor_can_be_written_to(rng):
         x[x > 0] = Tensor(a)
     with pytest.raises(
         ShapeError,
-        match=r"assignment: mask of shape \(1,\) does not match the leading axes of \(4, 5\)",
+        match=r"assignment to x\[mask\]: mask of shape \(1,\) does not match the leading axes of \(4, 5\)",
     ):
         x[Tensor([True])] = 1
 
@@ -338,14 +339,152 @@ def test_whole_rows_are_gathered_by_index(rng, shape, is_tensor):
         check(Tensor(a).with_items((index, ...), Tensor(value)), expected)
 
 
-def test_the_gather_of_whole_rows_has_one_index_per_row(rng):
-    x, value = (
-        Tensor(make_array(rng, (50, 64), "float32")),
-        Tensor(make_array(rng, (3, 64), "float32")),
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_only_the_indexed_rows_are_written(rng, axis):
+    a = make_array(rng, (40, 50, 64), "float32")
+    index = (*[slice(None)] * axis, Tensor([4, 7, 4]).realize())
+    rows = make_array(rng, a[(*[slice(None)] * axis, [4, 7, 4])].shape, "float32")
+    x, value = Tensor(a).realize(), Tensor(rows).realize()
+    x[index] = value
+    (kernel,) = x.prepare().profile().summaries()
+    # The rows are read and written, and so are indices; the whole tensor has 500 KB.
+    assert kernel.n_bytes / kernel.n_launches < 3 * rows.nbytes
+    expected = a.copy()
+    expected[(*[slice(None)] * axis, [4, 7, 4])] = rows
+    check(x, expected)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (_S[0, 1],),
+        (_S[3],),
+        (_S[2], _S[:], _S[1]),
+        (_S[:], _S[4]),
+        (_S[...], _S[-1]),
+        (_S[1], _S[2], _S[3]),
+        (_S[:], _S[-2], _S[0]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limit", [0, 1 << 14])
+def test_tensors_as_single_indices_agree_with_numpy(rng, monkeypatch, index, limit):
+    """By comparison of indices in small tensors, as a write of one row in large ones."""
+    monkeypatch.setattr(updates, "MAX_COMPARED", limit)
+    a = make_array(rng, (4, 5, 6), "float32")
+    index = index[0] if isinstance(index[0], tuple) else index
+    value = make_array(rng, a[index].shape, "float32")
+    for shown in (value, 2.5):
+        x, expected = Tensor(a).realize(), a.copy()
+        x[tuple(Tensor(i) if isinstance(i, int) else i for i in index)] = shown
+        expected[index] = shown
+        check(x, expected)
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        (_S[:], [1, 3, 1]),
+        (_S[:], _S[:], [[0, 5], [2, 0]]),
+        (_S[:], [0, 4], [5, 1]),
+        (_S[1:3], [0, 4]),
+        (_S[:], _S[1:4], [5, 1]),
+        ([0, 3], _S[:], [5, 1]),
+        (_S[:], [1, 3], _S[::2]),
+        (_S[:], 2, [5, 1]),
+        ([0, 3], 1, _S[2:]),
+        (None, [1, 2]),
+        (_S[:], None, [1, 2]),
+        ([True, False, True, False], _S[:], [1, 2]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("convert", [np.array, Tensor])
+def test_arrays_on_any_axes_agree_with_numpy(rng, index, convert):
+    a = make_array(rng, (4, 5, 6), "float32")
+    known = tuple(np.array(i) if isinstance(i, list) else i for i in index)
+    converted = tuple(
+        convert(i) if isinstance(i, list) and i[0] is not True else k
+        for i, k in zip(index, known, strict=True)
     )
-    replaced = x.with_items(Tensor([4, 7, 4]), value)
-    (lookup,) = (node for node in replaced.uop.toposort() if node.op is Op.CUSTOM_FUNCTION)
-    assert lookup.shape == (50,)
+    value = make_array(rng, a[known].shape, "float32")
+    x, expected = Tensor(a).realize(), a.copy()
+    x[converted] = Tensor(value)
+    expected[known] = value
+    check(x, expected)
+    check(Tensor(a).with_items(converted, Tensor(value)), expected)
+    added = a.copy()
+    np.add.at(added, known, value)
+    check(Tensor(a).add_at(converted, Tensor(value)), added, rtol=1e-6)
+
+
+def test_rows_that_read_their_own_tensor_are_read_before_any_is_written(rng):
+    a = make_array(rng, (6, 8), "float32")
+    x, expected = Tensor(a).realize(), a.copy()
+    rows = Tensor([0, 1, 0, 5]).realize()
+    x[rows] = x[rows] * 2 + x[Tensor([1, 0, 2, 0])]
+    expected[[0, 1, 0, 5]] = expected[[0, 1, 0, 5]] * 2 + expected[[1, 0, 2, 0]]
+    check(x, expected)
+    x[rows] += 1
+    expected[[0, 1, 0, 5]] += 1
+    check(x, expected)
+    order = Tensor(np.array([2, 0, 1])).realize()
+    order[order] = Tensor([5, 6, 7])
+    assert order.tolist() == [6, 7, 5]
+
+
+@pytest.mark.parametrize("dtype", ["complex64", "bfloat16", "bool", "float8_e4m3", "int64"])
+def test_rows_of_every_kind_of_dtype_are_written(rng, dtype):
+    values = make_array(rng, (7, 3), "float32") * (1j if dtype == "complex64" else 1)
+    everything = Tensor(values).cast(dtype).realize()
+    x, rows = everything[:5].clone().realize(), everything[5:]
+    x[Tensor([3, -1])] = rows
+    expected = everything.numpy()[[0, 1, 2, 5, 6]]
+    np.testing.assert_array_equal(x.numpy(), expected)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("shards", [0, 1, None])
+def test_rows_of_sharded_tensors_are_written(rng, axis, shards):
+    a, rows = make_array(rng, (4, 6), "float32"), make_array(rng, (4, 6), "float32")
+    devices = ("CPU", "CPU:1")
+    index = (*[slice(None)] * axis, Tensor([1, 3, 1]).shard(devices))
+    known = (*[slice(None)] * axis, [1, 3, 1])
+    value = rows[known]
+    x, expected = Tensor(a).shard(devices, shards).realize(), a.copy()
+    sharding = x.sharding
+    x[index] = Tensor(value).shard(devices)
+    expected[known] = value
+    check(x, expected)
+    assert x.sharding == sharding
+
+
+@pytest.mark.parametrize("index", [[3, 0, 3], [1, 9, 1], [-1, 2, 4]], ids=str)
+def test_derivatives_of_replaced_rows_are_those_of_the_linear_map(rng, index):
+    """Of repeated rows the last one counts, and a row out of bounds does not."""
+    base, rows = make_array(rng, (5, 2), "float64"), make_array(rng, (3, 2), "float64")
+
+    def replace(b, r):
+        new = b.copy()
+        for i, row in zip(index, r, strict=True):
+            if -5 <= i < 5:
+                new[i] = row
+        return new
+
+    cotangent = make_array(rng, (5, 2), "float64")
+    function = lambda b, r: b.with_items(Tensor(index), r)  # noqa: E731
+    _, pull = sv.vjp(function, Tensor(base), Tensor(rows))
+    found = [g.numpy() for g in pull(Tensor(cotangent))]
+    for k, operand in enumerate((base, rows)):
+        expected = np.zeros_like(operand)
+        for at in np.ndindex(operand.shape):
+            unit = [np.zeros_like(base), np.zeros_like(rows)]
+            unit[k][at] = 1
+            expected[at] = (replace(*unit) * cotangent).sum()
+        np.testing.assert_array_equal(found[k], expected)
+    tangents = make_array(rng, (5, 2), "float64"), make_array(rng, (3, 2), "float64")
+    _, tangent = sv.jvp(function, (Tensor(base), Tensor(rows)), tuple(map(Tensor, tangents)))
+    np.testing.assert_array_equal(tangent.numpy(), replace(*tangents))
 
 
 @pytest.mark.parametrize(("index_shape", "axis"), [((1, 2, 5), 1), ((3, 1, 1), 2), ((1, 1, 1), 0)])

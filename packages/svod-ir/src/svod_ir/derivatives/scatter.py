@@ -42,9 +42,9 @@ def _reverse(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
 
 def _mark_last(node: UOp) -> UOp:
     """Mark each index of a SCATTER that no later one repeats; others are arbitrary out of bounds."""
-    indices = node.position
+    indices, axis = node.position, int(node.arg)
     order = make_reshape(make_iota(product(indices.shape), int64), indices.shape)
-    size = node.shape[node.arg]
+    size = node.shape[axis]
     nobody = make_expand(make_reshape(UOp.const(int64, -1), (1,)), (size,))
     last = make_gather(make_scatter(nobody, indices, order, 0), indices, 0)
     return make_alu(Op.EQ, last, order)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from svod_dtype import bool_, float32, int64, promote_types
 from svod_ir import (
@@ -66,6 +66,7 @@ __all__ = [
     "check_value",
     "index_add",
     "put_along_axis",
+    "replace_items",
     "scatter",
     "scatter_add",
     "scatter_reduce",
@@ -92,16 +93,28 @@ def with_items(x: Tensor, /, index: Index, value: Operand) -> Tensor:
         >>> Tensor([1, 2, 3, 4]).with_items(slice(1, 3), 0).tolist()
         [1, 0, 0, 4]
     """
-    new = as_value(value, x)
+    return replace_items(x, index, as_value(value, x), is_written=False)
+
+
+def replace_items(x: Tensor, index: Index, value: Tensor, *, is_written: bool) -> Tensor:
+    """`with_items` of a value in the dtype of `x`.
+
+    Args:
+        x: the tensor.
+        index: as for `with_items`.
+        value: the new elements.
+        is_written: whether the result is written to `x`, so that elements which are not replaced need
+            no work.
+    """
     single = find_single_mask(index)
     if single is not None:
-        return _with_0d_mask(x, single, new)
+        return _with_0d_mask(x, single, value)
     if isinstance(index, TensorBase) and index.dtype.is_bool:
-        return _with_masked(x, as_tensor(index, x), new)
+        return _with_masked(x, as_tensor(index, x), value)
     items = expand_index(index if isinstance(index, tuple) else (index,), x.shape)
     if any(is_array_index(item) for item in items):
-        return _with_arrays(x, index, items, new)
-    return _with_slices(x, index, new)
+        return _with_arrays(x, index, items, value, is_written=is_written)
+    return _with_slices(x, index, value)
 
 
 def _with_0d_mask(x: Tensor, mask: TensorBase | np.bool_, value: Tensor) -> Tensor:
@@ -142,28 +155,35 @@ def _with_slices(x: Tensor, index: Index, value: Tensor) -> Tensor:
     return make_result(put(path, x.uop, broadcast_node(value.uop, view.shape)), x, value)
 
 
-def _with_arrays(x: Tensor, index: Index, items: Sequence[IndexItem], value: Tensor) -> Tensor:
+MAX_COMPARED: Final = 1 << 14
+"""Maximum number of elements of which one row is written by comparing indices. The comparison of an
+element is fused into its readers and into loops; a write of the row alone takes 2 us for any size.
+"""
+
+
+def _with_arrays(
+    x: Tensor, index: Index, items: Sequence[IndexItem], value: Tensor, *, is_written: bool
+) -> Tensor:
     """Replace the elements of an array index."""
     import numpy as np
 
     shape = concrete_shape("assignment", x.shape)
+    is_compared = not is_written or math.prod(shape) <= MAX_COMPARED
     # A comparison is fused into its readers; a scatter is a kernel of its own.
-    if all(map(_is_full_slice_or_index, items)):
+    if is_compared and all(map(_is_full_slice_or_index, items)):
         return _with_single_index(x, items, shape, value)
+    start, end = _find_indexed_axes(items)
     if any(isinstance(item, TensorBase) for item in items):
-        flat_indices, n_axes = _flat_indices_of(x, index, items, shape)
-        check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
-        return _with_scattered(x, flat_indices, value, n_axes)
-    # Evaluated for its checks of the index.
-    x[index]
-    n_axes = _count_indexed_axes(items, len(shape))
-    # numpy applies the index to a table of flat indices, so its rules are not repeated here.
-    all_indices = np.arange(math.prod(shape[:n_axes])).reshape(shape[:n_axes])
-    indexed = index if n_axes == len(shape) else _get_rows(items)
-    flat_indices = cast("NDArray[np.int64]", all_indices[indexed])  # pyright: ignore[reportArgumentType, reportCallIssue]
-    check_value("x[index]", value.shape, (*flat_indices.shape, *shape[n_axes:]))
-    node = move_like(make_array_node(flat_indices, may_share=True), x.uop)
-    return _with_scattered(x, x.from_uop(node), value, n_axes)
+        indices = _flat_indices_of(x, items, shape, start, end)
+    else:
+        # Evaluated for its checks of the index.
+        x[index]
+        # numpy applies the index to a table of flat indices, so its rules are not repeated here.
+        table = np.arange(math.prod(shape[start:end])).reshape(shape[start:end])
+        flat = cast("NDArray[np.int64]", table[_list_items(items, start, end)])  # pyright: ignore[reportArgumentType, reportCallIssue]
+        indices = x.from_uop(move_like(make_array_node(flat, may_share=True), x.uop))
+    check_value("x[index]", value.shape, (*shape[:start], *indices.shape, *shape[end:]))
+    return _with_scattered(x, indices, value, start, end)
 
 
 def _with_single_index(
@@ -239,7 +259,7 @@ def put_along_axis(x: Tensor, /, indices: TensorBase, values: Operand, axis: int
                 raise ShapeError(operation="put_along_axis", shape=indices.shape, problem=problem)
             indices = as_tensor(indices, x).broadcast_to(shape)
     return _with_scattered(
-        x, _flat_indices_along_axis(x, "put_along_axis", indices, new, axis), new, x.ndim
+        x, _flat_indices_along_axis(x, "put_along_axis", indices, new, axis), new, 0, x.ndim
     )
 
 
@@ -269,7 +289,7 @@ def scatter(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) -> Ten
     """
     new = as_value(value, x)
     return _with_scattered(
-        x, _flat_indices_along_axis(x, "scatter", indices, new, axis), new, x.ndim
+        x, _flat_indices_along_axis(x, "scatter", indices, new, axis), new, 0, x.ndim
     )
 
 
@@ -299,9 +319,10 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     if not any(is_array_index(item) for item in items):
         return x.with_items(index, x[index].add(new))
     shape = concrete_shape("add_at", x.shape)
-    flat_indices, n_axes = _flat_indices_of(x, index, items, shape)
-    check_value("x[index]", new.shape, (*flat_indices.shape, *shape[n_axes:]))
-    return _with_scatter_add(x, flat_indices, new, n_axes)
+    start, end = _find_indexed_axes(items)
+    indices = _flat_indices_of(x, items, shape, start, end)
+    check_value("x[index]", new.shape, (*shape[:start], *indices.shape, *shape[end:]))
+    return _with_scatter_add(x, indices, new, start, end)
 
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
@@ -359,7 +380,7 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
     """
     new = as_value(value, x)
     return _with_scatter_add(
-        x, _flat_indices_along_axis(x, "scatter_add", indices, new, axis), new, x.ndim
+        x, _flat_indices_along_axis(x, "scatter_add", indices, new, axis), new, 0, x.ndim
     )
 
 
@@ -449,7 +470,7 @@ def bincount(
         n_bins = _count_bins(x, minlength)
     values = as_tensor(1 if weights is None else weights, x)
     counts = x.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
-    return _with_scatter_add(counts, x, values.cast(counts.dtype), 1)
+    return _with_scatter_add(counts, x, values.cast(counts.dtype), 0, 1)
 
 
 def _count_bins(x: Tensor, at_least: int) -> int:
@@ -482,35 +503,28 @@ def _flat_indices_along_axis(
     return flat_indices
 
 
-def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """Add the rows of `value` at flat indices over the first `n_axes` axes; out-of-range indices are
-    ignored.
+def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, start: int, end: int) -> Tensor:
+    """Add the rows of `value` at flat indices over the axes from `start` to `end`; indices out of bounds
+    are ignored.
     """
     if not (x.size and indices.size):
         return x.clone()
     shape = concrete_shape("add_at", x.shape)
     # In float16, 2048 + 1 is 2048: sums of ones would stop there.
     dtype = promote_types(x.dtype, float32) if x.dtype.is_float else x.dtype
-    rows = value.broadcast_to((*indices.shape, *shape[n_axes:])).cast(dtype)
-    node = make_scatter_add(rows.uop, indices.uop, 0, math.prod(shape[:n_axes]))
+    rows = value.broadcast_to((*shape[:start], *indices.shape, *shape[end:])).cast(dtype)
+    node = make_scatter_add(rows.uop, indices.uop, start, math.prod(shape[start:end]))
     sums = make_result(node, x, indices, value).reshape(shape)
     # The sum of bools is their logical or.
     return x.cast(dtype).add(sums).cast(x.dtype) if x.dtype is not bool_ else x.bitwise_or(sums)
 
 
 def _flat_indices_of(
-    x: Tensor, index: Index, items: Sequence[IndexItem], shape: tuple[int, ...]
-) -> tuple[Tensor, int]:
-    """Return the flat indices that an index selects over the first axes, and the number of these
-    axes.
-    """
-    n_axes = _count_indexed_axes(items, len(shape))
-    return (
-        _flat_indices_plus_one(x, shape[:n_axes])[
-            index if n_axes == len(shape) else _get_rows(items)
-        ].sub(1),
-        n_axes,
-    )
+    x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], start: int, end: int
+) -> Tensor:
+    """Return the flat indices that an index selects over the axes from `start` to `end`."""
+    table = _flat_indices_plus_one(x, shape[start:end])
+    return table[_list_items(items, start, end)].sub(1)
 
 
 def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -520,46 +534,54 @@ def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     )
 
 
-def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, n_axes: int) -> Tensor:
-    """Write the rows of `value` at flat indices over the first `n_axes` axes; indices out of bounds are
-    ignored.
+def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, start: int, end: int) -> Tensor:
+    """Write the rows of `value` at flat indices over the axes from `start` to `end`; indices out of
+    bounds are ignored.
     """
     if indices.size == 0 or x.size == 0:
         return x.clone()
     shape = concrete_shape("assignment", x.shape)
-    rows = broadcast_node(
-        value.uop, (*concrete_shape("assignment", indices.shape), *shape[n_axes:])
-    )
-    base = x.uop
+    at_indices = (*shape[:start], *concrete_shape("assignment", indices.shape), *shape[end:])
+    rows, base = broadcast_node(value.uop, at_indices), x.uop
     # Memory holds complex numbers as pairs, whose rows are written in place.
     if x.dtype.is_complex:
         rows, base = make_as_real(rows), make_as_real(base)
-    row = base.shape[n_axes:]
-    flat = make_reshape(base, (math.prod(shape[:n_axes]), *row))
-    replaced = make_reshape(make_scatter(flat, indices.uop, rows, 0), base.shape)
+    flat = make_reshape(base, (*shape[:start], math.prod(shape[start:end]), *base.shape[end:]))
+    replaced = make_reshape(make_scatter(flat, indices.uop, rows, start), base.shape)
     new = make_as_complex(replaced) if x.dtype.is_complex else replaced
     return make_result(move_like(new, x.uop) if x.sharding is not None else new, x, indices, value)
 
 
-def _count_indexed_axes(items: Sequence[IndexItem], ndim: int) -> int:
-    """Number of axes of flat indices: 1 if the index selects whole rows, else all."""
-    # For whole rows, the inverse index has an entry for each row instead of each element.
-    is_rows = is_array_index(items[0]) and all(
-        isinstance(i, slice) and i == slice(None) for i in items[1:]
-    )
-    return 1 if is_rows else ndim
+def _find_indexed_axes(items: Sequence[IndexItem]) -> tuple[int, int]:
+    """Return the first axis that an index with arrays selects from, and the one after the last; other
+    axes are selected whole.
+    """
+    # A row has an entry in the flat indices, not each of its elements.
+    selected = [a for a, item in enumerate(items) if not _is_full_slice(item)]
+    indexed = [a for a in selected if not isinstance(items[a], slice)]
+    if any(item is None for item in items):
+        # New axes have no place among the axes of rows.
+        return 0, sum(item is not None for item in items)
+    # The axes of separated arrays come first in the result, before those of slices.
+    is_adjacent = indexed[-1] - indexed[0] == len(indexed) - 1
+    return selected[0] if is_adjacent else 0, selected[-1] + 1
 
 
-def _get_rows(items: Sequence[IndexItem]) -> IndexItem:
-    """Return the row index of an index, as an array or a tensor; a mask is converted to indices."""
-    first = items[0]
-    return first.indices if isinstance(first, NonzeroIndices) else first
+def _list_items(items: Sequence[IndexItem], start: int, end: int) -> tuple[IndexItem, ...]:
+    """List the items of an index on some axes, with indices in place of known masks."""
+    has_new_axes = any(item is None for item in items)
+    listed = items if has_new_axes else items[start:end]
+    return tuple(i.indices if isinstance(i, NonzeroIndices) else i for i in listed)
+
+
+def _is_full_slice(item: IndexItem) -> bool:
+    return isinstance(item, slice) and item.start is item.stop is item.step is None
 
 
 def _is_full_slice_or_index(item: IndexItem) -> bool:
     """True if an item of an index is a full slice, an integer or a 0-d integer tensor."""
     if isinstance(item, slice):
-        return item == slice(None)
+        return _is_full_slice(item)
     return isinstance(item, (int, UOp)) or (
         isinstance(item, TensorBase) and item.ndim == 0 and item.dtype.is_int
     )

@@ -18,7 +18,7 @@ from svod_tensor.ops.core.operands import as_value, make_result
 from svod_tensor.ops.core.operation import operation, special_method
 from svod_tensor.ops.indexing.gathering import view_items
 from svod_tensor.ops.indexing.index_items import expand_index, find_single_mask, is_array_index
-from svod_tensor.ops.indexing.updates import check_value
+from svod_tensor.ops.indexing.updates import check_value, replace_items
 
 if TYPE_CHECKING:
     from svod_tensor.ops.core.base import Operand
@@ -88,9 +88,8 @@ def __setitem__(x: Tensor, index: Index, value: Operand, /) -> None:
     """
     new = as_value(value, x)
     if _has_arrays(x, index):
-        # The elements of an index array form no view: the new values of the whole tensor are
-        # computed and written.
-        write(x, x.with_items(index, new))
+        # The elements of an index array form no view: the new values are those of the whole tensor.
+        write(x, replace_items(x, index, new, is_written=True))
     else:
         write(view_items(x, index), new)
 
