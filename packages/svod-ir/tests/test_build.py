@@ -285,7 +285,7 @@ def test_bounds_of_scatter_hold_for_its_base_and_its_rows() -> None:
 def test_scatter_add_accumulates_narrow_floats_in_float32() -> None:
     node = make_scatter_add(_tensor(5, dtype=float16), _tensor(5, dtype=int32), 0, 3)
     assert node.dtype is float16
-    assert node.source.op is Op.SCATTER_ADD
+    assert node.source.op is Op.SCATTER
     assert node.source.dtype is float32
 
 

@@ -19,6 +19,7 @@ from svod_ir.build import (
     make_reduce_axis,
     make_reshape,
     make_scan_axis,
+    make_scatter,
     make_scatter_add,
     make_shrink,
 )
@@ -126,17 +127,32 @@ def test_a_multi_evaluates_to_its_concatenated_shards() -> None:
             on(2, (2, 2)),
             (on(1, (2, 2)), on()),
         ),
-        (make_scatter_add(ROWS, make_iota(4, int32), 1, 9), on(0, (3, 2)), (on(0, (3, 2)), on())),
+        (
+            make_scatter_add(ROWS, make_iota(4, int32), 1, 9),
+            on(0, (3, 2)),
+            (on(0, (3, 2)), on(), on(0, (3, 2))),
+        ),
+        (
+            make_scatter(ROWS, make_iota(4, int32), WHOLE, 1),
+            on(0, (3, 2)),
+            (on(0, (3, 2)), on(), on(0, (3, 2))),
+        ),
+        (make_scatter(ROWS, make_iota(5, int32), WHOLE, 0), on(), (on(), on(), on())),
+        (make_scatter(WHOLE, make_iota(5, int32), ROWS, 0, op=Op.ADD), on(), (on(), on(), on())),
         (
             make_scatter_add(COLUMNS, make_iota(5, int32), 0, 9),
             on(1, (2, 2)),
-            (on(1, (2, 2)), on()),
+            (on(1, (2, 2)), on(), on(1, (2, 2))),
         ),
-        (make_scatter_add(ROWS, make_iota(5, int32), 0, 9), on(), (on(0, (3, 2)), on(0, (3, 2)))),
+        (
+            make_scatter_add(ROWS, make_iota(5, int32), 0, 9),
+            on(),
+            (on(0, (3, 2)), on(0, (3, 2)), on()),
+        ),
         (
             make_scatter_add(WHOLE, make_reshape(make_iota(20, int32), (5, 4)), 0, 9),
             on(),
-            (on(), on()),
+            (on(), on(), on()),
         ),
     ],
 )

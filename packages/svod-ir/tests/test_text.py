@@ -87,8 +87,7 @@ EXAMPLES: dict[Op, UOp] = {
     Op.SHRINK: UOp(Op.SHRINK, float32, (MEMORY,), (0, 2)),
     Op.FLIP: UOp(Op.FLIP, float32, (MEMORY,), (True, False)),
     Op.GATHER: UOp(Op.GATHER, float32, (MEMORY, X), 0),
-    Op.SCATTER: UOp(Op.SCATTER, float32, (MEMORY, X, MEMORY), 0),
-    Op.SCATTER_ADD: UOp(Op.SCATTER_ADD, float32, (MEMORY, X, X), (0, None)),
+    Op.SCATTER: UOp(Op.SCATTER, float32, (MEMORY, X, MEMORY), (0, None)),
     Op.TRACED: UOp(Op.TRACED, float32, (MEMORY,), Mark(7)),
     Op.GRADIENT: UOp(
         Op.GRADIENT,

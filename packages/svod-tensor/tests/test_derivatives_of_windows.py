@@ -84,7 +84,7 @@ def test_gradients_of_windows_are_gathers():
     y = x.conv2d(w, stride=2, padding=1).max_pool2d(3, stride=2, padding=1).avg_pool2d(2, stride=1)
     gradients = y.sum().gradient(x, w)
     assert [g.shape for g in gradients] == [x.shape, w.shape]
-    assert all(not any(True for _ in g.uop.iter_ops(Op.SCATTER_ADD)) for g in gradients)
+    assert all(not any(True for _ in g.uop.iter_ops(Op.SCATTER)) for g in gradients)
 
 
 def test_one_graph_has_the_gradients_for_all_lengths(rng):

@@ -1,4 +1,4 @@
-"""SCATTER_ADD on tensors: its values are those of np.add.at, wherever it stands and whatever its
+"""Sums of rows at indices: its values are those of np.add.at, wherever it stands and whatever its
 operands are.
 """
 

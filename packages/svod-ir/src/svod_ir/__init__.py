@@ -40,7 +40,7 @@ from svod_ir import _bounds, _scope, _shape, origins  # noqa: F401  # pyright: i
 from svod_ir._bounds import dtype_bounds
 from svod_ir._cache_counts import CacheCounts, HitCounter
 from svod_ir._concat import index_dtype_for, make_broadcasted_iota, make_concat, make_empty
-from svod_ir._constant import evaluate_scalar
+from svod_ir._constant import evaluate_scalar, is_zero
 from svod_ir._dependency_order import sort_by_dependencies
 from svod_ir._fresh_ids import FreshIds
 from svod_ir._node_order import compare_nodes, node_key
@@ -167,6 +167,7 @@ __all__ = [
     "get_logger",
     "graph_rewrite",
     "index_dtype_for",
+    "is_zero",
     "make_alu",
     "make_as_complex",
     "make_as_real",

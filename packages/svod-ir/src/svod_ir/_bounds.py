@@ -376,18 +376,13 @@ def _reduce(node: UOp) -> Bounds:
 
 
 def _scattered(node: UOp) -> Bounds:
-    low, high = node.src[0].bounds
+    (low, high), least = node.src[0].bounds, node.src[2].bounds
     if node.dtype.kind in _FLOATING:
         return _UNKNOWN_FLOAT
-    if node.dtype.kind == "bool":
-        return False, high
+    if node.arg.op is None or node.dtype.kind == "bool":
+        return _union((low, high), least)
     most = math.prod(map(max_size, node.src[1].shape))
-    return _fit(node.dtype, min(low * most, 0), max(high * most, 0))
-
-
-def _replaced(node: UOp) -> Bounds:
-    value, _, base = node.src
-    return _UNKNOWN_FLOAT if node.dtype.kind in _FLOATING else _union(value.bounds, base.bounds)
+    return _fit(node.dtype, least[0] + min(low * most, 0), least[1] + max(high * most, 0))
 
 
 def _result(node: UOp) -> Bounds:
@@ -468,7 +463,6 @@ _RULES: Final[dict[Op, Callable[[UOp], Bounds]]] = {
     Op.SHR: _shr,
     Op.CAST: _cast,
     Op.REDUCE: _reduce,
-    Op.SCATTER: _replaced,
-    Op.SCATTER_ADD: _scattered,
+    Op.SCATTER: _scattered,
     Op.RESULT: _result,
 }

@@ -1,4 +1,5 @@
-"""The semantics of each elementwise op on Python scalars, for constant folding.
+"""The semantics of each elementwise op on Python scalars, for constant folding, and constants in
+graphs.
 
 `evaluate_scalar` returns None if the result is not defined to the last bit (transcendental
 functions round as the target does), so that folding never changes the result of a kernel.
@@ -7,11 +8,15 @@ functions round as the target does), so that folding never changes the result of
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from svod_dtype import DType, cast_value
 from svod_ir.ops import Op
 
-__all__ = ["Value", "evaluate_scalar"]
+if TYPE_CHECKING:
+    from svod_ir.uop import UOp
+
+__all__ = ["Value", "evaluate_scalar", "is_zero"]
 
 Value = bool | int | float
 
@@ -41,6 +46,20 @@ def evaluate_scalar(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value 
         case _:
             result = _float(op, operands) if dtype.is_float else _integer(op, dtype, operands)
             return None if result is None else cast_value(result, dtype)
+
+
+def is_zero(node: UOp) -> bool:
+    """Tell whether `node` is the constant 0, reshaped, expanded or cast.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import UOp, is_zero, make_iota
+        >>> is_zero(UOp.const(float32, 0)), is_zero(make_iota(1, float32))
+        (True, False)
+    """
+    while node.op in (Op.EXPAND, Op.RESHAPE, Op.CAST):
+        node = node.source
+    return node.op is Op.CONST and node.arg == 0
 
 
 def _integer(op: Op, dtype: DType, operands: tuple[Value, ...]) -> Value | None:

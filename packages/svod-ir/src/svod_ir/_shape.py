@@ -103,11 +103,6 @@ def infer_shape(node: UOp) -> tuple[SInt, ...] | None:
             return (*source[: node.arg], *indices, *source[node.arg + 1 :])
         case Op.SCATTER:
             return node.src[2].shape
-        case Op.SCATTER_ADD:
-            value, n_axes = node.src[0].shape, len(node.src[1].shape)
-            # A symbolic size is an operand, so that substituting its variables reaches it.
-            size = node.src[2] if node.arg.size is None else node.arg.size
-            return (*value[: node.arg.axis], size, *value[node.arg.axis + n_axes :])
         case Op.REDUCE_AXIS:
             return tuple(1 if a in node.arg.axes else s for a, s in enumerate(node.src[0].shape))
         case Op.CUSTOM_FUNCTION if node.dtype is not void:

@@ -140,18 +140,20 @@ class ScanArg(NamedTuple):
 
 
 class ScatterArg(NamedTuple):
-    """Axis of the summed operand where the axes of the indices begin, and the size of the axis that
-    replaces them; None if an operand holds that size.
+    """Axis of the base along which rows are written, and how: ADD adds them to the rows there, None
+    replaces these.
 
         >>> from svod_dtype import int32
-        >>> from svod_ir import make_iota, make_scatter_add
+        >>> from svod_ir import make_iota, make_scatter, make_scatter_add
         >>> rows = make_iota(5, int32)
         >>> make_scatter_add(rows, rows, axis=0, size=8).arg
-        ScatterArg(axis=0, size=8)
+        ScatterArg(axis=0, op=ADD)
+        >>> make_scatter(make_iota(8, int32), rows, rows, axis=0).arg
+        ScatterArg(axis=0, op=None)
     """
 
     axis: int
-    size: int | None = None
+    op: Op | None = None
 
 
 class AllReduceArg(NamedTuple):

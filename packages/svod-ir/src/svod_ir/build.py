@@ -34,6 +34,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from svod_dtype import DType, bool_, complex64, complex128, float32, float64, void
 from svod_ir._constant import evaluate_scalar
@@ -483,20 +484,27 @@ def make_scatter_add(x: UOp, indices: UOp, axis: int, size: SInt) -> UOp:
         raise ShapeError(
             operation="scatter_add", shape=(size,), problem=f"size must not be negative: {size}"
         )
-    # A sum of many narrow floats would stop growing once the terms are below its last bit.
-    is_narrow = x.dtype.is_float and x.dtype.itemsize < float32.itemsize
-    wide = make_cast(x, float32) if is_narrow else x
-    operands, known = (
-        ((wide, indices, size), None) if isinstance(size, UOp) else ((wide, indices), size)
-    )
-    return make_cast(UOp(Op.SCATTER_ADD, wide.dtype, operands, ScatterArg(axis, known)), x.dtype)
+    shape = (*x.shape[:axis], size, *x.shape[axis + n_axes :])
+    zeros = make_expand(make_reshape(UOp.const(x.dtype, 0), (1,) * len(shape)), shape)
+    return make_scatter(zeros, indices, x, axis, op=Op.ADD)
 
 
-def make_scatter(base: UOp, indices: UOp, x: UOp, axis: int) -> UOp:
-    """Replace the rows of `base` at `indices` along `axis` by the rows of `x`.
+def make_scatter(
+    base: UOp, indices: UOp, x: UOp, axis: int, *, op: Literal[Op.ADD] | None = None
+) -> UOp:
+    """Replace the rows of `base` at `indices` along `axis` by the rows of `x`, or add to them.
 
     The axes of `indices` are those of `x` from `axis` on. For repeated indices, the last row in
-    row-major order is kept; an index outside of [0, size) is ignored.
+    row-major order replaces the others, or all are added in this order. An index outside of [0, size)
+    is ignored.
+
+    Args:
+        base: the tensor whose rows are written.
+        indices: integers.
+        x: the rows, of the dtype of `base`.
+        axis: the axis of `base`.
+        op: ADD adds the rows; for bool, their logical or. Narrow floats are summed in float32 and
+            rounded once.
 
     Raises:
         AxisError: if `axis` is negative or out of bounds.
@@ -526,7 +534,11 @@ def make_scatter(base: UOp, indices: UOp, x: UOp, axis: int) -> UOp:
                 f" {format_shape(expected)}, the shape of the base at the indices"
             ),
         )
-    return UOp(Op.SCATTER, base.dtype, (x, indices, base), axis)
+    # A sum of many narrow floats would stop growing once the terms are below its last bit.
+    is_narrow = op is Op.ADD and x.dtype.is_float and x.dtype.itemsize < float32.itemsize
+    wide, wide_base = (make_cast(s, float32) if is_narrow else s for s in (x, base))
+    node = UOp(Op.SCATTER, wide.dtype, (wide, indices, wide_base), ScatterArg(axis, op))
+    return make_cast(node, x.dtype)
 
 
 def make_check(x: UOp, operation: str, axis: int | None = None, size: SInt | None = None) -> UOp:

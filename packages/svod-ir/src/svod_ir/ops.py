@@ -190,10 +190,7 @@ TABLE: Final[dict[Op, OpRow]] = {
     Op.GATHER: OpRow(
         "source position", "axis: its dimension becomes those of positions", "source's", _G
     ),
-    Op.SCATTER: OpRow(
-        "source position base", "axis of the base whose rows are replaced", "source's", _G
-    ),
-    Op.SCATTER_ADD: OpRow("source position size?", args.ScatterArg, "source's", _G),
+    Op.SCATTER: OpRow("source position base", args.ScatterArg, "source's", _G),
     Op.MULTI: OpRow(
         "source", "axis along which the shards lie, or None: each is the whole", "source's", _G
     ),

@@ -34,6 +34,7 @@ from math import prod
 from typing import Final, NamedTuple
 
 from svod_dtype import void
+from svod_ir._constant import is_zero
 from svod_ir._sharding import Placement, Sharding
 from svod_ir.errors import DeviceMismatchError
 from svod_ir.loops import get_result_placement
@@ -269,36 +270,28 @@ def _lay_out_gather(node: UOp, first: Sharding) -> Partition:
 
 
 def _lay_out_scatter(node: UOp, first: Sharding) -> Partition:
-    """Shard along an axis of the base other than the scattered one."""
-    base = node.src[2].placement
-    axis, n_axes = node.arg, len(node.src[1].shape)
+    """Shard along an axis other than the scattered one. Sums to zeros are sharded along the indices
+    too: each device then sums its share of the whole result.
+    """
+    value, indices, base = (s.placement for s in node.src)
+    axis, n_axes = node.arg.axis, len(node.src[1].shape)
     replicated = first.replicated
-    if isinstance(base, Sharding) and base.axis is not None and base.axis != axis:
+    # An axis of the rows: each device writes to its own part, without a transfer.
+    if isinstance(base, Sharding) and base.axis not in (None, axis):
         moved = base.axis if base.axis < axis else base.axis + n_axes - 1
         return Partition(base, (base._replace(axis=moved), replicated, base))
-    # A base sharded along the scattered axis: any row may be on any device.
-    return Partition(replicated, (replicated, replicated, replicated))
-
-
-def _lay_out_scatter_add(node: UOp, first: Sharding) -> Partition:
-    """Shard along an axis of the value other than the scattered one, or along the indices; with
-    sharded indices, each device sums its share of the whole result.
-    """
-    value, indices = (s.placement for s in node.src[:2])
-    axis, n_axes = node.arg.axis, len(node.src[1].shape)
-    unchanged = (None,) * (len(node.src) - 2)
-    replicated = first.replicated
     split = value.axis if isinstance(value, Sharding) else None
     if isinstance(value, Sharding) and split is not None and not axis <= split < axis + n_axes:
-        moved = split if split < axis else split - n_axes + 1
-        return Partition(value._replace(axis=moved), (value, replicated, *unchanged))
-    if isinstance(value, Sharding) and split is not None:
-        return Partition(replicated, (value, value._replace(axis=split - axis), *unchanged))
-    if isinstance(indices, Sharding) and indices.axis is not None:
-        return Partition(
-            replicated, (indices._replace(axis=axis + indices.axis), indices, *unchanged)
-        )
-    return Partition(replicated, (replicated, replicated, *unchanged))
+        part = value._replace(axis=split if split < axis else split - n_axes + 1)
+        return Partition(part, (value, replicated, part))
+    if node.arg.op is Op.ADD and is_zero(node.src[2]):
+        if isinstance(value, Sharding) and split is not None:
+            return Partition(replicated, (value, value._replace(axis=split - axis), replicated))
+        if isinstance(indices, Sharding) and indices.axis is not None:
+            rows = indices._replace(axis=axis + indices.axis)
+            return Partition(replicated, (rows, indices, replicated))
+    # A base sharded along the scattered axis: any row may be on any device.
+    return Partition(replicated, (replicated, replicated, replicated))
 
 
 _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
@@ -312,7 +305,6 @@ _RULES: Final[dict[Op, Callable[[UOp, Sharding], Partition]]] = {
     Op.SCAN_AXIS: _lay_out_scan,
     Op.GATHER: _lay_out_gather,
     Op.SCATTER: _lay_out_scatter,
-    Op.SCATTER_ADD: _lay_out_scatter_add,
 }
 
 

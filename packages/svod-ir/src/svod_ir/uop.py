@@ -408,8 +408,13 @@ class UOp:
 
     @property
     def position(self) -> UOp:
-        """The first index of an INDEX; the indices of a GATHER."""
+        """The first index of an INDEX; the indices of a GATHER or SCATTER."""
         return self.src[1]
+
+    @property
+    def base(self) -> UOp:
+        """The tensor whose rows a SCATTER writes."""
+        return self.src[2]
 
     @property
     def location(self) -> UOp:

@@ -295,7 +295,7 @@ _RANGEIFY: Final = (
         "graph",
         after=("shard-values",),
     ),
-    # A SCATTER_ADD is always stored, a reduction that replaces it is not.
+    # A SCATTER is always stored, a reduction that replaces it is not.
     Pass(
         "mark-results",
         lambda g, _: mark_results(g),

@@ -27,7 +27,6 @@ _READS: Final = frozenset(
         Op.ASSIGN,
         Op.AFTER,
         Op.SCATTER,
-        Op.SCATTER_ADD,
         Op.MULTI,
         Op.MSELECT,
         Op.ALLREDUCE,

@@ -31,7 +31,6 @@ _KEPT: Final = frozenset(
         Op.RESULT,
         Op.SCAN_AXIS,
         Op.SCATTER,
-        Op.SCATTER_ADD,
         Op.COPY,
         Op.ALLREDUCE,
         Op.CUSTOM_FUNCTION,

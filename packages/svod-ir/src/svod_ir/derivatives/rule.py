@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from svod_dtype import DType, float32
+from svod_ir._constant import is_zero
 from svod_ir.args import GradientRule
 from svod_ir.build import (
     make_alu,
@@ -30,7 +31,6 @@ __all__ = [
     "Wanted",
     "add_up",
     "collapse",
-    "is_zero",
     "make_refusal",
     "make_zeros",
     "scale",
@@ -218,13 +218,6 @@ def _split_choice(node: UOp) -> tuple[UOp, UOp, bool] | None:
     if is_zero(x) and y.shape == node.shape:
         return condition, y, False
     return None
-
-
-def is_zero(node: UOp) -> bool:
-    """True if a node is the constant 0, reshaped and expanded to any shape."""
-    while node.op in (Op.EXPAND, Op.RESHAPE):
-        node = node.source
-    return node.op is Op.CONST and node.arg == 0
 
 
 def make_zeros(like: UOp) -> UOp:

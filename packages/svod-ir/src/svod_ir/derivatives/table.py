@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from svod_ir.build import make_gather, make_scatter_add
+from svod_ir.build import make_scatter_add
 from svod_ir.derivatives.choices import SWITCH
 from svod_ir.derivatives.complex_parts import COMPLEX_PARTS
 from svod_ir.derivatives.elementwise import CAST, FUNCTIONS, OPERATORS, WHERE, ZERO
@@ -29,10 +29,6 @@ def _reverse_gather(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
     axis: int = node.arg
     # Indices are integers: no derivative flows to them.
     return [make_scatter_add(cotangent, node.position, axis, node.source.shape[axis]), None]
-
-
-def _reverse_scatter_add(node: UOp, cotangent: UOp, _: Wanted) -> Parts:
-    return [make_gather(cotangent, node.position, node.arg.axis), *[None] * (len(node.src) - 1)]
 
 
 _LEAF: Final = "it depends on no other tensor"
@@ -61,7 +57,6 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.BITCAST: "bits have no derivative",
     Op.GATHER: Derivative(_reverse_gather, forward_same_op),
     Op.SCATTER: SCATTER,
-    Op.SCATTER_ADD: Derivative(_reverse_scatter_add, forward_same_op),
     Op.REDUCE_AXIS: REDUCE_AXIS,
     Op.SCAN_AXIS: SCAN_AXIS,
     Op.MULTI: MULTI,

@@ -1,4 +1,4 @@
-"""Movement ops, GATHER, SCATTER and SCATTER_ADD on arrays."""
+"""Movement ops, GATHER and SCATTER on arrays."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def scatter(x: Values, indices: Values, base: Values, axis: int) -> Values:
     return np.moveaxis(replaced, 0, axis)
 
 
-def scatter_add(x: Values, indices: Values, axis: int, size: int) -> Values:
-    """Sum the elements of `x` that have each index."""
-    is_inside = (indices >= 0) & (indices < size)
+def scatter_add(x: Values, indices: Values, base: Values, axis: int) -> Values:
+    """Add each row of `x` to the row of `base` at its index."""
+    is_inside = (indices >= 0) & (indices < base.shape[axis])
     n_axes = indices.ndim
     rows = np.moveaxis(x, range(axis, axis + n_axes), range(n_axes))
-    sums = np.zeros((size, *rows.shape[n_axes:]), x.dtype)
+    sums = np.moveaxis(base, axis, 0).copy()
     combine = np.logical_or if x.dtype.kind == "b" else np.add
     # `at`, since `sums[indices] += rows` keeps only one of several rows with equal indices.
     combine.at(sums, indices[is_inside].astype(np.int64), rows[is_inside])

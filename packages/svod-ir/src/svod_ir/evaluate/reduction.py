@@ -129,11 +129,9 @@ def scan_axis(x: Values, node: UOp) -> Values:
     return _round(totals, node.dtype)
 
 
-def scatter_sums(x: Values, indices: Values, node: UOp, *sizes: Any) -> Values:
-    axis, size = node.arg
-    wide = x.astype(accumulator_dtype(node.dtype))
-    totals = scatter_add(wide, indices, axis, int(sizes[0]) if size is None else size)
-    return _round(totals, node.dtype)
+def scatter_sums(x: Values, indices: Values, base: Values, node: UOp) -> Values:
+    wide, wide_base = (s.astype(accumulator_dtype(node.dtype)) for s in (x, base))
+    return _round(scatter_add(wide, indices, wide_base, node.arg.axis), node.dtype)
 
 
 def all_reduce(shards: Any, node: UOp) -> Values:

@@ -91,10 +91,10 @@ def _make_rare_step(node: UOp) -> Callable[..., Any]:
             return lambda *size: np.arange(int(size[0]) if size else node.arg).astype(dtype.numpy)
         case Op.GATHER:
             return lambda x, indices: gather(x, indices, node.arg)
+        case Op.SCATTER if node.arg.op is None:
+            return lambda x, indices, base: scatter(x, indices, base, node.arg.axis)
         case Op.SCATTER:
-            return lambda x, indices, base: scatter(x, indices, base, node.arg)
-        case Op.SCATTER_ADD:
-            return lambda x, indices, *size: scatter_sums(x, indices, node, *size)
+            return lambda x, indices, base: scatter_sums(x, indices, base, node)
         case Op.REDUCE_AXIS:
             return lambda x: reduce_axes(x, node)
         case Op.SCAN_AXIS:

@@ -97,32 +97,16 @@ def _rule_gather(node: UOp) -> str | None:
     return check_same_as_first(node)
 
 
-def _rule_scatter_add(node: UOp) -> str | None:
-    value, indices = node.src[:2]
-    axis, size = node.arg
-    n_axes = len(indices.shape)
-    if (size is None) != (len(node.src) == 3) or (size is not None and size < 0):
-        return "SCATTER_ADD has a size, as arg or as operand"
-    if node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
-        # Narrow sums would stop growing; `make_scatter_add` casts.
-        return "SCATTER_ADD sums floats of 32 bits or more"
-    is_inside = 0 <= axis <= len(value.shape) - n_axes
-    if (
-        not indices.dtype.is_int
-        or not is_inside
-        or value.shape[axis : axis + n_axes] != indices.shape
-    ):
-        return (
-            "SCATTER_ADD takes integer indices, whose shape is that of its value from its axis on"
-        )
-    return check_same_as_first(node)
-
-
 def _rule_scatter(node: UOp) -> str | None:
     value, indices, base = node.src
-    axis: int = node.arg
+    axis, op = node.arg
     if not indices.dtype.is_int or not 0 <= axis < len(base.shape):
         return "SCATTER takes integer indices along an axis of its base"
+    if op not in (Op.ADD, None):
+        return "SCATTER adds rows or replaces them"
+    if op is Op.ADD and node.dtype.is_float and node.dtype.itemsize < float32.itemsize:
+        # Narrow sums would stop growing; `make_scatter` casts.
+        return "SCATTER sums floats of 32 bits or more"
     if value.dtype is not base.dtype or value.shape != (
         *base.shape[:axis],
         *indices.shape,
@@ -210,7 +194,6 @@ TENSOR_RULES: Final[dict[Op, Rule]] = {
     Op.ALLREDUCE: _rule_all_reduce,
     Op.REDUCE_AXIS: _rule_reduce_axis,
     Op.SCATTER: _rule_scatter,
-    Op.SCATTER_ADD: _rule_scatter_add,
     Op.SCAN_AXIS: _rule_scan_axis,
     Op.ASSIGN: _rule_assign,
     Op.LOOP: _rule_bodies,

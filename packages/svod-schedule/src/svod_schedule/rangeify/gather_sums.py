@@ -1,18 +1,18 @@
-"""gather-sums: replace a SCATTER_ADD with affine indices by a reduction, in which each element of
-the result gathers its terms.
+"""gather-sums: replace a SCATTER of sums with affine indices by a reduction, in which each element
+of the result gathers its terms.
 
 before → after, for overlapping windows of three elements, scattered[o, k] = o + k:
 
-    SCATTER_ADD(value, scattered)       REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), gathered), (1,)), with
+    SCATTER(value, scattered, 0; ADD)   REDUCE_AXIS(GATHER(RESHAPE(value, (-1,)), gathered), (1,)), with
                                         gathered[x, k] = (x - k) * 3 + k, out of bounds where no window begins at x - k
 
-A SCATTER_ADD runs sequentially. As a reduction, the windows of a pooling or a convolution run in
+A SCATTER runs sequentially. As a reduction, the windows of a pooling or a convolution run in
 parallel, and elementwise readers of the sums fuse into the same kernel.
 
 Indices are affine if they are `offset + o * stride + k * dilation`, for one axis or two; contiguous
 axes are merged first. Windows longer than their stride are split into pieces of one stride; each
-element of the result adds one piece of each window that covers it. A SCATTER_ADD whose indices are
-in memory, or are not affine, stays. If it has only one index, it becomes a WHERE, which compares
+element of the result adds one piece of each window that covers it. A SCATTER whose indices are in
+memory, or are not affine, stays. If it has only one index, it becomes a WHERE, which compares
 that index with the index of each element."""
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from svod_ir import (
     AxisType,
     Op,
     UOp,
+    is_zero,
     make_alu,
     make_broadcasted_iota,
     make_cast,
@@ -93,26 +94,30 @@ class _Terms(NamedTuple):
 
 
 def gather_sums(sink: UOp) -> UOp:
-    """Replace each SCATTER_ADD with affine indices in `sink` by a reduction."""
+    """Replace each SCATTER of sums with affine indices in `sink` by a reduction."""
     order = sink.toposort()
-    if not any(node.op is Op.SCATTER_ADD for node in order):
+    if not any(map(_is_sum, order)):
         return sink
     n_readers = count_readers(order)
     done = make_images()
     terms_of: dict[UOp, _Terms] = {}
     for node in order:
         new = node.with_images(done)
-        if node.op in (Op.SCATTER_ADD, Op.SHRINK):
+        if node.op is Op.SHRINK or _is_sum(node):
             # Nested sums, as of the windows of an image along both of its axes, become one
             # reduction, also through a slice of the inner sum.
             inner = terms_of.get(node.source) if n_readers[node.source] == 1 else None
-            terms = _find_terms(new, inner) if node.op is Op.SCATTER_ADD else _cut_terms(new, inner)
+            terms = _cut_terms(new, inner) if node.op is Op.SHRINK else _find_terms(new, inner)
             if terms is not None:
                 terms_of[node], new = terms, _reduce_terms(terms)
-            elif node.op is Op.SCATTER_ADD and set(node.position.shape) <= {1}:
+            elif node.op is Op.SCATTER and set(node.position.shape) <= {1}:
                 new = _select_index(new)
         done[node] = new
     return done[sink]
+
+
+def _is_sum(node: UOp) -> bool:
+    return node.op is Op.SCATTER and node.arg.op is Op.ADD and is_zero(node.base)
 
 
 def _reduce_terms(terms: _Terms) -> UOp:
@@ -124,7 +129,7 @@ def _reduce_terms(terms: _Terms) -> UOp:
 
 
 def _select_index(node: UOp) -> UOp:
-    """Write a SCATTER_ADD with one index as a WHERE: its value at that index, zeros elsewhere."""
+    """Write a sum with one index as a WHERE: its value at that index, zeros elsewhere."""
     axis: int = node.arg.axis
     n_axes, shape = len(node.position.shape), node.shape
     position = make_expand(make_reshape(make_cast(node.position, int64), [1] * len(shape)), shape)
@@ -144,15 +149,16 @@ def _cut_terms(shrink: UOp, inner: _Terms | None) -> _Terms | None:
 
 
 def _find_terms(node: UOp, inner: _Terms | None) -> _Terms | None:
-    """Return the terms of a SCATTER_ADD, or None if it stays.
+    """Return the terms of a SCATTER that adds to zeros, or None if it stays.
 
     Args:
-        inner: the terms of its value, if that is a sum that only the SCATTER_ADD reads.
+        inner: the terms of its value, if that is a sum that only the SCATTER reads.
     """
-    axis, size = node.arg
+    axis = int(node.arg.axis)
+    size = node.shape[axis]
     sizes = node.source.shape[axis : axis + len(node.position.shape)]
     if (
-        size is None
+        not isinstance(size, int)
         or 0 in (size, *node.source.shape)
         or any(not isinstance(s, int) for s in sizes)
     ):

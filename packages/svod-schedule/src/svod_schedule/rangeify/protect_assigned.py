@@ -88,7 +88,7 @@ def _copy_rows(assign: UOp, scatter: UOp, own: int, below: Mapping[UOp, int]) ->
         else s
         for old, s in zip(scatter.src[:2], new.src[:2], strict=True)
     )
-    value = new.with_src((rows, indices, new.src[2]))
+    value = new.with_src((rows, indices, new.base))
     return assign.with_src((assign.target, make_reshape(value, assign.value.shape)))
 
 

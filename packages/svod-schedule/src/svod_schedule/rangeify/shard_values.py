@@ -134,7 +134,7 @@ class _Writer:
         ]
         if node.op is Op.REDUCE_AXIS:
             return _reduce(node, layout.operands[0], operands)
-        if node.op is Op.SCATTER_ADD:
+        if node.op is Op.SCATTER:
             return _scatter(node, layout.operands[0], operands)
         if node.op is Op.FLIP:
             return _flip(node, layout.operands[0], operands)
@@ -409,7 +409,7 @@ def _reduce(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shar
 
 
 def _scatter(node: UOp, own: Sharding | None, operands: Sequence[Shards]) -> Shards:
-    """SCATTER_ADD with sharded indices -> ALLREDUCE of each shard's SCATTER_ADD."""
+    """SCATTER of sums with sharded indices -> ALLREDUCE of each shard's SCATTER."""
     added = tuple(_rebuild(node, shards) for shards in operands)
     axis = node.arg.axis
     if own is None or own.axis is None or not axis <= own.axis < axis + len(node.position.shape):

@@ -29,7 +29,6 @@ __all__ = [
     "move_to_gather_indices",
     "move_to_gather_source",
     "move_to_scatter_indices",
-    "scattered_axis",
 ]
 
 _ZERO = UOp.const(index, 0)
@@ -99,14 +98,9 @@ def move_to_gather_source(gather: UOp, at: Coordinates, position: UOp) -> Coordi
     return Coordinates((*at.indices[:axis], position, *at.indices[axis + n_axes :]), at.valid)
 
 
-def scattered_axis(scatter: UOp) -> int:
-    """Return the axis along which a SCATTER or SCATTER_ADD writes rows."""
-    return scatter.arg if scatter.op is Op.SCATTER else scatter.arg.axis
-
-
 def move_to_scatter_indices(scatter: UOp, at: Coordinates) -> Coordinates:
-    """Map coordinates of the rows of a SCATTER or SCATTER_ADD to coordinates of its indices."""
-    axis = scattered_axis(scatter)
+    """Map coordinates of the rows of a SCATTER to coordinates of its indices."""
+    axis: int = scatter.arg.axis
     return Coordinates(at.indices[axis : axis + len(scatter.position.shape)], at.valid)
 
 

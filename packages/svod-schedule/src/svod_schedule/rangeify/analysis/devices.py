@@ -21,7 +21,7 @@ __all__ = [
 _TRANSFERS = frozenset({Op.COPY, Op.BUFFER_VIEW, Op.CUSTOM_FUNCTION, Op.RESULT})
 _VARIABLES = frozenset({Op.BIND, Op.DEFINE_VAR})
 # Scans and scatters are sequential: a reader would repeat all of them for each of its elements.
-_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.SCATTER, Op.SCATTER_ADD, Op.ASSIGN})
+_ALWAYS_STORED = frozenset({Op.CONTIGUOUS, Op.SCAN_AXIS, Op.SCATTER, Op.ASSIGN})
 
 
 def is_always_stored(node: UOp) -> bool:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from svod_dtype import index
 from svod_ir import AxisType, Op, SInt, UOp
 from svod_ir.uop import to_node
-from svod_schedule.rangeify.analysis.coordinates import scattered_axis
 from svod_schedule.symbolic import simplify
 
 if TYPE_CHECKING:
@@ -42,10 +41,8 @@ class KernelLoops:
         )
 
     def open_scattered(self, node: UOp) -> tuple[UOp, ...]:
-        """Make a new loop for each axis of the rows of a SCATTER or SCATTER_ADD, sequential for the
-        indexed axes.
-        """
-        axis = scattered_axis(node)
+        """Make a new loop for each axis of the rows of a SCATTER, sequential for the indexed axes."""
+        axis: int = node.arg.axis
         positions = range(axis, axis + len(node.position.shape))
         return tuple(
             self.make(size, AxisType.SCAN if a in positions else AxisType.LOOP)

@@ -19,5 +19,5 @@ def find_row_write(node: UOp) -> UOp | None:
     scatter = node.value.strip(_SAME_ORDER)
     if scatter.op is not Op.SCATTER:
         return None
-    is_base = scatter.src[2].strip(_SAME_ORDER) is node.target.strip(_SAME_ORDER)
+    is_base = scatter.base.strip(_SAME_ORDER) is node.target.strip(_SAME_ORDER)
     return scatter if is_base else None

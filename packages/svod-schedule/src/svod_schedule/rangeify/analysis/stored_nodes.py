@@ -41,7 +41,6 @@ from svod_schedule.rangeify.analysis.coordinates import (
     move_to_gather_indices,
     move_to_gather_source,
     move_to_scatter_indices,
-    scattered_axis,
 )
 from svod_schedule.rangeify.analysis.devices import (
     get_memory_operands,
@@ -111,8 +110,7 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.AFTER,
     Op.CONTROL_DEPENDENCY,
 }
-_SCATTERS = frozenset({Op.SCATTER, Op.SCATTER_ADD})
-_SEQUENTIAL = _SCATTERS | {Op.SCAN_AXIS}
+_SEQUENTIAL = frozenset({Op.SCAN_AXIS, Op.SCATTER})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
@@ -179,7 +177,7 @@ class _StorageChooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        scattered = node if node.op in _SCATTERS else find_row_write(node)
+        scattered = node if node.op is Op.SCATTER else find_row_write(node)
         opened = loops.open(node) if scattered is None else loops.open_scattered(scattered)
         self.kernels[node] = _OpenKernel(opened, loops)
 
@@ -254,7 +252,7 @@ class _StorageChooser:
             len(uses) < 2
             or node.op not in ELEMENTWISE
             or not self.has_private_rows(uses[0].kernel)
-            or uses[0].kernel.op in _SCATTERS
+            or uses[0].kernel.op is Op.SCATTER
             or find_row_write(uses[0].kernel) is not None
             or self.cost[node] < ROW_COST
         ):
@@ -391,12 +389,10 @@ class _StorageChooser:
                 *(r for r in ranges.values() if r.op is Op.RANGE),
             )
             return [(node.source, _Use(use.kernel, Coordinates(indices), inner))]
-        if node.op is Op.SCATTER_ADD:
-            return _read_rows(node, use)
         if node.op is Op.SCATTER:
             copied = self.kernels[use.kernel].loops.open(node)
             loops = tuple(r for r in copied if r.op is Op.RANGE)
-            base = (node.src[2], _Use(use.kernel, Coordinates(copied), loops))
+            base = (node.base, _Use(use.kernel, Coordinates(copied), loops))
             return [*_read_rows(node, use), base]
         if node.op is Op.GATHER:
             positions_at = move_to_gather_indices(node, at)
@@ -487,7 +483,7 @@ def _is_serial(kernel: UOp) -> bool:
     kernel = kernel if scattered is None else scattered
     if kernel.op not in _SEQUENTIAL:
         return False
-    axis = kernel.arg.axis if kernel.op is Op.SCAN_AXIS else scattered_axis(kernel)
+    axis: int = kernel.arg.axis
     return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
 
 

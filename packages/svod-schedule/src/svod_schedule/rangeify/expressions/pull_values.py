@@ -33,7 +33,6 @@ from svod_schedule.rangeify.analysis.stored_nodes import Storage
 from svod_schedule.rangeify.expressions.scatter import (
     find_row,
     is_in_bounds,
-    make_zeros,
     write_row,
 )
 from svod_schedule.symbolic import simplify
@@ -100,7 +99,7 @@ class Puller:
         if is_transfer(node):
             self.bufferized[node] = self._transfer(node)
             return
-        if node.op is Op.SCATTER or node.op is Op.SCATTER_ADD:
+        if node.op is Op.SCATTER:
             self._scatter(node)
             return
         if node.op is Op.ASSIGN:
@@ -169,24 +168,21 @@ class Puller:
 
     def _scatter(self, node: UOp) -> None:
         """Write the kernels that fill memory with the base of a scatter, and write its rows there."""
-        # Numbered, since two results of equal shape start as equal memory.
+        at = Coordinates(self.loops.open(node))
+        value = self._pull(node.base, at, self._read(node.base, at))
+        # Numbered, since two results of equal shape may start as equal memory.
         self.n_scattered += 1
-        if node.op is Op.SCATTER_ADD:
-            memory = make_zeros(node, self.device, self.n_scattered)
-        else:
-            base, at = node.src[2], Coordinates(self.loops.open(node))
-            value = self._pull(base, at, self._read(base, at))
-            arg = BufferizeArg(self.device, number=self.n_scattered)
-            memory = UOp(Op.BUFFERIZE, node.dtype, (value, *at.indices), arg)
-            # The rows are written by another kernel.
-            self._start_kernel()
+        arg = BufferizeArg(self.device, number=self.n_scattered)
+        memory = UOp(Op.BUFFERIZE, node.dtype, (value, *at.indices), arg)
+        # The rows are written by another kernel.
+        self._start_kernel()
         self.bufferized[node] = self._write_rows(node, memory, None)
 
     def _write_rows(self, scatter: UOp, memory: UOp, target: UOp | None) -> UOp:
         """Return memory after the rows of a scatter are written to it.
 
         Args:
-            scatter: the SCATTER or SCATTER_ADD.
+            scatter: the SCATTER.
             memory: memory of the shape of the scatter, or of `target`.
             target: the view of memory whose rows are replaced, in place.
         """
@@ -200,7 +196,7 @@ class Puller:
         value = yield node.source, at
         element = find_row(node, at, position)
         if target is not None:
-            element = self._locate(node.src[2], Coordinates(element))[1].indices
+            element = self._locate(node.base, Coordinates(element))[1].indices
         return write_row(node, memory, element, at, position, value, self.loops)
 
     def _locate(self, view: UOp, at: Coordinates) -> tuple[UOp, Coordinates]:

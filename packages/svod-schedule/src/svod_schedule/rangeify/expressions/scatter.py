@@ -1,14 +1,14 @@
 """Deterministic scatters: sequential loops that replace rows of memory, or add to them.
 
-before → after, for rows of x that are added to rows of a result of shape (6, 2):
+before → after, for rows of x that are added to rows of y, of shape (6, 2):
 
-    SCATTER_ADD(x, positions)       m = BUFFERIZE(0, i, j), with a unique number
+    SCATTER(x, positions, y; ADD)   m = BUFFERIZE(INDEX(y, i, j), i, j), with a unique number
                                     p = INDEX(positions, r), with r a sequential loop
                                     s = a sequential loop with trip count 1 if 0 <= p < 6, else 0
                                     AFTER(m, END(STORE(INDEX(m, p, j), ADD(INDEX(AFTER(m, r, s), p, j), INDEX(x, r, j))), r, s, j))
 
-A SCATTER starts with a copy of its base instead of zeros and does not read the row before. Where an
-ASSIGN writes it to the memory of its base, there is no copy: only the rows are written.
+Without ADD, x itself is stored. Where an ASSIGN writes the result to the memory of y, there is no copy:
+only the rows are written.
 
 Elements of a row are independent, so j can become lanes and threads. Rows are not, since two of
 them may have the same index, so r is sequential."""
@@ -18,32 +18,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from svod_dtype import bool_, index
-from svod_ir import AxisType, BufferizeArg, Op, SInt, UOp, make_alu
+from svod_ir import AxisType, Op, SInt, UOp, make_alu
 from svod_schedule.rangeify.analysis.coordinates import (
     Coordinates,
     move_to_scatter_indices,
-    scattered_axis,
 )
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
-__all__ = ["find_row", "is_in_bounds", "make_zeros", "write_row"]
-
-
-def make_zeros(node: UOp, device: str, number: int) -> UOp:
-    """Make the zero-initialized memory of a SCATTER_ADD's result.
-
-    The number keeps the buffers of two results distinct, which would be equal nodes without it.
-    """
-    arg = BufferizeArg(device, number=number)
-    return UOp(Op.BUFFERIZE, node.dtype, (UOp.const(node.dtype, 0), *KernelLoops().open(node)), arg)
+__all__ = ["find_row", "is_in_bounds", "write_row"]
 
 
 def find_row(node: UOp, at: Coordinates, position: UOp) -> tuple[UOp, ...]:
-    """Return the indices of the element that the element `at` of the rows of a SCATTER or SCATTER_ADD
-    is written to, in the row `position`.
+    """Return the indices of the element that the element `at` of the rows of a SCATTER is written to,
+    in the row `position`.
     """
-    axis = scattered_axis(node)
+    axis: int = node.arg.axis
     selected = simplify(position.cast(index))
     return (*at.indices[:axis], selected, *at.indices[axis + len(node.position.shape) :])
 
@@ -60,7 +50,7 @@ def write_row(
     """Return the effect that writes `value` to an element of memory, or adds it.
 
     Args:
-        node: the SCATTER, which replaces, or the SCATTER_ADD.
+        node: the SCATTER.
         memory: the memory of the result.
         element: the indices of the element in memory.
         at: the coordinates of `value` in the rows.
@@ -73,11 +63,12 @@ def write_row(
     sequential = [r for r in ranges if r in index_at.indices]
     parallel = [r for r in ranges if r not in sequential]
     selected = simplify(position.cast(index))
-    size = node.shape[scattered_axis(node)]
+    axis: int = node.arg.axis
+    size = node.shape[axis]
     inside = index_at.and_valid(is_in_bounds(position, selected, size)).valid
     if inside is not None:
         sequential.append(loops.make(inside.cast(index), AxisType.SCAN))
-    if node.op is Op.SCATTER_ADD:
+    if node.arg.op is Op.ADD:
         # AFTER the loops: an iteration may read an element that an earlier iteration has written.
         value = make_alu(Op.ADD, memory.after(*sequential).index(*element), value)
     return memory.index(*element).store(value).end(*sequential, *parallel)

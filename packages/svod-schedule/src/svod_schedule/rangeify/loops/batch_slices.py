@@ -16,6 +16,7 @@ from svod_ir import (
     Op,
     SInt,
     UOp,
+    is_zero,
     make_expand,
     make_flip,
     make_gather,
@@ -96,7 +97,7 @@ class _Batch:
             )
         if node.op is Op.GATHER:
             return self._gather(node)
-        if node.op is Op.SCATTER_ADD:
+        if node.op is Op.SCATTER:
             return self._scatter(node)
         make = _RULES.get(node.op)
         if (
@@ -138,9 +139,16 @@ class _Batch:
         return make_permute(gathered, (axis, *(a for a in range(len(gathered.shape)) if a != axis)))
 
     def _scatter(self, node: UOp) -> UOp | None:
-        axis, size = node.arg
+        axis: int = node.arg.axis
+        size = node.shape[axis]
+        is_sum = node.arg.op is Op.ADD and is_zero(node.base)
         # Indices that differ from slice to slice would have to include the slice's number.
-        if size is None or node.source not in self.reads or node.position in self.reads:
+        if (
+            not is_sum
+            or not isinstance(size, int)
+            or node.source not in self.reads
+            or node.position in self.reads
+        ):
             return None
         hoisted = self.hoist(node.position)
         return (

@@ -18,7 +18,6 @@ _ALWAYS_EXPENSIVE: Final = frozenset(
         Op.REDUCE_AXIS,
         Op.SCAN_AXIS,
         Op.SCATTER,
-        Op.SCATTER_ADD,
         Op.RESULT,
         Op.COPY,
         Op.CONTIGUOUS,

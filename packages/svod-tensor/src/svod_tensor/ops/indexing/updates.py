@@ -2,17 +2,18 @@
 
 `x.with_items(index, value)` is a graph in which the elements at slices, integers, masks and integer
 arrays are replaced. For repeated indices, the last value is kept, as in numpy. Rows at arrays of indices are
-replaced by a SCATTER; `x[indices] = value` writes only these rows. `x.add_at(index, value)` is the
-sum of x and a scatter-add kernel (SCATTER_ADD)."""
+replaced by a SCATTER, and `x.add_at(index, value)` is one that adds. `x[indices] = value` writes only
+these rows."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
-from svod_dtype import bool_, float32, int64, promote_types
+from svod_dtype import int64
 from svod_ir import (
+    Op,
     OperandError,
     ShapeError,
     UOp,
@@ -22,7 +23,6 @@ from svod_ir import (
     make_check,
     make_reshape,
     make_scatter,
-    make_scatter_add,
 )
 from svod_ir.uop import to_node
 from svod_tensor._data import make_array_node
@@ -322,7 +322,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     start, end = _find_indexed_axes(items)
     indices = _flat_indices_of(x, items, shape, start, end)
     check_value("x[index]", new.shape, (*shape[:start], *indices.shape, *shape[end:]))
-    return _with_scatter_add(x, indices, new, start, end)
+    return _with_scattered(x, indices, new, start, end, op=Op.ADD)
 
 
 @operation(test="test_update.py::test_index_add_and_scatter_add")
@@ -379,9 +379,8 @@ def scatter_add(x: Tensor, /, axis: int, indices: TensorBase, value: Operand) ->
         [[0, 5]]
     """
     new = as_value(value, x)
-    return _with_scatter_add(
-        x, _flat_indices_along_axis(x, "scatter_add", indices, new, axis), new, 0, x.ndim
-    )
+    flat = _flat_indices_along_axis(x, "scatter_add", indices, new, axis)
+    return _with_scattered(x, flat, new, 0, x.ndim, op=Op.ADD)
 
 
 @operation(test="test_scatter_reduce.py::test_scatter_reduce_agrees_with_numpy")
@@ -470,7 +469,7 @@ def bincount(
         n_bins = _count_bins(x, minlength)
     values = as_tensor(1 if weights is None else weights, x)
     counts = x.zeros((n_bins,), dtype=int64 if weights is None else values.dtype)
-    return _with_scatter_add(counts, x, values.cast(counts.dtype), 0, 1)
+    return _with_scattered(counts, x, values.cast(counts.dtype), 0, 1, op=Op.ADD)
 
 
 def _count_bins(x: Tensor, at_least: int) -> int:
@@ -503,22 +502,6 @@ def _flat_indices_along_axis(
     return flat_indices
 
 
-def _with_scatter_add(x: Tensor, indices: Tensor, value: Tensor, start: int, end: int) -> Tensor:
-    """Add the rows of `value` at flat indices over the axes from `start` to `end`; indices out of bounds
-    are ignored.
-    """
-    if not (x.size and indices.size):
-        return x.clone()
-    shape = concrete_shape("add_at", x.shape)
-    # In float16, 2048 + 1 is 2048: sums of ones would stop there.
-    dtype = promote_types(x.dtype, float32) if x.dtype.is_float else x.dtype
-    rows = value.broadcast_to((*shape[:start], *indices.shape, *shape[end:])).cast(dtype)
-    node = make_scatter_add(rows.uop, indices.uop, start, math.prod(shape[start:end]))
-    sums = make_result(node, x, indices, value).reshape(shape)
-    # The sum of bools is their logical or.
-    return x.cast(dtype).add(sums).cast(x.dtype) if x.dtype is not bool_ else x.bitwise_or(sums)
-
-
 def _flat_indices_of(
     x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], start: int, end: int
 ) -> Tensor:
@@ -534,9 +517,17 @@ def _flat_indices_plus_one(x: Tensor, shape: tuple[int, ...]) -> Tensor:
     )
 
 
-def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, start: int, end: int) -> Tensor:
-    """Write the rows of `value` at flat indices over the axes from `start` to `end`; indices out of
-    bounds are ignored.
+def _with_scattered(
+    x: Tensor,
+    indices: Tensor,
+    value: Tensor,
+    start: int,
+    end: int,
+    *,
+    op: Literal[Op.ADD] | None = None,
+) -> Tensor:
+    """Write the rows of `value` at flat indices over the axes from `start` to `end`, or add them;
+    indices out of bounds are ignored.
     """
     if indices.size == 0 or x.size == 0:
         return x.clone()
@@ -547,7 +538,7 @@ def _with_scattered(x: Tensor, indices: Tensor, value: Tensor, start: int, end: 
     if x.dtype.is_complex:
         rows, base = make_as_real(rows), make_as_real(base)
     flat = make_reshape(base, (*shape[:start], math.prod(shape[start:end]), *base.shape[end:]))
-    replaced = make_reshape(make_scatter(flat, indices.uop, rows, start), base.shape)
+    replaced = make_reshape(make_scatter(flat, indices.uop, rows, start, op=op), base.shape)
     new = make_as_complex(replaced) if x.dtype.is_complex else replaced
     return make_result(move_like(new, x.uop) if x.sharding is not None else new, x, indices, value)
 
