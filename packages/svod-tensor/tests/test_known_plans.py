@@ -214,6 +214,18 @@ def test_derivative_marks_do_not_change_the_structure() -> None:
     assert count_hits() == 5
 
 
+@pytest.mark.parametrize("rows", [[2, 0], [-1, 1]])
+def test_lookups_at_checked_indices_are_known(rows: list[int]) -> None:
+    a = np.arange(12, dtype="f4").reshape(4, 3)
+    for number in range(4):
+        x, indices = Tensor(a + number).realize(), Tensor(rows).realize()
+        assert x[indices].realize().tolist() == (a + number)[rows].tolist()
+        assert count_hits() == max(number - 1, 0)
+    with pytest.raises(IndexOutOfRangeError):
+        x[Tensor([4, 0]).realize()].realize_with(PrepareConfig(check_operands=True))
+    assert x[Tensor([4, 0]).realize()].tolist() == [[0, 0, 0], (a + 3)[0].tolist()]
+
+
 @gradient_rule("three")
 def _times_three(cotangent: Tensor, *_: object) -> tuple[Tensor]:
     return (cotangent * 3,)

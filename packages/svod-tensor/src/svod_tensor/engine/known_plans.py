@@ -58,8 +58,11 @@ _PLAIN: Final = (
         Op.SCAN_AXIS,
         Op.CONTIGUOUS,
         Op.GATHER,
+        Op.SCATTER,
     }
 )
+# A configuration that checks indices has a plan with a second result, which is not known.
+_SAME_VALUE: Final = MARKS | {Op.CHECK}
 
 StructureKey: TypeAlias = tuple[Hashable, ...]
 
@@ -116,7 +119,7 @@ def find_structure(root: UOp) -> GraphStructure | None:
     key: list[Hashable] = []
     for node in order:
         op = node.op
-        if op in MARKS:
+        if op in _SAME_VALUE:
             index_of[node] = index_of[node.source]
             continue
         if op in _PLAIN:

@@ -140,10 +140,18 @@ def get_items(x: Tensor, index: Index) -> Tensor:
     path = _find_path_to_element(index, x.shape)
     if path is not None:
         return _element(x, *path)
+    # A 0-d index may be a loop counter, which selects a view.
+    if isinstance(index, TensorBase) and index.dtype.is_int and index.ndim and x.ndim:
+        return _take_rows(x, index)
     items = _select(x, index)
     # As in numpy: `x[0]` is a value, `x[0, ...]` a 0-d view.
     is_element = isinstance(items.content, View) and not items.ndim and not _has_ellipsis(index)
     return _element(items) if is_element else items
+
+
+@reuse_graph
+def _take_rows(x: Tensor, indices: TensorBase) -> Tensor:
+    return _take(x, indices, 0, "indexing")
 
 
 def _element(x: Tensor, *steps: Step) -> Tensor:

@@ -211,7 +211,7 @@ def _with_single_index(
 
 
 def _get_index(x: Tensor, item: IndexItem, axis: int) -> Tensor:
-    """Convert an integer or a 0-d tensor to a non-negative index."""
+    """Convert integers to non-negative indices."""
     size = x.shape[axis]
     if isinstance(item, TensorBase):
         return make_result(
@@ -505,7 +505,17 @@ def _flat_indices_along_axis(
 def _flat_indices_of(
     x: Tensor, items: Sequence[IndexItem], shape: tuple[int, ...], start: int, end: int
 ) -> Tensor:
-    """Return the flat indices that an index selects over the axes from `start` to `end`."""
+    """Return the flat indices that an index selects over the axes from `start` to `end`; those out of
+    bounds select nothing.
+    """
+    first = items[start]
+    if (
+        end - start == 1
+        and len(items) == x.ndim
+        and isinstance(first, TensorBase)
+        and first.dtype.is_int
+    ):
+        return _get_index(x, first, start)
     table = _flat_indices_plus_one(x, shape[start:end])
     return table[_list_items(items, start, end)].sub(1)
 
