@@ -477,7 +477,7 @@ def _ranges_of(at: Coordinates) -> frozenset[UOp]:
 
 def _is_serial(kernel: UOp) -> bool:
     """Whether a kernel computes one element after the other: a scan along the last axis, or a
-    scatter-add of single elements, has no axis for lanes.
+    scatter of single elements, has no axis for lanes.
     """
     scattered = find_row_write(kernel)
     kernel = kernel if scattered is None else scattered

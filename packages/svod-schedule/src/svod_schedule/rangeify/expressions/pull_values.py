@@ -30,11 +30,7 @@ from svod_schedule.rangeify.analysis.devices import get_memory_operands, is_tran
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.row_writes import find_row_write
 from svod_schedule.rangeify.analysis.stored_nodes import Storage
-from svod_schedule.rangeify.expressions.scatter import (
-    find_row,
-    is_in_bounds,
-    write_row,
-)
+from svod_schedule.rangeify.expressions.scatter import find_row, is_in_bounds, write_row
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Puller", "Pulling", "pull_values"]
@@ -174,6 +170,7 @@ class Puller:
         self.n_scattered += 1
         arg = BufferizeArg(self.device, number=self.n_scattered)
         memory = UOp(Op.BUFFERIZE, node.dtype, (value, *at.indices), arg)
+        propagate_labels(memory, self._iter_computed(node))
         # The rows are written by another kernel.
         self._start_kernel()
         self.bufferized[node] = self._write_rows(node, memory, None)

@@ -19,10 +19,7 @@ from collections.abc import Sequence
 
 from svod_dtype import bool_, index
 from svod_ir import AxisType, Op, SInt, UOp, make_alu
-from svod_schedule.rangeify.analysis.coordinates import (
-    Coordinates,
-    move_to_scatter_indices,
-)
+from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_scatter_indices
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
