@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
@@ -188,9 +189,26 @@ def test_the_prover_names_the_package_that_is_missing(monkeypatch: pytest.Monkey
     for name in [name for name in sys.modules if name.startswith("svod_schedule.prove")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "z3", None)
+    prove = import_module("svod_schedule.prove")
     with pytest.raises(MissingPackageError) as caught:
-        import_module("svod_schedule.prove")
+        _ = prove.prove_rules
     assert str(caught.value) == (
         "svod_schedule.prove needs z3-solver, which is not installed\n  hint: pip install z3-solver"
     )
     assert caught.value.name == "z3"
+    with pytest.raises(AttributeError, match="no attribute 'prove_all'"):
+        _ = prove.prove_all
+
+
+def test_the_command_of_the_prover_names_the_package_that_is_missing() -> None:
+    code = (
+        "import runpy, sys; sys.modules['z3'] = None;"
+        " runpy.run_module('svod_schedule.prove', run_name='__main__', alter_sys=True)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout, run.stderr) == (
+        2,
+        "",
+        "error: svod_schedule.prove needs z3-solver, which is not installed; hint: pip install"
+        " z3-solver\n",
+    )
