@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from svod_ir.forks import make_lock
 from svod_tensor.errors import UnknownPlanError
@@ -69,7 +69,23 @@ _TIME_EPSILON: Final = 1e-3
 _MIN_SECONDS: Final = 0.5
 """Minimum time for which starting a process is worthwhile."""
 
+_MIN_PREDICTED: Final = 1e-9
+"""Minimum predicted time, so that each kernel gets a share."""
+
+_WORK_PER_SECOND: Final = 1e10
+"""Operations and bytes per second of a kernel for which the cost model has no prediction."""
+
 _MAX_SHOWN: Final = 4
+
+
+class _Pending(NamedTuple):
+    """A kernel to search now: its position in the plan, and the predicted time of all its launches."""
+
+    position: int
+    subject: Subject
+    key: str
+    record: Record | None
+    predicted_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,7 +243,7 @@ def search_all(
         box = TimeBox(seconds if limit is None else min(seconds, limit.remaining()), clock)
         opts_of: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
-        remaining: list[tuple[int, Subject, str, Record | None]] = []
+        remaining: list[_Pending] = []
         unmeasured: dict[str, list[Record]] = {}
         for i, subject in enumerate(subjects):
             key = make_record_key(subject.ast.content_hash, subject.device, config)
@@ -239,10 +255,11 @@ def search_all(
                 # Do not keep the plan's memory alive until then: the buffers get random data.
                 waiting.append((replace(subject, buffers={}), config, plan_index))
             else:
-                remaining.append((i, subject, key, record))
-        remaining.sort(key=lambda entry: -_estimate(entry[1]))
-        # A total limit is shared in proportion to estimated work; a plan's limit evenly.
-        weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in remaining]
+                seconds = max(_predict_seconds(subject, config), _MIN_PREDICTED)
+                remaining.append(_Pending(i, subject, key, record, seconds))
+        remaining.sort(key=lambda pending: -pending.predicted_seconds)
+        # A total limit is shared in proportion to predicted times; a plan's limit evenly.
+        weights = [1.0 if limit is None else p.predicted_seconds for p in remaining]
         if (
             remaining
             and box.remaining() >= _MIN_SECONDS
@@ -250,7 +267,7 @@ def search_all(
         ):
             observer.begin(len(remaining), box.remaining())
         n_left_out = 0
-        for n, (i, subject, key, record) in enumerate(remaining):
+        for n, (i, subject, key, record, _) in enumerate(remaining):
             # If the time is too short for all remaining kernels, the first ones still get the
             # minimum.
             share = max(
@@ -295,10 +312,18 @@ def _seconds_left(record: Record | None, config: OptimizerConfig) -> float:
     return max(config.kernel_seconds - (0.0 if record is None else record.spent_seconds), 0.0)
 
 
-def _estimate(subject: Subject) -> int:
+def _predict_seconds(subject: Subject, config: OptimizerConfig) -> float:
+    """Time of all launches of a kernel with the heuristics' opts, by the cost model."""
     from svod_schedule.estimate import estimate_work
+    from svod_schedule.optimize.beam import predict, search
 
-    return sum(estimate_work(subject.ast)) * subject.n_launches
+    # A search that stops at once has tried only the heuristics' opts.
+    result = search(subject.ast, subject.context, config, predict, should_stop=lambda: True)
+    seconds = result.heuristic_seconds
+    if seconds is None:
+        # Beyond the search's limits, such as too many nodes.
+        seconds = sum(estimate_work(subject.ast)) / _WORK_PER_SECOND
+    return seconds * subject.n_launches
 
 
 def _search(
