@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from surface import Distribution, get_bound_names, get_distributions, iter_statements, read_tree
 
-# Methods are checked in the packages that users call; in the others, only module-level names.
+# Methods need an example in the packages that users call, and a docstring in all of them.
 WITH_METHODS = ("svod_tensor", "svod_nn", "svod_onnx")
 
 
@@ -63,14 +63,15 @@ def find_missing(distribution: Distribution) -> Iterator[Missing]:
             yield from _check(
                 f"{module}.{name}", node, context, needs_example=not _is_error(home, node)
             )
-            if (
-                isinstance(node, ast.ClassDef)
-                and distribution.package in WITH_METHODS
-                and not _is_error(home, node)
-            ):
+            if isinstance(node, ast.ClassDef) and not _is_error(home, node):
                 context += get_examples(node)
                 for method in _list_methods(distribution, home, node):
-                    yield from _check(f"{module}.{name}.{method.name}", method, context)
+                    yield from _check(
+                        f"{module}.{name}.{method.name}",
+                        method,
+                        context,
+                        needs_example=distribution.package in WITH_METHODS,
+                    )
 
 
 def _get_last(distribution: Distribution, module: str, name: str) -> ast.AST | None:

@@ -217,6 +217,21 @@ def test_explain_shows_why_a_signature_was_captured(caplog: pytest.LogCaptureFix
     assert sum("jit.captured" in record.getMessage() for record in caplog.records) == 4
 
 
+def test_a_callable_object_is_named_by_its_class_and_a_partial_by_its_function() -> None:
+    class Network:
+        def __repr__(self) -> str:
+            return "Network(\n  (first): Linear(2, 2)\n)"
+
+        def __call__(self, x: Tensor) -> Tensor:
+            return x * 2
+
+    def scale(x: Tensor, by: float) -> Tensor:
+        return x * by
+
+    assert jit(Network()).explain() == "Network: 0 captures, 0 calls"
+    assert jit(partial(partial(scale), by=2.0)).explain() == "scale: 0 captures, 0 calls"
+
+
 @pytest.mark.parametrize(
     ("function", "problem"),
     [

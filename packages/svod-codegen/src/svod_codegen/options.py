@@ -36,7 +36,7 @@ class CodegenOptions:
             and clang on PATH).
         contracts: whether a product and a sum may be contracted to an fma, which is rounded once
             (`SVOD_CONTRACT`). Otherwise both are rounded, as in IEEE 754 and numpy, and matrix
-            products take about twice as long.
+            products take about 1.3 times as long (`benchmarks/run.py matmul1024`).
         object_cache_max_bytes: maximum size of each kind of entry of the disk cache
             (`SVOD_OBJECT_CACHE_MAX_BYTES`, 1 GiB).
     """

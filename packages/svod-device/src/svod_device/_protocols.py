@@ -311,7 +311,9 @@ class Compiler(Protocol):
         """
         ...
 
-    def compile(self, spec: ProgramSpec) -> CompiledSpec: ...
+    def compile(self, spec: ProgramSpec) -> CompiledSpec:
+        """Compile a rendered kernel to a loadable binary."""
+        ...
 
 
 Loader = Callable[["CompiledSpec"], Program]

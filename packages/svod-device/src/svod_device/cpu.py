@@ -33,6 +33,7 @@ class HostAllocator:
         self.device = device
 
     def allocate(self, nbytes: int) -> Memory:
+        """Allocate an aligned block of host memory."""
         try:
             return make_block(nbytes)
         except MemoryError as error:
@@ -42,9 +43,11 @@ class HostAllocator:
         """Do nothing: the block is freed with the last reference to its owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
+        """Copy `source` to an address."""
         copy_host(address, address_of(source)[0], source.nbytes)
 
     def copy_out(self, destination: memoryview, address: int) -> None:
+        """Copy bytes at an address to `destination`."""
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:

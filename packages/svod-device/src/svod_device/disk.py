@@ -55,6 +55,7 @@ class DiskAllocator:
             raise self._unreadable(error) from error
 
     def allocate(self, nbytes: int) -> Memory:
+        """Map the first `nbytes` bytes of the file, read-only."""
         try:
             with self.path.open("rb") as file:
                 available = self.file_bytes
@@ -85,9 +86,11 @@ class DiskAllocator:
         """Do nothing: the file is unmapped with the last reference to the owner."""
 
     def copy_in(self, address: int, source: memoryview) -> None:
+        """Raise a `ReadOnlyError`: files are not written."""
         raise ReadOnlyError(device=self.device)
 
     def copy_out(self, destination: memoryview, address: int) -> None:
+        """Copy bytes of the mapped file to host memory."""
         copy_host(address_of(destination)[0], address, destination.nbytes)
 
     def synchronize(self) -> None:

@@ -32,6 +32,7 @@ class FreshIds:
             self._next[node.op] = max(self._next[node.op], node_id + 1)
 
     def make_range(self, end: SInt, kind: AxisType) -> UOp:
+        """Return a RANGE from 0 to `end` with an unused id."""
         return UOp.range(end, self._take(Op.RANGE), kind)
 
     def make_register(self, dtype: DType, size: int = 1) -> UOp:

@@ -46,8 +46,14 @@ class Lock(Protocol):
         3
     """
 
-    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool: ...
-    def release(self) -> None: ...
+    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
+        """Acquire the lock; False if it was not free in time."""
+        ...
+
+    def release(self) -> None:
+        """Release the lock."""
+        ...
+
     def __enter__(self) -> bool: ...
     def __exit__(
         self,

@@ -36,11 +36,17 @@ class EventLogger(Protocol):
         >>> say_done(get_logger("mine"), 3)
     """
 
-    def debug(self, event: str, **data: object) -> None: ...
+    def debug(self, event: str, **data: object) -> None:
+        """Log an event with its fields at level DEBUG."""
+        ...
 
-    def info(self, event: str, **data: object) -> None: ...
+    def info(self, event: str, **data: object) -> None:
+        """Log an event with its fields at level INFO."""
+        ...
 
-    def warning(self, event: str, **data: object) -> None: ...
+    def warning(self, event: str, **data: object) -> None:
+        """Log an event with its fields at level WARNING."""
+        ...
 
 
 class _LazyLogger:

@@ -166,21 +166,27 @@ class Pattern:
         return node(Op.NOT, self)
 
     def eq(self, other: Pattern | Number) -> Pattern:
+        """Pattern of EQ; `==` compares patterns."""
         return node(Op.EQ, self, other)
 
     def ne(self, other: Pattern | Number) -> Pattern:
+        """Pattern of NE."""
         return node(Op.NE, self, other)
 
     def maximum(self, other: Pattern | Number) -> Pattern:
+        """Pattern of MAX."""
         return node(Op.MAX, self, other)
 
     def minimum(self, other: Pattern | Number) -> Pattern:
+        """Pattern of MIN."""
         return node(Op.MIN, self, other)
 
     def where(self, x: Pattern | Number, y: Pattern | Number) -> Pattern:
+        """Pattern of WHERE, with this pattern as the condition."""
         return node(Op.WHERE, self, x, y)
 
     def cast(self) -> Pattern:
+        """Pattern of CAST to any dtype."""
         return node(Op.CAST, self)
 
 

@@ -353,6 +353,7 @@ class UOp:
 
     @staticmethod
     def sink(*effects: UOp, arg: Any = None) -> UOp:
+        """Return the root of a graph with these effects."""
         return UOp(Op.SINK, void, effects, arg)
 
     def cast(self, dtype: DType) -> UOp:
@@ -360,6 +361,7 @@ class UOp:
         return _rules["cast"](self, dtype)
 
     def bitcast(self, dtype: DType) -> UOp:
+        """Reinterpret the bits as another dtype; the node itself if it has that dtype."""
         return self if dtype is self.dtype else UOp(Op.BITCAST, dtype, (self,))
 
     def alu(self, op: Op, *others: Operand) -> UOp:
@@ -388,6 +390,7 @@ class UOp:
         return UOp(Op.LOAD, self.dtype, (self,) if alternative is None else (self, alternative))
 
     def store(self, value: UOp) -> UOp:
+        """Return a STORE of `value` to the element that this INDEX names."""
         return UOp(Op.STORE, void, (self, value))
 
     def end(self, *ranges: UOp) -> UOp:
@@ -705,12 +708,15 @@ class UOp:
         return self.alu(Op.EQ, other)
 
     def ne(self, other: Operand) -> UOp:
+        """Elementwise inequality, as a bool."""
         return self.alu(Op.NE, other)
 
     def maximum(self, other: Operand) -> UOp:
+        """Elementwise maximum."""
         return self.alu(Op.MAX, other)
 
     def minimum(self, other: Operand) -> UOp:
+        """Elementwise minimum."""
         return self.alu(Op.MIN, other)
 
 

@@ -142,6 +142,7 @@ class PassTable:
         return passes
 
     def items(self) -> Iterator[tuple[str, tuple[Pass, ...]]]:
+        """Iterate over the names of the pipelines and their passes."""
         return iter(self.pipelines.items())
 
     def with_pass(self, pipeline: str, row: Pass, *, before: str | None = None) -> PassTable:

@@ -3,12 +3,11 @@
     python -m svod_tensor.tune script.py [arguments]
     python -m svod_tensor.tune --seconds 10 script.py [arguments]     # about 10 s of searches in total
 
-The script runs normally, except that each new kernel is searched before it is used. With
-`--seconds` or `--plan`, searches run after the script has ended: the kernels that do the most work in
-the run come first and get the most time, where a kernel counts as often as its captured function
-was called. `--plan step` searches only the kernels of the captured function `step`. A table at the end shows the gains.
-Later runs of the script use the stored opts (`SVOD_TUNED=0` disables that). An interrupted search
-is resumed by the next one.
+The script runs normally, and searches run after it has ended: the kernels with the largest share of
+the run's time come first, as the cost model predicts it, where a kernel counts as often as its
+captured function was called. With `--seconds` they also get the most time. `--plan step` searches only the kernels of the captured
+function `step`. A table at the end shows the gains. Later runs of the script use the stored opts
+(`SVOD_TUNED=0` disables that). An interrupted search is resumed by the next one.
 
 Example:
     >>> import io
@@ -86,7 +85,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
             out or sys.stdout,
             search,
             seconds=options.seconds,
-            at_end=options.seconds is not None or options.plan is not None,
+            at_end=True,
             plan=options.plan,
         ):
             _run(options.script, options.arguments)
@@ -117,7 +116,7 @@ def searching(
         search: how to search; by default the environment's configuration.
         seconds: approximate time for all searches together.
         at_end: search at the end of the block, for plans that are made later; the kernels of all
-            plans are searched in order of decreasing work.
+            plans are searched in order of decreasing predicted time.
         plan: search only the kernels of the captured function of this name, at the end of the
             block.
 

@@ -79,6 +79,7 @@ class AsynchronousAllocator(HostAllocator):
         self._pending.append(work)
 
     def allocate(self, nbytes: int) -> Memory:
+        """Allocate a block and fill it with a pattern, so that early reads are noticed."""
         if len(self._pending) > _MAX_PENDING:
             self.synchronize()
         memory = super().allocate(nbytes)
@@ -91,11 +92,13 @@ class AsynchronousAllocator(HostAllocator):
         self._pending.append(lambda: memory)
 
     def copy_in(self, address: int, source: memoryview) -> None:
+        """Queue a copy of the source's present bytes."""
         # A snapshot: the caller may modify the source once the call returns.
         data = bytes(source)
         self.enqueue(lambda: copy_host(address, address_of(memoryview(data))[0], len(data)))
 
     def copy_out(self, destination: memoryview, address: int) -> None:
+        """Run the queued work, then copy."""
         self.synchronize()
         super().copy_out(destination, address)
 

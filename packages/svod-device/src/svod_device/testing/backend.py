@@ -303,6 +303,7 @@ class LauncherConformance(Conformance):
 
     @pytest.fixture
     def launcher(self, backend: Backend) -> BatchLauncher:
+        """The backend's batch launcher; tests are skipped without one."""
         if backend.launcher is None:
             pytest.skip("the backend has no batch launcher")
         return backend.launcher

@@ -85,6 +85,14 @@ class SharedFunctions(NamedTuple):
     `argument` is a LOAD that represents the argument. `is_rare` is the mask of its rare lanes, and
     `has_rare` a scalar that says whether there is one. `common` has the functions' values in lanes that
     are not rare, and `rare` those in rare lanes; elsewhere they are arbitrary.
+
+    Example:
+        >>> from svod_dtype import float32
+        >>> from svod_ir import Op, Target
+        >>> from svod_schedule.lower import SharedFunctions, define_shared
+        >>> functions = define_shared((Op.TAN,), float32, Target.generic())
+        >>> isinstance(functions, SharedFunctions), functions.has_rare.dtype, len(functions.common)
+        (True, bool, 1)
     """
 
     argument: UOp

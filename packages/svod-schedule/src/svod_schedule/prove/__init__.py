@@ -36,23 +36,32 @@ Example:
 from __future__ import annotations
 
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from svod_schedule.errors import MissingPackageError
 
-# Before the modules below, which import z3 at their top.
-if find_spec("z3") is None:
-    raise MissingPackageError(feature="svod_schedule.prove", module="z3", package="z3-solver")
+# Without z3 the package itself can be imported, so that `python -m svod_schedule.prove` reaches the
+# code that reports what is missing.
+if TYPE_CHECKING or find_spec("z3") is not None:
+    from svod_schedule.prove.prover import (
+        QUICK,
+        THOROUGH,
+        Counterexample,
+        Effort,
+        Report,
+        RuleReport,
+        prove_rules,
+    )
+    from svod_schedule.prove.rules import list_rule_sets
+else:
 
-from svod_schedule.prove.prover import (
-    QUICK,
-    THOROUGH,
-    Counterexample,
-    Effort,
-    Report,
-    RuleReport,
-    prove_rules,
-)
-from svod_schedule.prove.rules import list_rule_sets
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            raise MissingPackageError(
+                feature="svod_schedule.prove", module="z3", package="z3-solver"
+            )
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
 
 __all__ = [
     "QUICK",

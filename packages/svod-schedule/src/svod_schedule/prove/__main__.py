@@ -4,18 +4,25 @@ and any counterexample.
 A NAME is a rule, a rule set of the compiler, or `package.module:RULES` for a rule, a set or a tuple
 of your own. Your rules must hold for whole tensors too, unless `--kernels` says that they are used
 only in kernels, like the compiler's own. The exit status is 1 if a rule is wrong or never fired, 2
-if a name is unknown."""
+if a name is unknown or z3 is not installed."""
 
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from svod_ir import Rule, RuleSet
-from svod_schedule.errors import UnknownRuleError
-from svod_schedule.prove.prover import QUICK, THOROUGH, Report, prove_rules
-from svod_schedule.prove.rules import list_rule_sets
+from svod_schedule.errors import MissingPackageError, UnknownRuleError
+
+try:
+    from svod_schedule.prove import QUICK, THOROUGH, Report, list_rule_sets, prove_rules
+except MissingPackageError as error:
+    if __name__ != "__main__":
+        raise
+    sys.stderr.write(f"error: {'; '.join(map(str.strip, str(error).splitlines()))}\n")
+    raise SystemExit(2) from None
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +34,7 @@ def get_rules(names: list[str]) -> list[Rule]:
     """Look up rules by name; without names, return all rules of the compiler.
 
     Raises:
-        UnknownRuleError: if a name is unknown.
+        UnknownRuleError: if a name is unknown or z3 is not installed.
     """
     sets = list_rule_sets()
     rules = [rule for rule_set in sets.values() for rule in rule_set]

@@ -42,6 +42,7 @@ from svod_device import DeviceLostError
 from svod_dtype import default_float
 from svod_ir import IROptions, UOp, get_logger
 from svod_ir.forks import make_lock
+from svod_tensor._function_name import name_function
 from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.checking import check_result
@@ -408,9 +409,7 @@ class JitFunction(Generic[P, R]):
 
     @property
     def _name(self) -> str:
-        return getattr(self.function, "__qualname__", repr(self.function)).rpartition("<locals>.")[
-            2
-        ]
+        return name_function(self.function)
 
     def _capture(
         self,

@@ -9,6 +9,7 @@ from svod_dtype import DType, bool_, index, result_type
 from svod_ir import OperandError, Sharding, UOp, make_empty
 from svod_ir.loops import make_switch
 from svod_tensor._data import make_constant
+from svod_tensor._function_name import name_function
 from svod_tensor._generator import default_generator
 from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
@@ -27,7 +28,6 @@ from svod_tensor.loops.values import (
     FlatTree,
     describe,
     is_number,
-    name_function,
     read_leaf,
     read_tree,
     transfer,

@@ -10,11 +10,12 @@ from svod_ir import OperandError, SInt, UOp
 from svod_ir.loops import MAX_ITERATIONS
 from svod_ir.sizes import normalize_size
 from svod_ir.uop import to_node
+from svod_tensor._function_name import name_function
 from svod_tensor._trees import flatten
 from svod_tensor._variable import Variable
 from svod_tensor.loops.repeat import IterationResult, LoopSpec, check_condition, trace_loop
 from svod_tensor.loops.scan import check_structure, read_interval
-from svod_tensor.loops.values import name_function, read_tree
+from svod_tensor.loops.values import read_tree
 from svod_tensor.tensor import Tensor
 
 __all__ = ["Bound", "fori_loop", "while_loop"]

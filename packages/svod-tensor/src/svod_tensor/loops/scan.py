@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from svod_ir import Sharding, SInt, UOp
+from svod_tensor._function_name import name_function
 from svod_tensor._trees import Structure, flatten
 from svod_tensor._variable import Variable
 from svod_tensor.errors import CarriedValueError, LoopArgumentError, TraceError
 from svod_tensor.loops.repeat import IterationResult, LoopSpec, trace_loop
-from svod_tensor.loops.values import FlatTree, Leaf, name_function, read_tree, transfer
+from svod_tensor.loops.values import FlatTree, Leaf, read_tree, transfer
 from svod_tensor.tensor import Tensor
 
 __all__ = ["check_structure", "read_interval", "scan"]

@@ -21,7 +21,6 @@ __all__ = [
     "cast",
     "describe",
     "is_number",
-    "name_function",
     "read_leaf",
     "read_tree",
     "transfer",
@@ -135,8 +134,3 @@ def unbind_shape(node: UOp) -> tuple[SInt, ...]:
 def cast(leaf: Leaf, dtype: DType) -> UOp:
     """The node of a leaf, cast to a dtype."""
     return leaf.node if leaf.node.dtype is dtype else leaf.node.cast(dtype)
-
-
-def name_function(function: object) -> str:
-    """Name of a function in messages."""
-    return getattr(function, "__qualname__", repr(function)).rpartition("<locals>.")[2]

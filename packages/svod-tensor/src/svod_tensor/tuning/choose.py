@@ -13,7 +13,7 @@ from contextlib import ExitStack, closing, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
 from svod_ir.forks import make_lock
 from svod_tensor.errors import UnknownPlanError
@@ -53,11 +53,11 @@ _observer: Final[ContextVar[Observer | None]] = ContextVar("observer", default=N
 _limit: Final[ContextVar[TimeBox | None]] = ContextVar("limit", default=None)
 """Time left for all searches of a context together."""
 
-_waiting: Final[ContextVar[list[tuple[Subject, OptimizerConfig]] | None]] = ContextVar(
-    "waiting", default=None
-)
-"""Kernels to search at the end of a block, with their configurations; None outside of such a block.
-"""
+_Waiting: TypeAlias = "tuple[Subject, OptimizerConfig, int]"
+"""A kernel to search, its configuration, and the index of its plan."""
+
+_waiting: Final[ContextVar[list[_Waiting] | None]] = ContextVar("waiting", default=None)
+"""Kernels to search at the end of a block; None outside of such a block."""
 
 _SEARCH_SHARE: Final = 0.6
 """Share of a kernel's time for trying candidates, if the total is limited; the remainder is for
@@ -69,7 +69,23 @@ _TIME_EPSILON: Final = 1e-3
 _MIN_SECONDS: Final = 0.5
 """Minimum time for which starting a process is worthwhile."""
 
+_MIN_PREDICTED: Final = 1e-9
+"""Minimum predicted time, so that each kernel gets a share."""
+
+_WORK_PER_SECOND: Final = 1e10
+"""Operations and bytes per second of a kernel for which the cost model has no prediction."""
+
 _MAX_SHOWN: Final = 4
+
+
+class _Pending(NamedTuple):
+    """A kernel to search now: its position in the plan, and the predicted time of all its launches."""
+
+    position: int
+    subject: Subject
+    key: str
+    record: Record | None
+    predicted_seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,9 +169,10 @@ def search_at_end(seconds: float | None, plan: str | None = None) -> Generator[N
     kernels of all plans come first: a kernel counts as often as its captured function was called.
     With `plan`, only the kernels of the captured function of that name are searched.
 
-    They then take about `seconds`, or as long as the configurations say. Until then the heuristics
-    choose. After an exception nothing is searched, unless it is the exit of a successful script."""
-    waiting: list[tuple[Subject, OptimizerConfig]] = []
+    They then take about `seconds`, or for each plan as long as its configuration says. Until then
+    the heuristics choose. After an exception nothing is searched, unless it is the exit of a
+    successful script."""
+    waiting: list[_Waiting] = []
     token, end = _waiting.set(waiting), None
     try:
         yield
@@ -168,21 +185,22 @@ def search_at_end(seconds: float | None, plan: str | None = None) -> Generator[N
     if plan is not None:
         waiting = _select(waiting, plan)
     with nullcontext() if seconds is None else limit_searches(seconds):
-        for config in {config: None for _, config in waiting}:
-            search_all(_merge([subject for subject, its in waiting if its == config]), config)
+        for config in {config: None for _, config, _ in waiting}:
+            entries = [entry for entry in waiting if entry[1] == config]
+            # Each plan contributes the time that it would have had by itself.
+            n_plans = len({number for _, _, number in entries})
+            search_all(_merge([subject for subject, _, _ in entries]), config, n_plans=n_plans)
     if end is not None:
         raise end
 
 
-def _select(
-    waiting: list[tuple[Subject, OptimizerConfig]], plan: str
-) -> list[tuple[Subject, OptimizerConfig]]:
+def _select(waiting: list[_Waiting], plan: str) -> list[_Waiting]:
     """The kernels of a captured function.
 
     Raises:
         UnknownPlanError: if no function of that name has a kernel to search.
     """
-    names = dict.fromkeys(subject.use.name for subject, _ in waiting if subject.use is not None)
+    names = dict.fromkeys(subject.use.name for subject, _, _ in waiting if subject.use is not None)
     if plan not in names:
         raise UnknownPlanError(name=plan, known=tuple(names))
     return [entry for entry in waiting if entry[0].use is not None and entry[0].use.name == plan]
@@ -206,23 +224,26 @@ def _merge(subjects: Sequence[Subject]) -> list[Subject]:
 
 
 def search_all(
-    subjects: Sequence[Subject], config: OptimizerConfig, clock: Callable[[], float] = monotonic
+    subjects: Sequence[Subject],
+    config: OptimizerConfig,
+    clock: Callable[[], float] = monotonic,
+    *,
+    n_plans: int = 1,
 ) -> list[tuple[Opt, ...] | None]:
-    """The opts for each kernel of a plan, from an earlier search or one within
-    `config.plan_seconds`; None if no time is left.
+    """The opts for each kernel of a plan, or of `n_plans` together, from an earlier search or one
+    within `config.plan_seconds` for each plan; None if no time is left.
     """
     from svod_tensor.tuning.measure import FINAL_SECONDS
     from svod_tensor.tuning.workers import make_compilers
 
     with _lock, ExitStack() as stack:
         limit, waiting = _limit.get(), _waiting.get()
-        box = TimeBox(
-            config.plan_seconds if limit is None else min(config.plan_seconds, limit.remaining()),
-            clock,
-        )
+        plan_index = waiting[-1][2] + 1 if waiting else 0
+        seconds = n_plans * config.plan_seconds
+        box = TimeBox(seconds if limit is None else min(seconds, limit.remaining()), clock)
         opts_of: dict[int, tuple[Opt, ...]] = {}
         compilers: dict[Device, Compilers] = {}
-        remaining: list[tuple[int, Subject, str, Record | None]] = []
+        remaining: list[_Pending] = []
         unmeasured: dict[str, list[Record]] = {}
         for i, subject in enumerate(subjects):
             key = make_record_key(subject.ast.content_hash, subject.device, config)
@@ -232,12 +253,13 @@ def search_all(
                 _report(subject, record, was_known=True)
             elif waiting is not None:
                 # Do not keep the plan's memory alive until then: the buffers get random data.
-                waiting.append((replace(subject, buffers={}), config))
+                waiting.append((replace(subject, buffers={}), config, plan_index))
             else:
-                remaining.append((i, subject, key, record))
-        remaining.sort(key=lambda entry: -_estimate(entry[1]))
-        # A total limit is shared in proportion to estimated work; a plan's limit evenly.
-        weights = [1 if limit is None else max(_estimate(entry[1]), 1) for entry in remaining]
+                seconds = max(_predict_seconds(subject, config), _MIN_PREDICTED)
+                remaining.append(_Pending(i, subject, key, record, seconds))
+        remaining.sort(key=lambda pending: -pending.predicted_seconds)
+        # A total limit is shared in proportion to predicted times; a plan's limit evenly.
+        weights = [1.0 if limit is None else p.predicted_seconds for p in remaining]
         if (
             remaining
             and box.remaining() >= _MIN_SECONDS
@@ -245,7 +267,7 @@ def search_all(
         ):
             observer.begin(len(remaining), box.remaining())
         n_left_out = 0
-        for n, (i, subject, key, record) in enumerate(remaining):
+        for n, (i, subject, key, record, _) in enumerate(remaining):
             # If the time is too short for all remaining kernels, the first ones still get the
             # minimum.
             share = max(
@@ -290,10 +312,18 @@ def _seconds_left(record: Record | None, config: OptimizerConfig) -> float:
     return max(config.kernel_seconds - (0.0 if record is None else record.spent_seconds), 0.0)
 
 
-def _estimate(subject: Subject) -> int:
+def _predict_seconds(subject: Subject, config: OptimizerConfig) -> float:
+    """Time of all launches of a kernel with the heuristics' opts, by the cost model."""
     from svod_schedule.estimate import estimate_work
+    from svod_schedule.optimize.beam import predict, search
 
-    return sum(estimate_work(subject.ast)) * subject.n_launches
+    # A search that stops at once has tried only the heuristics' opts.
+    result = search(subject.ast, subject.context, config, predict, should_stop=lambda: True)
+    seconds = result.heuristic_seconds
+    if seconds is None:
+        # Beyond the search's limits, such as too many nodes.
+        seconds = sum(estimate_work(subject.ast)) / _WORK_PER_SECOND
+    return seconds * subject.n_launches
 
 
 def _search(
