@@ -15,7 +15,7 @@ from svod_codegen.errors import RenderError
 from svod_codegen.llvm.elementwise import EMITTERS, emit_reduce
 from svod_codegen.llvm.function import FunctionWriter
 from svod_codegen.llvm.memory import emit_index, emit_load, emit_store
-from svod_codegen.llvm.shared_functions import define_functions, emit_call, find_calls, is_condition
+from svod_codegen.llvm.shared_functions import define_functions, emit_call, is_condition, list_calls
 from svod_codegen.llvm.tensor_cores import check_units, emit_dot
 from svod_codegen.llvm.text import (
     constant_text,
@@ -57,7 +57,7 @@ def render(linear: tuple[UOp, ...], name: str, target: Target) -> str:
     n_scopes = _bind_arguments(w, linear)
     weights = f"!{1 + 3 * n_scopes}"
     rarely = f", !prof {weights}"
-    calls = find_calls(linear, target)
+    calls = list_calls(linear, target)
     w.branch_tags = {call.branch: rarely for call in calls.values() if call.branch is not None}
     # Before anything is written: LLVM would abort the process on an intrinsic that the processor
     # lacks.

@@ -19,7 +19,7 @@ from svod_schedule.lower import SharedFunctions, define_shared
 if TYPE_CHECKING:
     from svod_ir import Target
 
-__all__ = ["Call", "define_functions", "emit_call", "find_calls", "is_condition"]
+__all__ = ["Call", "Function", "define_functions", "emit_call", "is_condition", "list_calls"]
 
 _PAIR: Final = (Op.SIN, Op.COS)
 
@@ -73,8 +73,8 @@ def is_condition(stop: UOp) -> bool:
     return stop.op is Op.CAST and stop.source.dtype.is_bool
 
 
-def find_calls(linear: tuple[UOp, ...], target: Target) -> dict[UOp, Call]:
-    """Find the calls of a kernel; each is found by each of its nodes."""
+def list_calls(linear: tuple[UOp, ...], target: Target) -> dict[UOp, Call]:
+    """List the calls of a kernel, each for each of its nodes."""
     calls: dict[UOp, Call] = {}
     # A sine and a cosine are one call only inside of the same loop: what is computed in a loop is
     # unknown outside of it.
