@@ -51,7 +51,7 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
         return sink
     fresh = FreshIds(sink)
     done: dict[UOp, UOp] = {}
-    rare = frozenset(functions) - _find_calls(functions, target)
+    rare = frozenset(functions) - _list_calls(functions, target)
     for node in sink.toposort():
         operands = tuple(done[s] for s in node.src)
         if node in rare and node.op is Op.FMOD:
@@ -63,8 +63,8 @@ def branch_rare(sink: UOp, target: Target) -> UOp:
     return done[sink]
 
 
-def _find_calls(functions: Sequence[UOp], target: Target) -> frozenset[UOp]:
-    """Find the functions that stay, as calls for all arguments."""
+def _list_calls(functions: Sequence[UOp], target: Target) -> frozenset[UOp]:
+    """List the functions that stay, as calls for all arguments."""
     # Sine and cosine of one argument are one call, so they are counted together.
     groups: defaultdict[tuple[bool, DType], list[UOp]] = defaultdict(list)
     for node in functions:

@@ -30,7 +30,7 @@ from svod_schedule.rangeify.analysis.devices import get_memory_operands, is_tran
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.row_writes import find_row_write
 from svod_schedule.rangeify.analysis.stored_nodes import Storage
-from svod_schedule.rangeify.expressions.scatter import find_row, is_in_bounds, write_row
+from svod_schedule.rangeify.expressions.scatter import is_in_bounds, locate_row, write_row
 from svod_schedule.symbolic import simplify
 
 __all__ = ["Puller", "Pulling", "pull_values"]
@@ -191,7 +191,7 @@ class Puller:
     def _scattered(self, node: UOp, memory: UOp, target: UOp | None, at: Coordinates) -> Pulling:
         position = yield node.position, move_to_scatter_indices(node, at)
         value = yield node.source, at
-        element = find_row(node, at, position)
+        element = locate_row(node, at, position)
         if target is not None:
             element = self._locate(node.base, Coordinates(element))[1].indices
         return write_row(node, memory, element, at, position, value, self.loops)

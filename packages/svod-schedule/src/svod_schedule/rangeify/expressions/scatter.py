@@ -23,10 +23,10 @@ from svod_schedule.rangeify.analysis.coordinates import Coordinates, move_to_sca
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.symbolic import simplify
 
-__all__ = ["find_row", "is_in_bounds", "write_row"]
+__all__ = ["is_in_bounds", "locate_row", "write_row"]
 
 
-def find_row(node: UOp, at: Coordinates, position: UOp) -> tuple[UOp, ...]:
+def locate_row(node: UOp, at: Coordinates, position: UOp) -> tuple[UOp, ...]:
     """Return the indices of the element that the element `at` of the rows of a SCATTER is written to,
     in the row `position`.
     """

@@ -172,7 +172,7 @@ def _with_arrays(
     # A comparison is fused into its readers; a scatter is a kernel of its own.
     if is_compared and all(map(_is_full_slice_or_index, items)):
         return _with_single_index(x, items, shape, value)
-    start, end = _find_indexed_axes(items)
+    start, end = _get_indexed_axes(items)
     if any(isinstance(item, TensorBase) for item in items):
         indices = _flat_indices_of(x, items, shape, start, end)
     else:
@@ -319,7 +319,7 @@ def add_at(x: Tensor, /, index: Index, value: Operand) -> Tensor:
     if not any(is_array_index(item) for item in items):
         return x.with_items(index, x[index].add(new))
     shape = concrete_shape("add_at", x.shape)
-    start, end = _find_indexed_axes(items)
+    start, end = _get_indexed_axes(items)
     indices = _flat_indices_of(x, items, shape, start, end)
     check_value("x[index]", new.shape, (*shape[:start], *indices.shape, *shape[end:]))
     return _with_scattered(x, indices, new, start, end, op=Op.ADD)
@@ -553,7 +553,7 @@ def _with_scattered(
     return make_result(move_like(new, x.uop) if x.sharding is not None else new, x, indices, value)
 
 
-def _find_indexed_axes(items: Sequence[IndexItem]) -> tuple[int, int]:
+def _get_indexed_axes(items: Sequence[IndexItem]) -> tuple[int, int]:
     """Return the first axis that an index with arrays selects from, and the one after the last; other
     axes are selected whole.
     """
