@@ -40,7 +40,7 @@ class Call(NamedTuple):
     def function(self) -> Function:
         ops = tuple(node.op for node in self.nodes)
         function = Function(ops, self.nodes[0].dtype, is_rare=False)
-        return function if self.branch is None else function.find_slow_path()
+        return function if self.branch is None else function.get_slow_path()
 
 
 class Function(NamedTuple):
@@ -60,7 +60,7 @@ class Function(NamedTuple):
         kind = type_text(self.dtype)
         return kind if len(self.ops) == 1 else f"{{ {kind}, {kind} }}"
 
-    def find_slow_path(self) -> Function:
+    def get_slow_path(self) -> Function:
         """Return the slow path. Sine and cosine have a common one, since nearly all of its work is
         the reduction of the argument.
         """
@@ -119,7 +119,7 @@ def define_functions(
     """
     # The slow paths last, since the others call them. A dict keeps the order of the first calls.
     called = dict.fromkeys(call.function for call in calls)
-    functions = dict.fromkeys([*called, *(f.find_slow_path() for f in called)])
+    functions = dict.fromkeys([*called, *(f.get_slow_path() for f in called)])
     lines: list[str] = []
     for function in functions:
         w = FunctionWriter(kernel.target)
@@ -150,7 +150,7 @@ def _write_branch(
     common = _join(w, function, values)
     w.do(f"br i1 {w.value(shared.has_rare)}, label %rare, label %done{rarely}")
     w.start_block("rare")
-    slow = _emit_results(w, function.find_slow_path(), "%x")
+    slow = _emit_results(w, function.get_slow_path(), "%x")
     exact = [
         w.emit(f"select {lanes} {w.value(shared.is_rare)}, {kind} {slow[op]}, {kind} {value}")
         for op, value in zip(function.ops, values, strict=True)
