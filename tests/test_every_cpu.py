@@ -49,7 +49,11 @@ tensors = [
     data(40, 70, dtype="uint8").cast("int32") @ data(70, 50, dtype="int8").cast("int32"),
     data(40, 70).cast("bfloat16").realize() @ data(70, 50).cast("bfloat16").realize(),
     data(64, 64).cast("bfloat16").realize() @ data(64, 64).cast("bfloat16").realize().T,
+    sum((data(300) * k).sin() for k in range(1, 9)), sum((data(300, dtype="float64") * k).tan() for k in range(1, 9)),
 ]
+rows = data(40, 70).realize()
+rows[Tensor([3, 5])] = data(2, 70)
+tensors += [rows, data(40, 70).add_at(Tensor([3, 5]), data(2, 70))]
 for tensor in tensors:
     tensor.prepare()
 
