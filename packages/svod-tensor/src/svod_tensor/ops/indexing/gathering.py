@@ -8,7 +8,8 @@ memory out of bounds; if the plan checks its operands, it is an error."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, cast
+from functools import lru_cache
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, cast
 
 from svod_dtype import DType, int64
 from svod_ir import (
@@ -63,6 +64,8 @@ from svod_tensor.ops.indexing.index_items import (
 )
 
 if TYPE_CHECKING:
+    from types import EllipsisType
+
     from svod_tensor.ops.core.base import Operand
     from svod_tensor.ops.indexing.index_items import Index, IndexItem
     from svod_tensor.tensor import Tensor
@@ -169,6 +172,9 @@ def view_items(x: Tensor, index: Index) -> Tensor:
 
 
 def _select(x: Tensor, index: Index) -> Tensor:
+    known = _make_key(index)
+    if known is not None and all(type(size) is int for size in x.shape):
+        return x.along(*_find_path(known, x.shape))
     mask = find_single_mask(index)
     if mask is not None:
         # As in numpy: a 0-d mask adds a leading axis of size 1 or 0.
@@ -419,25 +425,67 @@ def _apply_basic(
     x: Tensor, items: Sequence[IndexItem], *, keep_ints: bool
 ) -> tuple[Tensor, dict[int, _Array]]:
     """Apply basic indices; ints drop their axis, or become 0-d arrays if there are array indices."""
+    return _arrange(x, *_trace_steps(items, x.shape), items, keep_ints)
+
+
+_Key: TypeAlias = (
+    "tuple[int | tuple[int | None, int | None, int | None] | EllipsisType | None, ...]"
+)
+
+
+def _make_key(index: object) -> _Key | None:
+    """Return an index of plain integers and slices in hashable form; None for other indices."""
+    items = cast("tuple[object, ...]", index) if type(index) is tuple else (index,)
+    key: list[int | tuple[int | None, int | None, int | None] | EllipsisType | None] = []
+    for item in items:
+        # Exactly int: a bool is a mask.
+        if item is None or item is ... or type(item) is int:
+            key.append(item)
+        elif type(item) is slice and _is_known(item.start, item.stop, item.step):
+            key.append((item.start, item.stop, item.step))
+        else:
+            return None
+    return tuple(key)
+
+
+def _is_known(*bounds: object) -> bool:
+    return all(bound is None or type(bound) is int for bound in bounds)
+
+
+# Slices of loops and of caches repeat; an entry takes about 500 bytes.
+@lru_cache(maxsize=4096)
+def _find_path(key: _Key, shape: Shape) -> tuple[Step, ...]:
+    """Find the view steps of an index of plain integers and slices.
+
+    Raises:
+        IndexOutOfRangeError: if an integer is out of bounds.
+    """
+    index = tuple(slice(*item) if isinstance(item, tuple) else item for item in key)
+    items = expand_index(index, shape)
+    path, sliced = _trace_steps(items, shape)
+    sizes = iter(sliced)
+    kept: list[SInt] = []
+    for item in items:
+        size = 1 if item is None else next(sizes)
+        if not isinstance(item, int):
+            kept.append(size)
+    return tuple(path) if tuple(kept) == sliced else (*path, Reshape(sliced, tuple(kept)))
+
+
+def _trace_steps(items: Sequence[IndexItem], old_shape: Shape) -> tuple[list[Step], Shape]:
+    """Return the view path and the shape of basic indices; an int selects a slice of one element."""
     bounds: list[tuple[SInt, SInt]] = []
     steps: list[int] = []
     flips: list[bool] = []
     for axis, item in enumerate(i for i in items if i is not None):
-        begin, end, step = resolve_item(item, x.shape[axis], axis)
+        begin, end, step = resolve_item(item, old_shape[axis], axis)
         bounds.append((begin, end))
         steps.append(abs(step))
         flips.append(step < 0)
-    return _arrange(x, *_trace_steps(x, bounds, flips, steps), items, keep_ints)
-
-
-def _trace_steps(
-    x: Tensor, bounds: Sequence[tuple[SInt, SInt]], flips: Sequence[bool], steps: Sequence[int]
-) -> tuple[list[Step], Shape]:
-    """View path and shape of a slice: bounds, direction and step for each axis."""
     path: list[Step] = []
     shape = tuple(normalize_size(end - begin) for begin, end in bounds)
-    if shape != x.shape:
-        path.append(Shrink(x.shape, tuple(bounds)))
+    if shape != old_shape:
+        path.append(Shrink(old_shape, tuple(bounds)))
     if any(flips):
         path.append(Flip(tuple(flips)))
     for axis, step in enumerate(steps):
