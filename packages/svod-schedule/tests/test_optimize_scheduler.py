@@ -311,6 +311,15 @@ def test_a_copy_of_a_scheduler_is_independent() -> None:
     assert not other.try_opt(Opt(OptOp.LOCAL, 0, 4))
 
 
+def test_a_restored_scheduler_allows_workgroups_again() -> None:
+    scheduler = applied(make_copy(64), target=GPU)
+    earlier = scheduler.copy()
+    scheduler.apply_opt(Opt(OptOp.NOLOCALS))
+    scheduler.restore(earlier)
+    scheduler.apply_opt(Opt(OptOp.LOCAL, 0, 4))
+    assert scheduler.applied_opts == [Opt(OptOp.LOCAL, 0, 4)]
+
+
 NAMES: dict[str, tuple[UOp, tuple[Opt, ...], str]] = {
     "of an elementwise kernel": (make_copy(6, 16), (), "E_L6_L16"),
     "of a reduction": (make_sum(6, 16), (), "r_L6_R16"),
