@@ -144,6 +144,15 @@ def test_graphs_built_before_a_donation_keep_their_values() -> None:
     check(shifted, a + 1)
 
 
+def test_an_element_of_a_donated_tensor_keeps_its_value() -> None:
+    y = (Tensor([4.0, 5.0, 6.0]) + 0.0).realize()
+    x = y * 2
+    element = x[1]
+    x.assign(Tensor([7.0, 8.0, 9.0]))
+    assert jit(lambda x: x * 2, donate="x")(x).tolist() == [14.0, 16.0, 18.0]
+    assert element.item() == 10.0
+
+
 def test_the_memory_of_a_numpy_array_is_copied_first() -> None:
     a = array(LARGE)
     x = Tensor.from_numpy(a)
