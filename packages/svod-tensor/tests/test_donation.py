@@ -153,6 +153,19 @@ def test_an_element_of_a_donated_tensor_keeps_its_value() -> None:
     assert element.item() == 10.0
 
 
+def test_an_equal_value_is_computed_again_after_a_value_was_donated() -> None:
+    z, x = ((Tensor([1.0, 2.0, 3.0]) + 0.0).realize() for _ in range(2))
+    y = z * 2
+    node = y.uop
+    x.assign(x + 1)
+    Tensor.realize_batch([x, y])
+    assert jit(lambda y: y + 1, donate="y")(y).tolist() == [3.0, 5.0, 7.0]
+    again = z * 2
+    assert again.uop is node
+    x.assign(x * 3).realize()
+    assert again.tolist() == [2.0, 4.0, 6.0]
+
+
 def test_the_memory_of_a_numpy_array_is_copied_first() -> None:
     a = array(LARGE)
     x = Tensor.from_numpy(a)
