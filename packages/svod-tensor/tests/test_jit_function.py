@@ -174,6 +174,20 @@ def test_a_tensor_on_shared_memory_is_read_where_its_writes_are() -> None:
     assert run(jit) == run(lambda function: function) == [6, 16, 26, 31, 2, 3, 1, 2, 3]
 
 
+def test_a_kept_tensor_on_an_assignment_of_the_capture_reads_the_memory_before_it() -> None:
+    x, kept = (Tensor([1.0, 2.0]) + 0).realize(), list[Tensor]()
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        x.assign(x + y)
+        kept.append(x * 2)
+        return y + 1
+
+    step(Tensor([1.0, 1.0]))
+    assert kept[0].tolist() == [2.0, 4.0]
+    assert x.tolist() == [2.0, 3.0]
+
+
 def test_assignments_from_before_the_capture_are_done_once() -> None:
     x = Tensor([1.0])
     x.assign(x + 1)
