@@ -32,6 +32,20 @@ def test_operands_are_converted_by_their_annotations(bias: str) -> None:
     assert model(x=[1.0, 2.0, 3.0], bias=[1.0, 2.0])["y"].tolist() == expected.tolist()
 
 
+@svod_onnx.operator("Add", domain="tests.own")
+def add_three_times(x: Tensor, y: Tensor) -> Tensor:
+    return x + y * 3
+
+
+def test_an_operator_with_the_name_of_a_standard_one_computes_with_symbolic_sizes() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 21, "tests.own" : 1]>
+        g (float[n] x) => (int64[1] y) { s = Shape(x) y = tests.own.Add(s, s) }
+    """
+    model = svod_onnx.load(onnx.parser.parse_model(text), sizes={"n": 8})
+    for n in (3, 5):
+        assert model(x=np.ones(n, np.float32))["y"].tolist() == [4 * n]
+
+
 def test_an_unsupported_annotation_is_rejected() -> None:
     with pytest.raises(
         TypeError,

@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import svod_onnx
 import svod_tensor as sv
+from svod_onnx._plan_cache import PlanCache
+from svod_onnx._program import Program, SinglePlan
 from svod_onnx.errors import ModelInputError, NodeError, UnsupportedOperatorsError, ValueNeededError
 
 
@@ -59,8 +61,55 @@ def test_an_array_that_selected_a_branch_may_be_modified() -> None:
     np.testing.assert_allclose(model(x=rising, c=first)["z"].numpy(), np.exp(rising), rtol=1e-6)
 
 
+_BRANCH_OF_A_NUMBER = """
+    g (float[n] x, int64 c) => (float[n] y) {
+        two = Constant<value_int = 2>()
+        d = Equal(c, two)
+        y = If (d) <then_branch = a () => (float[n] t) { t = Neg(x) }, else_branch = b () => (float[n] e) { e = Abs(x) }>
+    }
+"""
+
+
+@pytest.mark.parametrize("sizes", [None, {"n": 12}], ids=str)
+def test_each_value_that_selects_a_branch_has_a_plan(sizes: dict[str, int] | None) -> None:
+    text = f'<ir_version: 10, opset_import: ["" : 21]> {_BRANCH_OF_A_NUMBER}'
+    model = svod_onnx.load(onnx.parser.parse_model(text), sizes=sizes)
+    counts: list[int] = []
+    for n, c in ((3, 2), (4, 5), (5, 2), (6, 5), (7, 2)):
+        x = np.arange(-1, n - 1, dtype=np.float32)
+        n = 3 if sizes is None else n
+        y = model(x=x[:n], c=np.array(c))["y"]
+        np.testing.assert_array_equal(y.numpy(), -x[:n] if c == 2 else abs(x[:n]))
+        counts.append(len(model.plans()))
+    # The first plan computes the condition, before it is known that an input determines it.
+    assert counts == [2, 3, 3, 3, 3] if sizes is None else counts[2:] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("condition", ["float[1] c", "int64[2] c"])
+def test_a_branch_chosen_by_other_inputs_has_no_plan_for_each_value(condition: str) -> None:
+    model = _parse(f"""
+        g (float[n] x, {condition}) => (float[n] y) {{
+            number = Cast<to = 7>(c)
+            total = ReduceSum<keepdims = 0>(number)
+            two = Constant<value_int = 2>()
+            d = Less(total, two)
+            y = If (d) <then_branch = a () => (float[n] t) {{ t = Neg(x) }}, else_branch = b () => (float[n] e) {{ e = Abs(x) }}>
+        }}
+    """)
+    x, is_float = np.array([1.0, -2.0], np.float32), condition.startswith("float")
+    counts: list[int] = []
+    for c in (4, -3, 5, -4, 6):
+        value = np.array([c], np.float32) if is_float else np.array([c, 0])
+        y = model(x=x, c=value)["y"]
+        np.testing.assert_array_equal(y.numpy(), -x if c < 2 else abs(x))
+        counts.append(len(model.plans()))
+    assert counts == [2, 3, 3, 3, 3]
+
+
 @pytest.mark.parametrize("order", [("x", "c"), ("c", "x")])
-def test_later_calls_use_the_plan_of_their_values(order: tuple[str, str]) -> None:
+def test_later_calls_use_the_plan_of_their_values(
+    order: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     model = _parse("""
         g (float[3] x, int64 c) => (float[3] y) {
             two = Constant<value_int = 2>()
@@ -73,8 +122,31 @@ def test_later_calls_use_the_plan_of_their_values(order: tuple[str, str]) -> Non
         inputs = {"x": x, "c": np.array(c)}
         y = model(**{name: inputs[name] for name in order})["y"]
         np.testing.assert_array_equal(y.numpy(), -x if c == 2 else abs(x))
+    with monkeypatch.context() as patch:
+        patch.setattr(Program, "run", None)
+        for c in (5, 2):
+            inputs = {"x": x, "c": np.array(c)}
+            y = model(**{name: inputs[name] for name in order})["y"]
+            np.testing.assert_array_equal(y.numpy(), -x if c == 2 else abs(x))
     with pytest.raises(ModelInputError, match="dtype"):
         model(x=x, c=np.array(2, np.int32))
+
+
+def test_a_branch_in_a_branch_selects_another_plan() -> None:
+    model = _parse("""
+        g (float[3] x, bool c, bool d) => (float[3] y) {
+            y = If (c) <
+                then_branch = a () => (float[3] t) { t = Neg(x) },
+                else_branch = b () => (float[3] e) { e = If (d) <
+                    then_branch = f () => (float[3] u) { u = Abs(x) },
+                    else_branch = h () => (float[3] v) { v = Identity(x) }> }>
+        }
+    """)
+    x = np.array([1.0, -2.0, 3.0], np.float32)
+    for _ in range(2):
+        for c, d in ((True, True), (True, False), (False, True), (False, False)):
+            y = model(x=x, c=np.array(c), d=np.array(d))["y"]
+            np.testing.assert_array_equal(y.numpy(), -x if c else abs(x) if d else x)
 
 
 def test_a_computed_condition() -> None:
@@ -109,6 +181,54 @@ def test_cached_plans_return_outputs_in_the_order_of_the_model() -> None:
         model(x=x, k=k.astype(np.int32))
     with pytest.raises(ModelInputError):
         model(x=x, k=k[1:])
+    with pytest.raises(ModelInputError, match="unknown input 'q'"):
+        model(x=x, q=k)
+
+
+def test_an_optional_input_may_be_omitted_in_each_call() -> None:
+    model = _parse("""
+        g (float[2] x, optional(float[2]) z) => (float[2] y, bool has_z) {
+            y = Neg(x) has_z = OptionalHasElement(z)
+        }
+    """)
+    x = np.array([1.0, 2.0], np.float32)
+    for extra in ({}, {"z": x}, {}, {"z": x}):
+        results = model(x=x, **extra)
+        assert (results["y"].tolist(), bool(results["has_z"])) == ([-1.0, -2.0], bool(extra))
+
+
+def test_cached_plans_compute_on_the_device_of_the_model() -> None:
+    text = '<ir_version: 10, opset_import: ["" : 21]> g (float[2] x) => (float[2] y) { y = Neg(x) }'
+    model = svod_onnx.load(onnx.parser.parse_model(text), device="CPU:1")
+    for _ in range(3):
+        assert str(model(x=np.ones(2, np.float32))["y"].device) == "CPU:1"
+
+
+def test_cached_plans_return_constant_outputs_and_inputs() -> None:
+    model = _parse(
+        "g (float[3] x) => (float[3] y, int64[1] s, float[3] z) { y = Neg(x) s = Shape(x) z = Identity(x) }"
+    )
+    for i in range(3):
+        results = model(x=np.full(3, i, np.float32))
+        assert {name: value.tolist() for name, value in results.items()} == {
+            "y": [-i] * 3,
+            "s": [3],
+            "z": [i] * 3,
+        }
+
+
+def test_the_plan_cache_is_bounded() -> None:
+    cache = PlanCache()
+    plan = SinglePlan((), (), tuple)
+    for i in range(200):
+        cache.add(i, (), {}, plan)
+        assert cache.find(i, {}) is plan
+    assert sum(i in cache for i in range(200)) <= 64
+    inputs = [{"c": np.array(i)} for i in range(200)]
+    for values in inputs:
+        cache.add("spec", ("c",), values, plan)
+        assert cache.find("spec", values) is plan
+    assert sum(cache.find("spec", values) is plan for values in inputs) <= 64
 
 
 def _make_branches(first: np.ndarray, second: np.ndarray) -> onnx.ModelProto:
@@ -243,6 +363,33 @@ def test_a_loop_with_growing_carries_runs_on_the_host() -> None:
         }
     """)
     assert model(x=np.array([5.0], np.float32))["y"].tolist() == [5.0, *map(float, range(70))]
+
+
+def test_constants_of_a_stage_belong_to_the_shapes_of_computed_values() -> None:
+    model = _parse("""
+        g (float[n] x) => (float[k] y, int64[1] s, float[k] z) {
+            total = ReduceSum<keepdims = 0>(x)
+            zero = Constant<value_float = 0.0>()
+            c = Greater(total, zero)
+            m = Constant<value_int = 4>()
+            y = Loop (m, c, x) <body = b (int64 i, bool going, float[a] v) => (bool on, float[o] w) {
+                axis = Constant<value_ints = [0]>()
+                number = Cast<to = 1>(i)
+                row = Unsqueeze(number, axis)
+                w = Concat<axis = 0>(v, row)
+                sum = ReduceSum<keepdims = 0>(w)
+                limit = Constant<value_float = 6.0>()
+                on = Less(sum, limit)
+            }>
+            s = Shape(y)
+            z = Neg(y)
+        }
+    """)
+    for first, length in ((1.0, 5), (5.5, 3), (1.0, 5), (9.0, 2), (5.5, 3)):
+        results = model(x=np.array([first], np.float32))
+        rows = [first, *map(float, range(length - 1))]
+        assert results["y"].tolist() == rows
+        assert (results["s"].tolist(), results["z"].tolist()) == ([length], [-r for r in rows])
 
 
 def test_a_long_loop_with_an_invariant_condition() -> None:

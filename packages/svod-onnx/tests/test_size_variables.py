@@ -10,10 +10,12 @@ import numpy as np
 import onnx.parser
 import onnx.reference
 import pytest
+from onnx import helper
 
 import svod_onnx
+from svod_onnx._size_variables import SymbolicShapes
 from svod_onnx.errors import ModelInputError, NodeError
-from svod_tensor import Tensor
+from svod_tensor import Tensor, Variable
 
 ENCODER = """
 <ir_version: 10, opset_import: ["" : 17]>
@@ -149,7 +151,8 @@ def _parse(
     return onnx.parser.parse_model(
         f'<ir_version: 10, opset_import: ["" : {opset}]> g ({inputs}) => ({outputs})\n'
         "<int64[1] two = {2}, int64[1] seven = {7}, int64[2] pair = {3, 4}, int64[1] none = {0}, int64[1] last = {-1},"
-        f" int64 single = {{1}}, int64[2] order = {{1, 0}}>\n{{ s = Shape(x) {body} }}"
+        f" int64 single = {{1}}, int64[2] order = {{1, 0}}, int64 three = {{3}}, int64[1] low = {{-9}}>\n"
+        f"{{ s = Shape(x) {body} }}"
     )
 
 
@@ -178,20 +181,71 @@ def _parse(
         "a = Gather(s, single) y = Range(single, a, single)",
         "a = Size(x) y = Unsqueeze(a, none)",
         "a = CumSum(s, none_) y = Identity(a)",
+        "a = Unsqueeze(s, none) y = Gather<axis = 1>(a, none)",
+        "y = Slice(s, last, low, none, last)",
+        "a = Reshape(s, none) y = Identity(a)",
+        "a = ReduceProd<keepdims = 0>(s) y = Unsqueeze(a, none)",
+        "a = Unsqueeze(s, none) b = Concat<axis = 1>(a, a) y = Squeeze(b, none)",
+        "a = Cast<to = 1>(s) b = Mul(s, two) c = Cast<to = 1>(b) d = Div(a, c) e = Add(d, d) y = Cast<to = 7>(e)",
         "y = Shape<start = 1>(x)",
-        # What the sizes decide is left to programs of each shape.
-        "a = Less(s, seven) y = Where(a, pair, s)",
-        "y = Min(s, seven)",
-        "a = NonZero(x) y = Shape(a)",
+        "a = Mod(s, two) y = Gather(pair, a)",
+        "a = Mod(s, two) b = Gather(a, none) y = Slice(s, none, b)",
     ],
 )
 def test_arithmetic_on_symbolic_sizes(body: str) -> None:
+    # A size of 1 is not symbolic.
+    assert _check_arithmetic(body) <= 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "a = Gather(s, single) y = Range(single, a, three)",
+        "a = Gather(s, single) b = Add(a, a) y = Range(a, b, single)",
+        "a = Less(s, seven) y = Where(a, pair, s)",
+        "a = Equal(s, pair) y = Where(a, two, s)",
+        "y = Min(s, seven)",
+        "a = Sub(s, pair) y = Div(a, two)",
+        "a = Neg(two) y = Div(s, a)",
+        "a = Sub(s, pair) y = Mod<fmod = 1>(a, two)",
+        "a = Gather(s, single) y = Range(three, a, single)",
+        "a = NonZero(x) y = Shape(a)",
+    ],
+)
+def test_what_sizes_decide_is_left_to_programs_of_each_shape(body: str) -> None:
+    _check_arithmetic(body)
+
+
+def _check_arithmetic(body: str) -> int:
+    """Check the results of a model for several shapes; return its number of plans."""
     proto = _parse(body)
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array([1, 2]), "order_"))
     proto.graph.initializer.append(onnx.numpy_helper.from_array(np.array(0), "none_"))
+    # With an output that takes a kernel, each program has a plan.
+    proto.graph.node.append(helper.make_node("Neg", ["x"], ["z"]))
+    proto.graph.output.append(
+        helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, ["n", "m"])
+    )
     model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
     for shape in ((2, 5), (9, 3), (12, 12), (7, 1), (3, 8)):
         _check(model, proto, {"x": np.ones(shape, np.float32)})
+    return len(model.plans())
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "y = Slice<starts = [1], ends = [2]>(s)",
+        "a = Unsqueeze<axes = [0]>(s) y = Squeeze<axes = [0]>(a)",
+        "y = ReduceProd<axes = [0], keepdims = 1>(s)",
+    ],
+)
+def test_arithmetic_on_symbolic_sizes_with_attributes(body: str) -> None:
+    proto = _parse(body, opset=9)
+    model = svod_onnx.load(proto, sizes={"n": 12, "m": 12})
+    for shape in ((2, 5), (9, 3), (12, 12)):
+        _check(model, proto, {"x": np.ones(shape, np.float32)})
+    assert len(model.plans()) == 1
 
 
 @pytest.mark.parametrize(
@@ -246,3 +300,116 @@ def test_errors_state_the_sizes_of_the_call() -> None:
     assert model(x=np.ones(4, np.float32), z=np.ones(4, np.float32))["y"].tolist() == [2] * 4
     with pytest.raises(NodeError, match="axis -1 has sizes 4 and 5"):
         model(x=np.ones(4, np.float32), z=np.ones(5, np.float32))
+
+
+def test_constants_of_a_program_belong_to_its_fixed_sizes() -> None:
+    model = svod_onnx.load(_parse("y = Shape<start = 1>(x)"), sizes={"n": 12})
+    for n, m in ((4, 3), (4, 5), (6, 3), (6, 5), (7, 3)):
+        assert model(x=np.ones((n, m), np.float32))["y"].tolist() == [m]
+
+
+def test_constants_of_a_program_belong_to_the_lengths_of_its_sequences() -> None:
+    body = """
+        <ir_version: 10, opset_import: ["" : 18]>
+        g (float[n] x, seq(float[2]) items) => (float[n] y, int64 count) {
+            y = Neg(x) count = SequenceLength(items)
+        }
+    """
+    model = svod_onnx.load(onnx.parser.parse_model(body), sizes={"n": 12})
+    for n, count in ((3, 1), (4, 2), (5, 1)):
+        result = model(x=np.ones(n, np.float32), items=[np.ones(2, np.float32)] * count)
+        assert (result["y"].tolist(), int(result["count"])) == ([-1] * n, count)
+
+
+def test_strings_beside_symbolic_sizes() -> None:
+    body = """
+        <ir_version: 10, opset_import: ["" : 20]>
+        g (string[n] words, float[n] x) => (string[n] pairs, float[n] y) {
+            pairs = StringConcat(words, words) y = Neg(x)
+        }
+    """
+    model = svod_onnx.load(onnx.parser.parse_model(body), sizes={"n": 12})
+    for n in (3, 5, 12, 5):
+        result = model(words=np.array(["a"] * n, object), x=np.ones(n, np.float32))
+        assert (list(result["pairs"]), result["y"].tolist()) == (["aa"] * n, [-1] * n)
+
+
+def test_elements_of_a_sequence_have_the_sizes_of_the_call() -> None:
+    model = svod_onnx.load(
+        _parse("a = Neg(x) y = SequenceConstruct(x, a)", "float[n] x", "seq(float[n]) y"),
+        sizes={"n": 12},
+    )
+    for n in (3, 5, 12):
+        x = np.arange(n, dtype=np.float32)
+        items = model(x=x)["y"]
+        assert [item.shape for item in items] == [(n,), (n,)]
+        np.testing.assert_array_equal(items[1].numpy(), -x)
+    assert len(model.plans()) == 1
+
+
+def _count_plans(model: svod_onnx.Model, *shapes: tuple[int, ...]) -> list[int]:
+    """Number of plans after calls with inputs `x`, and `z` where there are two sizes per call."""
+    counts: list[int] = []
+    for shape in shapes:
+        inputs = {name: np.ones(size, np.float32) for name, size in zip("xz", shape, strict=False)}
+        assert model(**inputs)["y"].tolist() == [-1] * shape[0]
+        counts.append(len(model.plans()))
+    return counts
+
+
+def test_upper_bounds_leave_room_for_larger_sizes() -> None:
+    proto = _parse("y = Neg(x)", "float[n] x", "float[n] y")
+    load = svod_onnx.load
+    # The bound of the variable is at least 32, and twice the largest of the first sizes.
+    assert _count_plans(load(proto), (20,), (21,), (22,), (40,), (64,)) == [1, 2, 3, 3, 3]
+    assert _count_plans(load(proto), (90,), (70,), (5,), (100,)) == [1, 2, 3, 3]
+    # A larger size has another variable, which serves smaller sizes, too.
+    assert _count_plans(load(proto), (3,), (4,), (5,), (50,), (90,), (6,)) == [1, 2, 3, 4, 4, 4]
+    large = (1 << 20) + 1
+    assert _count_plans(load(proto), *[(large + i,) for i in range(4)]) == [1, 2, 3, 4]
+
+
+def test_unnamed_dimensions_vary_independently() -> None:
+    proto = _parse(
+        "w = ReduceSum<keepdims = 0>(z) y = Neg(x)", "float[n] x, float[m] z", "float[n] y"
+    )
+    for info in proto.graph.input:
+        info.type.tensor_type.shape.dim[0].Clear()
+    model = svod_onnx.load(proto)
+    shapes = ((3, 9), (4, 8), (5, 7), (6, 6), (7, 5))
+    assert _count_plans(model, *shapes) == [1, 2, 3, 3, 3]
+
+
+def test_an_input_with_a_symbolic_size() -> None:
+    model = svod_onnx.load(_parse("y = Neg(x)", "float[n] x", "float[n] y"), sizes={"n": 8})
+    n = Variable("n", 1, 8)
+    x = Tensor(np.arange(8, dtype=np.float32))
+    for size in (3, 5):
+        assert model(x=x[: n.bind(size)])["y"].numpy().tolist() == [-i for i in range(size)]
+
+
+def test_input_arrays_of_types_that_numpy_lacks() -> None:
+    bfloat16 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.BFLOAT16)
+    int4 = helper.tensor_dtype_to_np_dtype(onnx.TensorProto.INT4)
+    proto = _parse("y = Cast<to = 1>(x)", "bfloat16[n] x", "float[n] y", opset=21)
+    for dtype, element_type in (
+        (bfloat16, onnx.TensorProto.BFLOAT16),
+        (int4, onnx.TensorProto.INT4),
+    ):
+        proto.graph.input[0].type.tensor_type.elem_type = element_type
+        model = svod_onnx.load(proto, sizes={"n": 8})
+        for n in (3, 5):
+            assert model(x=np.arange(n).astype(dtype))["y"].tolist() == list(range(n))
+        assert len(model.plans()) == 1
+
+
+def test_shapes_that_need_known_sizes_are_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[object] = []
+    bind = SymbolicShapes.bind
+    monkeypatch.setattr(
+        SymbolicShapes, "bind", lambda *args: (bound.append(args[0]), bind(*args))[1]
+    )
+    model = svod_onnx.load(_parse("a = NonZero(x) y = Shape(a)"), sizes={"n": 12, "m": 12})
+    for n in (2, 3, 4):
+        assert model(x=np.ones((n, 5), np.float32))["y"].tolist() == [2, 5 * n]
+    assert len(bound) == 1

@@ -213,6 +213,26 @@ def test_a_stopped_measurement_is_not_remembered(product: UOp) -> None:
     assert result.n_dropped[DropReason.STOPPED] > 0
 
 
+def test_a_known_outcome_of_a_stopped_measurement_is_ignored(product: UOp) -> None:
+    whole = search(product, CONTEXT, SMALL, Noisy(2))
+    events: list[Event] = []
+    known = dict.fromkeys(whole.outcomes, Dropped(DropReason.STOPPED))
+    result = search(product, CONTEXT, SMALL, Noisy(2), report=events.append, known=known)
+    assert (result.opts, result.n_dropped) == (whole.opts, whole.n_dropped)
+    tried = [e.outcome for e in events if isinstance(e, Tried)]
+    assert Dropped(DropReason.STOPPED) not in tried
+
+
+def test_a_stopped_last_comparison_keeps_the_times_of_its_candidates(product: UOp) -> None:
+    def measure(candidates: Sequence[Candidate], best: float | None) -> Sequence[Outcome]:
+        is_last = best is None and len(candidates) > 1
+        return [Dropped(DropReason.STOPPED)] * len(candidates) if is_last else predict(candidates)
+
+    result, whole = (search(product, CONTEXT, SMALL, m) for m in (measure, predict))
+    assert (result.opts, result.seconds) == (whole.opts, whole.seconds)
+    assert result.n_dropped == whole.n_dropped
+
+
 def test_no_kernel_is_measured_twice_but_for_the_last_comparison(body: UOp) -> None:
     measure = Noisy(4)
     search(body, CONTEXT, SMALL, measure)

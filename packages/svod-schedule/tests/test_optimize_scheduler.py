@@ -50,7 +50,7 @@ def make_sum(rows: int, columns: int | UOp) -> UOp:
     return UOp.sink(out.index(row).store(value).end(row), arg=KernelInfo())
 
 
-def make_product(rows: int, columns: int, n: int) -> UOp:
+def make_product(rows: int, columns: int, n: int | UOp) -> UOp:
     """A kernel that multiplies a (rows, n) matrix by the transpose of a (columns, n) matrix."""
     row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((rows, columns)))
     k = UOp.range(n, 2, AxisType.REDUCE)
@@ -309,6 +309,15 @@ def test_a_copy_of_a_scheduler_is_independent() -> None:
     other.apply_opt(Opt(OptOp.UPCAST, 0, 4))
     assert scheduler.applied_opts == [Opt(OptOp.NOLOCALS)]
     assert not other.try_opt(Opt(OptOp.LOCAL, 0, 4))
+
+
+def test_a_restored_scheduler_allows_workgroups_again() -> None:
+    scheduler = applied(make_copy(64), target=GPU)
+    earlier = scheduler.copy()
+    scheduler.apply_opt(Opt(OptOp.NOLOCALS))
+    scheduler.restore(earlier)
+    scheduler.apply_opt(Opt(OptOp.LOCAL, 0, 4))
+    assert scheduler.applied_opts == [Opt(OptOp.LOCAL, 0, 4)]
 
 
 NAMES: dict[str, tuple[UOp, tuple[Opt, ...], str]] = {
@@ -674,6 +683,30 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         (Opt(OptOp.PACK, 0), Opt(OptOp.UPCAST, 0, 2)),
         CPU,
         "private memory holds one row at a time",
+    ),
+    "split of packed rows": (
+        make_product(6, 8, 16),
+        (Opt(OptOp.PACK, 0), Opt(OptOp.SPLIT, 0, 3)),
+        CPU,
+        "private memory holds one row at a time",
+    ),
+    "split of a loop that fills private memory": (
+        make_product(6, 8, 16),
+        (Opt(OptOp.PACK, 0), Opt(OptOp.SPLIT, 2, 4)),
+        CPU,
+        "axis 2 is not a loop over the results",
+    ),
+    "pack of rows of a size that varies": (
+        make_product(6, 8, N),
+        (Opt(OptOp.PACK, 0),),
+        CPU,
+        "a packed axis has no constant size",
+    ),
+    "a second pack that exceeds a stack together with the first": (
+        make_product(4, 511, 513),
+        (Opt(OptOp.PACK, 0), Opt(OptOp.PACK)),
+        CPU,
+        "more than 1048576 bytes of private memory, which is on the stack of a thread",
     ),
     "nolocals after a workgroup": (
         make_copy(64),

@@ -301,6 +301,36 @@ def test_more_than_a_stack_holds_is_not_packed(make_kernel: MakeKernel) -> None:
     assert scheduler.try_opt(Opt(OptOp.PACK))
 
 
+def test_a_reduction_of_a_tensor_core_is_neither_grouped_nor_padded(
+    make_kernel: MakeKernel,
+) -> None:
+    sink = make_kernel(
+        multiply(tensor(1, 16, 64, dtype=uint8), tensor(2, 64, 16, dtype=int8), int32)
+    )
+    target = replace(TARGET, has_local=True, has_shared=True, shared_bytes=4096, max_local=64)
+    scheduler = Scheduler(sink, target)
+    scheduler.apply_opt(Opt(OptOp.TC, 0, 0))
+    (depth,) = (i for i, r in enumerate(scheduler.axes) if r.arg.kind is AxisType.REDUCE)
+    for opt, reason in (
+        (Opt(OptOp.GROUP, 0, 2), "it does not follow TC"),
+        (Opt(OptOp.PADTO, depth, 3), "a tensor core takes the axis in whole steps"),
+    ):
+        with pytest.raises(OptError, match=reason):
+            scheduler.apply_opt(opt)
+
+
+@pytest.mark.parametrize("core", [BYTES, SQUARE])
+def test_a_product_that_is_added_to_its_output_is_added_once(core: TensorCore) -> None:
+    row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((5, 18)))
+    k = UOp.range(8, 2, AxisType.REDUCE)
+    out, x, y = (param(slot, 400, dtype) for slot, dtype in enumerate((int32, uint8, int8)))
+    factors = x.index(row * 8 + k).cast(int32) * y.index(k * 18 + column).cast(int32)
+    location = out.index(row * 18 + column)
+    store = location.store(location + reduce_over(factors, k))
+    sink = UOp.sink(store.end(row, column), arg=KernelInfo())
+    check(sink, (Opt(OptOp.TC, 0, CORES.index(core)),))
+
+
 def test_a_long_sum_of_vectors_is_taken_in_blocks_and_one_of_tiles_is_not(
     make_kernel: MakeKernel,
 ) -> None:

@@ -175,6 +175,15 @@ def test_a_gradient_of_a_graph_uses_its_old_version(steps: list[Step], written: 
     _check(found, expected)
 
 
+def test_a_derivative_keeps_the_elements_of_a_pending_write() -> None:
+    x = Tensor(np.array([1.0, 2.0])).realize()
+    x.assign(x + 1)
+    y, pull = vjp(lambda x: x * x * x, x)
+    x.assign(x * 100).realize()
+    assert y.tolist() == [8.0, 27.0]
+    assert pull(Tensor(np.ones(2)))[0].tolist() == [12.0, 27.0]
+
+
 def test_a_checkpoint_reads_the_version_of_memory_at_the_forward_pass() -> None:
     w = np.array([2.0, 5.0])
     x = np.array([0.3, 0.7])

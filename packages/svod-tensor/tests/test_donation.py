@@ -144,6 +144,28 @@ def test_graphs_built_before_a_donation_keep_their_values() -> None:
     check(shifted, a + 1)
 
 
+def test_an_element_of_a_donated_tensor_keeps_its_value() -> None:
+    y = (Tensor([4.0, 5.0, 6.0]) + 0.0).realize()
+    x = y * 2
+    element = x[1]
+    x.assign(Tensor([7.0, 8.0, 9.0]))
+    assert jit(lambda x: x * 2, donate="x")(x).tolist() == [14.0, 16.0, 18.0]
+    assert element.item() == 10.0
+
+
+def test_an_equal_value_is_computed_again_after_a_value_was_donated() -> None:
+    z, x = ((Tensor([1.0, 2.0, 3.0]) + 0.0).realize() for _ in range(2))
+    y = z * 2
+    node = y.uop
+    x.assign(x + 1)
+    Tensor.realize_batch([x, y])
+    assert jit(lambda y: y + 1, donate="y")(y).tolist() == [3.0, 5.0, 7.0]
+    again = z * 2
+    assert again.uop is node
+    x.assign(x * 3).realize()
+    assert again.tolist() == [2.0, 4.0, 6.0]
+
+
 def test_the_memory_of_a_numpy_array_is_copied_first() -> None:
     a = array(LARGE)
     x = Tensor.from_numpy(a)

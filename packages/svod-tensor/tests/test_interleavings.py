@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -93,6 +94,7 @@ def test_an_operand_realized_concurrently(pause: Pause) -> None:
     check(whole, START * 6)
     other.finish()
     assert part.is_realized
+    assert pause.n_calls == 1
 
 
 def test_a_tensor_realized_concurrently(pause: Pause) -> None:
@@ -425,6 +427,7 @@ def test_no_thread_writes_while_a_function_is_captured(is_call: bool) -> None:
     scale(own(START))
     x = own(START)
     others: list[Other] = []
+    waiting: list[int] = []
 
     @jit
     def step(y: Tensor) -> Tensor:
@@ -432,6 +435,7 @@ def test_no_thread_writes_while_a_function_is_captured(is_call: bool) -> None:
         if not others:
             others.append(Other(lambda: scale(x).numpy().copy()))
             others[0].start()
+            waiting.append(registry.count_waiting())
         return before + x
 
     found = step(own(START)).numpy()
@@ -439,6 +443,45 @@ def test_no_thread_writes_while_a_function_is_captured(is_call: bool) -> None:
     # The call reads what is there before the write or after it, as a whole.
     assert any(np.array_equal(found, wanted) for wanted in (START * 3, START * 21))
     check(step(own(START)), START * 21)
+    assert waiting == [1]
+
+
+def test_no_memory_is_lent_while_a_function_is_captured() -> None:
+    x = own(START)
+    others: list[Other] = []
+    waiting: list[int] = []
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        if not others:
+            others.append(Other(lambda: np.asarray(x)))
+            others[0].start()
+            waiting.append(registry.count_waiting())
+        return x + y
+
+    check(step(own(START)), START * 2)
+    np.testing.assert_array_equal(others[0].finish(), START)
+    assert waiting == [1]
+
+
+def test_the_end_of_a_capture_wakes_the_threads_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    condition = registry._ended  # pyright: ignore[reportPrivateUsage]
+    wait = condition.wait
+    monkeypatch.setattr(condition, "wait", lambda timeout: wait(timeout * 20))
+    x = own(START)
+    others: list[Other] = []
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        others.append(Other(lambda: x.assign(x + 1).numpy().copy()))
+        others[-1].start()
+        return y + 1
+
+    with pytest.raises(KeyError):
+        jit(lambda y: [step(y), {}[0]])(own(START))
+    started = time.monotonic()
+    np.testing.assert_array_equal(others[0].finish(), START + 1)
+    assert time.monotonic() - started < 10
 
 
 def test_a_captured_function_may_read_assignments_of_another_thread() -> None:

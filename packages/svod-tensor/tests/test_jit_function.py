@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, NamedTuple, cast
 
@@ -155,6 +155,37 @@ def test_a_pending_assignment_reads_memory_before_a_captured_function_overwrites
     assert step(Tensor([4.0])).tolist() == [5.0]
     assert [other.tolist() for other in others] == [[10.0], [101.0]]
     assert count.tolist() == [5.0]
+
+
+def test_a_tensor_on_shared_memory_is_read_where_its_writes_are() -> None:
+    def run(decorate: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> list[float]:
+        x = (Tensor([1.0, 2.0, 3.0]) + 0).realize()
+        shared = Tensor.from_uop(x.uop)
+
+        @decorate
+        def step(y: Tensor) -> Tensor:
+            total = shared.sum()
+            shared[0] = shared[0] + y
+            return total * 1
+
+        totals = [step(Tensor(10.0)).item() for _ in range(3)]
+        return [*totals, *shared.tolist(), *x.tolist()]
+
+    assert run(jit) == run(lambda function: function) == [6, 16, 26, 31, 2, 3, 1, 2, 3]
+
+
+def test_a_kept_tensor_on_an_assignment_of_the_capture_reads_the_memory_before_it() -> None:
+    x, kept = (Tensor([1.0, 2.0]) + 0).realize(), list[Tensor]()
+
+    @jit
+    def step(y: Tensor) -> Tensor:
+        x.assign(x + y)
+        kept.append(x * 2)
+        return y + 1
+
+    step(Tensor([1.0, 1.0]))
+    assert kept[0].tolist() == [2.0, 4.0]
+    assert x.tolist() == [2.0, 3.0]
 
 
 def test_assignments_from_before_the_capture_are_done_once() -> None:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pytest
 
 from svod_ir.testing import run_in_threads
-from svod_tensor import PrepareConfig, Tensor, clear_caches, grad, jit
+from svod_tensor import PrepareConfig, Tensor, Variable, clear_caches, grad, jit
 from svod_tensor.capture import calls
 from svod_tensor.capture.function import JitFunction
 from svod_tensor.engine.caches import KERNELS
@@ -82,6 +82,15 @@ def test_a_size_of_many_calls_gets_kernels_of_its_own(monkeypatch: pytest.Monkey
     assert step.n_captures == 3
     assert "1. 1 call, 1 kernel" in step.explain()
     assert "3. 5 calls, 1 kernel" in step.explain()
+
+
+def test_a_function_of_variables_is_captured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls, "MAX_RESIZED_CALLS", 3)
+    step, n, x = jit(lambda x: x * 2 + 1), Variable("n", 1, 400), Tensor(make(400))
+    for size in (300, 310, 320, 330, 340):
+        found = step(x[: n.bind(size)]).numpy()
+        assert found.tolist() == (make(400)[:size] * 2 + 1).tolist()
+    assert (step.n_captures, is_resized(step)) == (1, [False])
 
 
 def test_a_function_of_two_sizes_keeps_its_kernels_whatever_others_compute() -> None:

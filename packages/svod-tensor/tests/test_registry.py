@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
@@ -64,6 +65,49 @@ def test_replacing_rewrites_every_graph_in_one_walk_and_not_the_replacements():
     assert total.tolist() == [14.0, 18.0]
     assert inner.tolist() == [7.0, 9.0]
     registry.replace_nodes({})
+
+
+def test_an_overwritten_version_leads_to_the_latest_one():
+    first, second, third = make_node(), make_node(), make_node()
+    registry.invalidate({first: second}, {})
+    registry.invalidate({second: third}, {})
+    assert registry.get_latest_version(first) is third
+    assert registry.get_successors()[first] is third
+
+
+def test_computations_conflict_over_memory_that_one_of_them_writes():
+    reader, writer, other = (
+        registry.Computation([1, 2], [], {}),
+        registry.Computation([1], [1], {}),
+        registry.Computation([2, 3], [3], {}),
+    )
+    assert reader.conflicts_with(writer)
+    assert writer.conflicts_with(reader)
+    assert not reader.conflicts_with(other)
+    assert not other.conflicts_with(writer)
+
+
+def test_a_computation_inside_another_one_of_its_thread_is_not_refused():
+    with registry.lock:
+        outer = registry.start_computation([-1], [-1], {})
+        inner = registry.start_computation([-1], [-1], {})
+    assert outer is not None
+    assert inner is not None
+    refused: list[bool] = []
+
+    def start() -> None:
+        with registry.lock:
+            refused.append(registry.start_computation([-1], [-1], {}) is None)
+            registry.wait_if_refused()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    while thread.is_alive() and not registry.count_waiting():
+        thread.join(0.001)
+    for computation in (inner, outer):
+        registry.end_computation(computation)
+    thread.join()
+    assert refused == [True]
 
 
 def test_the_base_of_a_tensor_is_its_whole_buffer():

@@ -113,6 +113,33 @@ def test_memory_without_readers_is_not_copied() -> None:
     assert x.assign(5).realize().buffer() is buffer
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_memory_of_a_read_only_array_is_not_shared() -> None:
+    x = make(1, 2)
+    first = x.numpy()
+    np.asarray(x)[0] = 9
+    assert (first.tolist(), x.tolist()) == ([1, 2], [9, 2])
+
+
+def test_memory_that_another_thread_may_read_is_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "active_count", lambda: 2)
+    x = make(1, 2)
+    node = x.uop
+    np.asarray(x)[:] = 9
+    assert (Tensor.from_uop(node).tolist(), x.tolist()) == ([1, 2], [9, 9])
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_captured_function_does_not_write_memory_that_was_lent_after_its_last_call() -> None:
+    held = make(1, 2)
+    step = jit(lambda x: held.assign(held + x) * 1)
+    for _ in range(3):
+        step(make(1, 1))
+    array = np.asarray(held)
+    assert step(make(1, 1)).tolist() == [5, 6]
+    assert (array.tolist(), held.tolist()) == ([4, 5], [5, 6])
+
+
 def test_an_array_of_numpy_never_changes() -> None:
     x = make(1, 2)
     first = x.numpy()

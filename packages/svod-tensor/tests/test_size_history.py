@@ -15,6 +15,7 @@ from svod_device import Buffer, get_allocator
 from svod_dtype import float32
 from svod_ir import Opt, OptOp
 from svod_ir.testing import run_in_threads
+from svod_schedule.pipeline import PIPELINES
 from svod_tensor import PrepareConfig, Tensor, caches, clear_caches, jit
 from svod_tensor.cells.work import make_job
 from svod_tensor.engine import size_history
@@ -145,6 +146,31 @@ def test_alternating_sizes_do_not_vary() -> None:
         for n in range(300, 320):
             (Tensor(np.ones(n, np.float32)) * 2).realize()
     assert count_kernels() == 3
+
+
+def make_job_of(n: int) -> Any:
+    return make_job([(Tensor(numbers(n)) * 2).uop], PrepareConfig())
+
+
+def test_a_size_that_recurs_is_a_single_sample() -> None:
+    config = PrepareConfig()
+    for n in (300, *[500] * 12):
+        assert find_resized(make_job_of(n), config) is None
+    assert find_resized(make_job_of(400), config) is not None
+
+
+def test_sizes_that_may_be_empty_have_specialized_kernels() -> None:
+    config = PrepareConfig()
+    for n, is_resized in ((150, False), (170, False), (160, False), (400, True)):
+        # For the least size of the interval from 2 to 256, the second operand has none.
+        total = Tensor(numbers(n)).sum() + Tensor(numbers(3 * n - 300))
+        assert (find_resized(make_job([total.uop], config), config) is not None) == is_resized
+
+
+def test_custom_passes_need_known_sizes() -> None:
+    config = PrepareConfig(passes=PIPELINES)
+    for n in (300, 500, 400):
+        assert find_resized(make_job_of(n), config) is None
 
 
 def test_results_have_memory_of_their_own_size() -> None:

@@ -310,7 +310,8 @@ class _Stage:
 
     def find_single_plan(self) -> SinglePlan | None:
         """Plan of this stage, if it computes all outputs and no other value."""
-        if self.deferred or self._result_names != tuple(dict.fromkeys(self._program.output_names)):
+        # A deferred node that no output depends on does not matter.
+        if self._result_names != tuple(dict.fromkeys(self._program.output_names)):
             return None
         return SinglePlan(self._names, self._result_names, self._function)
 

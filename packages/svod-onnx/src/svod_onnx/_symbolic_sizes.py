@@ -160,9 +160,7 @@ def _slice(attributes: _Attributes, array: np.ndarray, *bounds: np.ndarray) -> o
         step = bounds[3].item() if len(bounds) > 3 else 1
     else:
         start, end, step = attributes["starts"][0], attributes["ends"][0], 1
-    # An end below -size means "before the first element", which Python spells None for a negative
-    # step.
-    return make_sizes(array[start : None if step < 0 and end < -array.size else end : step])
+    return make_sizes(array[start:end:step])
 
 
 def _unsqueeze(

@@ -135,7 +135,10 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
         del replacer
         outputs.clear()
         _check_leaks(capture, memories, ())
-        capture.drop_dependents(lambda node: not memories.isdisjoint(node.iter_ops(Op.BUFFER)))
+        # A graph on an assigned version stays live: it is rebound to the memory below.
+        capture.drop_dependents(
+            lambda node: not memories.isdisjoint(node.toposort(stop=capture.assigned))
+        )
     # Pending writes of other threads. As part of the plan they would happen again at each call, so
     # they are committed and the function runs once more.
     foreign = (

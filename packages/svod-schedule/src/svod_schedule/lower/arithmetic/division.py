@@ -145,7 +145,8 @@ def _divide_non_negative(x: UOp, divisor: int, vmax: int) -> UOp:
     if vmax < divisor:
         return splat_like(x, 0)
     factor, shift = get_magic(divisor, vmax)
-    if factor * vmax <= x.dtype.max and shift < x.dtype.bits:
+    # The product is at least 1 << shift, so the shift is less than the number of bits.
+    if factor * vmax <= x.dtype.max:
         return (x * splat_like(x, factor)) >> splat_like(x, shift)
     wide = _wide_type(x, factor * vmax)
     if wide is not None:
