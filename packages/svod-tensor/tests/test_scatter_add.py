@@ -174,3 +174,18 @@ def test_overlapping_windows_are_summed_in_one_kernel(rng: np.random.Generator) 
     plan.execute()
     assert plan.num_kernels == 1
     check(made, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (1, 3)])
+def test_readers_of_a_sum_in_one_kernel_read_all_of_it(shape):
+    """The kernel that adds to a copy may be joined with its readers, and the copy not."""
+    a = np.full(shape, 0.5, "f4")
+    x, indices = Tensor(a).realize(), Tensor([3]).realize()
+    added = x.add_at(indices % 1, Tensor(a).realize())
+    total = added.logsumexp(None, keepdims=True)
+    results = added / (total.abs() + 1), total, added * 2
+    Tensor.realize_batch(results)
+    expected = np.log(np.exp(2 * a).sum(keepdims=True))
+    np.testing.assert_allclose(results[1].numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(results[0].numpy(), 2 * a / (abs(expected) + 1), rtol=1e-6)
+    np.testing.assert_array_equal(results[2].numpy(), 4 * a)

@@ -127,7 +127,7 @@ class _Calls:
         kernel.
         """
         kernel = self.kernels[i]
-        if kernel is None or self.is_kept(i):
+        if kernel is None or self.is_kept(i) or kernel.reads_result:
             return False
         readers = [self.kernels[reader] for reader in self.readers[i]]
         return all(reader is not None and reader.loops == kernel.loops for reader in readers)
@@ -146,11 +146,14 @@ class _Calls:
         own = set(group.members)
         kernels = self.get_kernels(group)
         rewritten = {kernel.result for kernel in kernels if not _is_new(kernel.result)}
+        # What such a kernel reads may be written by a CALL outside of the group.
+        updated = {kernel.result for kernel in kernels if kernel.reads_result}
         passing = {
             kernel.result
             for i, kernel in zip(group.members, kernels, strict=True)
             if own.issuperset(self.readers[i])
             and not self.is_kept(i)
+            and kernel.result not in updated
             and rewritten.isdisjoint(memory for _, memory in kernel.reads)
         }
         arguments_of: dict[UOp, list[UOp]] = {

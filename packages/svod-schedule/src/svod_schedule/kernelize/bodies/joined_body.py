@@ -40,6 +40,11 @@ class Elementwise:
         return self.memory[_get_slot(self.stores[0].location)]
 
     @property
+    def reads_result(self) -> bool:
+        """Whether the kernel updates its result, which another one has filled before."""
+        return any(memory is self.result for _, memory in self.reads)
+
+    @property
     def stored_indices(self) -> tuple[tuple[UOp, ...], ...]:
         """The indices of each STORE of an iteration."""
         return tuple(store.location.src[1:] for store in self.stores)
