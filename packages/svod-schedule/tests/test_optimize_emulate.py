@@ -254,6 +254,24 @@ def test_a_reduction_over_loops_accumulates_in_float32(target: Target) -> None:
     assert float(evaluate(after, {memory: np.ones(3000, np.float16)})) == 3000.0
 
 
+@pytest.mark.parametrize("op", [Op.MAX, Op.MIN])
+@pytest.mark.parametrize("dtype", NARROW, ids=str)
+@pytest.mark.parametrize("n", [0, 3])
+def test_an_extreme_of_no_elements_is_the_identity_of_its_dtype(
+    dtype: DType, op: Op, n: int
+) -> None:
+    from svod_ir import AxisType
+    from svod_ir.ops import get_identity
+
+    memory, size = param(0, 4, dtype), UOp.variable("n", 0, 4)
+    k = UOp.range(size, 0, AxisType.REDUCE)
+    extreme = UOp(Op.REDUCE, dtype, (memory.index(k), k), op)
+    values = np.array([1, -2, 3, 9]).astype(dtype.numpy)
+    found = evaluate(lower(extreme), {memory: values, size: n})
+    chosen = (max if op is Op.MAX else min)(float(v) for v in values[:n]) if n else None
+    assert float(found) == (get_identity(op, dtype) if chosen is None else chosen)
+
+
 def test_native_dtypes_are_unchanged() -> None:
     x = variable("x", float16)
     assert lower(x + x, WITH_HALF) is x + x

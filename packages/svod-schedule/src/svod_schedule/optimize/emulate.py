@@ -16,7 +16,7 @@ from typing import Final
 
 from svod_dtype import FLOAT_DTYPES, DType, bfloat16, float16, float32, float64
 from svod_ir import Op, Rule, RuleSet, Target, UOp, graph_rewrite, rule
-from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY
+from svod_ir.ops import BINARY, COMPARISON, TERNARY, UNARY, get_identity
 from svod_ir.pattern import node
 from svod_schedule._narrow_floats import (
     EXACT_IN_F32,
@@ -140,9 +140,12 @@ def _compare_in_float32(x: UOp) -> UOp:
 def _reduce_in_float32(x: UOp) -> UOp:
     """REDUCE(v) : narrow -> (REDUCE(v : f32) : f32) : narrow, rounded once; SCAN likewise."""
     # Rounded at each step, a sum of ones would stop at 2048 in float16, and at 256 in bfloat16.
-    return UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg).cast(
-        x.dtype
-    )
+    wide = UOp(x.op, float32.vec(x.dtype.lanes), (x.source.cast(float32), *x.src[1:]), x.arg)
+    may_be_empty = any(r.op is Op.RANGE and r.stop.vmin <= 0 for r in x.src[1:])
+    if x.op is Op.REDUCE and x.arg in (Op.MAX, Op.MIN) and may_be_empty:
+        # Of no elements, it is an infinity, which float8_e4m3 does not have.
+        wide = wide.alu(x.arg, UOp.const(wide.dtype, get_identity(x.arg, x.dtype.scalar)))
+    return wide.cast(x.dtype)
 
 
 def _select_bits(x: UOp) -> UOp:
