@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import svod_nn as nn
+from svod_nn.errors import LayerArgumentError
 from svod_tensor import Generator, Tensor, Variable, grad, jit
 
 
@@ -331,3 +332,11 @@ def test_weights_of_a_fully_masked_query_are_zeros(kind):
     _, weights = layer(x, x, x, attn_mask=mask, average_attn_weights=False)
     assert weights.numpy()[:, :, 1].tolist() == [[[0.0, 0.0]] * 2]
     assert np.isfinite(grad(lambda x: layer(x, x, x, attn_mask=mask)[0].sum())(x).numpy()).all()
+
+
+def test_rotary_embedding_and_caches_of_something_else_than_a_tensor_say_so():
+    with pytest.raises(LayerArgumentError, match=r"^rotary_embedding: expected a tensor as x, got"):
+        nn.rotary_embedding(3)
+    cache = nn.KeyValueCache(1, 1, room=4, head_size=4)
+    with pytest.raises(LayerArgumentError, match=r"extend: expected a tensor as values, got list"):
+        cache.extend(Tensor.ones(1, 1, 1, 4), [1.0], 0)

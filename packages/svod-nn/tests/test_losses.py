@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 import math
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from scipy.special import log_softmax, logsumexp
 
 import svod_nn as nn
+from svod_nn import losses
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, grad, hessian, jit
 from svod_tensor.errors import UserError
@@ -457,6 +459,68 @@ def test_invalid_arguments_of_losses_are_errors(
 ) -> None:
     with pytest.raises(LayerArgumentError, match=problem):
         call(Tensor.zeros(2, 3))
+
+
+ROWS, VECTOR = Tensor.ones(2, 3), Tensor([1, 2])
+TENSORS_OF_LOSSES: dict[str, dict[str, Tensor]] = {
+    "binary_cross_entropy": {"probability": ROWS, "target": ROWS, "weight": ROWS},
+    "binary_cross_entropy_with_logits": {
+        "logits": ROWS,
+        "target": ROWS,
+        "weight": ROWS,
+        "pos_weight": ROWS,
+    },
+    "cosine_embedding_loss": {"x": ROWS, "y": ROWS, "target": VECTOR},
+    "cosine_similarity": {"x": ROWS, "y": ROWS},
+    "cross_entropy": {"logits": ROWS, "target": VECTOR, "weight": ROWS[0]},
+    "ctc_loss": {
+        "log_probabilities": Tensor.ones(4, 2, 3),
+        "targets": Tensor([[1], [2]]),
+        "input_lengths": VECTOR,
+        "target_lengths": Tensor([1, 1]),
+    },
+    "huber_loss": {"prediction": ROWS, "target": ROWS},
+    "kl_div": {"log_probabilities": ROWS, "target": ROWS},
+    "l1_loss": {"prediction": ROWS, "target": ROWS},
+    "mse_loss": {"prediction": ROWS, "target": ROWS},
+    "nll_loss": {"log_probabilities": ROWS, "target": VECTOR, "weight": ROWS[0]},
+    "smooth_l1_loss": {"prediction": ROWS, "target": ROWS},
+    "triplet_margin_loss": {"anchor": ROWS, "positive": ROWS, "negative": ROWS},
+}
+
+
+def test_every_loss_has_examples_of_its_tensors() -> None:
+    assert set(TENSORS_OF_LOSSES) == {
+        name for name in losses.__all__ if inspect.isfunction(getattr(losses, name))
+    }
+
+
+@pytest.mark.parametrize("name", TENSORS_OF_LOSSES)
+def test_tensors_of_a_loss_can_be_passed_by_name(name: str) -> None:
+    loss, tensors = getattr(nn, name), TENSORS_OF_LOSSES[name]
+    options = {key: t for key, t in tensors.items() if "weight" in key}
+    args = [t for key, t in tensors.items() if key not in options]
+    close(loss(**tensors), loss(*args, **options).numpy(), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameter"),
+    [(name, parameter) for name, tensors in TENSORS_OF_LOSSES.items() for parameter in tensors],
+)
+@pytest.mark.parametrize("value", ["a", object(), [1.0], np.ones((2, 3)), np.ones(2, np.int64)])
+def test_a_loss_of_something_else_than_a_tensor_says_so(
+    name: str, parameter: str, value: object
+) -> None:
+    with pytest.raises(LayerArgumentError, match=f"^{name}: expected a tensor as {parameter}, got"):
+        getattr(nn, name)(**{**TENSORS_OF_LOSSES[name], parameter: value})
+
+
+def test_the_error_of_a_loss_names_the_argument_that_is_no_tensor() -> None:
+    with pytest.raises(LayerArgumentError) as caught:
+        nn.mse_loss(ROWS, 3)  # pyright: ignore[reportArgumentType]
+    assert str(caught.value) == (
+        "mse_loss: expected a tensor as target, got int\n  hint: write Tensor(target)"
+    )
 
 
 @pytest.mark.parametrize(

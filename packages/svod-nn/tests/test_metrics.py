@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -82,3 +84,23 @@ def test_invalid_arguments_of_metrics_are_errors() -> None:
         nn.confusion_matrix(Tensor([0.5]), Tensor([1]), 2)
     with pytest.raises(LayerArgumentError, match="invalid mode"):
         nn.EarlyStopping(1, mode="best")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("value", [3, [1], np.ones(2, np.int64), None])
+def test_metrics_of_something_else_than_a_tensor_say_so(value: object) -> None:
+    scores, labels = Tensor.zeros(2, 3), Tensor([0, 1])
+    calls: list[tuple[str, Callable[[Any], object]]] = [
+        ("accuracy", lambda x: nn.accuracy(x, labels)),
+        ("accuracy", lambda x: nn.accuracy(scores, x)),
+        ("top_k_accuracy", lambda x: nn.top_k_accuracy(scores, labels=x)),
+        ("confusion_matrix", lambda x: nn.confusion_matrix(x, labels, 2)),
+        ("confusion_matrix", lambda x: nn.confusion_matrix(labels, x, 2)),
+        ("precision_recall_f1", lambda x: nn.precision_recall_f1(x)),
+    ]
+    for name, call in calls:
+        with pytest.raises(LayerArgumentError, match=f"^{name}: expected a tensor as"):
+            call(value)
+    with pytest.raises(
+        LayerArgumentError, match=r"^MeanMetric\.update: expected a tensor as value"
+    ):
+        nn.MeanMetric().update(value)  # pyright: ignore[reportArgumentType]

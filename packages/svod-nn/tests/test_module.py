@@ -426,6 +426,16 @@ def test_a_call_with_something_else_than_a_tensor_says_so(x: object, shown: str)
     ]
 
 
+@pytest.mark.parametrize("call", [lambda m, x: m(x), lambda m, x: m(indices=x)])
+def test_a_call_with_an_array_says_so_where_its_dtype_is_read(call):
+    class Lookup(nn.Module):
+        def forward(self, indices: Tensor) -> Tensor:
+            return indices if indices.dtype.is_int else indices.cast("int32")
+
+    with pytest.raises(LayerArgumentError, match=r"^Lookup: expected a tensor, got numpy\.ndarray"):
+        call(Lookup(), np.arange(3))
+
+
 def test_a_missing_attribute_of_another_object_is_named_in_the_error():
     class Odd(nn.Module):
         def forward(self, x: object) -> object:

@@ -180,3 +180,12 @@ def test_a_scale_that_goes_the_wrong_way_is_an_error() -> None:
     ):
         with pytest.raises(LayerArgumentError, match="LossScale"):
             nn.LossScale(**options)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_scaled_loss_is_a_tensor():
+    with pytest.raises(
+        LayerArgumentError, match="scale_loss: expected a tensor as loss, got float"
+    ):
+        nn.LossScale().scale_loss(2.0)
+    with pytest.raises(LayerArgumentError, match="adapt: expected a tensor as is_good, got bool"):
+        nn.LossScale().adapt(True)

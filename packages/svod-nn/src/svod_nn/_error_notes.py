@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Protocol
 
-from svod_nn.errors import LayerArgumentError
-from svod_tensor import Tensor
-
-__all__ = ["add_module", "find_wrong_argument"]
+__all__ = ["add_module"]
 
 
 class _Noted(Protocol):
@@ -57,28 +54,3 @@ def add_module(error: Exception, module: _Noted) -> None:
     path = next((name for name, child in module.named_modules() if child is inner), "")
     if path:
         notes[index] = _ModuleNote.make(inner, path)  # pyright: ignore[reportUnknownArgumentType]
-
-
-def find_wrong_argument(
-    error: AttributeError, name: str, args: tuple[object, ...]
-) -> LayerArgumentError | None:
-    """Return the error for a module called with a non-tensor, if that made `forward` fail.
-
-    Args:
-        error: error raised by `forward`.
-        name: class name of the module.
-        args: positional arguments of the call.
-    """
-    owner = error.obj
-    is_argument = any(owner is argument for argument in args) and not isinstance(owner, Tensor)
-    if not is_argument or error.name is None or not hasattr(Tensor, error.name):
-        return None
-    kind = type(owner)
-    type_name = (
-        kind.__qualname__
-        if kind.__module__ == "builtins"
-        else f"{kind.__module__}.{kind.__qualname__}"
-    )
-    return LayerArgumentError(
-        name=name, problem=f"expected a tensor, got {type_name}", hint="write Tensor(x)"
-    )

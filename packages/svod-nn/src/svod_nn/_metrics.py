@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from svod_nn._arguments import takes_tensors
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
 
@@ -18,6 +19,7 @@ __all__ = [
 ]
 
 
+@takes_tensors
 def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
     """Fraction of the samples whose label has the largest score.
 
@@ -38,6 +40,7 @@ def accuracy(scores: Tensor, labels: Tensor) -> Tensor:
     return scores.argmax(-1).eq(labels).cast(float32).mean()
 
 
+@takes_tensors
 def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
     """Fraction of the samples whose label is among the `k` classes with the largest scores.
 
@@ -69,6 +72,7 @@ def top_k_accuracy(scores: Tensor, labels: Tensor, k: int = 5) -> Tensor:
     return rank.lt(k).cast(float32).mean()
 
 
+@takes_tensors
 def confusion_matrix(predicted: Tensor, labels: Tensor, n_classes: int) -> Tensor:
     """Confusion matrix: the number of samples of each pair of label and predicted class.
 
@@ -125,6 +129,7 @@ class PrecisionRecall(NamedTuple):
     f1: Tensor
 
 
+@takes_tensors
 def precision_recall_f1(confusion: Tensor) -> PrecisionRecall:
     """Precision, recall and F1 score of each class; 0 where the denominator is 0.
 
@@ -173,6 +178,7 @@ class MeanMetric:
         # Realized buffers of its own: a constant's memory may be shared, and these are assigned to.
         self._total, self._weight = Tensor.zeros(()).realize(), Tensor.zeros(()).realize()
 
+    @takes_tensors
     def update(self, value: Tensor, weight: Tensor | float = 1.0) -> None:
         """Add a value, the mean over `weight` samples."""
         # Sums stay on the device: reading each value would wait for the step that computes it.

@@ -9,8 +9,9 @@ from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Self, cast
 
+from svod_nn._arguments import find_wrong_argument
 from svod_nn._empty import realize_derived
-from svod_nn._error_notes import add_module, find_wrong_argument
+from svod_nn._error_notes import add_module
 from svod_nn._foreign_names import explain_arguments, find_module_attribute
 from svod_nn._state import load_tensors
 from svod_nn._walk import iter_leaves, map_leaves
@@ -128,7 +129,8 @@ class Module:
             return self.forward(*args, **kwargs)
         except Exception as error:
             if isinstance(error, AttributeError):
-                wrong = find_wrong_argument(error, type(self).__name__, args)
+                arguments = (*args, *kwargs.values())
+                wrong = find_wrong_argument(error, type(self).__name__, arguments)
                 if wrong is not None:
                     add_module(wrong, self)
                     raise wrong from error

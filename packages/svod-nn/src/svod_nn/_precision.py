@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import reduce
 from typing import Any, Protocol
 
+from svod_nn._arguments import takes_tensors
 from svod_nn._module import Module
 from svod_nn._walk import map_leaves
 from svod_nn.errors import LayerArgumentError
@@ -146,6 +147,7 @@ class LossScale:
         self.scale = Tensor.full((), float(initial), dtype=float32).realize()
         self.n_good = Tensor.zeros((), dtype="int32").realize()
 
+    @takes_tensors
     def scale_loss(self, loss: Tensor) -> Tensor:
         """Multiply a loss by the scale."""
         return loss.mul(self.scale)
@@ -179,6 +181,7 @@ class LossScale:
         self.adapt(is_good)
         return is_good
 
+    @takes_tensors
     def adapt(self, is_good: Tensor) -> None:
         """Adapt the scale after a step; only needed if you call `unscale` and the optimizer yourself.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from svod_nn._arguments import takes_tensors
 from svod_tensor import DType, Tensor, float32
 
 __all__ = ["KeyValueCache"]
@@ -39,6 +40,7 @@ class KeyValueCache:
         self.keys = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
         self.values = Tensor.zeros(batch, heads, room, head_size, dtype=dtype).realize()
 
+    @takes_tensors
     def extend(self, keys: Tensor, values: Tensor, position: Any) -> tuple[Tensor, Tensor]:
         """Append keys and values, and return all up to the last position.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from svod_nn._arguments import takes_tensors
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
 
 __all__ = ["rotary_embedding"]
 
 
+@takes_tensors
 def rotary_embedding(x: Tensor, position: Any = 0, base: float = 10000.0) -> Tensor:
     """Rotary position embedding: rotate pairs of features by angles proportional to the position.
 

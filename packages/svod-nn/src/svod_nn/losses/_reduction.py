@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Concatenate, Literal, ParamSpec, TypeAlias, cast
+from typing import Literal, ParamSpec, TypeAlias, cast
 
+from svod_nn._arguments import takes_tensors
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import Tensor, float32
 from svod_tensor.errors import UserError
@@ -25,36 +26,33 @@ Reduction: TypeAlias = Literal["mean", "sum", "none"]
 P = ParamSpec("P")
 
 
-def loss_function(
-    loss: Callable[Concatenate[Tensor, P], Tensor],
-) -> Callable[Concatenate[Tensor, P], Tensor]:
+def loss_function(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
     """Decorate a loss to compute narrow floats in float32, and to name itself in errors.
 
     Operands narrower than float32 are widened. If all operands have one narrow dtype, the result is
     rounded to it once, at the end. An error of an operation inside of the loss names the loss, which
     the user called.
     """
+    compute_loss = takes_tensors(loss)
 
     @wraps(loss)
-    def call(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         try:
-            return compute(first, *args, **kwargs)
+            return compute(*args, **kwargs)
         except UserError as error:
             error.name_operation(loss.__name__)
             raise
 
-    def compute(first: Tensor, /, *args: P.args, **kwargs: P.kwargs) -> Tensor:
+    def compute(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         dtypes = {
-            t.dtype
-            for t in (first, *args, *kwargs.values())
-            if isinstance(t, Tensor) and t.dtype.is_float
+            t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.dtype.is_float
         }
         # float32 and float64 need no casts, which would only add to the graph.
         if not any(dtype.itemsize < 4 for dtype in dtypes):
-            return loss(first, *args, **kwargs)
-        wide = [_widen(argument) for argument in (first, *args)]
+            return compute_loss(*args, **kwargs)
+        wide = [_widen(argument) for argument in args]
         named = {name: _widen(argument) for name, argument in kwargs.items()}
-        result = cast("Callable[..., Tensor]", loss)(*wide, **named)
+        result = cast("Callable[..., Tensor]", compute_loss)(*wide, **named)
         # Two different dtypes, as of float16 and bfloat16, promote to float32 or more.
         return result if len(dtypes) > 1 else result.cast(dtypes.pop())
 
