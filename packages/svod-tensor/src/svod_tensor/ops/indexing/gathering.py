@@ -174,7 +174,7 @@ def view_items(x: Tensor, index: Index) -> Tensor:
 def _select(x: Tensor, index: Index) -> Tensor:
     known = _make_key(index)
     if known is not None and all(type(size) is int for size in x.shape):
-        return x.along(*_find_path(known, x.shape))
+        return x.along(*_make_path(known, x.shape))
     mask = find_single_mask(index)
     if mask is not None:
         # As in numpy: a 0-d mask adds a leading axis of size 1 or 0.
@@ -454,8 +454,8 @@ def _is_known(*bounds: object) -> bool:
 
 # Slices of loops and of caches repeat; an entry takes about 500 bytes.
 @lru_cache(maxsize=4096)
-def _find_path(key: _Key, shape: Shape) -> tuple[Step, ...]:
-    """Find the view steps of an index of plain integers and slices.
+def _make_path(key: _Key, shape: Shape) -> tuple[Step, ...]:
+    """Make the view steps of an index of plain integers and slices.
 
     Raises:
         IndexOutOfRangeError: if an integer is out of bounds.
