@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from svod_nn._arguments import takes_tensors
 from svod_nn._module import Module
 from svod_nn._walk import map_leaves
+from svod_nn._widening import widen
 from svod_nn.errors import LayerArgumentError
 from svod_tensor import DType, Tensor, bfloat16, float32
 
@@ -47,7 +48,7 @@ def in_precision(model: Module, dtype: DType | str = bfloat16) -> Callable[..., 
         narrow = {name: parameter.cast(dtype) for name, parameter in model.named_parameters()}
         with model.replaced(narrow):
             result = model(*_cast_floats(args, dtype), **_cast_floats(kwargs, dtype))
-        return _widen_floats(result)
+        return map_leaves(result, Tensor, widen)
 
     return call
 
@@ -56,14 +57,6 @@ def _cast_floats(value: Any, dtype: DType | str) -> Any:
     return map_leaves(
         value, Tensor, lambda tensor: tensor.cast(dtype) if tensor.dtype.is_float else tensor
     )
-
-
-def _widen_floats(value: Any) -> Any:
-    def widen(tensor: Tensor) -> Tensor:
-        is_narrow = tensor.dtype.is_float and tensor.dtype.itemsize < float32.itemsize
-        return tensor.cast(float32) if is_narrow else tensor
-
-    return map_leaves(value, Tensor, widen)
 
 
 class ScaledOptimizer(Protocol):

@@ -7,8 +7,9 @@ from functools import wraps
 from typing import Literal, ParamSpec, TypeAlias, cast
 
 from svod_nn._arguments import takes_tensors
+from svod_nn._widening import widen
 from svod_nn.errors import LayerArgumentError
-from svod_tensor import Tensor, float32
+from svod_tensor import Tensor
 from svod_tensor.errors import UserError
 
 __all__ = [
@@ -33,36 +34,27 @@ def loss_function(loss: Callable[P, Tensor]) -> Callable[P, Tensor]:
     rounded to it once, at the end. An error of an operation inside of the loss names the loss, which
     the user called.
     """
-    compute_loss = takes_tensors(loss)
+    compute = takes_tensors(loss)
 
     @wraps(loss)
     def call(*args: P.args, **kwargs: P.kwargs) -> Tensor:
-        try:
-            return compute(*args, **kwargs)
-        except UserError as error:
-            error.name_operation(loss.__name__)
-            raise
-
-    def compute(*args: P.args, **kwargs: P.kwargs) -> Tensor:
         dtypes = {
             t.dtype for t in (*args, *kwargs.values()) if isinstance(t, Tensor) and t.dtype.is_float
         }
-        # float32 and float64 need no casts, which would only add to the graph.
-        if not any(dtype.itemsize < 4 for dtype in dtypes):
-            return compute_loss(*args, **kwargs)
-        wide = [_widen(argument) for argument in args]
-        named = {name: _widen(argument) for name, argument in kwargs.items()}
-        result = cast("Callable[..., Tensor]", compute_loss)(*wide, **named)
+        try:
+            # float32 and float64 need no casts, which would only add to the graph.
+            if not any(dtype.itemsize < 4 for dtype in dtypes):
+                return compute(*args, **kwargs)
+            wide = [widen(argument) for argument in args]
+            named = {name: widen(argument) for name, argument in kwargs.items()}
+            result = cast("Callable[..., Tensor]", compute)(*wide, **named)
+        except UserError as error:
+            error.name_operation(loss.__name__)
+            raise
         # Two different dtypes, as of float16 and bfloat16, promote to float32 or more.
         return result if len(dtypes) > 1 else result.cast(dtypes.pop())
 
     return call
-
-
-def _widen(value: object) -> object:
-    if isinstance(value, Tensor) and value.dtype.is_float and value.dtype.itemsize < 4:
-        return value.cast(float32)
-    return value
 
 
 def check_reduction(loss: str, reduction: str, *additional: str) -> None:
