@@ -38,6 +38,7 @@ class Call(NamedTuple):
 
     @property
     def function(self) -> Function:
+        """The function that is called."""
         ops = tuple(node.op for node in self.nodes)
         function = Function(ops, self.nodes[0].dtype, is_rare=False)
         return function if self.branch is None else function.get_slow_path()
@@ -52,11 +53,13 @@ class Function(NamedTuple):
 
     @property
     def name(self) -> str:
+        """The name in the kernel, such as `rare_sin_cos_v8f32`."""
         ops = "_".join(op.name.lower() for op in self.ops)
         return f"{'rare_' if self.is_rare else ''}{ops}_{suffix_text(self.dtype)}"
 
     @property
     def result_type(self) -> str:
+        """The type of the result: one value, or a pair."""
         kind = type_text(self.dtype)
         return kind if len(self.ops) == 1 else f"{{ {kind}, {kind} }}"
 
@@ -78,7 +81,7 @@ def list_calls(linear: tuple[UOp, ...], target: Target) -> dict[UOp, Call]:
     calls: dict[UOp, Call] = {}
     # A sine and a cosine are one call only inside of the same loop: what is computed in a loop is
     # unknown outside of it.
-    places: dict[tuple[UOp | None, UOp, bool], list[UOp]] = {}
+    nodes_of: dict[tuple[UOp | None, UOp, bool], list[UOp]] = {}
     entered: list[UOp] = []
     for node in linear:
         if node.op is Op.RANGE:
@@ -90,8 +93,8 @@ def list_calls(linear: tuple[UOp, ...], target: Target) -> dict[UOp, Call]:
             if loop is not None and is_condition(loop.stop):
                 calls[node] = Call((node,), loop)
             else:
-                places.setdefault((loop, node.source, node.op in _PAIR), []).append(node)
-    for nodes in places.values():
+                nodes_of.setdefault((loop, node.source, node.op in _PAIR), []).append(node)
+    for nodes in nodes_of.values():
         call = Call(tuple(sorted(nodes, key=lambda n: n.op is Op.COS)), None)
         calls |= dict.fromkeys(nodes, call)
     return calls

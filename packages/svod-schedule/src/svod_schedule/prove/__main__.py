@@ -34,7 +34,7 @@ def get_rules(names: list[str]) -> list[Rule]:
     """Look up rules by name; without names, return all rules of the compiler.
 
     Raises:
-        UnknownRuleError: if a name is unknown or z3 is not installed.
+        UnknownRuleError: if a name is unknown.
     """
     sets = list_rule_sets()
     rules = [rule for rule_set in sets.values() for rule in rule_set]

@@ -50,7 +50,7 @@ from svod_schedule.rangeify.analysis.devices import (
 from svod_schedule.rangeify.analysis.fusion import find_rows, is_chain
 from svod_schedule.rangeify.analysis.kernel_loops import KernelLoops
 from svod_schedule.rangeify.analysis.readers import count_readers
-from svod_schedule.rangeify.analysis.row_writes import find_row_write
+from svod_schedule.rangeify.analysis.row_writes import find_row_write, find_scatter
 
 __all__ = ["Storage", "choose_stored"]
 
@@ -110,7 +110,6 @@ _NEVER_STORED = (MOVEMENT - {Op.PAD}) | {
     Op.AFTER,
     Op.CONTROL_DEPENDENCY,
 }
-_SEQUENTIAL = frozenset({Op.SCAN_AXIS, Op.SCATTER})
 _COMPUTED = ELEMENTWISE | {Op.GATHER, Op.PAD}
 
 
@@ -177,8 +176,8 @@ class _StorageChooser:
     def _store(self, node: UOp) -> None:
         self.stored.add(node)
         loops = KernelLoops()
-        scattered = node if node.op is Op.SCATTER else find_row_write(node)
-        opened = loops.open(node) if scattered is None else loops.open_scattered(scattered)
+        scatter = find_scatter(node)
+        opened = loops.open(node) if scatter is None else loops.open_scattered(scatter)
         self.kernels[node] = _OpenKernel(opened, loops)
 
     def _is_stored(self, node: UOp) -> bool:
@@ -252,8 +251,7 @@ class _StorageChooser:
             len(uses) < 2
             or node.op not in ELEMENTWISE
             or not self.has_private_rows(uses[0].kernel)
-            or uses[0].kernel.op is Op.SCATTER
-            or find_row_write(uses[0].kernel) is not None
+            or find_scatter(uses[0].kernel) is not None
             or self.cost[node] < ROW_COST
         ):
             return None
@@ -331,7 +329,7 @@ class _StorageChooser:
         rows = find_rows(node.shape, use.at.indices, loops)
         if rows is None or kernel.n_reductions >= MAX_KERNEL_REDUCTIONS:
             return False
-        if _is_sequential(use.kernel) or is_transfer(use.kernel):
+        if _find_sequential(use.kernel) is not None or is_transfer(use.kernel):
             return False
         if len(rows) == len(loops) == len(use.scope):
             return not (is_contraction(node) and kernel.rows)
@@ -376,8 +374,8 @@ class _StorageChooser:
             ]
         if node.op is Op.ASSIGN:
             # The target is written, not read.
-            scattered = find_row_write(node)
-            return [(node.value, use)] if scattered is None else _read_rows(scattered, use)
+            scatter = find_row_write(node)
+            return [(node.value, use)] if scatter is None else _read_rows(scatter, use)
         if node.op is Op.REDUCE_AXIS:
             ranges = self.kernels[use.kernel].loops.open_reduced(node, at.indices)
             indices = tuple(ranges.get(a, i) for a, i in enumerate(at.indices))
@@ -479,17 +477,13 @@ def _is_serial(kernel: UOp) -> bool:
     """Whether a kernel computes one element after the other: a scan along the last axis, or a
     scatter of single elements, has no axis for lanes.
     """
-    scattered = find_row_write(kernel)
-    kernel = kernel if scattered is None else scattered
-    if kernel.op not in _SEQUENTIAL:
-        return False
-    axis: int = kernel.arg.axis
-    return all(max_size(s) == 1 for s in kernel.shape[axis + 1 :])
+    node = _find_sequential(kernel)
+    return node is not None and all(max_size(s) == 1 for s in node.shape[node.arg.axis + 1 :])
 
 
-def _is_sequential(kernel: UOp) -> bool:
-    """Whether an axis of a kernel's loops is sequential."""
-    return kernel.op in _SEQUENTIAL or find_row_write(kernel) is not None
+def _find_sequential(kernel: UOp) -> UOp | None:
+    """Return the SCAN_AXIS or SCATTER that a kernel computes, whose axis is sequential."""
+    return kernel if kernel.op is Op.SCAN_AXIS else find_scatter(kernel)
 
 
 def _is_gathered_often(gather: UOp, uses: tuple[_Use, ...]) -> bool:

@@ -150,7 +150,7 @@ class Puller:
             memory, _ = self._locate(
                 target, Coordinates((UOp.const(index, 0),) * len(target.shape))
             )
-            self.bufferized[node] = self._write_rows(scatter, memory, target)
+            self.bufferized[node] = self._write_rows(scatter, memory, is_in_place=True)
             return
         ranges = self.loops.open(node)
         memory, at = self._locate(target, Coordinates(ranges))
@@ -173,26 +173,28 @@ class Puller:
         propagate_labels(memory, self._iter_computed(node))
         # The rows are written by another kernel.
         self._start_kernel()
-        self.bufferized[node] = self._write_rows(node, memory, None)
+        self.bufferized[node] = self._write_rows(node, memory, is_in_place=False)
 
-    def _write_rows(self, scatter: UOp, memory: UOp, target: UOp | None) -> UOp:
+    def _write_rows(self, scatter: UOp, memory: UOp, *, is_in_place: bool) -> UOp:
         """Return memory after the rows of a scatter are written to it.
 
         Args:
             scatter: the SCATTER.
-            memory: memory of the shape of the scatter, or of `target`.
-            target: the view of memory whose rows are replaced, in place.
+            memory: the memory of the result: that of the scatter's base if it is written in place,
+                else memory of the scatter's shape.
+            is_in_place: whether the rows are written to the base.
         """
         if 0 in scatter.source.shape:
             return memory
         at = Coordinates(self.loops.open_scattered(scatter))
-        return memory.after(self._pull(scatter, at, self._scattered(scatter, memory, target, at)))
+        pulling = self._scattered(scatter, memory, at, is_in_place=is_in_place)
+        return memory.after(self._pull(scatter, at, pulling))
 
-    def _scattered(self, node: UOp, memory: UOp, target: UOp | None, at: Coordinates) -> Pulling:
+    def _scattered(self, node: UOp, memory: UOp, at: Coordinates, *, is_in_place: bool) -> Pulling:
         position = yield node.position, move_to_scatter_indices(node, at)
         value = yield node.source, at
         element = locate_row(node, at, position)
-        if target is not None:
+        if is_in_place:
             element = self._locate(node.base, Coordinates(element))[1].indices
         return write_row(node, memory, element, at, position, value, self.loops)
 
