@@ -38,31 +38,29 @@ def test_a_name_below_svod_is_taken_as_it_is() -> None:
     assert get_logger("svod.tensor") is get_logger("svod.tensor")
 
 
+def run_program(program: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": ":".join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+
 def test_an_unconfigured_process_stays_silent_and_imports_no_structlog() -> None:
     program = (
         "import sys, svod_ir; log = svod_ir.get_logger('x'); log.debug('a', b=1); log.info('c')\n"
         "assert 'structlog' not in sys.modules and 'numpy' not in sys.modules\n"
         "log.warning('d', e=2)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_program(program)
     assert (done.stdout, done.stderr) == ("", "")
 
 
 def run_and_read_json(program: str) -> list[dict[str, object]]:
     """Run a program whose log, on its standard output, has one JSON object per line."""
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        env={"PYTHONPATH": ":".join(sys.path)},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    done = run_program(program)
     assert done.stderr == ""
     return [json.loads(line) for line in done.stdout.splitlines()]
 

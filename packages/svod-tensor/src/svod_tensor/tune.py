@@ -5,9 +5,10 @@
 
 The script runs normally, and searches run after it has ended: the kernels with the largest share of
 the run's time come first, as the cost model predicts it, where a kernel counts as often as its
-captured function was called. With `--seconds` they also get the most time. `--plan step` searches only the kernels of the captured
-function `step`. A table at the end shows the gains. Later runs of the script use the stored opts
-(`SVOD_TUNED=0` disables that). An interrupted search is resumed by the next one.
+captured function was called. With `--seconds` they also get the most time. `--plan step` searches
+only the kernels of the captured function `step`. A table at the end shows the gains. Later runs of
+the script use the stored opts (`SVOD_TUNED=0` disables that). An interrupted search is resumed by
+the next one.
 
 Example:
     >>> import io
