@@ -63,7 +63,7 @@ def make_sum(plans: Plans, launcher: object) -> tuple[ExecutionPlan, Lending]:
 
 def test_results_are_in_lent_memory_that_the_plan_does_not_keep(plans: Plans) -> None:
     plan, lending = make_sum(plans, plans.launcher())
-    assert plan.can_execute_direct
+    assert plan.can_execute_direct({})
     first, second = filled(0), filled(0)
     assert plan.execute_direct(lending, [filled(2), first])
     assert plan.execute_direct(lending, [filled(3), second])
@@ -95,7 +95,7 @@ def test_plans_with_copies_are_not_executed_directly(plans: Plans) -> None:
     plans.op(plans.kernel(plans.add_one, [out], [copied]))
     plan, lending = make_plan(plans, out)
     result = filled(0)
-    assert not plan.can_execute_direct
+    assert not plan.can_execute_direct({})
     assert not plan.execute_direct(lending, [filled(2), result])
     plan.execute_on(get_replacements(lending, [filled(2), result]), {})
     assert read(result) == [3] * 4

@@ -604,6 +604,17 @@ class DonationError(UserError, ValueError):
         super().__init__(f"cannot donate {argument} to {function}: it {problem}", hint=hint)
 
 
+class DynamicShapeError(UserError, ValueError):
+    """Dynamic shapes that do not fit the function."""
+
+    def __init__(self, *, function: str, parameter: str, problem: str) -> None:
+        self.function, self.parameter, self.problem = function, parameter, problem
+        super().__init__(
+            f"dynamic_shapes of {function}: {parameter} {problem}",
+            hint='name parameters and axes, as in {"x": {0: Variable("n", 1, 512)}}',
+        )
+
+
 class RepeatedWriteError(UserError, ValueError):
     """A write to repeated elements, as of an expanded tensor."""
 

@@ -140,7 +140,7 @@ class ChangingPlan(PlanView):
         if lent:
             self._replace({index: make_placeholder(self._buffers[index]) for index in lent})
 
-    def _replace(self, replacements: Mapping[int, Buffer]) -> None:
+    def _replace(self, replacements: Mapping[int, Buffer], *, may_be_smaller: bool = False) -> None:
         self._direct = None
         buffers, n_buffers = self._buffers, len(self._buffers)
         changes: dict[int, Buffer] = {}
@@ -156,7 +156,7 @@ class ChangingPlan(PlanView):
                     or buffer.dtype is not old.dtype
                     or buffer.allocator is not old.allocator
                 ):
-                    self._check_replacement(index, buffer)
+                    self._check_replacement(index, buffer, may_be_smaller=may_be_smaller)
                 # Locating may allocate and thus fail; the plan is still unchanged here.
                 changes[index], addresses[index] = buffer, buffer.locate()
         if changes and self._template.views:
@@ -217,18 +217,20 @@ class ChangingPlan(PlanView):
                 views[view] = new.view(op.byte_offset, op.byte_size, self._buffers[view].dtype)
         return views
 
-    def _check_replacement(self, index: int, buffer: Buffer) -> None:
+    def _check_replacement(
+        self, index: int, buffer: Buffer, *, may_be_smaller: bool = False
+    ) -> None:
         if not 0 <= index < len(self._buffers):
             raise PlanError(
                 op="plan",
                 problem=f"buffer index {index} is out of bounds for {len(self._buffers)} buffers",
             )
         old = self._buffers[index]
-        if (
-            buffer.nbytes != old.nbytes
-            or buffer.dtype is not old.dtype
-            or buffer.device != old.device
-        ):
+        # Only the maximum size is known here: exact sizes depend on the values of variables.
+        fits = buffer.nbytes == old.nbytes or (
+            may_be_smaller and buffer.nbytes <= self._template.planned_bytes[index]
+        )
+        if not fits or buffer.dtype is not old.dtype or buffer.device != old.device:
             raise PlanError(op="plan", problem=f"buffer {index}: cannot replace {old} by {buffer}")
         if not buffer.is_writable and old.is_writable and index in self._template.written:
             raise PlanError(
@@ -268,7 +270,7 @@ class ChangingPlan(PlanView):
         counts = [(loop, loop.resolve_count(changes)) for loop in self._counted_loops]
         # Nothing below can fail, so an error leaves the plan unchanged. Only an interrupt can come
         # in between, and then `_rebuild` repairs the plan.
-        self._is_stale = True
+        self._is_stale, self._direct = True, None
         self._caller_values.update(changes)
         self._variables.update(changes)
         for loop, count in counts:

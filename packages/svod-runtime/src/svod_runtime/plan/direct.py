@@ -7,8 +7,8 @@ in the lent slots, so every other operation on the plan binds buffers first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from svod_runtime.plan.changes import ChangingPlan, make_placeholder
@@ -29,6 +29,8 @@ class Lending:
     Attributes:
         buffer_indices: index in the plan of each buffer of a call, inputs and outputs; None for a
             buffer that the plan does not use.
+        values: values of the plan's variables by name, the same at each call. Buffers may then be
+            smaller than planned, if the plan's form has `spare_bytes`.
         n_executions: number of calls so far.
 
     Example:
@@ -38,6 +40,7 @@ class Lending:
     """
 
     buffer_indices: tuple[int | None, ...]
+    values: Mapping[str, int] = field(default_factory=dict[str, int])
     n_executions: int = 0
 
 
@@ -62,8 +65,9 @@ class DirectPlan(ChangingPlan):
         Args:
             lending: slots of the buffers that change at each call; pass the same object at each
                 call.
-            buffers: a buffer per slot, equal in size, dtype and device to the buffer in the plan.
-                Written buffers must have their own storage, which no other buffer shares.
+            buffers: a buffer per slot, equal in size (see `Lending.values`), dtype and device to
+                the buffer in the plan. Written buffers must have their own storage, which no other
+                buffer shares.
 
         Returns:
             False if the plan did not run: another thread uses it, or the call requires
@@ -102,13 +106,12 @@ class DirectPlan(ChangingPlan):
                 self._is_executing = False
         return True
 
-    @property
-    def can_execute_direct(self) -> bool:
-        """True if the plan supports `execute_direct`."""
+    def can_execute_direct(self, values: Mapping[str, int]) -> bool:
+        """True if the plan supports `execute_direct` with these values of its variables."""
         form = self._template
-        # Views, variables and donations need work at each call, which only
-        # `execute_on` does.
-        is_plain = not (form.views or form.bounds or form.donated_indices)
+        # Views and donations need work at each call, which only `execute_on` does; so do variables
+        # without a value.
+        is_plain = not (form.views or form.donated_indices) and form.bounds.keys() <= values.keys()
         return (
             is_plain and not self._is_checked and all(step.takes_addresses for step in self._steps)
         )
@@ -123,13 +126,22 @@ class DirectPlan(ChangingPlan):
         Returns:
             False if the plan cannot be executed directly.
         """
-        if not self.can_execute_direct:
+        values = lending.values
+        if not self.can_execute_direct(values):
             return False
+        if self._is_stale:
+            self._rebuild()
+        before, self._direct = self._direct, None
+        if values:
+            self._set_variables(values)
+        if isinstance(before, Lending) and before.buffer_indices == lending.buffer_indices:
+            # Only the values differ, as between the calls of a function with dynamic shapes.
+            self._direct_runs = [step.run for step in self._steps]
+            self._direct = lending
+            return True
         lent = frozenset(index for index in lending.buffer_indices if index is not None)
         if not lent.issuperset(self._lent):
             self._restore_lent()
-        if self._is_stale:
-            self._rebuild()
         placeholders = {index: make_placeholder(self._buffers[index]) for index in lent}
         # Set before the first change: after an interrupt, `_rebuild` repairs the plan.
         self._is_stale = True
@@ -140,7 +152,7 @@ class DirectPlan(ChangingPlan):
         if pattern is not None:
             self._rearrange(pattern)
         self._is_stale = False
-        if not self.can_execute_direct:
+        if not self.can_execute_direct(values):
             # The steps of the new levels may not support it.
             return False
         self._direct_words = [

@@ -162,6 +162,7 @@ class ExecutionPlan(DirectPlan):
         *,
         may_wait: bool = True,
         lent: Collection[int] = (),
+        may_be_smaller: bool = False,
     ) -> bool:
         """Run `replace_buffers` and `execute_with_vars` as one atomic operation on the plan.
 
@@ -172,6 +173,8 @@ class ExecutionPlan(DirectPlan):
             lent: indices in `replacements` of buffers that remain the caller's. The plan drops
                 results and large buffers among them; later operations without replacements use
                 zero-filled memory of its own.
+            may_be_smaller: whether buffers may be smaller than planned, since the values of
+                variables make them so; only for plans whose template has `spare_bytes`.
 
         Returns:
             False if another thread uses the plan and `may_wait` is false: the plan is then
@@ -190,7 +193,7 @@ class ExecutionPlan(DirectPlan):
             if lent is not self._lent:
                 self._borrow(lent, replacements)
             try:
-                self._replace(replacements)
+                self._replace(replacements, may_be_smaller=may_be_smaller)
                 if values:
                     self._set_variables(values)
                 self._run()

@@ -32,6 +32,7 @@ class PlanForm:
         device: device of the plan.
         ops: in schedule order.
         n_buffers: number of buffers of a plan, including inputs.
+        planned_bytes: size of each buffer in bytes, for the largest values of variables.
         output_indices: buffer index of each output.
         kernels: index of each kernel in `ops`, the kernel, and its launch sizes if they are
             constant.
@@ -66,6 +67,7 @@ class PlanForm:
             tuple(draft.guarded_indices),
         )
         self.n_buffers, self.output_indices = len(buffers), tuple(draft.output_indices)
+        self.planned_bytes = [buffer.nbytes for buffer in buffers]
         position_of = {ast_id: position for position, ast_id in enumerate(input_ids or ())}
         # An alias id that is the id of an input belongs to this first plan only, so its position is
         # stored instead.

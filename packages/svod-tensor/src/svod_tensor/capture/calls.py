@@ -12,7 +12,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from svod_codegen import count_usable_cores
-from svod_device import Buffer, OutOfMemoryError, get_allocator
+from svod_device import Buffer, OutOfMemoryError, copy_buffer, get_allocator
 from svod_ir import Op, UOp
 from svod_runtime import InterruptDelay
 from svod_tensor._memory_views import view_prefix
@@ -171,6 +171,8 @@ class Captured:
         last_write_id: the last write id when this plan last searched for pending writes to held
             tensors.
         is_resized: whether kernels have symbolic sizes.
+        sizes: values of the dynamic sizes (`capture.dynamic_shapes`); inputs and results are then
+            smaller than the plan's.
         owners: weak references to the arguments that are known by their identity; once one is dead,
             no call can use the plan.
     """
@@ -203,11 +205,13 @@ class Captured:
     is_checked: bool = False
     last_write_id: int = 0
     is_resized: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict[str, int])
     owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:
         self.takes_memory = bool(self.written) or any(input_.is_donated for input_ in self.inputs)
-        if self.plan is not None:
+        # A copy for other sizes shares the plan and its forks.
+        if self.plan is not None and not self.plans:
             self.plans.append(self.plan)
 
     @property
@@ -310,13 +314,20 @@ class Captured:
                 # False if another thread runs the plan.
                 elif not plan.execute_direct(direct.lending, lent):
                     self._execute(
-                        plan, dict(zip(direct.indices, lent, strict=True)), {}, direct.indices
+                        plan,
+                        dict(zip(direct.indices, lent, strict=True)),
+                        self.sizes,
+                        direct.indices,
                     )
                 return self.build(iter(direct.make_results(lent)))
         # Decided once: all calls with one signature have variables at the same positions.
         if self.has_variables is None:
             self.has_variables = bool(self.bound) or any(_is_symbolic(value) for value in given)
-        values = collect_bindings(*iter_symbolic(given), *self.bound) if self.has_variables else {}
+        values = (
+            collect_bindings(*iter_symbolic(given), *self.bound)
+            if self.has_variables
+            else self.sizes
+        )
         pending = [
             t for t in given if isinstance(t, Tensor) and not t.content.is_realized and t.size != 0
         ]
@@ -378,10 +389,39 @@ class Captured:
         lent: Collection[int] = (),
     ) -> None:
         """Execute an idle plan; if there are as many as allowed, wait for one."""
+        is_sized = bool(self.sizes)
+        if is_sized and plan.template.spare_bytes is None:
+            self._execute_staged(plan, buffers)
+            return
         for candidate in self.plans:
-            if candidate.execute_on(buffers, values, may_wait=False, lent=lent):
+            if candidate.execute_on(
+                buffers, values, may_wait=False, lent=lent, may_be_smaller=is_sized
+            ):
                 return
-        self._get_plan(plan).execute_on(buffers, values, lent=lent)
+        self._get_plan(plan).execute_on(buffers, values, lent=lent, may_be_smaller=is_sized)
+
+    def _execute_staged(self, plan: ExecutionPlan, buffers: Mapping[int, Buffer]) -> None:
+        """Execute a plan whose buffers must have their largest sizes: smaller arguments are copied
+        into them, and smaller results out of them.
+
+        Plans with loops, host functions or copies between devices are such plans.
+        """
+        planned = plan.template.planned_bytes
+        whole = {i: buffer for i, buffer in buffers.items() if buffer.nbytes == planned[i]}
+        smaller = {
+            i: (buffer, plan.buffers[i].view(0, buffer.nbytes, buffer.dtype))
+            for i, buffer in buffers.items()
+            if i not in whole
+        }
+        outputs = {index for _, index in self.outputs}
+        with self.lock:
+            for i, (buffer, staged) in smaller.items():
+                if i not in outputs:
+                    copy_buffer(staged, buffer)
+            plan.execute_on(whole, self.sizes)
+            for i, (buffer, staged) in smaller.items():
+                if i in outputs:
+                    copy_buffer(buffer, staged)
 
     def _get_plan(self, plan: ExecutionPlan) -> ExecutionPlan:
         """A new fork for a thread that found no idle plan, or, at the maximum, one to wait for."""

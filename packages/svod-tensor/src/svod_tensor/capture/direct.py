@@ -119,6 +119,7 @@ class DirectCall:
         reads: Sequence[DirectRead],
         results: Sequence[DirectResult | int | Tensor],
         index_of: Mapping[UOp, int],
+        sizes: Mapping[str, int],
     ) -> None:
         self._name, self.reads = name, tuple(reads)
         self.takes_memory = any(read.taken_as is not None for read in reads)
@@ -131,7 +132,7 @@ class DirectCall:
             for memory in new.values()
         ]
         self.indices = (*used, *new)
-        self.lending = Lending(self.indices)
+        self.lending = Lending(self.indices, sizes)
         self.results = [
             Output(self.indices.index(index_of[r.memory]), r.make_node, r.spec)
             if isinstance(r, DirectResult)

@@ -47,6 +47,7 @@ from svod_tensor.capture.attribute_changes import is_observed
 from svod_tensor.capture.calls import Captured
 from svod_tensor.capture.checking import check_result
 from svod_tensor.capture.donation import NOTHING_DONATED, Donate, resolve_donated
+from svod_tensor.capture.dynamic_shapes import DynamicParameters, DynamicShapes, resolve_sizes
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
@@ -90,11 +91,19 @@ _log = get_logger("tensor")
 
 @overload
 def jit(
-    function: Callable[P, R], /, *, config: AnyConfig | None = None, donate: Donate = ()
+    function: Callable[P, R],
+    /,
+    *,
+    config: AnyConfig | None = None,
+    donate: Donate = (),
+    dynamic_shapes: DynamicShapes | None = None,
 ) -> JitFunction[P, R]: ...
 @overload
 def jit(
-    *, config: AnyConfig | None = None, donate: Donate = ()
+    *,
+    config: AnyConfig | None = None,
+    donate: Donate = (),
+    dynamic_shapes: DynamicShapes | None = None,
 ) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 def jit(
     function: Callable[P, R] | None = None,
@@ -102,6 +111,7 @@ def jit(
     *,
     config: AnyConfig | None = None,
     donate: Donate = (),
+    dynamic_shapes: DynamicShapes | None = None,
 ) -> JitFunction[P, R] | Callable[[Callable[P, R]], JitFunction[P, R]]:
     """Run `function`, which computes tensors from tensors, as one execution plan for each
     signature.
@@ -114,6 +124,11 @@ def jit(
             call: their memory may hold intermediates and results, and they cannot be used
             afterwards. `x = step(x)` then needs no second buffer where `x` is large. Memory of a
             numpy array is copied before.
+        dynamic_shapes: the variable of each axis whose size differs between calls, by parameter
+            (name or position): `{"x": {0: Variable("n", 1, 512)}}`. All sizes within the bounds share
+            one plan, and the function sees the size as an expression of the variable. A size
+            outside of the bounds gets a plan of its own, and so does each size if the function
+            assigns to tensors.
 
     Example:
         >>> from svod_tensor import Tensor, jit
@@ -131,6 +146,7 @@ def jit(
     Raises:
         ConfigError: if `config` is not a configuration.
         DonationError: if `donate` does not name a parameter.
+        DynamicShapeError: if `dynamic_shapes` does not name parameters, axes and variables.
 
     Raises (when called):
         CaptureError: if the function reads values while it is captured, returns an object that is
@@ -142,15 +158,19 @@ def jit(
         DonatedTensorError: if an argument was donated before.
     """
     if function is None:
-        return lambda f: JitFunction(f, config, donate)
-    return JitFunction(function, config, donate)
+        return lambda f: JitFunction(f, config, donate, dynamic_shapes)
+    return JitFunction(function, config, donate, dynamic_shapes)
 
 
 class JitFunction(Generic[P, R]):
     """A function that runs as plans; any thread may call it."""
 
     def __init__(
-        self, function: Callable[P, R], config: AnyConfig | None, donate: Donate = ()
+        self,
+        function: Callable[P, R],
+        config: AnyConfig | None,
+        donate: Donate = (),
+        dynamic_shapes: DynamicShapes | None = None,
     ) -> None:
         self.function = function
         if config is not None:
@@ -158,6 +178,9 @@ class JitFunction(Generic[P, R]):
         self._config = config
         self._donated = (
             resolve_donated(self._name, function, donate) if donate != () else NOTHING_DONATED
+        )
+        self._dynamic = (
+            DynamicParameters(self._name, function, dynamic_shapes) if dynamic_shapes else None
         )
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
         self._quick: FastPath | None = None
@@ -207,7 +230,9 @@ class JitFunction(Generic[P, R]):
                 if captured is None:
                     if self._has_many_networks(key):
                         return self._call_with_trees(*args, **kwargs)
-                    captured = self._capture(key, inputs, args, kwargs)
+                    captured = self._find_sized(inputs, args, kwargs)
+                    if captured is None:
+                        captured = self._capture(key, inputs, args, kwargs)
                 elif captured.is_outgrown:
                     captured = self._capture(key, inputs, args, kwargs, before=captured)
                 self._keep(key, captured)
@@ -233,6 +258,27 @@ class JitFunction(Generic[P, R]):
         if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
         return cast("R", result)
+
+    def _find_sized(
+        self, given: Sequence[Tensor | UOp], args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> Captured | None:
+        """The plan for all dynamic sizes with the sizes of this call, if there is one."""
+        symbolic = None if self._dynamic is None else self._dynamic.make_symbolic(args, kwargs)
+        if symbolic is None:
+            return None
+        key, inputs, _ = read_arguments(symbolic.args, symbolic.kwargs, objects=self._objects)
+        key = (default_float(), *key)
+        captured = self._find(key)
+        if captured is None:
+            captured = self._capture(key, inputs, symbolic.args, symbolic.kwargs)
+            self._keep(key, captured)
+        # Each use counts as a call, so that plans of single sizes are dropped first.
+        captured.last_call = self._n_calls + 1
+        sized = resolve_sizes(captured, given, symbolic.values)
+        if sized is not None:
+            sized.arguments = describe_arguments(args, kwargs, objects=self._objects)
+            sized.reason = "with a plan for all sizes"
+        return sized
 
     def _has_many_networks(self, key: tuple[object, ...]) -> bool:
         """Whether a new network exceeds the number of networks that get plans of their own."""
@@ -338,7 +384,8 @@ class JitFunction(Generic[P, R]):
         """Return the plan of each signature, for inspection. Signatures without computation have
         none.
         """
-        return [c.plan for c in self._list() if c.plan is not None]
+        plans = {id(c.plan): c.plan for c in self._list() if c.plan is not None}
+        return list(plans.values())
 
     def explain(self) -> str:
         """Describe each signature that has a plan, with the reason for its capture."""

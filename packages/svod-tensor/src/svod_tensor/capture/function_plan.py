@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import Cell
     from svod_tensor.options import PrepareConfig
 
-__all__ = ["make_captured", "name_inputs"]
+__all__ = ["find_direct", "make_captured", "name_inputs"]
 
 
 def make_captured(  # noqa: PLR0913 - a call, and how to compile it
@@ -180,7 +180,7 @@ def make_captured(  # noqa: PLR0913 - a call, and how to compile it
     captured.dependencies = [*reads, *map(Dependency.on, edges)]
     captured.guards = Guards(edges, reads) if captured.dependencies else None
     if not binds and not bound:
-        captured.direct = _find_direct(captured)
+        captured.direct = find_direct(captured)
     return captured
 
 
@@ -637,7 +637,7 @@ def _build_captured(
     )
 
 
-def _find_direct(captured: Captured) -> DirectCall | None:
+def find_direct(captured: Captured) -> DirectCall | None:
     """Return the direct calls of a function without variables; None if a result shares memory, or
     the function writes and takes memory.
     """
@@ -652,7 +652,7 @@ def _find_direct(captured: Captured) -> DirectCall | None:
         DirectRead(i.position, i.index, i.argument if i.is_donated else None)
         for i in captured.inputs
     ]
-    return DirectCall(captured.name, reads, results, index_of)
+    return DirectCall(captured.name, reads, results, index_of, captured.sizes)
 
 
 def _list_watched(capture: Capture) -> list[Watched]:

@@ -95,7 +95,7 @@ class QuickCall:
         """
         self.captured = captured
         self._execute = plan.execute_direct
-        self._expected, self.lending = expected, Lending(indices)
+        self._expected, self.lending = expected, Lending(indices, captured.sizes)
         self._guards = captured.guards
         self._watched = tuple(captured.watched)
         self._is_held = captured.holds_tensors
@@ -271,7 +271,9 @@ def find_quick_call(
 ) -> QuickCall | None:
     """The fast path for calls like one with these arguments; None if no call can."""
     direct, plan = captured.direct, captured.plan
-    if direct is None or plan is None or direct.takes_memory or not plan.can_execute_direct:
+    if direct is None or plan is None or direct.takes_memory:
+        return None
+    if not plan.can_execute_direct(captured.sizes):
         return None
     if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
         return None

@@ -39,11 +39,23 @@ class Results:
 
     Attributes:
         binds: the bound variables in them.
+        nodes: the graphs.
+        recipes: how each result is made from them, or from arguments and held tensors.
         direct: the results, if each is in memory of its own, or is an argument or a held tensor
             itself; otherwise None.
     """
 
-    __slots__ = ("_changing", "_forms", "_held", "_nodes", "_owns", "_recipes", "binds", "direct")
+    __slots__ = (
+        "_changing",
+        "_forms",
+        "_held",
+        "_is_plain",
+        "_owns",
+        "binds",
+        "direct",
+        "nodes",
+        "recipes",
+    )
 
     def __init__(
         self,
@@ -52,9 +64,8 @@ class Results:
         placeholders: Iterable[UOp],
         own: set[UOp],
     ) -> None:
-        self._nodes = tuple(nodes)
-        is_plain = recipes == [Recipe(index) for index in range(len(nodes))]
-        self._recipes = None if is_plain else recipes
+        self.nodes, self.recipes = tuple(nodes), recipes
+        self._is_plain = recipes == [Recipe(index) for index in range(len(nodes))]
         # A signature fixes the spec of each result, so it is computed once.
         self._forms = [get_spec(node) for node in nodes]
         self._owns = [
@@ -96,7 +107,7 @@ class Results:
         source = recipe.source
         if not self._owns[source]:
             return None
-        return make_direct_result(self._nodes[source], self._forms[source])
+        return make_direct_result(self.nodes[source], self._forms[source])
 
     def make(
         self,
@@ -115,16 +126,16 @@ class Results:
             )
         tensors = [
             Tensor.from_uop(node_of.get(n, n), form, owns=owns)
-            for n, form, owns in zip(self._nodes, self._forms, self._owns, strict=True)
+            for n, form, owns in zip(self.nodes, self._forms, self._owns, strict=True)
         ]
-        if self._recipes is None:
+        if self._is_plain:
             return tensors
         if borrowed:
             # A program may write to the array of an argument later.
             given = [_copy_borrowed(value, borrowed) for value in given]
         return [
             _follow(recipe, tensors, given, {bind: node_of.get(bind, bind) for bind in self.binds})
-            for recipe in self._recipes
+            for recipe in self.recipes
         ]
 
 

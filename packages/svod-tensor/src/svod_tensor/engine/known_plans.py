@@ -148,7 +148,7 @@ def keep_known_plan(root: UOp, plan: ExecutionPlan, config: PrepareConfig) -> bo
     if not (plan.is_reused and can_be_known(config)) or plan.is_special or plan.num_outputs != 1:
         return False
     structure = find_structure(root)
-    if structure is None or not plan.can_execute_direct:
+    if structure is None or not plan.can_execute_direct({}):
         return False
     index_of, (result,) = plan.ast_to_buffer, plan.output_indices
     indices = (*(index_of.get(memory.arg.id) for memory in structure.memories), result)

@@ -1,0 +1,229 @@
+"""Dynamic shapes: one plan for all sizes of an axis (`jit(..., dynamic_shapes=...)`).
+
+    n = Variable("n", 1, 512)
+    f = jit(lambda x: x.sum(axis=1), dynamic_shapes={"x": {0: n}})
+    f(x)         # x of (7, 64): traced with a tensor of (n, 64), 1 <= n <= 512; the plan runs with n = 7
+    f(y)         # y of (9, 64): the same plan with n = 9
+
+The function is captured for a call on tensors with variables as sizes. Each combination of sizes
+then gets a `Captured` of its own, made in a fraction of a millisecond: the same plan, with values for
+the variables, and inputs and results of known shapes. Memory is contiguous for the sizes of a call,
+at the start of what would be needed for the largest sizes, so arguments are read where they are."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from svod_device import Buffer, evaluate_expression, get_allocator
+from svod_ir import Op, UOp
+from svod_ir.sizes import max_size, unbind
+from svod_tensor._memory_views import view_prefix
+from svod_tensor._variable import Variable
+from svod_tensor.capture.calls import Captured
+from svod_tensor.capture.function_plan import find_direct
+from svod_tensor.capture.recipes import Results
+from svod_tensor.capture.signature import find_array
+from svod_tensor.cells.views import is_symbolic
+from svod_tensor.engine import memory_nodes
+from svod_tensor.errors import DynamicShapeError
+from svod_tensor.tensor import Tensor
+
+if TYPE_CHECKING:
+    from svod_ir import SInt
+    from svod_tensor._shapes import Shape
+
+__all__ = ["DynamicParameters", "DynamicShapes", "SymbolicCall", "resolve_sizes"]
+
+DynamicShapes: TypeAlias = Mapping[str | int, Mapping[int, Variable]]
+"""Variable of each axis with a dynamic size, by parameter (name, or position from 0)."""
+
+
+class SymbolicCall(NamedTuple):
+    """A call with variables as sizes, and their values in the call that it was made from."""
+
+    args: Sequence[object]
+    kwargs: Mapping[str, object]
+    values: Mapping[str, int]
+
+
+class DynamicParameters:
+    """The parameters of a function with dynamic shapes.
+
+    Args:
+        name: name of the function.
+        function: the function.
+        shapes: the variable of each axis with a dynamic size.
+
+    Raises:
+        DynamicShapeError: if `shapes` names no parameter, or is not a mapping of axes to variables.
+    """
+
+    def __init__(self, name: str, function: Callable[..., object], shapes: DynamicShapes) -> None:
+        self._name = name
+        parameters = list(inspect.signature(function).parameters.values())
+        kinds = inspect.Parameter
+        names = [
+            p.name
+            for p in parameters
+            if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)
+        ]
+        is_variadic = any(p.kind is kinds.VAR_POSITIONAL for p in parameters)
+        self._by_root: dict[int | str, Mapping[int, Variable]] = {}
+        for parameter, axes in shapes.items():
+            self._check_axes(parameter, axes)
+            if isinstance(parameter, str):
+                if parameter not in {p.name for p in parameters}:
+                    raise self._refuse(parameter, "is not a parameter")
+                self._by_root[parameter] = axes
+                if parameter in names:
+                    self._by_root[names.index(parameter)] = axes
+            else:
+                if not (0 <= parameter < len(names) or (parameter >= 0 and is_variadic)):
+                    raise self._refuse(parameter, "is not a parameter")
+                self._by_root[parameter] = axes
+                if parameter < len(names):
+                    self._by_root[names[parameter]] = axes
+        # Stand-ins for tensors with variables as sizes, which keep no memory.
+        self._symbolic: dict[object, Tensor] = {}
+
+    def make_symbolic(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> SymbolicCall | None:
+        """The call with variables as sizes; None if a size is outside of its variable's bounds, two
+        sizes of one variable differ, or no argument has a dynamic shape.
+        """
+        values: dict[str, int] = {}
+        new_args = list(args)
+        new_kwargs = dict(kwargs)
+        for root, axes in self._by_root.items():
+            is_positional = isinstance(root, int)
+            if (root >= len(args)) if is_positional else (root not in kwargs):
+                continue
+            value = args[root] if isinstance(root, int) else kwargs[root]
+            symbolic = self._find_symbolic(value, axes, values)
+            if symbolic is None:
+                return None
+            if isinstance(root, int):
+                new_args[root] = symbolic
+            else:
+                new_kwargs[root] = symbolic
+        return SymbolicCall(new_args, new_kwargs, values) if values else None
+
+    def _find_symbolic(
+        self, value: object, axes: Mapping[int, Variable], values: dict[str, int]
+    ) -> Tensor | None:
+        """Tensor like `value` with variables as sizes; `values` gets their values."""
+        array = value if isinstance(value, Tensor) else find_array(value)
+        if array is None or array.sharding is not None:
+            return None
+        shape = list[object](array.shape)
+        for axis, variable in axes.items():
+            size = shape[axis] if -len(shape) <= axis < len(shape) else None
+            if (
+                not isinstance(size, int)
+                or not variable.low <= size <= variable.high
+                or values.setdefault(variable.name, size) != size
+            ):
+                return None
+            shape[axis] = variable
+        if not all(isinstance(size, (int, Variable)) for size in shape):
+            return None
+        key = (*shape, array.dtype, str(array.device))
+        known = self._symbolic.get(key)
+        if known is None:
+            sizes = tuple([s.bind(s.low) if isinstance(s, Variable) else s for s in shape])
+            known = self._symbolic[key] = _make_symbolic(array, sizes)  # pyright: ignore[reportArgumentType]
+        return known
+
+    def _check_axes(self, parameter: str | int, axes: object) -> None:
+        if not isinstance(axes, Mapping) or not all(
+            isinstance(axis, int) and isinstance(variable, Variable)
+            for axis, variable in axes.items()
+        ):
+            raise self._refuse(parameter, f"needs a mapping of axes to variables, got {axes!r}")
+        for variable in axes.values():
+            if variable.low < 1:
+                raise self._refuse(parameter, f"needs sizes of at least 1, got {variable!r}")
+
+    def _refuse(self, parameter: str | int, problem: str) -> DynamicShapeError:
+        return DynamicShapeError(function=self._name, parameter=repr(parameter), problem=problem)
+
+
+def _make_symbolic(like: Tensor, sizes: Shape) -> Tensor:
+    dtype = like.dtype.part
+    size = math.prod(map(max_size, sizes)) * (like.dtype.itemsize // dtype.itemsize)
+    buffer = Buffer(get_allocator(str(like.device)), dtype, size)
+    memory = memory_nodes.make_memory(dtype, size, str(like.device), buffer)
+    return Tensor.from_uop(view_prefix(memory, sizes, like.dtype), owns=True)
+
+
+def resolve_sizes(
+    captured: Captured, given: Sequence[Tensor | UOp], values: Mapping[str, int]
+) -> Captured | None:
+    """The plan of a symbolic call for calls with these sizes; None if the function does more than
+    computing new tensors from its arguments.
+
+    Args:
+        captured: captured for a symbolic call.
+        given: tensors and variables of a call with the sizes.
+        values: values of the sizes.
+    """
+    plan, results = captured.plan, captured.results
+    if plan is None or captured.takes_memory or captured.bound or captured.held_written:
+        return None
+    if any(is_symbolic(recipe.path) for recipe in results.recipes):
+        return None
+    positions = {memory: index for memory, index in captured.outputs}
+    memories: dict[UOp, UOp] = {}
+    nodes: list[UOp] = []
+    for node in results.nodes:
+        leaves = list(node.iter_ops(Op.BUFFER))
+        if len(leaves) != 1 or leaves[0] not in positions or leaves[0] in memories:
+            return None
+        shape = tuple([_evaluate(size, values) for size in node.shape])
+        if 0 in shape:
+            return None
+        memories[leaves[0]] = _resize_memory(leaves[0], shape, node)
+        nodes.append(view_prefix(memories[leaves[0]], shape, node.dtype))
+    inputs = []
+    for input_ in captured.inputs:
+        tensor = given[input_.position]
+        assert isinstance(tensor, Tensor)
+        memory = _resize_memory(input_.memory, tensor.shape, tensor.uop)
+        inputs.append(replace(input_, memory=memory))
+    outputs = [(memories.get(memory, memory), index) for memory, index in captured.outputs]
+    own = set(memories.values())
+    resolved = replace(
+        captured,
+        inputs=inputs,
+        outputs=outputs,
+        results=Results(results.recipes, nodes, [*(i.memory for i in inputs), *own], own),
+        direct=None,
+        quick=None,
+        n_calls=0,
+        has_variables=False,
+        sizes=dict(values),
+    )
+    # Other plans need buffers of their largest sizes (`Captured.run`).
+    if plan.template.spare_bytes is not None:
+        resolved.direct = find_direct(resolved)
+    return resolved
+
+
+def _resize_memory(like: UOp, shape: Sequence[SInt], view: UOp) -> UOp:
+    """Memory like `like` for a view of `shape`."""
+    n_parts = view.dtype.itemsize // like.dtype.itemsize
+    size = math.prod(map(max_size, shape)) * n_parts
+    return (
+        like
+        if size == like.arg.size
+        else memory_nodes.make_memory(like.dtype, size, like.arg.device)
+    )
+
+
+def _evaluate(size: SInt, values: Mapping[str, int]) -> int:
+    return size if isinstance(size, int) else int(evaluate_expression(unbind(size), values))
