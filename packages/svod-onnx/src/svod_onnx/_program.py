@@ -19,7 +19,7 @@ from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._rewrites import rewrite
-from svod_onnx._size_variables import SizeVariables, to_fixed_shapes
+from svod_onnx._size_variables import SizeVariables, SymbolicShapes
 from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
@@ -89,7 +89,7 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
         if stage is None:
-            outputs = self._run_with_variables(live, arrays, known)
+            outputs = self._run_with_variables(live, known)
             if outputs is not None:
                 return outputs
             stage = self._get_root(key, known)
@@ -194,7 +194,7 @@ class Program:
         return inputs
 
     def _run_with_variables(
-        self, live: Mapping[str, Value], arrays: Mapping[str, object], known: Mapping[str, Value]
+        self, live: Mapping[str, Value], known: Mapping[str, Value]
     ) -> dict[str, Value] | None:
         """Outputs of a stage with variables as input sizes; None if there is no such stage."""
         with self._lock:
@@ -202,15 +202,14 @@ class Program:
         if shapes is None:
             return None
         key = shapes.key, tuple(map(_get_key, known.values()))
-        stage = self._get_root(key, known)
+        stage = self._get_root(key, known, shapes)
         # Capturing may add static inputs, as in `run`.
         n_static = len(self._static)
         try:
-            results = stage.run(shapes.bind(live, arrays, self.device))
-        except UserError:
-            results = (
-                None  # the stage for the exact sizes raises errors that are not about variables
-            )
+            results = stage.run(live)
+        except (UserError, _FixedSizesError):
+            # The stage for the exact sizes raises errors that are not about variables.
+            results = None
         if results is None or stage.deferred:
             with self._lock:
                 self._roots.pop(key, None)
@@ -218,7 +217,7 @@ class Program:
                 if len(self._static) == n_static:
                     self.sizes.reject(shapes)
             return None
-        return self._list_outputs({**stage.known, **live, **to_fixed_shapes(results, self.device)})
+        return self._list_outputs({**stage.known, **live, **results})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
         return {name: _to_live(values[name]) for name in self.output_names}
@@ -235,7 +234,9 @@ class Program:
             )
         return (_get_signature(live), tuple(map(_get_key, known.values()))), known
 
-    def _get_root(self, key: object, known: Mapping[str, Value]) -> _Stage:
+    def _get_root(
+        self, key: object, known: Mapping[str, Value], shapes: SymbolicShapes | None = None
+    ) -> _Stage:
         with self._lock:
             stage = self._roots.get(key)
             if stage is None:
@@ -245,7 +246,7 @@ class Program:
                     for name, value in known.items()
                 }
                 stage = self._roots[key] = _Stage(
-                    self, self.nodes, {**self.constants, **own}, is_root=True
+                    self, self.nodes, {**self.constants, **own}, shapes, is_root=True
                 )
             return stage
 
@@ -273,13 +274,20 @@ class _Stage:
     """
 
     def __init__(
-        self, program: Program, nodes: Sequence[Node], known: Mapping[str, Value], *, is_root: bool
+        self,
+        program: Program,
+        nodes: Sequence[Node],
+        known: Mapping[str, Value],
+        shapes: SymbolicShapes | None = None,
+        *,
+        is_root: bool,
     ) -> None:
         self.known: Final = dict(known)
         self.deferred: list[Node] = []
         self.is_root: Final = is_root
         self._program: Final = program
         self._nodes: Final = nodes
+        self._shapes: Final = shapes
         self._needed: list[str] = []
         self._on_host: list[Node] = []
         # Cached, since collecting the reads of subgraphs takes as long as a small plan.
@@ -302,6 +310,10 @@ class _Stage:
                 for name, value in live.items()
                 if not is_opaque(value) and name not in self.known
             )
+            if self._shapes is not None:
+                self._function = jit(
+                    self._compute, dynamic_shapes=self._shapes.list_dynamic(self._names)
+                )
             self._has_weights = True
         results = self._function(*(live[name] for name in self._names))
         # A stage without results only passes values on to the next one.
@@ -372,6 +384,9 @@ class _Stage:
 
     def _compute(self, *values: Any) -> tuple[Any, ...]:
         program = self._program
+        if self._shapes is not None and not any(map(_is_symbolic, values)):
+            # `jit` has no plan for all sizes; the results of other sizes may be other ones.
+            raise _FixedSizesError
         tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
@@ -405,6 +420,14 @@ class _Stage:
                 self.known[name] = value
         self._result_names = tuple(results)
         return tuple(results.values())
+
+
+class _FixedSizesError(Exception):
+    """A program with symbolic sizes cannot be executed as one plan."""
+
+
+def _is_symbolic(value: Tensor) -> bool:
+    return not all(isinstance(size, int) for size in value.shape)
 
 
 def _list_missing(nodes: Sequence[Node], values: Mapping[str, Value]) -> set[str]:

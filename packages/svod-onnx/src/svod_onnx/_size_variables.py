@@ -1,22 +1,20 @@
 """Sizes that vary between calls, as variables of a single program instead of a program for each
 size.
 
-Size 1 is never a variable, since it broadcasts. A variable has an upper bound, for which memory is
-allocated; the operating system provides pages on the first write."""
+Size 1 is never a variable, since it broadcasts. A variable has an upper bound, for which memory of
+intermediates is reserved; the operating system provides pages on the first write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, cast
-
-import numpy as np
+from typing import Final
 
 from svod_onnx._graph import ValueInfo
 from svod_onnx._registry import Value
-from svod_tensor import Tensor, Variable, asarray
+from svod_tensor import Tensor, Variable
 
-__all__ = ["SizeVariables", "SymbolicShapes", "to_fixed_shapes"]
+__all__ = ["SizeVariables", "SymbolicShapes"]
 
 _N_FIXED: Final = 2
 """Number of sizes of a dimension that get a program each, before the dimension becomes a
@@ -42,42 +40,15 @@ class SymbolicShapes:
     variables: Mapping[str, Variable]
     axes: Mapping[str, tuple[str | None, ...]]
 
-    def bind(
-        self, live: Mapping[str, Value], arrays: Mapping[str, object], device: str | None
-    ) -> dict[str, Value]:
-        """Inputs with variables as sizes. Each is copied to the start of memory for the largest
-        size.
-
-        Args:
-            live: inputs.
-            arrays: arrays from which the inputs were made, if any.
-            device: device of the copies.
-        """
-        bound = dict(live)
-        for name, axes in self.axes.items():
-            value = live[name]
-            assert isinstance(value, Tensor)
-            array = cast(
-                "np.ndarray | None",
-                arrays.get(name) if isinstance(arrays.get(name), np.ndarray) else None,
-            )
-            # The caller's array avoids reading the tensor back from its device.
-            if array is None or array.dtype != np.dtype(str(value.dtype)):
-                array = value.numpy()
-            limits = [
-                size if axis is None else self.variables[axis].high
-                for size, axis in zip(array.shape, axes, strict=True)
-            ]
-            # Kernels are compiled for strides of the largest sizes, so the data of each call moves
-            # into that layout.
-            padded = np.zeros(limits, array.dtype)
-            padded[tuple(map(slice, array.shape))] = array
-            bounds = (
-                slice(None) if axis is None else slice(self.variables[axis].bind(size))
-                for size, axis in zip(array.shape, axes, strict=True)
-            )
-            bound[name] = asarray(padded, dtype=value.dtype, device=device)[tuple(bounds)]
-        return bound
+    def list_dynamic(self, names: Sequence[str]) -> dict[str | int, dict[int, Variable]]:
+        """The variables of each input's axes, by the index of the input in `names`."""
+        return {
+            names.index(name): {
+                index: self.variables[axis] for index, axis in enumerate(axes) if axis is not None
+            }
+            for name, axes in self.axes.items()
+            if name in names
+        }
 
 
 class SizeVariables:
@@ -182,16 +153,3 @@ def _get_fixed(value: Value, axes: tuple[str | None, ...] | None) -> object:
     return tuple(
         size if axis is None else axis for size, axis in zip(value.shape, axes, strict=True)
     ), value.dtype
-
-
-def to_fixed_shapes(values: Mapping[str, Value], device: str | None) -> dict[str, Value]:
-    """Replace symbolic sizes, which are bound to values, by integers."""
-    return {name: _to_fixed_shape(value, device) for name, value in values.items()}
-
-
-def _to_fixed_shape(value: Any, device: str | None) -> Any:
-    if isinstance(value, list):
-        return [_to_fixed_shape(item, device) for item in cast("list[Any]", value)]
-    if not isinstance(value, Tensor) or all(isinstance(size, int) for size in value.shape):
-        return value
-    return asarray(value.numpy(), dtype=value.dtype, device=device)

@@ -344,7 +344,7 @@ class Captured:
                         self._bind_inputs(given, nodes, buffers)
                         if plan is not None:
                             self._allocate_outputs(plan, nodes, buffers)
-                            plan.execute_on(buffers, values)
+                            self._execute_one(plan, buffers, values)
                     finally:
                         registry.end_computation(computation)
                     self._write_views_back(given, nodes)
@@ -389,10 +389,10 @@ class Captured:
         lent: Collection[int] = (),
     ) -> None:
         """Execute an idle plan; if there are as many as allowed, wait for one."""
-        is_sized = bool(self.sizes)
-        if is_sized and plan.template.spare_bytes is None:
-            self._execute_staged(plan, buffers)
+        if self.sizes and plan.template.spare_bytes is None:
+            self._execute_one(plan, buffers, values)
             return
+        is_sized = bool(self.sizes)
         for candidate in self.plans:
             if candidate.execute_on(
                 buffers, values, may_wait=False, lent=lent, may_be_smaller=is_sized
@@ -400,12 +400,17 @@ class Captured:
                 return
         self._get_plan(plan).execute_on(buffers, values, lent=lent, may_be_smaller=is_sized)
 
-    def _execute_staged(self, plan: ExecutionPlan, buffers: Mapping[int, Buffer]) -> None:
-        """Execute a plan whose buffers must have their largest sizes: smaller arguments are copied
-        into them, and smaller results out of them.
+    def _execute_one(
+        self, plan: ExecutionPlan, buffers: Mapping[int, Buffer], values: Mapping[str, int]
+    ) -> None:
+        """Execute this plan, and not a fork of it.
 
-        Plans with loops, host functions or copies between devices are such plans.
+        Where a plan needs buffers of their largest sizes, smaller arguments are copied into them, and
+        smaller results out of them: plans with loops, host functions, or copies between devices.
         """
+        if not self.sizes or plan.template.spare_bytes is not None:
+            plan.execute_on(buffers, values, may_be_smaller=bool(self.sizes))
+            return
         planned = plan.template.planned_bytes
         whole = {i: buffer for i, buffer in buffers.items() if buffer.nbytes == planned[i]}
         smaller = {
@@ -418,7 +423,7 @@ class Captured:
             for i, (buffer, staged) in smaller.items():
                 if i not in outputs:
                     copy_buffer(staged, buffer)
-            plan.execute_on(whole, self.sizes)
+            plan.execute_on(whole, values)
             for i, (buffer, staged) in smaller.items():
                 if i in outputs:
                     copy_buffer(buffer, staged)

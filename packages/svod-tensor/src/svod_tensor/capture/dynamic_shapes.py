@@ -19,11 +19,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from svod_device import Buffer, evaluate_expression, get_allocator
-from svod_ir import Op, UOp
+from svod_ir import Op, UOp, make_reshape, make_shrink
 from svod_ir.sizes import max_size, unbind
 from svod_tensor._memory_views import view_prefix
 from svod_tensor._variable import Variable
-from svod_tensor.capture.calls import Captured
+from svod_tensor.capture.calls import Captured, Input
 from svod_tensor.capture.function_plan import find_direct
 from svod_tensor.capture.recipes import Results
 from svod_tensor.capture.signature import find_array
@@ -164,8 +164,8 @@ def _make_symbolic(like: Tensor, sizes: Shape) -> Tensor:
 def resolve_sizes(
     captured: Captured, given: Sequence[Tensor | UOp], values: Mapping[str, int]
 ) -> Captured | None:
-    """The plan of a symbolic call for calls with these sizes; None if the function does more than
-    computing new tensors from its arguments.
+    """The plan of a symbolic call for calls with these sizes; None if such calls donate memory, write
+    to arguments with dynamic shapes, or return views of them.
 
     Args:
         captured: captured for a symbolic call.
@@ -173,30 +173,38 @@ def resolve_sizes(
         values: values of the sizes.
     """
     plan, results = captured.plan, captured.results
-    if plan is None or captured.takes_memory or captured.bound or captured.held_written:
-        return None
-    if any(is_symbolic(recipe.path) for recipe in results.recipes):
-        return None
-    positions = {memory: index for memory, index in captured.outputs}
-    memories: dict[UOp, UOp] = {}
-    nodes: list[UOp] = []
-    for node in results.nodes:
-        leaves = list(node.iter_ops(Op.BUFFER))
-        if len(leaves) != 1 or leaves[0] not in positions or leaves[0] in memories:
-            return None
-        shape = tuple([_evaluate(size, values) for size in node.shape])
-        if 0 in shape:
-            return None
-        memories[leaves[0]] = _resize_memory(leaves[0], shape, node)
-        nodes.append(view_prefix(memories[leaves[0]], shape, node.dtype))
-    inputs = []
+    inputs: list[Input] = []
+    replaced: dict[UOp, UOp] = {}
     for input_ in captured.inputs:
         tensor = given[input_.position]
         assert isinstance(tensor, Tensor)
         memory = _resize_memory(input_.memory, tensor.shape, tensor.uop)
+        if input_.is_donated or (memory is not input_.memory and input_.is_written):
+            return None
+        replaced[input_.memory] = memory
         inputs.append(replace(input_, memory=memory))
-    outputs = [(memories.get(memory, memory), index) for memory, index in captured.outputs]
-    own = set(memories.values())
+    if plan is None or captured.bound or any(is_symbolic(r.path) for r in results.recipes):
+        return None
+    made = {memory for memory, _ in captured.outputs}
+    nodes: list[UOp] = []
+    for node in results.nodes:
+        leaves = list(node.iter_ops(Op.BUFFER))
+        if next(node.iter_ops(Op.BIND), None) is None:
+            if any(replaced.get(leaf, leaf) is not leaf for leaf in leaves):
+                return None
+            nodes.append(node)
+            continue
+        if len(leaves) != 1 or leaves[0] not in made or leaves[0] in replaced:
+            return None
+        shape = tuple([_evaluate(size, values) for size in node.shape])
+        memory = replaced[leaves[0]] = _resize_memory(leaves[0], shape, node)
+        nodes.append(
+            make_reshape(make_shrink(memory, ((0, 0),)), shape)
+            if 0 in shape
+            else view_prefix(memory, shape, node.dtype)
+        )
+    outputs = [(replaced.get(memory, memory), index) for memory, index in captured.outputs]
+    own = {memory for memory, _ in outputs}
     resolved = replace(
         captured,
         inputs=inputs,
@@ -215,9 +223,10 @@ def resolve_sizes(
 
 
 def _resize_memory(like: UOp, shape: Sequence[SInt], view: UOp) -> UOp:
-    """Memory like `like` for a view of `shape`."""
+    """Memory like `like` for a view of `shape`; `like` itself if it has that size."""
     n_parts = view.dtype.itemsize // like.dtype.itemsize
-    size = math.prod(map(max_size, shape)) * n_parts
+    # Memory has at least one element.
+    size = max(1, math.prod(map(max_size, shape)) * n_parts)
     return (
         like
         if size == like.arg.size
