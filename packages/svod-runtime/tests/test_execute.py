@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from itertools import pairwise
@@ -799,6 +799,18 @@ def test_long_batches_are_split_so_that_signals_are_handled(plans: Plans) -> Non
     assert plans.names() == ["k1", "k2", "k3", "k4", "k5", "k6"]
 
 
+class _Interrupting:
+    """A collection that is interrupted when it is listed for the second time."""
+
+    n_lists = 0
+
+    def __iter__(self) -> Iterator[KernelState]:
+        self.n_lists += 1
+        if self.n_lists > 1:
+            raise KeyboardInterrupt
+        return iter(())
+
+
 def test_a_plan_recovers_from_an_interrupt_while_buffers_are_replaced(
     plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -825,7 +837,8 @@ def test_a_plan_recovers_from_an_interrupt_while_buffers_are_replaced(
             plan.replace_buffers({first: fresh[0], second: fresh[1]})
     plan.replace_buffers({first: fresh[0], second: fresh[1]})
     with monkeypatch.context() as patch:
-        patch.setattr(KernelState, "set_values", interrupt)
+        # The values are set by then, and the steps are not made.
+        patch.setattr(plan, "_varying_states", _Interrupting())
         with pytest.raises(KeyboardInterrupt):
             plan.execute_with_vars({"n": 5})
     plan.execute()

@@ -116,8 +116,12 @@ class KernelState:
     def set_values(self, changes: Mapping[str, int]) -> None:
         """Set variables, except variables fixed by the schedule and loop counters."""
         for position, name in enumerate(self.op.kernel.spec.var_names):
-            if name in changes and name not in self.op.fixedvars and name not in self.counters:
+            if name in changes and self.is_settable(name):
                 self.values[position] = changes[name]
+
+    def is_settable(self, name: str) -> bool:
+        """True unless the schedule fixes a variable, or a loop counts it."""
+        return name not in self.op.fixedvars and name not in self.counters
 
     def find_value(self, name: str) -> int | None:
         """Return the position of a variable among the values, or None if the kernel does not read

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from svod_device import CORE_ID, Buffer, get_allocator
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from array import array
 
     from svod_ir.origins import Origin
+    from svod_runtime.kernels.kernel_state import KernelState
     from svod_runtime.plan.plan_form import PlanForm
 
 __all__ = ["LARGE", "MAX_PATTERNS", "ChangingPlan", "make_placeholder"]
@@ -263,10 +265,8 @@ class ChangingPlan(PlanView):
         }
         if not changes:
             return False
-        states = [*self._states, *self._states_in_loops] if self._states_in_loops else self._states
-        for state in states:
-            if not state.has_constant_sizes:
-                state.resolve_sizes(changes)
+        for state in self._varying_states:
+            state.resolve_sizes(changes)
         counts = [(loop, loop.resolve_count(changes)) for loop in self._counted_loops]
         # Nothing below can fail, so an error leaves the plan unchanged. Only an interrupt can come
         # in between, and then `_rebuild` repairs the plan.
@@ -275,12 +275,28 @@ class ChangingPlan(PlanView):
         self._variables.update(changes)
         for loop, count in counts:
             loop.values[0] = count
-        has_new_sizes = False
-        for state in states:
-            state.set_values(changes)
-            if not state.has_constant_sizes:
-                has_new_sizes = state.renew_sizes() or has_new_sizes
-        return has_new_sizes
+        words = self._value_words
+        for name, value in changes.items():
+            for values_of_state, position in words.get(name, ()):
+                values_of_state[position] = value
+        has_new_sizes = [state.renew_sizes() for state in self._varying_states]
+        return any(has_new_sizes)
+
+    @cached_property
+    def _varying_states(self) -> list[KernelState]:
+        """The kernels whose launch sizes depend on variables."""
+        states = (*self._states, *self._states_in_loops)
+        return [state for state in states if not state.has_constant_sizes]
+
+    @cached_property
+    def _value_words(self) -> dict[str, list[tuple[array[int], int]]]:
+        """For each settable variable, where kernels read it."""
+        words: dict[str, list[tuple[array[int], int]]] = {}
+        for state in (*self._states, *self._states_in_loops):
+            for position, name in enumerate(state.op.kernel.spec.var_names):
+                if state.is_settable(name):
+                    words.setdefault(name, []).append((state.values, position))
+        return words
 
     def _make_steps(self) -> None:
         arrangement = self._template.arrange(self._levels, self._states)

@@ -54,12 +54,14 @@ from svod_tensor.capture.nested import Objects, has_objects
 from svod_tensor.capture.quick import UNUSUAL, find_quick_call
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
+from svod_tensor.cells.cell import Cell
 from svod_tensor.errors import CaptureError
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
 from svod_tensor.tuning.plan_uses import noting_plan_use
 
 if TYPE_CHECKING:
+    from svod_dtype import DType
     from svod_runtime import ExecutionPlan
     from svod_tensor.capture.calls import FastPath
     from svod_tensor.options import AnyConfig
@@ -185,6 +187,7 @@ class JitFunction(Generic[P, R]):
         self._captures: dict[tuple[object, ...], list[Captured]] = {}
         self._quick: FastPath | None = None
         self._quick_kind = default_float()
+        self._quick_calls: dict[tuple[object, ...], FastPath] = {}
         self._objects = Objects.UNOBSERVED
         self._n_networks = 0
         self._n_calls = self._n_captured = 0
@@ -207,6 +210,8 @@ class JitFunction(Generic[P, R]):
             except DeviceLostError:
                 self._forget(quick.captured)
                 raise
+            if result is UNUSUAL and len(self._quick_calls) > 1:
+                result = self._run_other_quick(quick, kind, args)
             if result is not UNUSUAL:
                 return cast("R", result)
         # The outer capture or derivative must see the operations themselves, not a plan.
@@ -325,6 +330,29 @@ class JitFunction(Generic[P, R]):
             # Another thread may have dropped the plan.
             if any(known is captured for known in self._captures.get(key, ())):
                 self._quick, self._quick_kind = captured.quick, default_float()
+                specs = _list_specs(default_float(), args)
+                if captured.quick is not None and specs is not None:
+                    self._quick_calls[specs] = captured.quick
+
+    def _run_other_quick(self, quick: FastPath, kind: DType, args: Sequence[object]) -> object:
+        """The results of the fast path for tensors with these specs, which later calls try first;
+        `UNUSUAL` if nothing was done.
+        """
+        specs = _list_specs(kind, args)
+        other = None if specs is None else self._quick_calls.get(specs)
+        if other is None or other is quick:
+            return UNUSUAL
+        with self._lock:
+            self._disable_quick()
+            # Another thread may have dropped the plan.
+            if self._quick_calls.get(specs) is not other:
+                return UNUSUAL
+            self._quick = other
+        try:
+            return other.run(args)
+        except DeviceLostError:
+            self._forget(other.captured)
+            raise
 
     def _forget(self, captured: Captured) -> None:
         """Drop a plan whose device was lost; the function is captured again once the device is open
@@ -445,6 +473,7 @@ class JitFunction(Generic[P, R]):
 
     def _remove(self, captured: Captured) -> None:
         self._disable_quick()
+        self._quick_calls.clear()
         if any(known is captured for known in self._list()):
             self._n_calls += captured.n_quick_calls
         for key, known in list(self._captures.items()):
@@ -513,6 +542,19 @@ class JitFunction(Generic[P, R]):
             )
         _log.info("jit.captured", function=self._name, reason=reason, kernels=captured.n_kernels)
         return captured
+
+
+def _list_specs(kind: DType, args: Sequence[object]) -> tuple[object, ...] | None:
+    """The default dtype and the specs of the tensors among arguments; None if one is not known."""
+    specs: list[object] = [kind]
+    for value in args:
+        if type(value) is Tensor:
+            content = value.content
+            spec = content.known_spec if type(content) is Cell else None
+            if spec is None:
+                return None
+            specs.append(spec)
+    return tuple(specs)
 
 
 def _format_count(n: int, noun: str) -> str:
