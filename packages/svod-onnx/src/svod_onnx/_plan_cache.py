@@ -14,7 +14,7 @@ from svod_onnx._program import SinglePlan
 
 __all__ = ["PlanCache", "get_spec"]
 
-_MAX_SPECS: Final = 64
+_MAX_SPECS: Final = 512
 _MAX_VALUES: Final = 64
 
 

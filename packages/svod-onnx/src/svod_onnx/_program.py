@@ -89,7 +89,7 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
         if stage is None:
-            outputs = self._run_with_variables(live, known)
+            outputs = self._run_with_variables(live, known, key)
             if outputs is not None:
                 return outputs
             stage = self._get_root(key, known)
@@ -194,9 +194,11 @@ class Program:
         return inputs
 
     def _run_with_variables(
-        self, live: Mapping[str, Value], known: Mapping[str, Value]
+        self, live: Mapping[str, Value], known: Mapping[str, Value], exact: object
     ) -> dict[str, Value] | None:
-        """Outputs of a stage with variables as input sizes; None if there is no such stage."""
+        """Outputs of a stage with variables as input sizes, which is then also the stage for the key
+        `exact`; None if there is no such stage.
+        """
         with self._lock:
             shapes = self.sizes.find_symbolic_shapes(live)
         if shapes is None:
@@ -217,6 +219,9 @@ class Program:
                 if len(self._static) == n_static:
                     self.sizes.reject(shapes)
             return None
+        with self._lock:
+            # The next call with these sizes finds the stage at once.
+            self._roots[exact] = stage
         return self._list_outputs({**stage.known, **live, **results})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:

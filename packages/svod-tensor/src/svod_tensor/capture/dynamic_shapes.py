@@ -33,6 +33,7 @@ from svod_tensor.errors import DynamicShapeError
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    from svod_dtype import DType
     from svod_ir import SInt
     from svod_tensor._shapes import Shape
 
@@ -118,9 +119,13 @@ class DynamicParameters:
     ) -> Tensor | None:
         """Tensor like `value` with variables as sizes; `values` gets their values."""
         array = value if isinstance(value, Tensor) else find_array(value)
-        if array is None or array.sharding is not None:
+        if array is None:
             return None
-        shape = list[object](array.shape)
+        # From the spec, and not from the node, which most tensors never need.
+        sizes, dtype, device = array.content.spec
+        if not isinstance(device, str) or not all(isinstance(size, int) for size in sizes):
+            return None
+        shape: list[SInt] = list(sizes)
         for axis, variable in axes.items():
             size = shape[axis] if -len(shape) <= axis < len(shape) else None
             if (
@@ -129,14 +134,12 @@ class DynamicParameters:
                 or values.setdefault(variable.name, size) != size
             ):
                 return None
-            shape[axis] = variable
-        if not all(isinstance(size, (int, Variable)) for size in shape):
-            return None
-        key = (*shape, array.dtype, str(array.device))
+            shape[axis] = variable.uop
+        key = (*shape, dtype, device)
         known = self._symbolic.get(key)
         if known is None:
-            sizes = tuple([s.bind(s.low) if isinstance(s, Variable) else s for s in shape])
-            known = self._symbolic[key] = _make_symbolic(array, sizes)  # pyright: ignore[reportArgumentType]
+            bound = tuple([s if isinstance(s, int) else _bind_lowest(s) for s in shape])
+            known = self._symbolic[key] = _make_symbolic(bound, dtype, device)
         return known
 
     def _check_axes(self, parameter: str | int, axes: object) -> None:
@@ -153,12 +156,20 @@ class DynamicParameters:
         return DynamicShapeError(function=self._name, parameter=repr(parameter), problem=problem)
 
 
-def _make_symbolic(like: Tensor, sizes: Shape) -> Tensor:
-    dtype = like.dtype.part
-    size = math.prod(map(max_size, sizes)) * (like.dtype.itemsize // dtype.itemsize)
-    buffer = Buffer(get_allocator(str(like.device)), dtype, size)
-    memory = memory_nodes.make_memory(dtype, size, str(like.device), buffer)
-    return Tensor.from_uop(view_prefix(memory, sizes, like.dtype), owns=True)
+def _bind_lowest(variable: UOp) -> UOp:
+    return UOp(Op.BIND, variable.dtype, (variable, UOp.const(variable.dtype, variable.arg.low)))
+
+
+def _make_symbolic(shape: Shape, dtype: DType, device: str) -> Tensor:
+    size = _count_elements(shape, dtype)
+    buffer = Buffer(get_allocator(device), dtype.part, size)
+    memory = memory_nodes.make_memory(dtype.part, size, device, buffer)
+    return Tensor.from_uop(view_prefix(memory, shape, dtype), owns=True)
+
+
+def _count_elements(shape: Shape, dtype: DType) -> int:
+    """Number of elements of memory for a tensor: complex numbers are two each, and none is empty."""
+    return max(1, math.prod(map(max_size, shape)) * (dtype.itemsize // dtype.part.itemsize))
 
 
 def resolve_sizes(
@@ -178,7 +189,7 @@ def resolve_sizes(
     for input_ in captured.inputs:
         tensor = given[input_.position]
         assert isinstance(tensor, Tensor)
-        memory = _resize_memory(input_.memory, tensor.shape, tensor.uop)
+        memory = _resize_memory(input_.memory, tensor.shape, tensor.dtype)
         if input_.is_donated or (memory is not input_.memory and input_.is_written):
             return None
         replaced[input_.memory] = memory
@@ -197,7 +208,7 @@ def resolve_sizes(
         if len(leaves) != 1 or leaves[0] not in made or leaves[0] in replaced:
             return None
         shape = tuple([_evaluate(size, values) for size in node.shape])
-        memory = replaced[leaves[0]] = _resize_memory(leaves[0], shape, node)
+        memory = replaced[leaves[0]] = _resize_memory(leaves[0], shape, node.dtype)
         nodes.append(
             make_reshape(make_shrink(memory, ((0, 0),)), shape)
             if 0 in shape
@@ -222,16 +233,12 @@ def resolve_sizes(
     return resolved
 
 
-def _resize_memory(like: UOp, shape: Sequence[SInt], view: UOp) -> UOp:
-    """Memory like `like` for a view of `shape`; `like` itself if it has that size."""
-    n_parts = view.dtype.itemsize // like.dtype.itemsize
-    # Memory has at least one element.
-    size = max(1, math.prod(map(max_size, shape)) * n_parts)
-    return (
-        like
-        if size == like.arg.size
-        else memory_nodes.make_memory(like.dtype, size, like.arg.device)
-    )
+def _resize_memory(like: UOp, shape: Shape, dtype: DType) -> UOp:
+    """Memory like `like` for a tensor of this shape; `like` itself if it has that size."""
+    size = _count_elements(shape, dtype)
+    if size == like.arg.size:
+        return like
+    return memory_nodes.make_memory(like.dtype, size, like.arg.device)
 
 
 def _evaluate(size: SInt, values: Mapping[str, int]) -> int:

@@ -74,6 +74,9 @@ R = TypeVar("R")
 MAX_CAPTURES: Final = 64
 """Number of plans that a function keeps; the least recently used one is dropped first."""
 
+MAX_SIZES: Final = 512
+"""Number of signatures that a function keeps: plans of their own, and sizes of plans for all sizes."""
+
 MAX_NETWORKS: Final = 4
 """Number of captures for different networks, or other objects of observed classes, after which such
 objects become trees. A plan for all networks of one structure costs each call the time to flatten
@@ -406,7 +409,9 @@ class JitFunction(Generic[P, R]):
     def n_captures(self) -> int:
         """Number of plans that are kept."""
         self._drop_dead()
-        return len(self._list())
+        return len(
+            {id(captured.plan) if captured.sizes else id(captured) for captured in self._list()}
+        )
 
     def plans(self) -> list[ExecutionPlan]:
         """Return the plan of each signature, for inspection. Signatures without computation have
@@ -465,7 +470,7 @@ class JitFunction(Generic[P, R]):
                 captured,
                 *(c for c in self._captures.get(key, ()) if c is not captured),
             ]
-            while self.n_captures > MAX_CAPTURES:
+            while self.n_captures > MAX_CAPTURES or len(self._captures) > MAX_SIZES:
                 oldest = min(
                     (c for c in self._list() if c is not captured), key=lambda c: c.last_call
                 )
