@@ -415,3 +415,18 @@ def test_shapes_that_need_known_sizes_are_tried_once(monkeypatch: pytest.MonkeyP
     for n in (2, 3, 4):
         assert model(x=np.ones((n, 5), np.float32))["y"].tolist() == [2, 5 * n]
     assert len(tried) == 1
+
+
+def test_models_that_small_sizes_would_empty_share_kernels_above_them() -> None:
+    # Two poolings of stride 4: fewer than 16 columns leave none.
+    body = "p = MaxPool<kernel_shape=[4], strides=[4]>(x) y = MaxPool<kernel_shape=[4], strides=[4]>(p)"
+    proto = onnx.parser.parse_model(
+        f'<ir_version: 10, opset_import: ["": 21]> g (float[1, 1, n] x) => (float[1, 1, k] y) {{ {body} }}'
+    )
+    model = svod_onnx.load(proto)
+    for n in (40, 64, 48, 80, 33, 50, 17, 90):
+        x = np.arange(n, dtype=np.float32).reshape(1, 1, n) % 13
+        expected = x[0, 0, : n // 16 * 16].reshape(-1, 16).max(1)
+        assert model(x=x)["y"].numpy().reshape(-1).tolist() == expected.tolist()
+    # Two sizes, then one set of kernels for 32 and more, and one for 16 and more.
+    assert len(model.plans()) == 4

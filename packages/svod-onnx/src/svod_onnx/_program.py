@@ -138,7 +138,8 @@ class Program:
     def plans(self) -> list[Any]:
         """Plans of all stages."""
         with self._lock:
-            stages = list(self._roots.values())
+            # A stage for all sizes has a key for each known size.
+            stages = {id(stage): stage for stage in self._roots.values()}.values()
         return [plan for stage in stages for plan in stage.plans()]
 
     def make_trace(self, values: Mapping[str, Value]) -> Trace:
@@ -199,26 +200,30 @@ class Program:
         """Outputs of a stage with variables as input sizes, which is then also the stage for the key
         `exact`; None if there is no such stage.
         """
-        with self._lock:
-            shapes = self.sizes.find_symbolic_shapes(live)
-        if shapes is None:
-            return None
-        key = shapes.key, tuple(map(_get_key, known.values()))
-        stage = self._get_root(key, known, shapes)
         # Capturing may add static inputs, as in `run`.
         n_static = len(self._static)
-        try:
-            results = stage.run(live)
-        except (UserError, _FixedSizesError):
-            # The stage for the exact sizes raises errors that are not about variables.
-            results = None
-        if results is None or stage.deferred:
+        while True:
+            with self._lock:
+                shapes = self.sizes.find_symbolic_shapes(live)
+            if shapes is None:
+                return None
+            key = shapes.key, tuple(map(_get_key, known.values()))
+            stage = self._get_root(key, known, shapes)
+            try:
+                results = stage.run(live)
+            except (UserError, _FixedSizesError):
+                # The stage for the exact sizes raises errors that are not about variables.
+                results = None
+            if results is not None and not stage.deferred:
+                break
             with self._lock:
                 self._roots.pop(key, None)
                 # With more static inputs, the same shapes may do with a single stage.
-                if len(self._static) == n_static:
-                    self.sizes.reject(shapes)
-            return None
+                if len(self._static) > n_static:
+                    return None
+                self.sizes.reject(shapes, is_invalid=results is None)
+            if results is not None:
+                return None
         with self._lock:
             # The next call with these sizes finds the stage at once.
             self._roots[exact] = stage

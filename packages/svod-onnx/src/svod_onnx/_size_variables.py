@@ -70,6 +70,8 @@ class SizeVariables:
         self._max_sizes: Final = dict(max_sizes or {})
         self._limits: Final = dict(self._max_sizes)
         self._seen: Final[dict[str, set[int]]] = {}
+        self._smallest: Final[dict[str, int]] = {}
+        self._is_raised = False
         self._rejected: Final[set[object]] = set()
 
     @property
@@ -89,16 +91,31 @@ class SizeVariables:
             if not varying.isdisjoint(names) and isinstance(live.get(name), Tensor)
         }
         variables = {
-            name: Variable(f"size_{index}", _LOWEST, self._limits[name])
+            name: Variable(f"size_{index}", self._choose_low(name), self._limits[name])
             for index, name in enumerate(sorted(varying))
         }
         fixed = tuple((name, _get_fixed(value, axes.get(name))) for name, value in live.items())
-        key = tuple(sorted((name, variable.high) for name, variable in variables.items())), fixed
+        bounds = [(name, variable.low, variable.high) for name, variable in variables.items()]
+        key = tuple(bounds), fixed
         return None if key in self._rejected else SymbolicShapes(key, variables, axes)
 
-    def reject(self, shapes: SymbolicShapes) -> None:
-        """Exclude `shapes` from now on: no program can be built for them."""
+    def reject(self, shapes: SymbolicShapes, *, is_invalid: bool) -> None:
+        """Exclude `shapes` from now on: no program can be built for them.
+
+        Args:
+            shapes: the shapes.
+            is_invalid: whether some node has no result. Small sizes may be the cause, as those that
+                a model with strides reduces to 0: from now on the lower bounds are near the smallest
+                size that has occurred.
+        """
         self._rejected.add(shapes.key)
+        self._is_raised |= is_invalid
+
+    def _choose_low(self, name: str) -> int:
+        """The lower bound of a dimension."""
+        # Powers of two, so that smaller sizes rarely need a new program.
+        smallest = self._smallest[name]
+        return max(_LOWEST, 1 << (smallest.bit_length() - 1)) if self._is_raised else _LOWEST
 
     def _list_sizes(self, live: Mapping[str, Value]) -> dict[str, int]:
         """Size of each symbolic dimension; empty if inputs disagree or already have
@@ -120,6 +137,7 @@ class SizeVariables:
         """Whether a dimension is a variable at this size. Records the size."""
         if not _LOWEST <= size <= _MAX_LIMIT:
             return False
+        self._smallest[name] = min(size, self._smallest.get(name, size))
         # A declared bound is a promise; larger sizes get programs of their own.
         if name in self._max_sizes:
             return size <= self._max_sizes[name]
