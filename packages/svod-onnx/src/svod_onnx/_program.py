@@ -209,11 +209,14 @@ class Program:
                 return None
             key = shapes.key, tuple(map(_get_key, known.values()))
             stage = self._get_root(key, known, shapes)
+            results, is_invalid = None, False
             try:
                 results = stage.run(live)
-            except (UserError, _FixedSizesError):
+            except UserError:
                 # The stage for the exact sizes raises errors that are not about variables.
-                results = None
+                is_invalid = True
+            except _FixedSizesError:
+                pass
             if results is not None and not stage.deferred:
                 break
             with self._lock:
@@ -221,8 +224,8 @@ class Program:
                 # With more static inputs, the same shapes may do with a single stage.
                 if len(self._static) > n_static:
                     return None
-                self.sizes.reject(shapes, is_invalid=results is None)
-            if results is not None:
+                self.sizes.reject(shapes, is_invalid=is_invalid)
+            if not is_invalid:
                 return None
         with self._lock:
             # The next call with these sizes finds the stage at once.
