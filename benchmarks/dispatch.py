@@ -12,7 +12,8 @@ each addition in jax, with a custom operator that is opaque to torch.compile, an
 `a new length` computes on tensors of 3,000 distinct lengths between 300 and 10,000 in random order:
 `x + y * 2`, and `(x - mean) / (max - min)`. The medians are over as many lengths as fit the time;
 svod computes all of them and prints the number of kernels that it compiled. `known sizes` is svod
-with SVOD_VARY_SIZES=0. Kernels and objects on disk are not used.
+with SVOD_VARY_SIZES=0. The rows with `dynamic_shapes` are calls of one plan for all lengths: 500
+lengths for the first time, and then again. Kernels and objects on disk are not used.
 
 The last tables have the cost of waking the threads for a kernel with parts after an idle gap, and
 the processor time of an idle process after a kernel on several threads.
@@ -215,7 +216,7 @@ def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> d
     """Median seconds of a computation on a new length by library, and the number of kernels that
     svod compiled.
     """
-    from svod_tensor import PrepareConfig, caches, clear_caches, jit
+    from svod_tensor import PrepareConfig, Variable, caches, clear_caches, jit
 
     lengths = random.Random(1).sample(LENGTHS, N_LENGTHS)
     medians: dict[str, float] = {}
@@ -230,6 +231,15 @@ def measure_new_lengths(compute: Callable[[Any, Any], Any], seconds: float) -> d
     medians["svod realize, known sizes"] = _time_lengths(
         lambda x, y: compute(x, y).realize_with(known), _make_svod_pair, lengths, seconds
     )
+    clear_caches(disk=True)
+    size = Variable("size", 1, LENGTHS[-1])
+    dynamic = jit(compute, dynamic_shapes={0: {0: size}, 1: {0: size}})
+    dynamic(*_make_svod_pair(LENGTHS[0]))
+    for name in ("a new length", "a known length"):
+        # As many lengths as a function remembers.
+        medians[f"svod jit, dynamic_shapes, {name}"] = _time_lengths(
+            dynamic, _make_svod_pair, lengths[:500]
+        )
     clear_caches(disk=True)
     # After several captures, a warning would suggest variables.
     medians["svod jit"] = _time_lengths(jit(compute), _make_svod_pair, lengths[:30], seconds)

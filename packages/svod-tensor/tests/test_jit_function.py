@@ -22,7 +22,7 @@ from svod_tensor import (
     jit,
     register_custom_function,
 )
-from svod_tensor.capture.function import MAX_CAPTURES
+from svod_tensor.capture.plan_table import MAX_CAPTURES
 from svod_tensor.cells.cell import get_spec
 from svod_tensor.errors import CaptureError
 from svod_testing import check

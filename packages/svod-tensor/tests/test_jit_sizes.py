@@ -49,7 +49,7 @@ PROGRAMS: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Array], Array]]]
 
 def is_resized(function: object) -> list[bool]:
     assert isinstance(function, JitFunction)
-    return [captured.is_resized for captured in function._list()]
+    return [captured.is_resized for captured in function._plans.list_plans()]
 
 
 @pytest.mark.parametrize("name", list(PROGRAMS))

@@ -18,7 +18,8 @@ from svod_device import Buffer
 from svod_ir.testing import count_examples, run_in_threads
 from svod_runtime import ExecutionPlan, Lending, clear_custom_functions
 from svod_tensor import Tensor, custom_function, depend_on, grad, jit, register_custom_function
-from svod_tensor.capture.function import MAX_CAPTURES, JitFunction
+from svod_tensor.capture.function import JitFunction
+from svod_tensor.capture.plan_table import MAX_CAPTURES
 from svod_tensor.capture.quick import UNUSUAL
 from svod_tensor.cells import registry, tables
 from svod_tensor.errors import DonatedTensorError
@@ -43,7 +44,7 @@ def make(seed: int) -> Entry:
 def is_quick(function: object, *args: object) -> bool:
     """Whether a call with these arguments would go quickly."""
     assert isinstance(function, JitFunction)
-    quick = function._quick
+    quick = function._plans.quick
     return quick is not None and quick.run(args) is not UNUSUAL
 
 
@@ -273,7 +274,7 @@ def test_the_plan_of_recent_calls_is_not_evicted_first() -> None:
     for _ in range(3):
         step(x, 0.0, "")
     step(x, -1.0, "")
-    reasons = [captured.arguments[1].text for captured in step._list()]
+    reasons = [captured.arguments[1].text for captured in step._plans.list_plans()]
     assert "0.0" in reasons
     assert "1.0" not in reasons
     assert step(x, 0.0, "")[0].numpy().tolist() == (a * 0).tolist()
@@ -357,7 +358,7 @@ def test_arguments_and_held_tensors_are_returned_themselves() -> None:
         assert found[1].numpy().tolist() == (a - b).tolist()
         assert (x.numpy().tolist(), held.numpy().tolist()) == (a.tolist(), total.tolist())
         if number:
-            quick = captured._quick  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+            quick = captured._plans.quick  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
             assert quick is not None
     assert is_quick(jit(lambda v: v), x) is False
     same = jit(lambda u, v: (v, u + v))

@@ -31,17 +31,17 @@ Invariants:
 5. Each call has its own results, and concurrent calls have their own intermediates, in forks of the
    plan.
 
-Locks: `JitFunction._capturing` is held while a function is traced, `JitFunction._lock` while its
+Locks: `JitFunction._capturing` is held while a function is traced, `PlanTable._lock` while the
 table of plans changes, `Captured.lock` while memory that outlives the call is written. `_capturing`
 is taken before `_lock`, and both `_capturing` and `Captured.lock` before `cells.tables.lock`.
-Finalizers of arguments never wait for a lock (`JitFunction.on_owner_death`).
+Finalizers of arguments never wait for a lock (`PlanTable.on_owner_death`).
 
 The life of one captured call, `f(x)`:
 
 1. `function.JitFunction.__call__` tries the fast path, `quick.QuickCall.run`: same specs of the
    arguments as in the call before, guards hold. It checks each argument once, allocates the
    results, and runs the plan with the addresses of this call (`svod_runtime`'s `execute_direct`).
-2. Otherwise `signature.read_arguments` makes the key, and `JitFunction._find` looks for a plan whose
+2. Otherwise `signature.read_arguments` makes the key, and `PlanTable.find` looks for a plan whose
    guards hold.
 3. If there is none, `function_plan.make_captured` traces the function. `outside_values` lists the
    values that the code can read; `_PlaceholderMap` replaces tensors by placeholders; the function

@@ -173,6 +173,7 @@ class Captured:
         is_resized: whether kernels have symbolic sizes.
         sizes: values of the dynamic sizes (`capture.dynamic_shapes`); inputs and results are then
             smaller than the plan's.
+        base: the plan for all sizes that this one has the sizes of.
         owners: weak references to the arguments that are known by their identity; once one is dead,
             no call can use the plan.
     """
@@ -206,6 +207,7 @@ class Captured:
     last_write_id: int = 0
     is_resized: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict[str, int])
+    base: Captured | None = None
     owners: Sequence[weakref.ref[Any]] = ()
 
     def __post_init__(self) -> None:

@@ -226,6 +226,7 @@ def resolve_sizes(
         n_calls=0,
         has_variables=False,
         sizes=dict(values),
+        base=captured,
     )
     # Other plans need buffers of their largest sizes (`Captured.run`).
     if plan.template.spare_bytes is not None:

@@ -34,9 +34,8 @@ import sys
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, cast, overload
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, TypeVar, cast, overload
 
 from svod_device import DeviceLostError
 from svod_dtype import default_float
@@ -51,31 +50,23 @@ from svod_tensor.capture.dynamic_shapes import DynamicParameters, DynamicShapes,
 from svod_tensor.capture.function_plan import make_captured, name_inputs
 from svod_tensor.capture.keys import list_weak_objects
 from svod_tensor.capture.nested import Objects, has_objects
+from svod_tensor.capture.plan_table import PlanTable
 from svod_tensor.capture.quick import UNUSUAL, find_quick_call
 from svod_tensor.capture.signature import describe_arguments, get_reason, read_arguments
 from svod_tensor.cells import derivatives, registry, tables
-from svod_tensor.cells.cell import Cell
 from svod_tensor.errors import CaptureError
 from svod_tensor.options import resolve_config
 from svod_tensor.tensor import Tensor
 from svod_tensor.tuning.plan_uses import noting_plan_use
 
 if TYPE_CHECKING:
-    from svod_dtype import DType
     from svod_runtime import ExecutionPlan
-    from svod_tensor.capture.calls import FastPath
     from svod_tensor.options import AnyConfig
 
-__all__ = ["MAX_CAPTURES", "JitFunction", "jit"]
+__all__ = ["JitFunction", "jit"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-MAX_CAPTURES: Final = 64
-"""Number of plans that a function keeps; the least recently used one is dropped first."""
-
-MAX_SIZES: Final = 512
-"""Number of signatures that a function keeps: plans of their own, and sizes of plans for all sizes."""
 
 MAX_NETWORKS: Final = 4
 """Number of captures for different networks, or other objects of observed classes, after which such
@@ -187,45 +178,38 @@ class JitFunction(Generic[P, R]):
         self._dynamic = (
             DynamicParameters(self._name, function, dynamic_shapes) if dynamic_shapes else None
         )
-        self._captures: dict[tuple[object, ...], list[Captured]] = {}
-        self._quick: FastPath | None = None
-        self._quick_kind = default_float()
-        self._quick_calls: dict[tuple[object, ...], FastPath] = {}
+        self._plans = PlanTable()
         self._objects = Objects.UNOBSERVED
-        self._n_networks = 0
-        self._n_calls = self._n_captured = 0
-        self._lock, self._capturing = make_lock(), make_lock()
-        self._is_changing = self._has_dead = False
-        self._n_dead = 0
+        self._n_networks = self._n_captured = 0
+        self._capturing = make_lock()
         functools.update_wrapper(self, function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        quick = self._quick
+        plans = self._plans
+        quick = plans.quick
         # The default dtype is not an outside value, but affects the trace: it is part of the key.
         kind = default_float()
         if (
             quick is not None
-            and kind is self._quick_kind
+            and kind is plans.quick_kind
             and not (kwargs or tables.captured or derivatives.active)
         ):
             try:
                 result = quick.run(args)
             except DeviceLostError:
-                self._forget(quick.captured)
+                plans.forget(quick.captured)
                 raise
-            if result is UNUSUAL and len(self._quick_calls) > 1:
-                result = self._run_other_quick(quick, kind, args)
+            if result is UNUSUAL:
+                result = plans.run_other_quick(quick, kind, args)
             if result is not UNUSUAL:
                 return cast("R", result)
         # The outer capture or derivative must see the operations themselves, not a plan.
         if registry.find_capture() is not None or derivatives.is_differentiating():
             return self.function(*args, **kwargs)
-        if self._has_dead:
-            self._drop_dead()
+        plans.drop_dead()
         key, inputs, borrowed = read_arguments(args, kwargs, objects=self._objects)
         key = (kind, *key)
-        known = self._captures.get(key)
-        captured = known[0] if known else None
+        captured = plans.find_first(key)
         if (
             captured is None
             or (captured.can_change and not captured.is_current)
@@ -234,7 +218,7 @@ class JitFunction(Generic[P, R]):
             with self._capturing:
                 # Again, now under the lock: another thread may have captured this signature
                 # meanwhile.
-                captured = self._find(key)
+                captured = plans.find(key)
                 if captured is None:
                     if self._has_many_networks(key):
                         return self._call_with_trees(*args, **kwargs)
@@ -243,10 +227,12 @@ class JitFunction(Generic[P, R]):
                         captured = self._capture(key, inputs, args, kwargs)
                 elif captured.is_outgrown:
                     captured = self._capture(key, inputs, args, kwargs, before=captured)
-                self._keep(key, captured)
-        self._count_call(captured)
+                plans.keep(key, captured)
+        plans.count_call(captured)
         if captured.direct is not None and not kwargs and not captured.is_checked:
-            self._enable_quick(key, captured, args)
+            if captured.quick is None:
+                captured.quick = find_quick_call(captured, args, self._objects)
+            plans.enable_quick(key, captured, args)
         if captured.written and captured.has_aliases(inputs):
             if self._objects is not Objects.NONE and any(
                 has_objects(value, self._objects) for value in (*args, *kwargs.values())
@@ -261,7 +247,7 @@ class JitFunction(Generic[P, R]):
         try:
             result = captured.run(inputs, borrowed)
         except DeviceLostError:
-            self._forget(captured)
+            plans.forget(captured)
             raise
         if captured.is_checked:
             check_result(self._name, result, lambda: self.function(*args, **kwargs))
@@ -276,17 +262,11 @@ class JitFunction(Generic[P, R]):
             return None
         key, inputs, _ = read_arguments(symbolic.args, symbolic.kwargs, objects=self._objects)
         key = (default_float(), *key)
-        captured = self._find(key)
+        captured = self._plans.find(key)
         if captured is None:
             captured = self._capture(key, inputs, symbolic.args, symbolic.kwargs)
-            self._keep(key, captured)
-        # Each use counts as a call, so that plans of single sizes are dropped first.
-        captured.last_call = self._n_calls + 1
-        sized = resolve_sizes(captured, given, symbolic.values)
-        if sized is not None:
-            sized.arguments = describe_arguments(args, kwargs, objects=self._objects)
-            sized.reason = "with a plan for all sizes"
-        return sized
+            self._plans.keep(key, captured)
+        return resolve_sizes(captured, given, symbolic.values)
 
     def _has_many_networks(self, key: tuple[object, ...]) -> bool:
         """Whether a new network exceeds the number of networks that get plans of their own."""
@@ -311,182 +291,40 @@ class JitFunction(Generic[P, R]):
             self.clear()
             return self(*args, **kwargs)
 
-    def _count_call(self, captured: Captured) -> None:
-        with self._lock:
-            self._disable_quick()
-            self._n_calls = captured.last_call = self._n_calls + 1
-            captured.n_calls += 1
-
-    def _disable_quick(self) -> None:
-        """Disable the fast path. Calls that took it count as the last ones."""
-        quick, self._quick = self._quick, None
-        if quick is not None:
-            quick.captured.last_call = self._n_calls
-
-    def _enable_quick(
-        self, key: tuple[object, ...], captured: Captured, args: Sequence[object]
-    ) -> None:
-        """Use the fast path in calls that are like one with these arguments."""
-        if captured.quick is None:
-            captured.quick = find_quick_call(captured, args, self._objects)
-        with self._lock:
-            # Another thread may have dropped the plan.
-            if any(known is captured for known in self._captures.get(key, ())):
-                self._quick, self._quick_kind = captured.quick, default_float()
-                specs = _list_specs(default_float(), args)
-                if captured.quick is not None and specs is not None:
-                    self._quick_calls[specs] = captured.quick
-
-    def _run_other_quick(self, quick: FastPath, kind: DType, args: Sequence[object]) -> object:
-        """The results of the fast path for tensors with these specs, which later calls try first;
-        `UNUSUAL` if nothing was done.
-        """
-        specs = _list_specs(kind, args)
-        other = None if specs is None else self._quick_calls.get(specs)
-        if other is None or other is quick:
-            return UNUSUAL
-        with self._lock:
-            self._disable_quick()
-            # Another thread may have dropped the plan.
-            if self._quick_calls.get(specs) is not other:
-                return UNUSUAL
-            self._quick = other
-        try:
-            return other.run(args)
-        except DeviceLostError:
-            self._forget(other.captured)
-            raise
-
-    def _forget(self, captured: Captured) -> None:
-        """Drop a plan whose device was lost; the function is captured again once the device is open
-        again.
-        """
-        with self._changing():
-            self._remove(captured)
-
-    @contextmanager
-    def _changing(self) -> Generator[None]:
-        """Allow plans to be added and dropped in the block; finalizers that run meanwhile drop
-        theirs at its end.
-        """
-        with self._lock:
-            is_inside, self._is_changing = self._is_changing, True
-            try:
-                yield
-            finally:
-                self._is_changing = is_inside
-                self._drop_dead()
-
-    def on_owner_death(self) -> None:
-        """Drop plans of an argument that has just died. Finalizers call this, at any step of any
-        thread.
-        """
-        self._has_dead = True
-        self._drop_dead()
-
-    def _drop_dead(self) -> None:
-        """Drop the plans that no call can use since an argument of theirs has died, unless plans
-        are being changed now.
-        """
-        # A finalizer must never block, so the lock is only tried. It is reentrant, so the flag
-        # tells whether this thread is inside of `_changing`.
-        while self._has_dead and not self._is_changing and self._lock.acquire(blocking=False):
-            try:
-                if not self._is_changing:
-                    self._is_changing, self._has_dead = True, False
-                    for captured in self._list():
-                        if captured.has_lost_owner:
-                            self._remove(captured)
-                            self._n_dead += 1
-                    self._is_changing = False
-            finally:
-                self._lock.release()
-
     def __get__(self, instance: object, owner: type | None = None) -> object:
         return self if instance is None else types.MethodType(self, instance)
 
     @property
     def n_captures(self) -> int:
         """Number of plans that are kept."""
-        self._drop_dead()
-        return len(
-            {id(captured.plan) if captured.sizes else id(captured) for captured in self._list()}
-        )
+        return len(self._plans)
 
     def plans(self) -> list[ExecutionPlan]:
         """Return the plan of each signature, for inspection. Signatures without computation have
         none.
         """
-        plans = {id(c.plan): c.plan for c in self._list() if c.plan is not None}
-        return list(plans.values())
+        return [c.plan for c in self._plans.list_plans() if c.plan is not None]
 
     def explain(self) -> str:
         """Describe each signature that has a plan, with the reason for its capture."""
-        with self._lock:
-            kept = self._list()
-            n_calls = self._n_calls + sum(captured.n_quick_calls for captured in kept)
-            lines = [
-                f"{self._name}: {_format_count(len(kept), 'capture')}, {_format_count(n_calls, 'call')}"
-            ]
-            for index, captured in enumerate(kept, 1):
-                kernels = _format_count(captured.n_kernels, "kernel")
-                calls = _format_count(captured.n_calls + captured.n_quick_calls, "call")
-                lines.append(f"  {index}. {calls}, {kernels}; captured {captured.reason}")
-                lines += [
-                    f"     {argument.path}: {argument.text}" for argument in captured.arguments
-                ]
-                if captured.plan is not None:
-                    lines.append(f"     memory: {captured.plan.memory_report}")
-            return "\n".join(lines)
+        plans = self._plans
+        kept = plans.list_plans()
+        lines = [
+            f"{self._name}: {_format_count(len(kept), 'capture')},"
+            f" {_format_count(plans.count_all_calls(), 'call')}"
+        ]
+        for index, captured in enumerate(kept, 1):
+            kernels = _format_count(captured.n_kernels, "kernel")
+            calls = _format_count(plans.count_calls(captured), "call")
+            lines.append(f"  {index}. {calls}, {kernels}; captured {captured.reason}")
+            lines += [f"     {argument.path}: {argument.text}" for argument in captured.arguments]
+            if captured.plan is not None:
+                lines.append(f"     memory: {captured.plan.memory_report}")
+        return "\n".join(lines)
 
     def clear(self) -> None:
         """Drop every plan."""
-        with self._changing():
-            for captured in self._list():
-                self._remove(captured)
-
-    def _list(self) -> list[Captured]:
-        return [captured for known in list(self._captures.values()) for captured in known]
-
-    def _find(self, key: tuple[object, ...]) -> Captured | None:
-        """Return the plan for a signature that is valid now."""
-        return next(
-            (captured for captured in self._captures.get(key, ()) if captured.is_current), None
-        )
-
-    def _keep(self, key: tuple[object, ...], captured: Captured) -> None:
-        """Make a plan the first to be tried for a signature, and drop plans that no later call can
-        use.
-        """
-        with self._changing():
-            self._disable_quick()
-            for expired in [
-                c
-                for c in self._captures.get(key, ())
-                if c is not captured and (c.is_outgrown or c.has_expired)
-            ]:
-                self._remove(expired)
-            self._captures[key] = [
-                captured,
-                *(c for c in self._captures.get(key, ()) if c is not captured),
-            ]
-            while self.n_captures > MAX_CAPTURES or len(self._captures) > MAX_SIZES:
-                oldest = min(
-                    (c for c in self._list() if c is not captured), key=lambda c: c.last_call
-                )
-                self._remove(oldest)
-
-    def _remove(self, captured: Captured) -> None:
-        self._disable_quick()
-        self._quick_calls.clear()
-        if any(known is captured for known in self._list()):
-            self._n_calls += captured.n_quick_calls
-        for key, known in list(self._captures.items()):
-            remaining = [c for c in known if c is not captured]
-            if remaining:
-                self._captures[key] = remaining
-            else:
-                del self._captures[key]
+        self._plans.clear()
 
     @property
     def _name(self) -> str:
@@ -502,11 +340,14 @@ class JitFunction(Generic[P, R]):
     ) -> Captured:
         """Capture a call; `before` is an outgrown plan of its signature, which it replaces."""
         arguments = describe_arguments(args, kwargs, objects=self._objects)
-        reason = get_reason(arguments, [(c.arguments, c.describe_change()) for c in self._list()])
-        if not self._captures and self._n_dead:
+        reason = get_reason(
+            arguments, [(c.arguments, c.describe_change()) for c in self._plans.list_plans()]
+        )
+        known_keys = self._plans.list_keys()
+        if not known_keys and self._plans.n_dead:
             reason = "since an object that another plan was for is gone"
         kind = default_float()
-        if self._captures and not any(key[0] is kind for key in list(self._captures)):
+        if known_keys and not any(key[0] is kind for key in known_keys):
             reason = f"since the default dtype is {kind}"
         config = resolve_config(self._config)
         inputs = name_inputs(self._name, arguments, self._donated)
@@ -531,7 +372,7 @@ class JitFunction(Generic[P, R]):
         use.captured = captured
         if before is not None:
             reason, captured.n_calls = before.reason, before.n_calls
-        on_owner_death = functools.partial(_on_owner_death, weakref.ref(self))
+        on_owner_death = self._plans.make_death_listener()
         captured.owners = [weakref.ref(owner, on_owner_death) for owner in weak]
         captured.reason, captured.arguments = reason, arguments
         # The plain function runs a second time for the check, so it must have no side effects.
@@ -549,24 +390,5 @@ class JitFunction(Generic[P, R]):
         return captured
 
 
-def _list_specs(kind: DType, args: Sequence[object]) -> tuple[object, ...] | None:
-    """The default dtype and the specs of the tensors among arguments; None if one is not known."""
-    specs: list[object] = [kind]
-    for value in args:
-        if type(value) is Tensor:
-            content = value.content
-            spec = content.known_spec if type(content) is Cell else None
-            if spec is None:
-                return None
-            specs.append(spec)
-    return tuple(specs)
-
-
 def _format_count(n: int, noun: str) -> str:
     return f"{n} {noun}{'' if n == 1 else 's'}"
-
-
-def _on_owner_death(function: weakref.ref[JitFunction[Any, Any]], _: object) -> None:
-    captured_function = function()
-    if captured_function is not None:
-        captured_function.on_owner_death()
