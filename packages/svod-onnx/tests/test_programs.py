@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import svod_onnx
 import svod_tensor as sv
-from svod_onnx._plan_cache import PlanCache
+from svod_onnx._plan_cache import MAX_SPECS, PlanCache
 from svod_onnx._program import Program, SinglePlan
 from svod_onnx.errors import ModelInputError, NodeError, UnsupportedOperatorsError, ValueNeededError
 
@@ -220,10 +220,10 @@ def test_cached_plans_return_constant_outputs_and_inputs() -> None:
 def test_the_plan_cache_is_bounded() -> None:
     cache = PlanCache()
     plan = SinglePlan((), (), tuple)
-    for i in range(200):
+    for i in range(2 * MAX_SPECS):
         cache.add(i, (), {}, plan)
         assert cache.find(i, {}) is plan
-    assert sum(i in cache for i in range(200)) <= 64
+    assert sum(i in cache for i in range(2 * MAX_SPECS)) <= MAX_SPECS
     inputs = [{"c": np.array(i)} for i in range(200)]
     for values in inputs:
         cache.add("spec", ("c",), values, plan)

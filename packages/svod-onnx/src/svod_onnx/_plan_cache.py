@@ -12,9 +12,9 @@ import numpy as np
 
 from svod_onnx._program import SinglePlan
 
-__all__ = ["PlanCache", "get_spec"]
+__all__ = ["MAX_SPECS", "PlanCache", "get_spec"]
 
-_MAX_SPECS: Final = 512
+MAX_SPECS: Final = 512
 _MAX_VALUES: Final = 64
 
 
@@ -64,7 +64,7 @@ class PlanCache:
         if entry is None or entry.names != names:
             # Clearing is simpler than eviction; a caller with this many shapes gains little from
             # the cache.
-            if len(by_spec) >= _MAX_SPECS:
+            if len(by_spec) >= MAX_SPECS:
                 by_spec.clear()
             entry = by_spec[spec] = _Entry(names)
         if plan is not None:

@@ -6,16 +6,21 @@ import functools
 import weakref
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from svod_device import DeviceLostError
 from svod_dtype import default_float
 from svod_ir.forks import make_lock
+from svod_tensor.capture.keys import is_array
 from svod_tensor.capture.quick import UNUSUAL
 from svod_tensor.cells.cell import Cell
+from svod_tensor.ops.interface.sources import describe_array
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from svod_dtype import DType
     from svod_tensor.capture.calls import Captured, FastPath
 
@@ -240,7 +245,9 @@ class PlanTable:
 
 
 def list_specs(kind: DType, args: Sequence[object]) -> tuple[object, ...] | None:
-    """The default dtype and the specs of the tensors among arguments; None if one is not known."""
+    """The default dtype and the specs of the tensors and arrays among arguments; None if one is not
+    known.
+    """
     specs: list[object] = [kind]
     for value in args:
         if type(value) is Tensor:
@@ -249,6 +256,9 @@ def list_specs(kind: DType, args: Sequence[object]) -> tuple[object, ...] | None
             if spec is None:
                 return None
             specs.append(spec)
+        elif is_array(value):
+            array = cast("NDArray[np.generic]", value)
+            specs.append(describe_array(array.dtype, array.shape)[0])
     return tuple(specs)
 
 

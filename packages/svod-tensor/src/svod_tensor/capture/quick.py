@@ -7,6 +7,8 @@ on. Every deviation (a view, a pending tensor, another spec, a running capture o
 write to a held tensor, a plan that another thread is executing) makes it return `UNUSUAL` before it
 has done anything, and the call takes the general path.
 
+Arrays of numpy are read in their memory, as tensors on them would be.
+
 A call that assigns to its arguments or to held tensors takes the fast path as long as no reader of
 the written memory waits and no other thread computes (`WritingCall`)."""
 
@@ -14,26 +16,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from weakref import WeakKeyDictionary, ref
 
 from svod_device import Buffer
 from svod_ir import Op, UOp
 from svod_runtime import Lending
 from svod_tensor._scopes import current_scope
+from svod_tensor._storage import find_shared, is_plain as is_plain_dtype, make_host_buffer
 from svod_tensor.capture.direct import Output
 from svod_tensor.capture.keys import Identity, is_array, is_plain, key_of
 from svod_tensor.capture.nested import Objects, list_items
+from svod_tensor.capture.signature import find_array
 from svod_tensor.cells import registry, tables
 from svod_tensor.cells.cell import Cell
 from svod_tensor.engine.known_plans import MAX_BYTES_UNDER_LOCK
 from svod_tensor.ops.core.base import set_content
+from svod_tensor.options import DEFAULT_DEVICE, HOST_DEVICE
 from svod_tensor.tensor import Tensor
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from svod_dtype import DType
     from svod_runtime import ExecutionPlan
     from svod_tensor.capture.calls import Captured
     from svod_tensor.capture.direct import DirectCall
+    from svod_tensor.cells.cell import TensorSpec
 
 __all__ = ["UNUSUAL", "QuickCall", "Unusual", "WritingCall", "find_quick_call"]
 
@@ -50,6 +60,35 @@ class Unusual(Enum):
 UNUSUAL: Final = Unusual.UNUSUAL
 
 
+class _ArraySpec(NamedTuple):
+    """Spec of numpy arrays that are passed where a tensor may be.
+
+    Attributes:
+        kind: numpy's class of arrays; a subclass takes the general path.
+        shape: their shape.
+        numpy: their dtype, which is one of numpy's own.
+        dtype: the dtype of tensors on them.
+    """
+
+    kind: type
+    shape: tuple[int, ...]
+    numpy: np.dtype[np.generic]
+    dtype: DType
+
+    def find_buffer(self, value: object) -> Buffer | None:
+        """The memory of an array, or of a copy that kernels can read; None for any other value."""
+        if type(value) is not self.kind:
+            return None
+        array = cast("NDArray[np.generic]", value)
+        if array.shape != self.shape or (
+            array.dtype is not self.numpy and array.dtype != self.numpy
+        ):
+            return None
+        return find_shared(array, self.dtype) or make_host_buffer(
+            array, self.dtype, may_share=False
+        )
+
+
 class QuickCall:
     """Fast path for the calls of a captured function with one signature.
 
@@ -59,6 +98,7 @@ class QuickCall:
     """
 
     __slots__ = (
+        "_array_specs",
         "_build",
         "_execute",
         "_expected",
@@ -66,7 +106,9 @@ class QuickCall:
         "_guards",
         "_is_held",
         "_results",
+        "_returned",
         "_single",
+        "_tensors",
         "_watched",
         "captured",
         "lending",
@@ -89,12 +131,16 @@ class QuickCall:
             direct: makes the results.
             expected: the spec of each tensor argument; of any other argument a weak reference, or
                 the argument itself where it has none.
-            tensors: the index of each tensor among the arguments.
+            tensors: the index of each tensor among the arguments. Each may be an array instead.
             indices: the index in the plan of each tensor's buffer, None if unused, then of each
                 result's.
         """
         self.captured = captured
         self._execute = plan.execute_direct
+        self._tensors = tuple(tensors)
+        self._returned = {tensors[r] for r in direct.results if isinstance(r, int)}
+        # Made when an array is passed for the first time.
+        self._array_specs: dict[int, _ArraySpec | None] = {}
         self._expected, self.lending = expected, Lending(indices, captured.sizes)
         self._guards = captured.guards
         self._watched = tuple(captured.watched)
@@ -143,7 +189,14 @@ class QuickCall:
                 known = expected[index]
                 if value is known or (type(known) is ref and known() is value):
                     continue
-                return None
+                if index not in self._array_specs:
+                    self._array_specs[index] = self._find_array_spec(index)
+                array_spec = self._array_specs[index]
+                memory = None if array_spec is None else array_spec.find_buffer(value)
+                if memory is None:
+                    return None
+                buffers.append(memory)
+                continue
             cell = value.content
             if type(cell) is not Cell:
                 return None
@@ -168,6 +221,21 @@ class QuickCall:
         for make in self._factories:
             buffers.append(make())
         return buffers
+
+    def _find_array_spec(self, index: int) -> _ArraySpec | None:
+        """The spec of arrays that may be passed as an argument; None if only tensors may."""
+        # A result must not share memory with an array.
+        if index not in self._tensors or index in self._returned:
+            return None
+        import numpy as np
+
+        shape, dtype, device = cast("TensorSpec", self._expected[index])
+        # Empty arrays have no memory, and complex numbers are two floats in memory.
+        if DEFAULT_DEVICE != HOST_DEVICE or device != HOST_DEVICE or 0 in shape or dtype.is_complex:
+            return None
+        if not is_plain_dtype(np.dtype(dtype.numpy)):
+            return None
+        return _ArraySpec(np.ndarray, cast("tuple[int, ...]", shape), np.dtype(dtype.numpy), dtype)
 
     def _make_results(self, buffers: Sequence[Buffer], args: Sequence[object]) -> object:
         single = self._single
@@ -275,22 +343,32 @@ def find_quick_call(
         return None
     if not plan.can_execute_direct(captured.sizes):
         return None
-    if not all(isinstance(value, Tensor) or _is_identified(value, objects) for value in args):
+    expected = [_get_expected(value, objects) for value in args]
+    if any(value is UNUSUAL for value in expected):
         return None
     index_of = {read.position: read.slot for read in direct.reads}
-    tensors = [index for index, value in enumerate(args) if isinstance(value, Tensor)]
+    tensors = [
+        index for index, value in enumerate(args) if isinstance(value, Tensor) or is_array(value)
+    ]
     if len(index_of) < len(tensors):
         # A tensor without elements may have no memory.
         return None
-    expected: list[object] = [
-        value.content.spec if isinstance(value, Tensor) else _hold(value) for value in args
-    ]
     indices = (
         *(index_of[position] for position in range(len(tensors))),
         *direct.indices[len(direct.indices) - len(direct.factories) :],
     )
     kind = WritingCall if captured.written else QuickCall
     return kind(captured, plan, direct, expected, tensors, indices)
+
+
+def _get_expected(value: object, objects: Objects) -> object:
+    """What `QuickCall` compares an argument with; `UNUSUAL` if that does not suffice."""
+    if isinstance(value, Tensor):
+        return value.content.spec
+    array = find_array(value)
+    if array is not None:
+        return array.content.spec
+    return _hold(value) if _is_identified(value, objects) else UNUSUAL
 
 
 def _hold(value: object) -> object:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from svod_tensor.cells.cell import TensorSpec
     from svod_tensor.ops.core.base import DTypeLike
 
-__all__ = ["asarray", "from_dlpack", "from_file", "from_numpy"]
+__all__ = ["asarray", "describe_array", "from_dlpack", "from_file", "from_numpy"]
 
 
 @static_operation(
@@ -84,7 +84,7 @@ def _on_array(array: NDArray[np.generic], *, may_share: bool) -> Tensor:
     """Create a tensor whose graph node is built on demand: arguments of captured functions need no
     node.
     """
-    spec, make_node, is_plain = _describe(array.dtype, array.shape)
+    spec, make_node, is_plain = describe_array(array.dtype, array.shape)
     # Numpy's own dtypes need fewer checks than `make_host_buffer` makes.
     buffer = storage.find_shared(array, spec[1]) if may_share and is_plain else None
     if buffer is None:
@@ -244,7 +244,7 @@ def _read_array(array: object, *, copy: bool) -> Tensor:
 
 
 @lru_cache(maxsize=256)
-def _describe(
+def describe_array(
     numpy_dtype: np.dtype[np.generic], shape: tuple[int, ...]
 ) -> tuple[TensorSpec, Callable[[Buffer], UOp], bool]:
     """Return the spec of arrays with this dtype and shape, a factory of their nodes, and whether
