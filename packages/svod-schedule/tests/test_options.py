@@ -48,9 +48,10 @@ def test_each_variable_sets_its_fields(variable: str) -> None:
 
 
 def test_every_field_has_a_variable() -> None:
+    # SVOD_THREADS is an option of the device, which `threads` cannot exceed.
     assert {name for _, expected in VARIABLES.values() for name in expected} == {
         f.name for f in fields(OptimizerConfig)
-    }
+    } - {"threads"}
 
 
 @pytest.mark.parametrize("variable", VARIABLES)
@@ -116,3 +117,12 @@ def test_tensor_cores_can_be_forbidden() -> None:
         forbidden = OptimizerConfig(strategy=strategy, use_tensor_cores=False)
         assert forbidden.restrict(target) == Target.generic()
         assert forbidden.fingerprint != OptimizerConfig(strategy=strategy).fingerprint
+
+
+def test_threads_are_a_part_of_the_targets_cores() -> None:
+    target = replace(Target.generic(), cores=8)
+    for strategy in ("heuristic", "beam"):
+        limited = OptimizerConfig(strategy=strategy, threads=3)
+        assert limited.restrict(target).cores == limited.restrict_cores(target).cores == 3
+        assert limited.restrict(replace(target, cores=2)).cores == 2
+        assert limited.fingerprint != OptimizerConfig(strategy=strategy).fingerprint

@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from svod_device import CompiledSpec, ProgramSpec
+from svod_device import CompiledSpec, ProgramSpec, get_device
 from svod_ir import Op, UOp
 from svod_runtime import CachedKernel, ExecutionPlan, ExecutionPlanBuilder
+from svod_schedule import OptimizerConfig
 from svod_schedule.steps import OptimizedKernel
 from svod_tensor import Tensor, caches, clear_caches, jit
 from svod_tensor.engine import compute
@@ -190,3 +191,19 @@ def test_stages_that_are_graphs_are_graphs_of_their_stage() -> None:
     assert any(graph.sink.iter_ops(Op.REDUCE_AXIS)) and not any(graph.sink.iter_ops(Op.BUFFER))
     assert any(ranged.iter_ops(Op.REDUCE)) and not any(ranged.iter_ops(Op.CALL))
     assert any(kernels.iter_ops(Op.CALL))
+
+
+def test_kernels_run_on_as_many_threads_as_the_configuration_allows() -> None:
+    if get_device("CPU").target.cores < 2:
+        pytest.skip("the machine has one core")
+    x = Tensor(np.ones((512, 512), np.float32)).realize()
+    counts = {}
+    for threads in (0, 1, 2):
+        config = OptimizerConfig(threads=threads)
+        plan = (x @ x).sum().prepare_with(config)
+        plan.execute()
+        assert plan.output_buffer is not None
+        assert plan.output_buffer.as_numpy().tolist() == [512.0**3]
+        counts[threads] = max(kernel.global_size[0] for kernel in plan.kernels())
+    assert counts[1] == 1
+    assert counts[2] == 2 <= counts[0]

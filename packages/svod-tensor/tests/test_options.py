@@ -83,6 +83,7 @@ def test_explicit_opts_override_the_optimizer():
 def test_search_results_are_not_used_if_tensor_cores_are_forbidden():
     assert PrepareConfig().is_tuned
     assert not PrepareConfig(optimizer=OptimizerConfig(use_tensor_cores=False)).is_tuned
+    assert not PrepareConfig(optimizer=OptimizerConfig(threads=1)).is_tuned
 
 
 def test_kernels_of_different_optimizers_have_different_fingerprints():

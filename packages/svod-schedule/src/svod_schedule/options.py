@@ -73,6 +73,9 @@ class OptimizerConfig:
         use_tensor_cores: whether tensor cores of the target may be used (`SVOD_TENSOR_CORES`, on by
             default). Integer tensor cores are exact; bfloat16 ones flush numbers below 1.2e-38 to
             zero.
+        threads: the maximum number of threads that run a kernel of the host; 0 for all that the
+            device has (`SVOD_THREADS`). Kernels that do not depend on each other may still run side
+            by side.
         log_drops: whether a line is printed for each dropped candidate
             (`BEAM_LOG_SURPASS_MAX=1`).
         use_cache: whether results of earlier searches are used (`BEAM_IGNORE_CACHE=1` turns it
@@ -98,6 +101,7 @@ class OptimizerConfig:
     min_gain: float = 0.02
     can_pad: bool = False
     use_tensor_cores: bool = True
+    threads: int = 0
     log_drops: bool = False
     use_cache: bool = True
     tasks_per_worker: int = 0
@@ -165,14 +169,28 @@ class OptimizerConfig:
         )
 
     def restrict(self, target: Target) -> Target:
-        """Return the target without the tensor cores, if these may not be used."""
-        return target if self.use_tensor_cores else replace(target, tensor_cores=())
+        """Return the target without what may not be used: tensor cores, and cores beyond
+        `threads`.
+        """
+        if not self.use_tensor_cores:
+            target = replace(target, tensor_cores=())
+        return self.restrict_cores(target)
+
+    def restrict_cores(self, target: Target) -> Target:
+        """Return the target with at most `threads` cores."""
+        if not 0 < self.threads < target.cores:
+            return target
+        return replace(target, cores=self.threads)
 
     @property
     def fingerprint(self) -> str:
         """Text of all options that the choice of opts depends on, equal in every process."""
         if self.strategy != "beam":
-            return self.strategy if self.use_tensor_cores else f"{self.strategy}, no tensor cores"
+            restrictions = [
+                *([] if self.use_tensor_cores else ["no tensor cores"]),
+                *([f"{self.threads} threads"] if self.threads else []),
+            ]
+            return ", ".join([self.strategy, *restrictions])
         # Part of keys on disk, so it has every option that could lead to other opts, time limits
         # included.
         limits = (

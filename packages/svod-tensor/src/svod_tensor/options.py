@@ -157,11 +157,12 @@ class PrepareConfig:
     @property
     def is_tuned(self) -> bool:
         """Whether results of earlier searches are used."""
-        # Tuned opts may use tensor cores.
+        # Tuned opts may use tensor cores, and all threads.
         is_wanted = (
             self.use_tuned
             and self.optimizer.strategy == "heuristic"
             and self.optimizer.use_tensor_cores
+            and not self.optimizer.threads
         )
         return is_wanted and self.fixed_opts is None and self.passes is None
 

@@ -101,7 +101,9 @@ def make_schedule_key(graph: TensorGraph, config: PrepareConfig) -> ScheduleKey:
     compilers = [choose_device(name, config).compiler.cache_key for name in graph.devices]
     passes = None if config.passes is None else config.passes.serial
     # The graph itself: nodes are interned, so that comparing two keys compares references.
-    return (graph.sink, graph.devices, *compilers, passes, bool(graph.lines))
+    # Sums are split over the cores that a kernel may use.
+    threads = config.optimizer.threads
+    return (graph.sink, graph.devices, *compilers, passes, threads, bool(graph.lines))
 
 
 def make_binary_key(source: ProgramSpec, device: Device) -> BinaryKey:

@@ -48,7 +48,10 @@ def make_graph_context(devices: Sequence[str], config: PrepareConfig) -> Context
     """Context of the passes over a graph on `devices`; the first device computes values that depend
     on no memory.
     """
-    targets = {device: choose_device(device, config).target for device in devices}
+    targets = {
+        device: config.optimizer.restrict_cores(choose_device(device, config).target)
+        for device in devices
+    }
     return Context(
         target=targets[devices[0]],
         device=devices[0],
