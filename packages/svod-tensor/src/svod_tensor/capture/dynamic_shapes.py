@@ -16,7 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
 from svod_device import Buffer, evaluate_expression, get_allocator
 from svod_ir import Op, UOp, make_reshape, make_shrink
@@ -143,12 +143,15 @@ class DynamicParameters:
         return known
 
     def _check_axes(self, parameter: str | int, axes: object) -> None:
-        if not isinstance(axes, Mapping) or not all(
-            isinstance(axis, int) and isinstance(variable, Variable)
-            for axis, variable in axes.items()
-        ):
-            raise self._refuse(parameter, f"needs a mapping of axes to variables, got {axes!r}")
-        for variable in axes.values():
+        # Checked although it is annotated: a number instead of a variable is an easy mistake.
+        entries = (
+            list(cast("Mapping[object, object]", axes).items())
+            if isinstance(axes, Mapping)
+            else [(None, None)]
+        )
+        for axis, variable in entries:
+            if not (isinstance(axis, int) and isinstance(variable, Variable)):
+                raise self._refuse(parameter, f"needs a mapping of axes to variables, got {axes!r}")
             if variable.low < 1:
                 raise self._refuse(parameter, f"needs sizes of at least 1, got {variable!r}")
 
