@@ -11,11 +11,12 @@ import onnx
 
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Graph, ValueInfo, iter_reads
+from svod_onnx._overrides import Overrides
 from svod_onnx._plan_cache import PlanCache, get_spec
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
-from svod_onnx._types import STRING, find_carrier
+from svod_onnx._types import HOST_TYPES, STRING, find_carrier, is_host_type
 from svod_onnx._values import to_tensor
 from svod_onnx.errors import MissingOperator, ModelInputError, UnsupportedOperatorsError
 from svod_tensor import Tensor
@@ -54,6 +55,8 @@ class Model:
     Attributes:
         inputs: names, dtypes and shapes of the inputs, with symbolic dimensions.
         outputs: names, dtypes and shapes of the outputs, with symbolic dimensions.
+        overridable_inputs: inputs with an initializer as their default, which a call may pass.
+            Models before IR version 4 list all weights here.
         metadata: metadata properties of the file.
     """
 
@@ -62,6 +65,7 @@ class Model:
     ) -> None:
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
+        self.overridable_inputs: Final = file.graph.overridable
         self.metadata: Final = file.metadata
         self._title: Final = file.title
         self._device: Final = device
@@ -71,16 +75,20 @@ class Model:
         # long.
         _check_operators(file)
         self._program: Final = Program(file.graph, {}, device, sizes)
+        self._overrides: Final[Overrides[Model]] = Overrides(
+            file, lambda changed: Model(changed, device, sizes)
+        )
         unknown = set(sizes or {}) - self._program.sizes.dimensions
         if unknown:
             raise self._refuse(f"sizes: no input has a dimension {sorted(unknown)[0]!r}")
 
-    def __call__(self, **inputs: Any) -> dict[str, Tensor]:
-        """Outputs by name: tensors, but numpy arrays for strings, and lists for sequences.
+    def __call__(self, /, **inputs: Any) -> dict[str, Tensor]:
+        """Outputs by name: tensors; numpy arrays for strings and for element types without an svod
+        dtype, such as int4; and lists for sequences.
 
         Args:
-            inputs: tensors, arrays or nested lists by name. An optional input may be None or
-                omitted.
+            inputs: tensors, arrays or nested lists by name. An optional input, and an input with an
+                initializer, may be None or omitted.
 
         Raises:
             ModelInputError: if an input is missing, unknown, or of the wrong dtype or shape.
@@ -92,6 +100,10 @@ class Model:
         if cached is not None:
             tensors = cached.function(*[Tensor.from_numpy(inputs[name]) for name in cached.inputs])
             return dict(zip(cached.outputs, tensors, strict=True))
+        override = self._overrides.find(inputs, self)
+        if override is not None:
+            model, given = override
+            return model(**given)
         live = self._convert_inputs(inputs, spec)
         results = self._program.run(live, inputs)
         # Only now, when the inputs have passed validation and a plan exists.
@@ -111,7 +123,8 @@ class Model:
 
         def run(*args: Any, **kwargs: Any) -> Any:
             inputs = dict(zip(self._by_name, args, strict=False)) | kwargs
-            results = self._program.trace(self._convert_inputs(inputs))
+            model, inputs = self._overrides.find(inputs, self) or (self, inputs)
+            results = model._program.trace(model._convert_inputs(inputs))
             return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
 
         run.__name__ = run.__qualname__ = "model"
@@ -122,7 +135,8 @@ class Model:
 
         `plan.profile()` returns the time of each kernel.
         """
-        return self._program.plans()
+        overriding = self._overrides.list_models()
+        return [plan for model in (self, *overriding) for plan in model._program.plans()]
 
     def _convert_inputs(self, inputs: Mapping[str, Any], spec: object = None) -> dict[str, Value]:
         if spec is not None and spec in self._plan_cache:
@@ -162,13 +176,21 @@ class Model:
     def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
         if info.element_type == STRING:
             return np.asarray(value, dtype=object)
-        dtype = find_carrier(info.element_type)
+        dtype, host_type = find_carrier(info.element_type), HOST_TYPES.get(info.element_type)
+        # Lists carry no dtype, so they get the declared one.
+        if host_type is not None and not isinstance(value, np.ndarray | Tensor):
+            value = np.array(value, host_type)
         if isinstance(value, np.ndarray):
-            tensor = to_tensor(cast("np.ndarray", value), self._device)
+            array = cast("np.ndarray", value)
+            # Before the conversion: a wider dtype carries int4, and holds other values too.
+            if not is_host_type(array.dtype, info.element_type):
+                raise self._refuse(
+                    f"input {info.name!r}: expected dtype {host_type or info.dtype}, got {array.dtype}"
+                )
+            tensor = to_tensor(array, self._device)
         elif isinstance(value, Tensor):
             tensor = value
         else:
-            # Lists carry no dtype, so they get the declared one.
             tensor = Tensor(value, dtype=dtype, device=self._device)
         # Not converted: a wrong dtype is more often a mistake of the caller than a wish.
         if dtype is not None and tensor.dtype != dtype:

@@ -23,7 +23,7 @@ from svod_onnx._size_variables import SizeVariables, to_fixed_shapes
 from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
-from svod_onnx._values import is_large, is_opaque, to_tensor
+from svod_onnx._values import is_large, is_opaque, to_host_type, to_tensor
 from svod_onnx._weight_cache import WeightCache
 from svod_onnx.errors import ValueNeededError
 from svod_tensor import Tensor, jit
@@ -60,6 +60,7 @@ class Program:
         }
         self.element_types.update(_list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
+        self._declared_types: Final = {info.name: info.element_type for info in graph.outputs}
         # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
@@ -134,6 +135,10 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
         return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
+
+    def get_output_type(self, name: str) -> int:
+        """Declared element type of an output, otherwise the type of its operator; 0 if unknown."""
+        return self._declared_types.get(name) or self.element_types.get(name, 0)
 
     def plans(self) -> list[Any]:
         """Plans of all stages."""
@@ -221,7 +226,10 @@ class Program:
         return self._list_outputs({**stage.known, **live, **to_fixed_shapes(results, self.device)})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        return {name: _to_live(values[name]) for name in self.output_names}
+        return {
+            name: to_host_type(_to_live(values[name]), self.get_output_type(name))
+            for name in self.output_names
+        }
 
     def _identify(
         self, live: Mapping[str, Value], static: frozenset[str], arrays: Mapping[str, object]
@@ -230,9 +238,9 @@ class Program:
         known: dict[str, Value] = {}
         for name in sorted(static):
             array = arrays.get(name)
-            known[name] = (
-                cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
-            )
+            # An array in another byte order is read from its tensor, which has been converted.
+            is_usable = isinstance(array, np.ndarray) and array.dtype.isnative
+            known[name] = cast("np.ndarray", array) if is_usable else _read(live[name])
         return (_get_signature(live), tuple(map(_get_key, known.values()))), known
 
     def _get_root(self, key: object, known: Mapping[str, Value]) -> _Stage:
@@ -310,8 +318,12 @@ class _Stage:
 
     def find_single_plan(self) -> SinglePlan | None:
         """Plan of this stage, if it computes all outputs and no other value."""
+        program = self._program
         # A deferred node that no output depends on does not matter.
-        if self._result_names != tuple(dict.fromkeys(self._program.output_names)):
+        if self._result_names != tuple(dict.fromkeys(program.output_names)):
+            return None
+        # These outputs become arrays of another dtype after the plan.
+        if any(program.get_output_type(name) in HOST_TYPES for name in program.output_names):
             return None
         return SinglePlan(self._names, self._result_names, self._function)
 
@@ -375,6 +387,8 @@ class _Stage:
         tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
+        # Later stages and the outputs need the types, which the dtypes of tensors do not tell.
+        program.element_types.update(trace.list_narrow_types())
         if self.is_root:
             program.add_static(
                 set[str]().union(

@@ -120,13 +120,15 @@ class _Reader:
         }
         for sparse in graph.sparse_initializer:
             constants[sparse.values.name] = self.tensors.read_sparse(sparse)
-        # Models before IR version 4 list initializers among the inputs as overridable defaults.
-        # They are constants here.
         self.check_names(*constants, *(info.name for info in [*graph.input, *graph.output]))
-        inputs = tuple(_make_info(info) for info in graph.input if info.name not in constants)
+        declared = [_make_info(info) for info in graph.input]
+        # An initializer among the inputs is a default. Models before IR version 4 must list all
+        # their initializers there.
+        inputs = tuple(info for info in declared if info.name not in constants)
+        overridable = tuple(info for info in declared if info.name in constants)
         outputs = tuple(_make_info(info) for info in graph.output)
         nodes = tuple(self.make_node(node) for node in graph.node)
-        return Graph(graph.name, nodes, inputs, outputs, constants)
+        return Graph(graph.name, nodes, inputs, outputs, constants, overridable)
 
     def check_names(self, *names: object) -> None:
         """Check that names are strings. protobuf returns bytes for invalid UTF-8.

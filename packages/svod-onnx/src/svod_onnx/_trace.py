@@ -472,6 +472,10 @@ class Trace:
         """Record the element type of a value."""
         self._element_types[name] = element_type
 
+    def list_narrow_types(self) -> dict[str, int]:
+        """Recorded element types without an svod dtype, by name of the value."""
+        return {name: kind for name, kind in self._element_types.items() if kind in HOST_TYPES}
+
     def get_element_type(self, name: str) -> int:
         """Element type of a tensor: the recorded type, or the type of its dtype."""
         value = self.values[name]
