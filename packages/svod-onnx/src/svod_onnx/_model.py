@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
 import onnx
 
+from svod_onnx._diagnosis import CHECK_ERRORS
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Graph, ValueInfo, iter_reads
 from svod_onnx._overrides import Overrides
@@ -19,7 +21,7 @@ from svod_onnx._registry import Value
 from svod_onnx._types import HOST_TYPES, STRING, find_carrier, is_host_type
 from svod_onnx._values import to_tensor
 from svod_onnx.errors import MissingOperator, ModelInputError, UnsupportedOperatorsError
-from svod_tensor import Tensor
+from svod_tensor import PrepareConfig, Tensor
 
 __all__ = ["Model", "load"]
 
@@ -29,6 +31,7 @@ def load(
     *,
     device: str | None = None,
     sizes: Mapping[str, int] | None = None,
+    check_indices: bool = False,
 ) -> Model:
     """Load a model from a path, bytes, or an `onnx.ModelProto`.
 
@@ -39,6 +42,10 @@ def load(
         sizes: largest size of a symbolic dimension, by its name. The first call compiles kernels
             for all sizes from 2 to this size. For other dimensions, the first two sizes compile
             kernels each, and the third size compiles kernels for any size.
+        check_indices: whether an index out of bounds, such as of Gather or ScatterND, and an
+            integer division by 0 are errors, as in onnxruntime. Otherwise such an element is read
+            as 0, and is not written. A check costs a small kernel for each such node, and each call
+            then waits for its device. `SVOD_CHECK_OPERANDS=1` enables checks of all models.
 
     Raises:
         ModelFileError: if the source is not a model, or is inconsistent.
@@ -46,7 +53,7 @@ def load(
             them.
         ModelInputError: if no input has a dimension that `sizes` names.
     """
-    return Model(read_model(source), device, sizes)
+    return Model(read_model(source), device, sizes, check_indices=check_indices)
 
 
 class Model:
@@ -61,7 +68,12 @@ class Model:
     """
 
     def __init__(
-        self, file: ModelFile, device: str | None = None, sizes: Mapping[str, int] | None = None
+        self,
+        file: ModelFile,
+        device: str | None = None,
+        sizes: Mapping[str, int] | None = None,
+        *,
+        check_indices: bool = False,
     ) -> None:
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
@@ -71,12 +83,15 @@ class Model:
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
         self._plan_cache: Final = PlanCache()
+        config = (
+            replace(PrepareConfig.from_env(), check_operands=True) if check_indices else None
+        )
         # Before the weights are folded: the error lists all missing operators, and does not take
         # long.
         _check_operators(file)
-        self._program: Final = Program(file.graph, {}, device, sizes)
+        self._program: Final = Program(file.graph, {}, device, sizes, config)
         self._overrides: Final[Overrides[Model]] = Overrides(
-            file, lambda changed: Model(changed, device, sizes)
+            file, lambda changed: Model(changed, device, sizes, check_indices=check_indices)
         )
         unknown = set(sizes or {}) - self._program.sizes.dimensions
         if unknown:
@@ -94,6 +109,16 @@ class Model:
             ModelInputError: if an input is missing, unknown, or of the wrong dtype or shape.
             NodeError: if a node cannot be computed.
         """
+        try:
+            return self._run(inputs)
+        except (MemoryError, *CHECK_ERRORS) as error:
+            model, given = self._overrides.find(inputs, self) or (self, inputs)
+            explanation = model._program.explain(error, model._convert_inputs(given))
+            if explanation is None:
+                raise
+            raise explanation from error
+
+    def _run(self, inputs: dict[str, Any]) -> dict[str, Tensor]:
         spec = get_spec(inputs)
         # Inputs that were checked before, and one plan for all outputs: no node is visited.
         cached = self._plan_cache.find(spec, inputs)

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
 from cachetools import LRUCache
 
+from svod_onnx._diagnosis import find_failed_check, find_largest_result
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._registry import Value, find_operator
@@ -25,8 +27,8 @@ from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
 from svod_onnx._values import is_large, is_opaque, to_host_type, to_tensor
 from svod_onnx._weight_cache import WeightCache
-from svod_onnx.errors import ValueNeededError
-from svod_tensor import Tensor, jit
+from svod_onnx.errors import NodeError, ValueNeededError
+from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
@@ -44,6 +46,7 @@ class Program:
         outer: values of enclosing graphs that it reads.
         device: device of its constants.
         max_sizes: upper bounds of symbolic dimensions that are variables from the first call on.
+        config: options of its plans; None for the options of the environment.
     """
 
     def __init__(
@@ -52,9 +55,11 @@ class Program:
         outer: Mapping[str, Value],
         device: str | None = None,
         max_sizes: Mapping[str, int] | None = None,
+        config: PrepareConfig | None = None,
     ) -> None:
         self.graph: Final = graph
         self.device: Final = device
+        self.config: Final = config
         self.element_types: Final = {
             info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
         }
@@ -135,6 +140,32 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
         return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
+
+    def explain(self, error: Exception, inputs: Mapping[str, Value]) -> NodeError | None:
+        """Error that names the node for a failure of a plan; None if no node is found.
+
+        Args:
+            error: failed allocation, or failed check of operands.
+            inputs: inputs of the failed call.
+        """
+        values = {**self.constants, **inputs}
+        if isinstance(error, MemoryError):
+            return self.explain_allocation(error, self.nodes, values)
+        config = replace(self.config or PrepareConfig.from_env(), check_operands=True)
+        trace = Trace(
+            values, self.device, can_read=True, element_types=dict(self.element_types)
+        )
+        return find_failed_check(trace, self.nodes, config)
+
+    def explain_allocation(
+        self, error: MemoryError, nodes: Sequence[Node], values: Mapping[str, Value]
+    ) -> NodeError | None:
+        """Error that names the node with the largest result; None if no node has a result."""
+        trace = self.make_trace(values)
+        # If tracing fails too, the values up to the failed node are known.
+        with suppress(UserError, MemoryError):
+            trace.run(nodes, _list_missing(nodes, values))
+        return find_largest_result(nodes, trace.values, error)
 
     def get_output_type(self, name: str) -> int:
         """Declared element type of an output, otherwise the type of its operator; 0 if unknown."""
@@ -295,7 +326,7 @@ class _Stage:
         self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._names: tuple[str, ...] = ()
         self._result_names: tuple[str, ...] = ()
-        self._function = jit(self._compute)
+        self._function = jit(self._compute, config=program.config)
         self._is_idle = self._has_weights = False
 
     def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
@@ -311,7 +342,15 @@ class _Stage:
                 if not is_opaque(value) and name not in self.known
             )
             self._has_weights = True
-        results = self._function(*(live[name] for name in self._names))
+        try:
+            results = self._function(*(live[name] for name in self._names))
+        except MemoryError as error:
+            explanation = self._program.explain_allocation(
+                error, self._nodes, {**live, **self.known}
+            )
+            if explanation is None:
+                raise
+            raise explanation from error
         # A stage without results only passes values on to the next one.
         self._is_idle = not self._result_names
         return dict(zip(self._result_names, results, strict=True))
@@ -500,7 +539,13 @@ def _fold_constants(
     lazy = [
         value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
     ]
-    Tensor.realize_batch(lazy)
+    try:
+        Tensor.realize_batch(lazy)
+    except MemoryError as error:
+        explanation = find_largest_result(nodes, folded, error)
+        if explanation is None:
+            raise
+        raise explanation from error
     return tuple(remaining), folded
 
 

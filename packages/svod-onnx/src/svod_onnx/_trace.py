@@ -397,11 +397,12 @@ class Trace:
             KeyError,
             ArithmeticError,
             NotImplementedError,
+            MemoryError,
         ) as error:
             raise NodeError(
                 node=node.title,
                 operator=node.qualified,
-                problem=str(error),
+                problem=str(error) or type(error).__name__,
                 inputs=[
                     f"{name}: {_describe(value)}"
                     for name, value in zip(node.inputs, operands, strict=True)
