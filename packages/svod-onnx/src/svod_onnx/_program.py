@@ -524,8 +524,10 @@ def _fold_constants(
         if not trace.values.keys() >= iter_reads(node) or not _is_pure(node):
             remaining.append(node)
             continue
-        replacement = trace.compute(node)
-        assert not replacement, node
+        # Nodes that replace it are computed when the program runs.
+        if trace.compute(node):
+            remaining.append(node)
+            continue
         n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
         if (
             sum(_count_elements(trace.values[name]) for name in node.outputs if name)

@@ -20,7 +20,6 @@ __all__ = [
     "is_nan",
     "not_",
     "where",
-    "where_on_host",
 ]
 
 _COMPARISONS = {
@@ -104,20 +103,10 @@ def clip_since_1(
     return input.clip(min, max)
 
 
-def where_on_host(condition: Value, x: Value, y: Value) -> np.ndarray:
-    """Select strings elementwise."""
-    # The mask may be computed; strings never are tensors.
-    mask = condition.numpy() if isinstance(condition, Tensor) else condition
-    return np.where(np.asarray(mask), np.asarray(x, dtype=object), np.asarray(y, dtype=object))
-
-
-@operator("Where", host=where_on_host)
-def where(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
+@operator("Where")
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Select elements of `x` where `condition` is true, otherwise of `y`."""
-    if is_opaque(x) or is_opaque(y):
-        raise RunOnHostError
-    mask, left, right = node.tensors(condition, x, y)
-    return mask.where(left, right)
+    return condition.where(x, y)
 
 
 @operator("Identity")
