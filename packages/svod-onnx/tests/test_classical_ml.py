@@ -335,7 +335,7 @@ _NAMES = 'names = Constant<value_strings = ["a", "b", "c"]>()'
         f"{_NAMES} i = ArgMax<axis = 0, keepdims = 0>(x) y = Gather(names, i)",
         f"{_NAMES} zero = Constant<value_float = 1.0>() c = Greater(x, zero) y = Where(c, names, s)",
         "i = Shape(x) y = Expand(s, i)",
-        "i = ArgMax<axis = 0>(x) [e] update = Constant<value_strings = [\"q\"]>() y = ScatterElements(s, i, update)",
+        'i = ArgMax<axis = 0>(x) [e] update = Constant<value_strings = ["q"]>() y = ScatterElements(s, i, update)',
     ],
 )
 def test_strings_selected_by_computed_values(text: str) -> None:

@@ -42,7 +42,13 @@ _GRADIENT = (
     "differentiates the enclosing model by names; use `svod_tensor.grad` of `Model.to_function()`"
 )
 
+_UNROUNDED_LENGTH = (
+    "aligns an unrounded output length; torch and onnxruntime align the last element of the output"
+)
+
 EXCLUDED: dict[str, str] = {
+    "test_resize_downsample_scales_cubic_align_corners": _UNROUNDED_LENGTH,
+    "test_resize_downsample_scales_linear_align_corners": _UNROUNDED_LENGTH,
     "test_gradient_of_add": _GRADIENT,
     "test_gradient_of_add_and_mul": _GRADIENT,
     "test_bernoulli": _NUMPY_SAMPLES,

@@ -77,7 +77,7 @@ def test_an_index_in_a_later_stage_names_the_node() -> None:
     )
     x = np.array([1.0, 0.0, 2.0], np.float32)
     assert model(x=x, i=_ints(1, 0))["y"].tolist() == [2, 1]
-    with pytest.raises(NodeError, match="Gather in node 'pick': .* is 2, out of bounds"):
+    with pytest.raises(NodeError, match=r"Gather in node 'pick': .* is 2, out of bounds"):
         model(x=x, i=_ints(1, 2))
 
 
@@ -86,7 +86,7 @@ def test_an_integer_division_by_0_names_the_node(
 ) -> None:
     operands = [_ints(4, 6), _ints(2, 0)]
     model = svod_onnx.load(make_node_model("Div", operands, 14), check_indices=True)
-    with pytest.raises(NodeError, match="Div in node 'node': .*divisor is 0"):
+    with pytest.raises(NodeError, match=r"Div in node 'node': .*divisor is 0"):
         model(x0=operands[0], x1=operands[1])
 
 

@@ -118,9 +118,7 @@ def test_empty_rows_have_the_results_of_onnxruntime(
         "h": (n_directions, BATCH, WIDTH),
         **({"c": (n_directions, BATCH, WIDTH)} if operator == "LSTM" else {}),
     }
-    inputs = {
-        name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
-    }
+    inputs = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
     inputs["lengths"] = np.array([6, 0, 2], np.int32)
     n_outputs = 3 if operator == "LSTM" and has_all_outputs else 2
     proto = _make_proto(operator, direction, has_lengths=True, n_outputs=n_outputs)

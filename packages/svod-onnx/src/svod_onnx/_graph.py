@@ -124,9 +124,7 @@ class Graph:
         return replace(
             self,
             inputs=(*self.inputs, *(info for info in self.overridable if info.name in chosen)),
-            constants={
-                name: value for name, value in self.constants.items() if name not in chosen
-            },
+            constants={name: value for name, value in self.constants.items() if name not in chosen},
             overridable=tuple(info for info in self.overridable if info.name not in chosen),
         )
 

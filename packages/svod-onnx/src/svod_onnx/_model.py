@@ -83,9 +83,7 @@ class Model:
         self._device: Final = device
         self._by_name: Final = {info.name: info for info in self.inputs}
         self._plan_cache: Final = PlanCache()
-        config = (
-            replace(PrepareConfig.from_env(), check_operands=True) if check_indices else None
-        )
+        config = replace(PrepareConfig.from_env(), check_operands=True) if check_indices else None
         # Before the weights are folded: the error lists all missing operators, and does not take
         # long.
         _check_operators(file)

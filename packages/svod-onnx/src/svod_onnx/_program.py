@@ -152,9 +152,7 @@ class Program:
         if isinstance(error, MemoryError):
             return self.explain_allocation(error, self.nodes, values)
         config = replace(self.config or PrepareConfig.from_env(), check_operands=True)
-        trace = Trace(
-            values, self.device, can_read=True, element_types=dict(self.element_types)
-        )
+        trace = Trace(values, self.device, can_read=True, element_types=dict(self.element_types))
         return find_failed_check(trace, self.nodes, config)
 
     def explain_allocation(

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from svod_onnx._broadcasting import align_axis
-from svod_onnx._registry import RunOnHostError, Value, operator
+from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
-from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 
 __all__ = [

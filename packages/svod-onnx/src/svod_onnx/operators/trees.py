@@ -532,9 +532,7 @@ def tree_ensemble_classifier(
     is_binary = len(labels) == 2 and len(set(attributes.class_ids)) == 1
     if is_binary and attributes.class_ids[0] == 0:
         only = scores[:, :1] + float(base[0]) if base.size else scores[:, :1]
-        return choose_class(
-            node, only, labels, attributes.post_transform, is_positive=is_positive
-        )
+        return choose_class(node, only, labels, attributes.post_transform, is_positive=is_positive)
     if is_binary:
         # onnxruntime ignores a single base value, which would belong to the first class.
         second = scores[:, 1] + float(base[1]) if base.size == 2 else scores[:, 1]
