@@ -268,8 +268,8 @@ class Program:
         for name in sorted(static):
             array = arrays.get(name)
             # An array in another byte order is read from its tensor, which has been converted.
-            is_usable = isinstance(array, np.ndarray) and array.dtype.isnative
-            known[name] = cast("np.ndarray", array) if is_usable else _read(live[name])
+            is_native = isinstance(array, np.ndarray) and cast("np.dtype", array.dtype).isnative
+            known[name] = cast("np.ndarray", array) if is_native else _read(live[name])
         return (_get_signature(live), tuple(map(_get_key, known.values()))), known
 
     def _get_root(self, key: object, known: Mapping[str, Value]) -> _Stage:
