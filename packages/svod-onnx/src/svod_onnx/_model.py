@@ -141,7 +141,9 @@ class Model:
         """Return a function of tensors in the order of `inputs`, for use in other programs, `jit`
         and `grad`.
 
-        The function returns the only output, or a tuple of the outputs in order.
+        The function returns the only output, or a tuple of the outputs in order. Tensors of a wider
+        dtype carry elements of a type without an svod dtype, such as int4. Inputs with an
+        initializer may be passed by name.
         """
 
         def run(*args: Any, **kwargs: Any) -> Any:
