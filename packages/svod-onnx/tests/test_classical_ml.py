@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
+import onnx.parser
 import pytest
 from onnx import TensorProto, helper
 
@@ -15,23 +17,27 @@ from svod_tensor import Tensor
 ROWS = np.array([[1, -2, 3], [0, 0, 0], [-4, 5, np.nan]], np.float32)
 
 
-def _run(
+def _make(
     operator: str, x: np.ndarray, n_outputs: int = 1, version: int = 3, **attributes: Any
-) -> list[np.ndarray]:
+) -> onnx.ModelProto:
     kind = (
         TensorProto.STRING if x.dtype.kind in "OUST" else helper.np_dtype_to_tensor_dtype(x.dtype)
     )
     names = [f"y{n}" for n in range(n_outputs)]
     node = helper.make_node(operator, ["x"], names, "node", domain="ai.onnx.ml", **attributes)
-    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
+    outputs = [onnx.ValueInfoProto(name=name) for name in names]
     graph = helper.make_graph(
         [node], "g", [helper.make_tensor_value_info("x", kind, None)], outputs
     )
-    model = helper.make_model(
+    return helper.make_model(
         graph,
         opset_imports=[helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 21)],
+        ir_version=10,
     )
-    result = svod_onnx.load(model)(x=x).values()
+
+
+def _run(operator: str, x: np.ndarray, *options: Any, **attributes: Any) -> list[np.ndarray]:
+    result = svod_onnx.load(_make(operator, x, *options, **attributes))(x=x).values()
     return [value.numpy() if isinstance(value, Tensor) else np.asarray(value) for value in result]
 
 
@@ -244,3 +250,104 @@ def test_trees_with_a_single_leaf() -> None:
         "target_weights": [4.0],
     }
     assert _run("TreeEnsembleRegressor", ROWS, n_targets=1, **leaf)[0].tolist() == [[4], [4], [4]]
+
+
+def _check_labels(operator: str, **attributes: Any) -> None:
+    """Compare string labels and scores with onnxruntime."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    proto = _make(operator, ROWS[:2], 2, **attributes)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    model = svod_onnx.load(proto)
+    for rows in (ROWS[:2], ROWS[1::-1], ROWS[:1]):
+        labels, scores = session.run(None, {"x": rows})
+        results: Any = model(x=rows)
+        assert results["y0"].tolist() == labels.tolist()
+        np.testing.assert_allclose(results["y1"].numpy(), scores, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"coefficients": [1.0, 2, 3, 0, -1, 1, 1, 1, 1], "intercepts": [0.5, 0.0, -1.0]},
+        {"coefficients": [1.0, 2, 3], "intercepts": [-1.0], "post_transform": "LOGISTIC"},
+        {"coefficients": [1.0, 2, 3, -1, -2, -3], "intercepts": [0.5, -0.5]},
+    ],
+)
+def test_string_labels_of_linear_classifiers(attributes: dict[str, Any]) -> None:
+    n_labels = {1: 2, 2: 2, 3: 3}[len(attributes["intercepts"])]
+    labels = ["low", "middle", "high"][:n_labels]
+    _check_labels("LinearClassifier", classlabels_strings=labels, **attributes)
+
+
+@pytest.mark.parametrize(
+    ("class_ids", "labels", "base_values"),
+    [
+        ([0, 1, 2, 1, 2], ["a", "b", "c"], []),
+        ([0, 1, 2, 1, 2], ["a", "b", "c"], [0.0, 5.0, 0.0]),
+        ([1] * 5, ["no", "yes"], []),
+        ([1] * 5, ["no", "yes"], [0.25]),
+        ([0] * 5, ["no", "yes"], []),
+        ([0] * 5, ["no", "yes"], [0.25]),
+        ([0, 1, 0, 1, 1], ["no", "yes"], []),
+    ],
+)
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("transform", ["NONE", "LOGISTIC", "SOFTMAX"])
+def test_string_labels_of_tree_ensembles(
+    class_ids: list[int], labels: list[str], base_values: list[float], sign: int, transform: str
+) -> None:
+    weights = [0.1, 0.2, 0.3, 0.5, sign * 0.25]
+    more = {"base_values": base_values} if base_values else {}
+    _check_labels(
+        "TreeEnsembleClassifier",
+        class_ids=class_ids,
+        class_weights=weights,
+        classlabels_strings=labels,
+        post_transform=transform,
+        **_make_trees("class"),
+        **more,
+    )
+
+
+def test_string_labels_of_constant_rows() -> None:
+    model = svod_onnx.load(
+        onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+            g (float[n] x) => (string[2] label, float[n] y) <float[2, 1] rows = {-1, 1}> {
+                label, scores = ai.onnx.ml.LinearClassifier<
+                    coefficients = [1.0], intercepts = [0.0], classlabels_strings = ["no", "yes"]
+                >(rows)
+                y = Neg(x)
+            }
+        """)
+    )
+    results: Any = model(x=np.ones(1, np.float32))
+    assert results["label"].tolist() == ["no", "yes"]
+
+
+_NAMES = 'names = Constant<value_strings = ["a", "b", "c"]>()'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{_NAMES} i = ArgMax<axis = 0>(x) y = ai.onnx.ml.ArrayFeatureExtractor(names, i)",
+        f"{_NAMES} i = ArgMax<axis = 0>(x) y = Gather(names, i)",
+        f"{_NAMES} i = ArgMax<axis = 0, keepdims = 0>(x) y = Gather(names, i)",
+        f"{_NAMES} zero = Constant<value_float = 1.0>() c = Greater(x, zero) y = Where(c, names, s)",
+        "i = Shape(x) y = Expand(s, i)",
+        'i = ArgMax<axis = 0>(x) [e] update = Constant<value_strings = ["q"]>() y = ScatterElements(s, i, update)',
+    ],
+)
+def test_strings_selected_by_computed_values(text: str) -> None:
+    onnxruntime = pytest.importorskip("onnxruntime")
+    proto = onnx.parser.parse_model(
+        f"""<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 3]>
+            g (float[n] x, string[n] s) => (string[m] y) {{ {text} }}"""
+    )
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    model = svod_onnx.load(proto)
+    for row in ([0.5, 3.0, 2.0], [4.0, 0.0, 2.0]):
+        inputs = {"x": np.array(row, np.float32), "s": np.array(["u", "v", "w"], object)}
+        (expected,) = session.run(None, inputs)
+        results: Any = model(**inputs)
+        assert np.asarray(results["y"]).tolist() == expected.tolist()

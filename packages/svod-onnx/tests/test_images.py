@@ -36,20 +36,6 @@ def test_scales_may_be_attributes(run_node, options):
     np.testing.assert_array_equal(value, x.repeat(2, 1).repeat(3, 2))
 
 
-def test_align_corners_uses_the_rounded_length_before_version_19(run_node):
-    x, scales = np.arange(5.0), np.array([0.5], np.float32)
-    for version, last in ((13, 4.0), (19, 4 / 1.5)):
-        (value,) = run_node(
-            "Resize",
-            [x, None, scales],
-            version,
-            constants=[2],
-            mode="linear",
-            coordinate_transformation_mode="align_corners",
-        )
-        np.testing.assert_allclose(value, [0.0, last])
-
-
 def test_resized_integers_are_rounded_and_clamped(run_node):
     x = np.array([0, 255, 255, 0], np.uint8)
     (value,) = run_node(

@@ -416,3 +416,30 @@ def _make_bases() -> list[bytes]:
 
 
 _BASES = _make_bases()
+
+
+@pytest.mark.parametrize(
+    ("domain", "newest"), [("", onnx.defs.onnx_opset_version()), ("ai.onnx.ml", 5)]
+)
+def test_an_unknown_opset_is_refused(domain: str, newest: int) -> None:
+    model = _make_model(helper.make_node("Neg", ["x"], ["y"]))
+    model.opset_import.append(helper.make_opsetid(domain, newest))
+    svod_onnx.load(model)
+    model.opset_import[-1].version = newest + 1
+    with pytest.raises(ModelFileError, match=f"the newest supported opset is {newest}"):
+        svod_onnx.load(model)
+
+
+def test_an_unknown_ir_version_is_refused() -> None:
+    model = _make_model(helper.make_node("Neg", ["x"], ["y"]), ir_version=onnx.IR_VERSION)
+    svod_onnx.load(model)
+    model.ir_version += 1
+    problem = f"IR version {model.ir_version} is unknown; the newest supported version is"
+    with pytest.raises(ModelFileError, match=problem):
+        svod_onnx.load(model)
+
+
+def test_any_version_of_another_domain_is_accepted() -> None:
+    model = _make_model(helper.make_node("Neg", ["x"], ["y"]))
+    model.opset_import.append(helper.make_opsetid("com.example", 99))
+    svod_onnx.load(model)

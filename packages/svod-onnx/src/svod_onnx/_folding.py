@@ -190,11 +190,10 @@ def compute_on_host(node: Node, operands: Sequence[object]) -> tuple[object, ...
         evaluator: Any = ReferenceEvaluator(onnx.ModelProto(graph=graph, opset_import=[opset]))
         with np.errstate(all="ignore"):
             values = evaluator.run(None, feeds)
-    except MemoryError:
-        raise
     except (
         Exception
     ) as error:  # a wrong attribute or operand may raise anything in the reference implementation
-        raise NodeError(node=node.title, operator=node.qualified, problem=str(error)) from error
+        problem = str(error) or ("out of memory" if isinstance(error, MemoryError) else repr(error))
+        raise NodeError(node=node.title, operator=node.qualified, problem=problem) from error
     results = iter(cast("list[object]", values))
     return tuple(next(results) if name else None for name in node.outputs)

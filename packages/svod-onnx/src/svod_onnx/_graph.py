@@ -4,8 +4,8 @@ imports.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import numpy as np
@@ -100,13 +100,33 @@ class Node:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
-    """Nodes in topological order, with the graph's inputs, outputs and initializers."""
+    """Nodes in topological order, with the graph's inputs, outputs and initializers.
+
+    Attributes:
+        name: name of the graph.
+        nodes: nodes, each after the nodes that it reads.
+        inputs: inputs without an initializer.
+        outputs: outputs.
+        constants: initializers by name.
+        overridable: inputs whose initializer is their default.
+    """
 
     name: str
     nodes: tuple[Node, ...]
     inputs: tuple[ValueInfo, ...]
     outputs: tuple[ValueInfo, ...]
     constants: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
+    overridable: tuple[ValueInfo, ...] = ()
+
+    def override(self, names: Iterable[str]) -> Graph:
+        """The graph with overridable inputs as inputs without a default."""
+        chosen = set(names)
+        return replace(
+            self,
+            inputs=(*self.inputs, *(info for info in self.overridable if info.name in chosen)),
+            constants={name: value for name, value in self.constants.items() if name not in chosen},
+            overridable=tuple(info for info in self.overridable if info.name not in chosen),
+        )
 
 
 Attribute = (

@@ -52,8 +52,6 @@ class ResizeOptions:
         steepness: coefficient `a` of the cubic polynomials.
         exclude_outside: whether indices outside of the axis have weight 0 instead of being clamped.
         antialias: whether downsampling widens the filter.
-        uses_exact_length: whether "align_corners" uses the unrounded output length, as version 19
-            does.
     """
 
     mode: str
@@ -62,7 +60,6 @@ class ResizeOptions:
     steepness: float = -0.75
     exclude_outside: bool = False
     antialias: bool = False
-    uses_exact_length: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,9 +164,24 @@ def make_interpolation(axis: Axis, options: ResizeOptions) -> Interpolation:
     )
 
 
+_TIE: Final = 1e-6
+"""Largest distance of a coordinate from the middle between two elements that counts as a tie, as in
+onnxruntime. A product with a float32 scale may miss the middle by a rounding error.
+"""
+
+
+def _round(coordinates: np.ndarray, tie: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+    """Nearest integers; `tie` rounds coordinates in the middle between two."""
+    # In float64, since a sum with 0.5 would be rounded once more in float32.
+    wide = coordinates.astype(np.float64)
+    lower = np.floor(wide)
+    is_tie = np.abs(wide - lower - 0.5) <= _TIE
+    return np.where(is_tie, tie(lower + 0.5), np.round(wide))
+
+
 _ROUNDINGS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
-    "round_prefer_floor": lambda coordinates: np.ceil(coordinates - 0.5),
-    "round_prefer_ceil": lambda coordinates: np.floor(coordinates + 0.5),
+    "round_prefer_floor": lambda coordinates: _round(coordinates, np.floor),
+    "round_prefer_ceil": lambda coordinates: _round(coordinates, np.ceil),
     "floor": np.floor,
     "ceil": np.ceil,
 }
@@ -177,6 +189,10 @@ _ROUNDINGS: Final[dict[str, Callable[[np.ndarray], np.ndarray]]] = {
 
 def _list_coordinates(axis: Axis, options: ResizeOptions, dtype: np.dtype) -> np.ndarray:
     """Coordinates of the output elements on the input axis.
+
+    "align_corners" maps the last output element to the last input element, as in torch and
+    onnxruntime. Since version 19 ONNX has `scale * input_size` instead of the output size, which
+    misses the last element if the scale is fractional.
 
     Source: the ONNX specification, Resize, attribute coordinate_transformation_mode.
     """
@@ -199,7 +215,7 @@ def _list_coordinates(axis: Axis, options: ResizeOptions, dtype: np.dtype) -> np
         case "asymmetric":
             return indices / scale
         case "align_corners":
-            span = (length if options.uses_exact_length else axis.output_size) - 1
+            span = axis.output_size - 1
             return indices * last / span if span else np.zeros_like(indices)
         case "tf_crop_and_resize":
             start, end = dtype.type(axis.start), dtype.type(axis.end)

@@ -78,8 +78,13 @@ def get_spec(inputs: Mapping[str, Any]) -> object | None:
     spec: list[object] = []
     # Only names, dtypes and shapes: comparing them must be faster than validating the inputs.
     for name, value in inputs.items():
-        # Subclasses of ndarray may override indexing; they take the slow path.
-        if type(value) is not np.ndarray or value.dtype.kind not in "biufc":
+        # Subclasses of ndarray may override indexing; they take the slow path. So do arrays in
+        # another byte order, which are converted.
+        if (
+            type(value) is not np.ndarray
+            or value.dtype.kind not in "biufc"
+            or not value.dtype.isnative
+        ):
             return None
         spec += (name, value.dtype, value.shape)
     return tuple(spec)

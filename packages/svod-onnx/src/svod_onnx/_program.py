@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
 from cachetools import LRUCache
 
+from svod_onnx._diagnosis import find_failed_check, find_largest_result
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
 from svod_onnx._registry import Value, find_operator
@@ -23,10 +25,10 @@ from svod_onnx._size_variables import SizeVariables, SymbolicShapes
 from svod_onnx._symbolic_sizes import Sizes
 from svod_onnx._trace import Trace
 from svod_onnx._types import HOST_TYPES, get_element_type
-from svod_onnx._values import is_large, is_opaque, to_tensor
+from svod_onnx._values import is_large, is_opaque, to_host_type, to_tensor
 from svod_onnx._weight_cache import WeightCache
-from svod_onnx.errors import ValueNeededError
-from svod_tensor import Tensor, jit
+from svod_onnx.errors import NodeError, ValueNeededError
+from svod_tensor import PrepareConfig, Tensor, jit
 from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
@@ -44,6 +46,7 @@ class Program:
         outer: values of enclosing graphs that it reads.
         device: device of its constants.
         max_sizes: upper bounds of symbolic dimensions that are variables from the first call on.
+        config: options of its plans; None for the options of the environment.
     """
 
     def __init__(
@@ -52,14 +55,17 @@ class Program:
         outer: Mapping[str, Value],
         device: str | None = None,
         max_sizes: Mapping[str, int] | None = None,
+        config: PrepareConfig | None = None,
     ) -> None:
         self.graph: Final = graph
         self.device: Final = device
+        self.config: Final = config
         self.element_types: Final = {
             info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
         }
         self.element_types.update(_list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
+        self._declared_types: Final = {info.name: info.element_type for info in graph.outputs}
         # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
         self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
@@ -134,6 +140,34 @@ class Program:
         with self._lock:
             stage = self._roots.get(key)
         return tuple(sorted(static)), None if stage is None else stage.find_single_plan()
+
+    def explain(self, error: Exception, inputs: Mapping[str, Value]) -> NodeError | None:
+        """Error that names the node for a failure of a plan; None if no node is found.
+
+        Args:
+            error: failed allocation, or failed check of operands.
+            inputs: inputs of the failed call.
+        """
+        values = {**self.constants, **inputs}
+        if isinstance(error, MemoryError):
+            return self.explain_allocation(error, self.nodes, values)
+        config = replace(self.config or PrepareConfig.from_env(), check_operands=True)
+        trace = Trace(values, self.device, can_read=True, element_types=dict(self.element_types))
+        return find_failed_check(trace, self.nodes, config)
+
+    def explain_allocation(
+        self, error: MemoryError, nodes: Sequence[Node], values: Mapping[str, Value]
+    ) -> NodeError | None:
+        """Error that names the node with the largest result; None if no node has a result."""
+        trace = self.make_trace(values)
+        # If tracing fails too, the values up to the failed node are known.
+        with suppress(UserError, MemoryError):
+            trace.run(nodes, _list_missing(nodes, values))
+        return find_largest_result(nodes, trace.values, error)
+
+    def get_output_type(self, name: str) -> int:
+        """Declared element type of an output, otherwise the type of its operator; 0 if unknown."""
+        return self._declared_types.get(name) or self.element_types.get(name, 0)
 
     def plans(self) -> list[Any]:
         """Plans of all stages."""
@@ -233,7 +267,10 @@ class Program:
         return self._list_outputs({**stage.known, **live, **results})
 
     def _list_outputs(self, values: Mapping[str, Value]) -> dict[str, Value]:
-        return {name: _to_live(values[name]) for name in self.output_names}
+        return {
+            name: to_host_type(_to_live(values[name]), self.get_output_type(name))
+            for name in self.output_names
+        }
 
     def _identify(
         self, live: Mapping[str, Value], static: frozenset[str], arrays: Mapping[str, object]
@@ -242,9 +279,9 @@ class Program:
         known: dict[str, Value] = {}
         for name in sorted(static):
             array = arrays.get(name)
-            known[name] = (
-                cast("np.ndarray", array) if isinstance(array, np.ndarray) else _read(live[name])
-            )
+            # An array in another byte order is read from its tensor, which has been converted.
+            is_native = isinstance(array, np.ndarray) and cast("np.dtype", array.dtype).isnative
+            known[name] = cast("np.ndarray", array) if is_native else _read(live[name])
         return (_get_signature(live), tuple(map(_get_key, known.values()))), known
 
     def _get_root(
@@ -308,7 +345,7 @@ class _Stage:
         self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
         self._names: tuple[str, ...] = ()
         self._result_names: tuple[str, ...] = ()
-        self._function = jit(self._compute)
+        self._function = jit(self._compute, config=program.config)
         self._is_idle = self._has_weights = False
 
     def run(self, live: Mapping[str, Value]) -> dict[str, Value]:
@@ -328,15 +365,27 @@ class _Stage:
                     self._compute, dynamic_shapes=self._shapes.list_dynamic(self._names)
                 )
             self._has_weights = True
-        results = self._function(*(live[name] for name in self._names))
+        try:
+            results = self._function(*(live[name] for name in self._names))
+        except MemoryError as error:
+            explanation = self._program.explain_allocation(
+                error, self._nodes, {**live, **self.known}
+            )
+            if explanation is None:
+                raise
+            raise explanation from error
         # A stage without results only passes values on to the next one.
         self._is_idle = not self._result_names
         return dict(zip(self._result_names, results, strict=True))
 
     def find_single_plan(self) -> SinglePlan | None:
         """Plan of this stage, if it computes all outputs and no other value."""
+        program = self._program
         # A deferred node that no output depends on does not matter.
-        if self._result_names != tuple(dict.fromkeys(self._program.output_names)):
+        if self._result_names != tuple(dict.fromkeys(program.output_names)):
+            return None
+        # These outputs become arrays of another dtype after the plan.
+        if any(program.get_output_type(name) in HOST_TYPES for name in program.output_names):
             return None
         return SinglePlan(self._names, self._result_names, self._function)
 
@@ -403,6 +452,8 @@ class _Stage:
         tensors = dict(zip(self._names, values, strict=True))
         trace = program.make_trace({**tensors, **self.known})
         outcome = trace.run(self._nodes, _list_missing(self._nodes, trace.values))
+        # Later stages and the outputs need the types, which the dtypes of tensors do not tell.
+        program.element_types.update(trace.list_narrow_types())
         if self.is_root:
             program.add_static(
                 set[str]().union(
@@ -507,8 +558,10 @@ def _fold_constants(
         if not trace.values.keys() >= iter_reads(node) or not _is_pure(node):
             remaining.append(node)
             continue
-        replacement = trace.compute(node)
-        assert not replacement, node
+        # Nodes that replace it are computed when the program runs.
+        if trace.compute(node):
+            remaining.append(node)
+            continue
         n_read = sum(_count_elements(trace.values[name]) for name in node.inputs if name)
         if (
             sum(_count_elements(trace.values[name]) for name in node.outputs if name)
@@ -522,7 +575,13 @@ def _fold_constants(
     lazy = [
         value for value in folded.values() if isinstance(value, Tensor) and not value.is_realized
     ]
-    Tensor.realize_batch(lazy)
+    try:
+        Tensor.realize_batch(lazy)
+    except MemoryError as error:
+        explanation = find_largest_result(nodes, folded, error)
+        if explanation is None:
+            raise
+        raise explanation from error
     return tuple(remaining), folded
 
 

@@ -81,11 +81,41 @@ def _convert(
     title = tensors.title
     if not model.HasField("graph"):
         raise ModelFileError(path=title, problem="the model has no graph")
+    _check_versions(model, title)
     model = inline_functions(model, title)
     opsets = _read_opsets(model)
     graph = _Reader(tensors, opsets).make_graph(model.graph, weights)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
     return ModelFile(title, sort_topologically(graph, title), opsets, metadata)
+
+
+def _check_versions(model: onnx.ModelProto, title: str) -> None:
+    """Refuse versions of the format, and of onnx's own operators, that are newer than the installed
+    onnx.
+
+    Without their schemas, an operator that a newer version changes would run by its old meaning.
+    """
+    if model.ir_version > onnx.IR_VERSION:
+        problem = f"IR version {model.ir_version} is unknown; the newest supported version is {onnx.IR_VERSION}"
+        raise ModelFileError(path=title, problem=problem, hint=_HINT)
+    for domain, version in _read_opsets(model).items():
+        newest = _NEWEST.get(domain, version)
+        if version > newest:
+            name = domain or "ai.onnx"
+            problem = f"opset {version} of domain {name!r} is unknown; the newest supported opset is {newest}"
+            raise ModelFileError(path=title, problem=problem, hint=_HINT)
+
+
+_HINT: Final = (
+    "export the model for an older version, or convert it by onnx.version_converter in an"
+    " environment with a newer onnx"
+)
+
+_NEWEST: Final[Mapping[str, int]] = {
+    DEFAULT_DOMAIN: onnx.defs.onnx_opset_version(),
+    "ai.onnx.ml": max(row[3] for row in onnx.helper.VERSION_TABLE),
+}
+"""Newest opset version of the domains whose operators onnx defines."""
 
 
 def _read_opsets(model: onnx.ModelProto) -> dict[str, int]:
@@ -120,13 +150,15 @@ class _Reader:
         }
         for sparse in graph.sparse_initializer:
             constants[sparse.values.name] = self.tensors.read_sparse(sparse)
-        # Models before IR version 4 list initializers among the inputs as overridable defaults.
-        # They are constants here.
         self.check_names(*constants, *(info.name for info in [*graph.input, *graph.output]))
-        inputs = tuple(_make_info(info) for info in graph.input if info.name not in constants)
+        declared = [_make_info(info) for info in graph.input]
+        # An initializer among the inputs is a default. Models before IR version 4 must list all
+        # their initializers there.
+        inputs = tuple(info for info in declared if info.name not in constants)
+        overridable = tuple(info for info in declared if info.name in constants)
         outputs = tuple(_make_info(info) for info in graph.output)
         nodes = tuple(self.make_node(node) for node in graph.node)
-        return Graph(graph.name, nodes, inputs, outputs, constants)
+        return Graph(graph.name, nodes, inputs, outputs, constants, overridable)
 
     def check_names(self, *names: object) -> None:
         """Check that names are strings. protobuf returns bytes for invalid UTF-8.

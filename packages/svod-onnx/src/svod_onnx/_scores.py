@@ -68,8 +68,10 @@ def choose_class(
         chosen = (scores[:, 0] > (0.5 if is_positive else 0.0)).cast("int64")
         if transform == "PROBIT":
             return names[chosen], apply_post_transform(node, scores, transform)
-        pair = sv.concat([1 - scores if is_positive else -scores, scores], axis=1)
-        if transform == "LOGISTIC" and not is_positive:
+        # Only without the logistic function is a positive score itself a probability.
+        is_probability = is_positive and transform != "LOGISTIC"
+        pair = sv.concat([1 - scores if is_probability else -scores, scores], axis=1)
+        if transform == "LOGISTIC":
             pair = pair.sigmoid()
         return names[chosen], pair.cast("float32")
     return names[scores.argmax(-1)], apply_post_transform(node, scores, transform).cast("float32")

@@ -219,6 +219,11 @@ class Trace:
             results = (sizes,)
         elif self.can_fold(node, operands, operator):
             results = compute_on_host(node, operands)
+        elif _has_strings(node, operands, operator):
+            # Strings selected by computed indices, for example.
+            if not self.can_read:
+                raise RunOnHostError
+            results = compute_on_host(node, self._read_operands(node, operands))
         elif operator is None:
             return self.expand(node, self.make_inline(node, operands))
         else:
@@ -228,6 +233,12 @@ class Trace:
             return self.expand(node, results[0])
         self._bind_outputs(node, results)
         return ()
+
+    def _read_operands(self, node: Node, operands: Sequence[Value]) -> list[Value]:
+        return [
+            self.read(node, name, value) if isinstance(value, Tensor) else value
+            for name, value in zip(node.inputs, operands, strict=True)
+        ]
 
     def _bind_outputs(self, node: Node, results: Sequence[object]) -> None:
         if any(node.outputs[len(results) :]):
@@ -320,7 +331,8 @@ class Trace:
         arrays = cast("list[np.ndarray]", present)
         # Strings never become tensors, so their size does not matter.
         if any(map(is_opaque, arrays)):
-            return operator is None or operator.host is None
+            # Identity nodes of inlined graphs have no message, and need none.
+            return node.message is not None and (operator is None or operator.host is None)
         return can_fold(node, arrays)
 
     def call_once(
@@ -397,11 +409,12 @@ class Trace:
             KeyError,
             ArithmeticError,
             NotImplementedError,
+            MemoryError,
         ) as error:
             raise NodeError(
                 node=node.title,
                 operator=node.qualified,
-                problem=str(error),
+                problem=str(error) or type(error).__name__,
                 inputs=[
                     f"{name}: {_describe(value)}"
                     for name, value in zip(node.inputs, operands, strict=True)
@@ -472,6 +485,10 @@ class Trace:
         """Record the element type of a value."""
         self._element_types[name] = element_type
 
+    def list_narrow_types(self) -> dict[str, int]:
+        """Recorded element types without an svod dtype, by name of the value."""
+        return {name: kind for name, kind in self._element_types.items() if kind in HOST_TYPES}
+
     def get_element_type(self, name: str) -> int:
         """Element type of a tensor: the recorded type, or the type of its dtype."""
         value = self.values[name]
@@ -515,6 +532,20 @@ class Trace:
         nodes, values = inline.expand(node, f"{node.title}#{self._n_inlined}/")
         self.values |= values
         return nodes
+
+
+def _has_strings(node: Node, operands: Sequence[Value], operator: Operator | None) -> bool:
+    """Whether strings and tensors are operands of a node whose operator has no function for
+    strings.
+    """
+    return (
+        operator is not None
+        and operator.host is None
+        and node.message is not None
+        and not node.subgraphs()
+        and any(map(is_opaque, operands))
+        and all(value is None or isinstance(value, np.ndarray | Tensor) for value in operands)
+    )
 
 
 def _describe(value: Value) -> str:

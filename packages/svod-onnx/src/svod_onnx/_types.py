@@ -21,6 +21,7 @@ __all__ = [
     "find_host_type",
     "get_element_type",
     "get_type_name",
+    "is_host_type",
 ]
 
 _T: Final = onnx.TensorProto
@@ -98,6 +99,15 @@ def get_element_type(dtype: np.dtype) -> int:
     # onnx's helper does not know every dtype of ml_dtypes.
     narrow = _BY_HOST_TYPE.get(dtype)
     return onnx.helper.np_dtype_to_tensor_dtype(dtype) if narrow is None else narrow
+
+
+def is_host_type(dtype: np.dtype, element_type: int) -> bool:
+    """False if exactly one of a numpy dtype and an element type has no svod dtype, or if they are
+    different types without an svod dtype.
+    """
+    return element_type == 0 or HOST_TYPES.get(element_type) == (
+        dtype if dtype in _BY_HOST_TYPE else None
+    )
 
 
 def get_type_name(element_type: int) -> str:

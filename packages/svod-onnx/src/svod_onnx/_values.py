@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from svod_onnx._folding import FOLDED_SIZE
@@ -9,7 +11,7 @@ from svod_onnx._registry import Value
 from svod_onnx._types import HOST_TYPES, find_carrier, get_element_type
 from svod_tensor import Tensor, asarray
 
-__all__ = ["is_large", "is_opaque", "to_tensor"]
+__all__ = ["is_large", "is_opaque", "to_host_type", "to_tensor"]
 
 
 def is_large(value: Value) -> bool:
@@ -26,11 +28,13 @@ def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool
     """Tensor that carries the elements of an array.
 
     Args:
-        value: elements of any ONNX type except strings.
+        value: elements of any ONNX type except strings, in any byte order.
         device: device of the tensor.
         is_constant: whether the array is part of the program, where a single element becomes a
             constant of the graph.
     """
+    if not value.dtype.isnative:
+        value = value.astype(value.dtype.newbyteorder("="))
     carrier = find_carrier(get_element_type(value.dtype))
     if value.dtype in HOST_TYPES.values():
         value = value.astype(np.dtype(str(carrier)))
@@ -38,3 +42,18 @@ def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool
     if is_constant and value.size == 1:
         return Tensor.full(value.shape, value.item(), dtype=carrier, device=device)
     return asarray(value, dtype=carrier, device=device)
+
+
+def to_host_type(value: Value, element_type: int) -> Value:
+    """`value` as an array of the dtype of its element type, if svod has no such dtype.
+
+    Tensors of any other element type, and strings, stay. The elements of a sequence are converted
+    one by one.
+    """
+    dtype = HOST_TYPES.get(element_type)
+    if dtype is None or value is None:
+        return value
+    if isinstance(value, list):
+        return [to_host_type(item, element_type) for item in cast("list[Value]", value)]
+    array = value.numpy() if isinstance(value, Tensor) else cast("np.ndarray", value)
+    return array.astype(dtype, copy=False)

@@ -9,8 +9,10 @@ from typing import Any, cast
 import numpy as np
 
 import svod_tensor as sv
+from svod_onnx._inlining import Inline
 from svod_onnx._registry import Known, RunOnHostError, Value, operator
 from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
+from svod_onnx._string_labels import expand_string_labels
 from svod_onnx._trace import Call
 from svod_tensor import Tensor, asarray
 
@@ -167,12 +169,14 @@ def linear_classifier(
     intercepts: list[float] | None = None,
     multi_class: int = 0,
     post_transform: str = "NONE",
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor] | Inline:
     """Class of each row, and the scores, of shape (rows, classes)."""
     # The number of labels and of coefficients says the same.
     del multi_class
     if classlabels_strings:
-        raise node.refuse("string class labels are not supported; set classlabels_ints")
+        return expand_string_labels(
+            node, x, classlabels_strings, strings="classlabels_strings", integers="classlabels_ints"
+        )
     labels = classlabels_ints or [0]
     n_features: Any = x.shape[-1]
     # Binary models may have the coefficients of only the second class.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from svod_onnx._broadcasting import align_axis
-from svod_onnx._registry import RunOnHostError, Value, operator
+from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
-from svod_onnx._values import is_opaque
 from svod_tensor import Tensor
 
 __all__ = [
@@ -20,7 +19,6 @@ __all__ = [
     "is_nan",
     "not_",
     "where",
-    "where_on_host",
 ]
 
 _COMPARISONS = {
@@ -104,20 +102,10 @@ def clip_since_1(
     return input.clip(min, max)
 
 
-def where_on_host(condition: Value, x: Value, y: Value) -> np.ndarray:
-    """Select strings elementwise."""
-    # The mask may be computed; strings never are tensors.
-    mask = condition.numpy() if isinstance(condition, Tensor) else condition
-    return np.where(np.asarray(mask), np.asarray(x, dtype=object), np.asarray(y, dtype=object))
-
-
-@operator("Where", host=where_on_host)
-def where(node: Call, condition: Value, x: Value, y: Value) -> Tensor:
+@operator("Where")
+def where(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
     """Select elements of `x` where `condition` is true, otherwise of `y`."""
-    if is_opaque(x) or is_opaque(y):
-        raise RunOnHostError
-    mask, left, right = node.tensors(condition, x, y)
-    return mask.where(left, right)
+    return condition.where(x, y)
 
 
 @operator("Identity")

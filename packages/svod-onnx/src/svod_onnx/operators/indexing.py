@@ -98,13 +98,18 @@ def scatter_nd(
         return _scatter_nd_without_axes(data, updates, reduction)
     sizes = data.shape[:depth]
     flat_indices: Any = None
+    is_valid: Any = True
     for i, size in enumerate(sizes):
         axis_indices = indices[..., i]
+        # Otherwise an index beyond an axis would select another row of the axis before it.
+        is_valid = (axis_indices >= -size) & (axis_indices < size) & is_valid
         # Before the indices are combined: a negative one would borrow from the axis before it.
         axis_indices = (axis_indices < 0).where(axis_indices + size, axis_indices)
         flat_indices = axis_indices if flat_indices is None else flat_indices * size + axis_indices
+    n_rows = multiply_sizes(sizes)
+    flat_indices = is_valid.where(flat_indices, n_rows) if depth > 1 else flat_indices
     slice_size = multiply_sizes(data.shape[depth:])
-    rows = data.reshape(multiply_sizes(sizes), slice_size)
+    rows = data.reshape(n_rows, slice_size)
     count = multiply_sizes(flat_indices.shape)
     # Index tuples become flat row indices; all elements of a slice share one.
     row_indices = flat_indices.reshape(count, 1).broadcast_to(count, slice_size)

@@ -78,6 +78,7 @@ def quantize_linear(
     element_type = attributes.output_dtype or (
         _T.UINT8 if y_zero_point is None else node.trace.get_element_type(node.node.inputs[2])
     )
+    node.set_element_type(element_type)
     dtype = find_carrier(attributes.precision) if attributes.precision else None
     if dtype is None:
         # Half-precision quotients would round twice.

@@ -281,10 +281,9 @@ def _run_to_lengths(
     outputs, _ = run(x, weights, _join_states(states), bidirectional=False)
     time = Tensor.arange(x.shape[0], dtype="int64").unsqueeze(1)
     outputs = (time < lengths).unsqueeze(-1).where(outputs, 0)
-    # The output at the last valid step, selected by a mask.
+    # The output at the last valid step, selected by a mask. No step of an empty row is valid, and
+    # its state is 0, as in onnxruntime.
     final_state = (time == lengths - 1).unsqueeze(-1).where(outputs, 0).sum(0)
-    # An empty row keeps its initial state.
-    final_state = (lengths == 0).unsqueeze(-1).where(states[0][0], final_state)
     return _reverse(outputs, lengths) if is_reverse else outputs, final_state
 
 
@@ -322,6 +321,10 @@ def _run_direction(
         return masked, is_active.where(new_states[0], 0)
 
     final, outputs = sv.scan(run, initial, (x, Tensor.arange(n_steps, dtype="int64")))
+    if layer.lengths is not None:
+        # As in onnxruntime, an empty row does not keep its initial states.
+        is_empty = (layer.lengths == 0).unsqueeze(1)
+        final = [is_empty.where(0, state) for state in final]
     return _reverse(outputs, layer.lengths) if is_reverse else outputs, tuple(final)
 
 

@@ -53,7 +53,12 @@ def resize(
     *,
     attributes: ResizeAttributes,
 ) -> Tensor:
-    """Resize axes by scales or to sizes, with the interpolation of the attributes."""
+    """Resize axes by scales or to sizes, with the interpolation of the attributes.
+
+    "align_corners" with a fractional scale aligns the last element of the output, whose size is
+    rounded down, as torch and onnxruntime do. ONNX aligns an unrounded length since version 19.
+    "tf_crop_and_resize" crops an axis of equal size too, which onnxruntime leaves as it is.
+    """
     axes = (
         list(range(x.ndim))
         if attributes.axes is None
@@ -66,7 +71,6 @@ def resize(
         attributes.cubic_coeff_a,
         bool(attributes.exclude_outside),
         bool(attributes.antialias),
-        uses_exact_length=node.version >= 19,
     )
     if attributes.antialias and attributes.mode == "nearest":
         raise node.refuse("attribute 'antialias' needs mode linear or cubic")

@@ -11,8 +11,11 @@ from typing import Final
 
 import numpy as np
 
+import svod_tensor as sv
+from svod_onnx._inlining import Inline
 from svod_onnx._registry import operator
 from svod_onnx._scores import ML_DOMAIN, apply_post_transform, asarray_like, choose_class
+from svod_onnx._string_labels import expand_string_labels
 from svod_onnx._trace import Call
 from svod_tensor import Tensor
 
@@ -490,10 +493,16 @@ def tree_ensemble_classifier(
     x: Tensor,
     *,
     attributes: TreeEnsembleClassifierAttributes,
-) -> tuple[Tensor, Tensor]:
+) -> tuple[Tensor, Tensor] | Inline:
     """Class of each row, and the scores, of shape (rows, classes)."""
     if attributes.classlabels_strings:
-        raise node.refuse("string class labels are not supported; set classlabels_int64s")
+        return expand_string_labels(
+            node,
+            x,
+            attributes.classlabels_strings,
+            strings="classlabels_strings",
+            integers="classlabels_int64s",
+        )
     labels = attributes.classlabels_int64s or []
     weights = _pick(attributes.class_weights, attributes.class_weights_as_tensor)
     forest = _read_forest(
@@ -516,15 +525,22 @@ def tree_ensemble_classifier(
     )
     scores = forest.score(node, _widen(x), "SUM")
     base = _pick(attributes.base_values, attributes.base_values_as_tensor)
-    # Binary ensembles may have weights for one class only; the other score follows from it.
+    # Binary ensembles may have weights for one class only. As in onnxruntime, the score of the first
+    # class then belongs to the second one, from which the first one follows; but with weights for
+    # the second class only, the first one keeps the score 0.
+    is_positive = bool((weights >= 0).all())
     is_binary = len(labels) == 2 and len(set(attributes.class_ids)) == 1
+    if is_binary and attributes.class_ids[0] == 0:
+        only = scores[:, :1] + float(base[0]) if base.size else scores[:, :1]
+        return choose_class(node, only, labels, attributes.post_transform, is_positive=is_positive)
     if is_binary:
-        only = scores[:, attributes.class_ids[0] : attributes.class_ids[0] + 1]
-        only = only + float(base[0]) if base.size == 1 else only
-        # As onnxruntime: if no weight is negative, the score is a probability.
-        return choose_class(
-            node, only, labels, attributes.post_transform, is_positive=bool((weights >= 0).all())
-        )
+        # onnxruntime ignores a single base value, which would belong to the first class.
+        second = scores[:, 1] + float(base[1]) if base.size == 2 else scores[:, 1]
+        chosen = (second > (0.5 if is_positive else 0.0)).cast("int64")
+        pair = sv.stack([second.zeros_like(), second], axis=1)
+        return asarray_like(labels, x, "int64")[chosen], apply_post_transform(
+            node, pair, attributes.post_transform
+        ).cast("float32")
     return choose_class(
         node,
         scores + asarray_like(base, x) if base.size else scores,
