@@ -362,7 +362,9 @@ class _Stage:
             )
             if self._shapes is not None:
                 self._function = jit(
-                    self._compute, dynamic_shapes=self._shapes.list_dynamic(self._names)
+                    self._compute,
+                    config=self._program.config,
+                    dynamic_shapes=self._shapes.list_dynamic(self._names),
                 )
             self._has_weights = True
         try:
