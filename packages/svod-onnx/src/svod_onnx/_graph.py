@@ -118,6 +118,16 @@ class Graph:
     constants: Mapping[str, Constant] = field(default_factory=dict[str, Constant])
     overridable: tuple[ValueInfo, ...] = ()
 
+    def select(self, outputs: Sequence[ValueInfo]) -> Graph:
+        """The graph with these outputs, without the nodes that none of them needs."""
+        needed = {info.name for info in outputs}
+        nodes: list[Node] = []
+        for node in reversed(self.nodes):
+            if not needed.isdisjoint(node.outputs):
+                nodes.append(node)
+                needed |= iter_reads(node)
+        return replace(self, nodes=tuple(reversed(nodes)), outputs=tuple(outputs))
+
     def override(self, names: Iterable[str]) -> Graph:
         """The graph with overridable inputs as inputs without a default."""
         chosen = set(names)

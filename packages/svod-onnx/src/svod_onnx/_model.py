@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, Final
 
-import numpy as np
 import onnx
 
 from svod_onnx._diagnosis import CHECK_ERRORS
 from svod_onnx._function_bodies import is_supported
-from svod_onnx._graph import Graph, ValueInfo, iter_reads
+from svod_onnx._graph import Graph, iter_reads
+from svod_onnx._inputs import Inputs
+from svod_onnx._options import MAX_PLANS, ModelOptions
 from svod_onnx._overrides import Overrides
 from svod_onnx._plan_cache import PlanCache, get_spec
 from svod_onnx._program import Program
 from svod_onnx._reading import ModelFile, read_model
 from svod_onnx._registry import Value
-from svod_onnx._types import HOST_TYPES, STRING, find_carrier, is_host_type
 from svod_onnx._values import to_tensor
-from svod_onnx.errors import MissingOperator, ModelInputError, UnsupportedOperatorsError
-from svod_tensor import PrepareConfig, Tensor
+from svod_onnx.errors import MissingOperator, ModelOutputError, UnsupportedOperatorsError
+from svod_tensor import Tensor
 
 __all__ = ["Model", "load"]
 
@@ -31,7 +31,10 @@ def load(
     *,
     device: str | None = None,
     sizes: Mapping[str, int] | None = None,
+    outputs: Sequence[str] | None = None,
     check_indices: bool = False,
+    threads: int | None = None,
+    max_plans: int = MAX_PLANS,
 ) -> Model:
     """Load a model from a path, bytes, or an `onnx.ModelProto`.
 
@@ -42,22 +45,48 @@ def load(
         sizes: largest size of a symbolic dimension, by its name. The first call compiles kernels
             for all sizes from 2 to this size. For other dimensions, the first two sizes compile
             kernels each, and the third size compiles kernels for any size.
+        outputs: names of the outputs that calls return, in this order; by default all of the
+            model's. Nodes that only other outputs need are not computed.
         check_indices: whether an index out of bounds, such as of Gather or ScatterND, and an
             integer division by 0 are errors, as in onnxruntime. Otherwise such an element is read
             as 0, and is not written. A check costs a small kernel for each such node, and each call
             then waits for its device. `SVOD_CHECK_OPERANDS=1` enables checks of all models.
+        threads: maximum number of threads of a kernel; by default all of the device's
+            (`SVOD_THREADS`).
+        max_plans: maximum number of plans that are kept, each with memory for intermediates: plans
+            for other fixed sizes, and for other values that shapes or branches depend on. The least
+            recently used one is dropped first.
 
     Raises:
         ModelFileError: if the source is not a model, or is inconsistent.
         UnsupportedOperatorsError: if the model needs unsupported operators; the error lists all of
             them.
         ModelInputError: if no input has a dimension that `sizes` names.
+        ModelOutputError: if the model has no output that `outputs` names.
+        ModelOptionError: if `threads` or `max_plans` is less than 1.
     """
-    return Model(read_model(source), device, sizes, check_indices=check_indices)
+    options = ModelOptions(
+        device=device,
+        sizes=dict(sizes or {}),
+        check_indices=check_indices,
+        threads=threads,
+        max_plans=max_plans,
+    )
+    file = read_model(source)
+    if outputs is not None:
+        file = replace(file, graph=_select_outputs(file, outputs))
+    model = Model(file, options)
+    # A message would keep its weights in memory a second time.
+    if not isinstance(source, onnx.ModelProto):
+        where = source if isinstance(source, bytes) else os.path.abspath(os.fspath(source))
+        model._source = where, outputs
+    return model
 
 
 class Model:
     """An ONNX model, the result of `load`, called with its inputs by name.
+
+    A model that was loaded from a path or from bytes is pickled as these and its options.
 
     Attributes:
         inputs: names, dtypes and shapes of the inputs, with symbolic dimensions.
@@ -67,33 +96,39 @@ class Model:
         metadata: metadata properties of the file.
     """
 
-    def __init__(
-        self,
-        file: ModelFile,
-        device: str | None = None,
-        sizes: Mapping[str, int] | None = None,
-        *,
-        check_indices: bool = False,
-    ) -> None:
+    def __init__(self, file: ModelFile, options: ModelOptions | None = None) -> None:
+        options = options or ModelOptions()
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
         self.overridable_inputs: Final = file.graph.overridable
         self.metadata: Final = file.metadata
+        self._options: Final = options
+        self._source: tuple[str | bytes, Sequence[str] | None] | None = None
         self._title: Final = file.title
-        self._device: Final = device
-        self._by_name: Final = {info.name: info for info in self.inputs}
-        self._plan_cache: Final = PlanCache()
-        config = replace(PrepareConfig.from_env(), check_operands=True) if check_indices else None
+        self._device: Final = options.device
+        self._inputs: Final = Inputs(file.title, self.inputs, options.device)
+        self._plan_cache: Final = PlanCache(options.max_plans)
         # Before the weights are folded: the error lists all missing operators, and does not take
         # long.
         _check_operators(file)
-        self._program: Final = Program(file.graph, {}, device, sizes, config)
+        self._program: Final = Program(file.graph, {}, options)
         self._overrides: Final[Overrides[Model]] = Overrides(
-            file, lambda changed: Model(changed, device, sizes, check_indices=check_indices)
+            file, lambda changed: Model(changed, options)
         )
-        unknown = set(sizes or {}) - self._program.sizes.dimensions
+        unknown = set(options.sizes) - self._program.sizes.dimensions
         if unknown:
-            raise self._refuse(f"sizes: no input has a dimension {sorted(unknown)[0]!r}")
+            raise self._inputs.refuse(f"sizes: no input has a dimension {sorted(unknown)[0]!r}")
+
+    def __repr__(self) -> str:
+        inputs, outputs = ("; ".join(map(str, infos)) for infos in (self.inputs, self.outputs))
+        return f"Model({self._title!r}, inputs: {inputs}, outputs: {outputs})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        if self._source is None:
+            raise TypeError(
+                f"cannot pickle {self!r}, which was loaded from a message: load it from a path or bytes"
+            )
+        return _reload, (*self._source, self._options)
 
     def __call__(self, /, **inputs: Any) -> dict[str, Tensor]:
         """Outputs by name: tensors; numpy arrays for strings and for element types without an svod
@@ -130,12 +165,26 @@ class Model:
         live = self._convert_inputs(inputs, spec)
         results = self._program.run(live, inputs)
         # Only now, when the inputs have passed validation and a plan exists.
-        if spec is not None and inputs.keys() == self._by_name.keys():
+        if spec is not None and inputs.keys() == set(self._inputs.names):
             names, plan = (
                 self._program.get_single_plan(live, inputs) if self._device is None else ((), None)
             )
             self._plan_cache.add(spec, names, inputs, plan)
         return results  # pyright: ignore[reportReturnType]
+
+    def warm(self, sizes: Mapping[str, int] | Sequence[Mapping[str, int]] = ()) -> None:
+        """Compile kernels before the first call, by calls on zeros.
+
+        Args:
+            sizes: sizes of the symbolic dimensions, by name (an unnamed dimension is `x[0]`, by
+                input and axis), or several of these. Three sizes of one dimension compile kernels
+                for any size.
+
+        Raises:
+            ModelInputError: if a size is missing, or an input is not a tensor of numbers.
+        """
+        for case in [sizes] if isinstance(sizes, Mapping) else list(sizes) or [{}]:
+            self(**self._inputs.make_zeros(case))
 
     def to_function(self) -> Callable[..., Tensor | tuple[Tensor, ...]]:
         """Return a function of tensors in the order of `inputs`, for use in other programs, `jit`
@@ -147,7 +196,7 @@ class Model:
         """
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            inputs = dict(zip(self._by_name, args, strict=False)) | kwargs
+            inputs = dict(zip(self._inputs.names, args, strict=False)) | kwargs
             model, inputs = self._overrides.find(inputs, self) or (self, inputs)
             results = model._program.trace(model._convert_inputs(inputs))
             return next(iter(results.values())) if len(results) == 1 else tuple(results.values())
@@ -165,92 +214,29 @@ class Model:
 
     def _convert_inputs(self, inputs: Mapping[str, Any], spec: object = None) -> dict[str, Value]:
         if spec is not None and spec in self._plan_cache:
-            return {name: to_tensor(inputs[name], self._device) for name in self._by_name}
-        return self._check_inputs(inputs)
+            return {name: to_tensor(inputs[name], self._device) for name in self._inputs.names}
+        return self._inputs.convert(inputs)
 
-    def _check_inputs(self, inputs: Mapping[str, Any]) -> dict[str, Value]:
-        unknown = inputs.keys() - self._by_name.keys()
-        missing = [
-            name
-            for name, info in self._by_name.items()
-            if name not in inputs and info.kind != "optional"
-        ]
-        if unknown or missing:
-            problem = (
-                f"unknown input {sorted(unknown)[0]!r}"
-                if unknown
-                else f"missing input {missing[0]!r}"
-            )
-            raise self._refuse(problem)
-        sizes: dict[str, tuple[str, int]] = {}
-        return {
-            name: self._convert(info, inputs.get(name), sizes)
-            for name, info in self._by_name.items()
-        }
 
-    def _convert(self, info: ValueInfo, value: Any, sizes: dict[str, tuple[str, int]]) -> Value:
-        if info.kind == "optional" and value is None:
-            return None
-        if isinstance(value, list) and info.kind != "tensor":
-            return [self._convert_tensor(info, item) for item in cast("list[object]", value)]
-        converted = self._convert_tensor(info, value)
-        if isinstance(converted, Tensor) and info.shape is not None:
-            self._check_shape(info, converted, sizes)
-        return converted
+def _reload(source: str | bytes, outputs: Sequence[str] | None, options: ModelOptions) -> Model:
+    """The model of a pickle."""
+    return load(
+        source,
+        outputs=outputs,
+        device=options.device,
+        sizes=options.sizes,
+        check_indices=options.check_indices,
+        threads=options.threads,
+        max_plans=options.max_plans,
+    )
 
-    def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
-        if info.element_type == STRING:
-            return np.asarray(value, dtype=object)
-        dtype, host_type = find_carrier(info.element_type), HOST_TYPES.get(info.element_type)
-        # Lists carry no dtype, so they get the declared one.
-        if host_type is not None and not isinstance(value, np.ndarray | Tensor):
-            value = np.array(value, host_type)
-        if isinstance(value, np.ndarray):
-            array = cast("np.ndarray", value)
-            # Before the conversion: a wider dtype carries int4, and holds other values too.
-            if not is_host_type(array.dtype, info.element_type):
-                raise self._refuse(
-                    f"input {info.name!r}: expected dtype {host_type or info.dtype}, got {array.dtype}"
-                )
-            tensor = to_tensor(array, self._device)
-        elif isinstance(value, Tensor):
-            tensor = value
-        else:
-            tensor = Tensor(value, dtype=dtype, device=self._device)
-        # Not converted: a wrong dtype is more often a mistake of the caller than a wish.
-        if dtype is not None and tensor.dtype != dtype:
-            raise self._refuse(
-                f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
-            )
-        return tensor
 
-    def _check_shape(
-        self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]
-    ) -> None:
-        assert info.shape is not None
-        if len(value.shape) != len(info.shape):
-            raise self._refuse(
-                f"input {info.name!r}: expected rank {len(info.shape)}, got shape {value.shape}"
-            )
-        for axis, (size, expected) in enumerate(zip(value.shape, info.shape, strict=True)):
-            # In a traced function, sizes may be variables, which a declared size cannot be compared
-            # with.
-            if isinstance(expected, int) and isinstance(size, int) and size != expected:
-                raise self._refuse(
-                    f"input {info.name!r}: expected size {expected} on axis {axis}, got {size}"
-                )
-            if isinstance(expected, str) and isinstance(size, int):
-                # A name has one size in all inputs of a call.
-                first, known = sizes.setdefault(expected, (info.name, size))
-                if known != size:
-                    raise self._refuse(
-                        f"dimension {expected!r} is {known} in input {first!r} and {size} in input {info.name!r}"
-                    )
-
-    def _refuse(self, problem: str) -> ModelInputError:
-        return ModelInputError(
-            model=self._title, problem=problem, inputs=[str(info) for info in self.inputs]
-        )
+def _select_outputs(file: ModelFile, names: Sequence[str]) -> Graph:
+    known = {info.name: info for info in file.graph.outputs}
+    for name in names:
+        if name not in known:
+            raise ModelOutputError(model=file.title, name=name, outputs=list(known))
+    return file.graph.select([known[name] for name in names])
 
 
 def _check_operators(file: ModelFile) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from svod_onnx._options import MAX_PLANS
 from svod_onnx._program import SinglePlan
 
 __all__ = ["MAX_SPECS", "PlanCache", "get_spec"]
@@ -36,10 +37,17 @@ class _Entry:
 
 
 class PlanCache:
-    """Plans by the spec of the input arrays. A spec in the cache has passed validation."""
+    """Plans by the spec of the input arrays. A spec in the cache has passed validation.
 
-    def __init__(self) -> None:
+    Args:
+        max_plans: maximum number of captured functions that the cache keeps. One with symbolic
+            sizes serves many specs.
+    """
+
+    def __init__(self, max_plans: int = MAX_PLANS) -> None:
+        self._max_plans: Final = max_plans
         self._by_spec: Final[dict[object, _Entry]] = {}
+        self._functions: Final[set[object]] = set()
 
     def __contains__(self, spec: object) -> bool:
         return spec in self._by_spec
@@ -59,17 +67,27 @@ class PlanCache:
         plan: SinglePlan | None,
     ) -> None:
         """Add a validated spec, and the plan for the values of the inputs in `names`."""
-        by_spec = self._by_spec
+        by_spec, functions = self._by_spec, self._functions
+        is_full = (
+            plan is not None
+            and plan.function not in functions
+            and len(functions) >= self._max_plans
+        )
         entry = by_spec.get(spec)
         if entry is None or entry.names != names:
+            is_full |= len(by_spec) >= MAX_SPECS
+        if is_full:
             # Clearing is simpler than eviction; a caller with this many shapes gains little from
             # the cache.
-            if len(by_spec) >= MAX_SPECS:
-                by_spec.clear()
+            by_spec.clear()
+            functions.clear()
+            entry = None
+        if entry is None or entry.names != names:
             entry = by_spec[spec] = _Entry(names)
         if plan is not None:
             if len(entry.plans) >= _MAX_VALUES:
                 entry.plans.clear()
+            functions.add(plan.function)
             entry.plans[entry.get_values(inputs)] = plan
 
 

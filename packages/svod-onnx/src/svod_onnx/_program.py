@@ -19,6 +19,7 @@ from cachetools import LRUCache
 from svod_onnx._diagnosis import find_failed_check, find_largest_result
 from svod_onnx._folding import FOLDED_SIZE
 from svod_onnx._graph import Graph, Node, iter_reads
+from svod_onnx._options import ModelOptions
 from svod_onnx._registry import Value, find_operator
 from svod_onnx._rewrites import rewrite
 from svod_onnx._size_variables import SizeVariables, SymbolicShapes
@@ -33,10 +34,6 @@ from svod_tensor.errors import UserError
 
 __all__ = ["Program", "SinglePlan"]
 
-# Each stage holds a captured function and its memory, and a model whose values vary makes stages
-# without end.
-_N_STAGES: Final = 64
-
 
 class Program:
     """A graph that runs on tensors of any shapes.
@@ -44,22 +41,19 @@ class Program:
     Args:
         graph: the graph.
         outer: values of enclosing graphs that it reads.
-        device: device of its constants.
-        max_sizes: upper bounds of symbolic dimensions that are variables from the first call on.
-        config: options of its plans; None for the options of the environment.
+        options: options of the model.
     """
 
     def __init__(
         self,
         graph: Graph,
         outer: Mapping[str, Value],
-        device: str | None = None,
-        max_sizes: Mapping[str, int] | None = None,
-        config: PrepareConfig | None = None,
+        options: ModelOptions,
     ) -> None:
         self.graph: Final = graph
-        self.device: Final = device
-        self.config: Final = config
+        self.device: Final = options.device
+        self.config: Final = options.make_config()
+        self.max_plans: Final = options.max_plans
         self.element_types: Final = {
             info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
         }
@@ -68,13 +62,13 @@ class Program:
         self._declared_types: Final = {info.name: info.element_type for info in graph.outputs}
         # Guards the cached stages, the static inputs and the weight cache.
         self._lock: Final = threading.Lock()
-        self._roots: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
+        self._roots: LRUCache[object, _Stage] = LRUCache(self.max_plans)
         self._static: frozenset[str] = frozenset()
-        self.sizes: Final = SizeVariables(graph.inputs, max_sizes)
+        self.sizes: Final = SizeVariables(graph.inputs, options.sizes)
         # Before folding, which would replace DequantizeLinear of a weight by floats.
         nodes, constants = rewrite(graph.nodes, graph.constants, self.output_names)
         self.nodes, self.constants = _fold_constants(
-            nodes, {**outer, **constants}, self.output_names, device, self.element_types
+            nodes, {**outer, **constants}, self.output_names, self.device, self.element_types
         )
         self._weights: Final = WeightCache(self.constants.values())
 
@@ -342,7 +336,7 @@ class _Stage:
         self._on_host: list[Node] = []
         # Cached, since collecting the reads of subgraphs takes as long as a small plan.
         self._reads: Final[dict[Node, set[str]]] = {}
-        self._next: LRUCache[object, _Stage] = LRUCache(_N_STAGES)
+        self._next: LRUCache[object, _Stage] = LRUCache(program.max_plans)
         self._names: tuple[str, ...] = ()
         self._result_names: tuple[str, ...] = ()
         self._function = jit(self._compute, config=program.config)

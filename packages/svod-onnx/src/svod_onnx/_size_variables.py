@@ -14,7 +14,7 @@ from svod_onnx._graph import ValueInfo
 from svod_onnx._registry import Value
 from svod_tensor import Tensor, Variable
 
-__all__ = ["SizeVariables", "SymbolicShapes"]
+__all__ = ["SizeVariables", "SymbolicShapes", "name_axis"]
 
 _N_FIXED: Final = 2
 """Number of sizes of a dimension that get a program each, before the dimension becomes a
@@ -63,7 +63,7 @@ class SizeVariables:
         self, inputs: Sequence[ValueInfo], max_sizes: Mapping[str, int] | None = None
     ) -> None:
         self._axes: Final = {
-            info.name: tuple(_name_axis(info, axis) for axis in range(len(info.shape)))
+            info.name: tuple(name_axis(info, axis) for axis in range(len(info.shape)))
             for info in inputs
             if info.kind == "tensor" and info.shape is not None
         }
@@ -152,7 +152,7 @@ class SizeVariables:
         return True
 
 
-def _name_axis(info: ValueInfo, axis: int) -> str | None:
+def name_axis(info: ValueInfo, axis: int) -> str | None:
     """Dimension of an axis: its name, a generated name if it is unnamed, or None if its size is
     fixed.
     """

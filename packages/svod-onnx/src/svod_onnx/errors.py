@@ -95,6 +95,22 @@ class ModelInputError(UserError, ValueError):
         super().__init__(f"{model}: {problem}", notes=(f"expected inputs: {'; '.join(inputs)}",))
 
 
+class ModelOptionError(UserError, ValueError):
+    """A number among the options of a model that is too small."""
+
+    def __init__(self, *, name: str, value: int) -> None:
+        self.name, self.value = name, value
+        super().__init__(f"{name} must be at least 1, got {value}")
+
+
+class ModelOutputError(UserError, ValueError):
+    """A name that is not an output of the model."""
+
+    def __init__(self, *, model: str, name: str, outputs: Sequence[str]) -> None:
+        self.name = name
+        super().__init__(f"{model}: no output {name!r}", notes=(f"outputs: {', '.join(outputs)}",))
+
+
 class ValueNeededError(UserError, ValueError):
     """A value that must be known while a program is built, but depends on inputs.
 
