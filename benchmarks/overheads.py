@@ -1,5 +1,6 @@
 """Measure what a call of a captured function pays for values outside of its arguments and for trees,
-and what it costs to record source lines while a graph is built.
+what it costs to record source lines while a graph is built, and what reusing the graphs of composed
+operations saves.
 
     python benchmarks/overheads.py
     python benchmarks/overheads.py --seconds 1     # per table; the minimum counts
@@ -7,12 +8,16 @@ and what it costs to record source lines while a graph is built.
 Every captured function adds two tensors of 16 elements, and reads in addition what its row says. The
 column `more` is the time beyond the first row. A network of 100 parameters is an argument of its
 function in the row of trees: the first four networks are compared by identity, so it is the fifth.
+In the last table `function` builds the graph of one operation anew, and `reused` calls it as programs
+do, from the second call on.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from functools import partial
+from inspect import unwrap
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +31,13 @@ Calls = dict[str, Callable[[], object]]
 
 N_LAYERS = 50  # each with a weight and a bias
 N_BUILT = 100  # operations of a graph that is built
+OPERATIONS: dict[str, tuple[object, ...]] = {
+    "matmul": (),
+    "softmax": (-1,),
+    "layernorm": (-1,),
+    "gelu": (),
+    "lgamma": (),
+}
 
 A, B, C, D, E = 1.0, 2.0, 3.0, 4.0, 5.0
 
@@ -50,7 +62,15 @@ def main() -> None:
     first = next(iter(built.values()))
     rows = [[name, format_time(t), f"{t / first:.2f}"] for name, t in built.items()]
     print(format_table([f"building {N_BUILT} operations", "time", "factor"], rows))
-    print(write_json("overheads", {"machine": machine, "calls": calls, "building": built}))
+    operations = measure_in_turns(_make_operations(), arguments.seconds)
+    rows = [
+        [name, format_time(anew), format_time(reused), f"{anew / reused:.1f}"]
+        for name in OPERATIONS
+        for anew, reused in [(operations[f"{name}, anew"], operations[name])]
+    ]
+    print(format_table(["building an operation", "function", "reused", "factor"], rows))
+    report = {"calls": calls, "building": built, "operations": operations}
+    print(write_json("overheads", {"machine": machine, **report}))
 
 
 def _make_calls() -> Calls:
@@ -97,6 +117,17 @@ def _make_builders() -> Calls:
             return build()
 
     return {"plainly": build, "with `track_origins()`": build_with_origins}
+
+
+def _make_operations() -> Calls:
+    x = Tensor(np.ones((4, 16), np.float32)).realize()
+    calls: Calls = {}
+    for name, arguments in OPERATIONS.items():
+        operation = getattr(Tensor, name)
+        operands = (x, *([x.T] if name == "matmul" else []), *arguments)
+        calls[name] = partial(operation, *operands)
+        calls[f"{name}, anew"] = partial(unwrap(operation), *operands)
+    return calls
 
 
 def _parse_arguments() -> argparse.Namespace:

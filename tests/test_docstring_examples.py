@@ -87,3 +87,43 @@ def test_what_lacks_a_docstring_or_an_example_is_found(counter: ModuleType, tmp_
         ("svod_nn.rob", "docstring"),
         ("svod_nn.rob", "example"),
     ]
+
+
+def test_constants_aliases_and_methods_need_an_example(
+    counter: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "src" / "svod_ir"
+    source.mkdir(parents=True)
+    monkeypatch.setattr(counter, "ROOT", tmp_path)
+    (tmp_path / "README.md").write_text(
+        "```python\nfrom svod_ir import COINS, NOTES, Till\n\nprint(COINS)\n```\n\n"
+        "```text\nNOTES\n```\n"
+    )
+    (tmp_path / "pyproject.toml").write_text('[tool.svod]\npublic-modules = ["svod_ir"]\n')
+    (source / "__init__.py").write_text(
+        '"""A shop.\n\n>>> from svod_ir import vend, Till, COINS\n>>> price: Price = 3\n"""\n'
+        '__all__ = ["COINS", "LIMIT", "NOTES", "Price", "Till", "sell", "vend"]\n'
+        'COINS = (1, 2)\n"""Values of coins."""\n'
+        "LIMIT = 9\n"
+        'NOTES = (5, 10)\n"""Values of notes."""\n'
+        'Price = int\n"""A number of cents."""\n'
+        'def sell(n):\n    """Sell.\n\n    >>> sell(1)\n    """\n'
+        "vend = sell\n"
+        'class Till:\n    """A till.\n\n    >>> Till().open()\n    >>> class Lock(Till):\n'
+        '    ...     def lock(self):\n    ...         pass\n    """\n'
+        '    def open(self):\n        """Open."""\n    def close(self):\n        """Close."""\n'
+        '    def lock(self):\n        """Lock."""\n'
+        '    @pytest.fixture\n    def key(self):\n        """Key."""\n'
+    )
+    missing = list(counter.find_missing(sys.modules["surface"].Distribution(tmp_path, "svod_ir")))
+    assert missing == [
+        ("svod_ir.LIMIT", "docstring"),
+        ("svod_ir.LIMIT", "example"),
+        ("svod_ir.NOTES", "example"),
+        ("svod_ir.Till.close", "example"),
+    ]
+
+
+def test_a_script_in_a_string_is_an_example(counter: ModuleType) -> None:
+    code = "script = '''\nfrom shop import sell\nsell(1)\n'''\ntext = '''\nnot a program\n'''\n"
+    assert counter.get_used_names(code) == {"script", "sell", "text"}

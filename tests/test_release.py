@@ -147,3 +147,15 @@ def test_a_clone_is_read_with_its_tags(policy: ModuleType, tmp_path: Path) -> No
     git("add", ".")
     (third,) = policy.read_candidates(tmp_path)
     assert third.is_changed and policy.find_needed(third) == (0, 2, 0)
+
+
+def test_checks_of_wheels_do_not_see_the_sources_of_a_checkout(
+    policy: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert policy is not None  # the module that the tool imports
+    spec = importlib.util.spec_from_file_location("release", TOOLS / "release.py")
+    assert spec is not None and spec.loader is not None
+    release = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(release)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    release._run(sys.executable, "-c", "import os; assert 'PYTHONPATH' not in os.environ")

@@ -10,6 +10,7 @@ python tools/release.py --tests svod-ir     # run the tests of these sdists too;
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -240,7 +241,9 @@ def _has_test_extra(candidate: Candidate) -> bool:
 
 
 def _run(*command: str, cwd: Path = ROOT) -> None:
-    subprocess.run(command, cwd=cwd, check=True)
+    # Without PYTHONPATH: installed wheels are checked, not the sources of a checkout.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    subprocess.run(command, cwd=cwd, check=True, env=environment)
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ def test_the_text_of_a_kernel(name: str, language: str, request: pytest.FixtureR
     if language == "gathering.ll" and found == LLVM.render(KERNELS[name]):
         assert not path.exists()
         return
-    if request.config.getoption("--bless"):
+    if request.config.getoption("--bless", default=False):
         path.write_text(found)
     assert found == path.read_text()
 

@@ -21,7 +21,11 @@ from svod_ir import (
     make_shrink,
 )
 from svod_ir.testing.programs import fit, layernorm, linear, matmul, reduce, softmax, tensor
+from svod_ir.testing.pytest_plugin import check_golden
 from svod_schedule.pipeline import Context, run_pipeline
+
+# The fixture of golden tests. An sdist lacks the root's conftest, which has its option `--bless` too.
+__all__ = ["check_golden"]
 
 
 def make_kernel(graph: UOp) -> UOp:

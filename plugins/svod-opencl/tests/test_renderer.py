@@ -118,7 +118,7 @@ CASES = {
 def test_the_text_of_a_kernel(name: str, request: pytest.FixtureRequest) -> None:
     path = Path(__file__).parent / "golden" / f"{name}.cl"
     found = CASES[name]()
-    if request.config.getoption("--bless"):
+    if request.config.getoption("--bless", default=False):
         path.write_text(found)
     assert found == path.read_text()
 

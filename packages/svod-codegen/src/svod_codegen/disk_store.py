@@ -13,6 +13,26 @@ Example:
     >>> store.put(make_key("a kernel", "a processor"), b"fast")
     >>> store.get(make_key("a kernel", "a processor")), store.get(make_key("a kernel", "another"))
     (b'fast', None)
+
+    A store that its options turn off is empty:
+
+    >>> from svod_codegen.disk_store import DiskStore
+    >>> from svod_codegen.options import CodegenOptions
+    >>> off = DiskStore.from_options(CodegenOptions(use_object_cache=False), kind="notes")
+    >>> off.put(make_key("a kernel"), b"fast")
+    >>> off.get(make_key("a kernel")) is None
+    True
+
+    Entries that turn out to be useless are removed, and so are all entries:
+
+    >>> key = make_key("a kernel", "a processor")
+    >>> store.get(key) is None, store.reject(key), store.get(key) is None
+    (False, None, True)
+    >>> store.put(key, b"slow")
+    >>> store.remove(key)
+    >>> store.clear()
+    >>> store.counts().entries, store.counts().hits
+    (0, 0)
 """
 
 from __future__ import annotations

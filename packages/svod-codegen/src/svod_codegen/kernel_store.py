@@ -24,6 +24,9 @@ Example:
     (b'machine code', None)
     >>> isinstance(get_kernel_store(), KernelStore)
     True
+    >>> store.reject(key)  # it could not be loaded
+    >>> store.find(key) is None
+    True
 """
 
 from __future__ import annotations

@@ -17,8 +17,9 @@ Example:
     >>> context = Context(target=Target.generic(cores=1), opts=())
     >>> lowered = lower(optimize(kernel, context), context)
     >>> from svod_codegen.c import CRenderer
-    >>> from svod_codegen.steps import linearize, render
-    >>> spec = render(linearize(lowered, "CPU"), CRenderer())
+    >>> from svod_codegen.steps import LinearProgram, linearize, render
+    >>> program: LinearProgram = linearize(lowered, "CPU")
+    >>> spec = render(program, CRenderer())
     >>> spec.globals, spec.outs, spec.ins
     ((0, 1), (0,), (1,))
     >>> print(spec.source[spec.source.index("  for") :].rstrip())
@@ -42,6 +43,7 @@ from svod_schedule.steps import LoweredKernel
 __all__ = ["LinearProgram", "linearize", "render"]
 
 LinearProgram = NewType("LinearProgram", UOp)
+"""A PROGRAM with the nodes of a kernel in execution order."""
 
 
 def linearize(kernel: LoweredKernel, device: str) -> LinearProgram:

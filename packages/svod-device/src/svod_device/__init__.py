@@ -26,7 +26,7 @@ Example:
 
     A plugin. The device EVAL has host memory, and its backend interprets the text form of kernels:
 
-    >>> from svod_device import Backend, CompiledSpec, Compiler, HostAllocator, Program, Renderer
+    >>> from svod_device import Backend, CompiledSpec, Compiler, HostAllocator, Loader, Program, Renderer
     >>> from svod_device import clear, close_device, register_allocator, register_backend
     >>> from svod_device.host_memory import view_host
     >>> from svod_dtype import void
@@ -53,8 +53,9 @@ Example:
     ...             view = view_host(address, param.arg.size * param.dtype.itemsize, None)
     ...             arrays[param.arg.slot] = np.frombuffer(view, param.dtype.numpy)
     ...         evaluate_linear(self.nodes, arrays, dict(zip(self.var_names, values)))
+    >>> load: Loader = EvalProgram
     >>> def make_backend(device):
-    ...     return Backend(EvalRenderer(), EvalCompiler(), EvalProgram, Target.generic(cores=1))
+    ...     return Backend(EvalRenderer(), EvalCompiler(), load, Target.generic(cores=1))
     >>> register_allocator("EVAL", EvalMemory)
     >>> register_backend("EVAL.text", make_backend)
     >>> from svod_tensor import Tensor

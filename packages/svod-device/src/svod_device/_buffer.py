@@ -135,6 +135,36 @@ class Buffer:
         dtype: dtype of the elements.
         size: number of elements.
         zeroed: whether the memory is filled with zeros; otherwise it is uninitialized.
+
+    Example:
+        >>> from svod_device import Buffer, HostAllocator
+        >>> from svod_dtype import float32, int32
+        >>> x = Buffer(HostAllocator(), float32, 4, zeroed=True)
+        >>> x.is_allocated, x.ensure_allocated().is_allocated, x.locate() == x.address
+        (False, True, True)
+        >>> x.as_memoryview().nbytes, x.copyout(destination := bytearray(16)), destination == bytes(16)
+        (16, None, True)
+
+        External memory without a copy, read-only as long as an object exposes it:
+
+        >>> import numpy as np
+        >>> array = np.arange(8, dtype=np.int32)
+        >>> wrapped = Buffer.wrap(array, array.ctypes.data, array.nbytes, int32)
+        >>> wrapped.view(8, 8).to_bytes() == array[2:4].tobytes()
+        True
+        >>> reader = np.arange(1)
+        >>> wrapped.lend(reader)
+        >>> wrapped.is_writable
+        False
+        >>> del reader
+        >>> wrapped.is_writable
+        True
+
+        Many buffers of one size:
+
+        >>> make = Buffer.make_factory(HostAllocator(), float32, 4)
+        >>> make().nbytes, make().is_allocated
+        (16, True)
     """
 
     __slots__ = ("_storage", "dtype", "nbytes", "offset", "start")

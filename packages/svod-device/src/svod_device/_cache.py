@@ -38,6 +38,10 @@ class CachingAllocator(WrappedAllocator):
         128
         >>> allocator.allocate(120).address == block.address
         True
+        >>> allocator.free(allocator.allocate(5000))
+        >>> allocator.empty_cache()  # 5000 bytes are two pages
+        8192
+        >>> allocator.close()
     """
 
     def __init__(self, inner: Allocator, budget_bytes: int) -> None:

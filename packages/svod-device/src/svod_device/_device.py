@@ -36,6 +36,13 @@ class Device:
         name: the name.
         allocator: the allocator.
         default_backend: name of the default backend, or None.
+
+    Example:
+        >>> from svod_device import get_device
+        >>> cpu = get_device("CPU")
+        >>> llvm = cpu.with_backend("llvm")
+        >>> llvm.default_backend, llvm.allocator is cpu.allocator, llvm.backend is cpu.get_backend("llvm")
+        ('llvm', True, True)
     """
 
     def __init__(

@@ -13,6 +13,12 @@ Example:
     ('(n + 31) // 32', 3)
     >>> is_constant((n_groups, 1, 1)), evaluate_launch_sizes((n_groups, 1, 1), {"n": 70})
     (False, (3, 1, 1))
+    >>> from svod_device import Dims, LaunchSizes
+    >>> def count_groups(sizes: LaunchSizes, **variables: int) -> int:
+    ...     dims: Dims = evaluate_launch_sizes(sizes, variables)
+    ...     return dims[0] * dims[1] * dims[2]
+    >>> count_groups((n_groups, 2, 1), n=70)
+    6
 """
 
 from __future__ import annotations
@@ -34,9 +40,11 @@ __all__ = [
 ]
 
 Dims = tuple[int, int, int]
+"""Sizes of a launch along the three axes."""
 
 Size = int | UOp
 LaunchSizes = tuple[Size, Size, Size]
+"""Sizes along the three axes, as integers or expressions of variables."""
 
 _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 _MAX_TEXT = 200  # of one formatted subexpression: shared nodes would make it exponentially long

@@ -93,6 +93,17 @@ class Allocator(Protocol):
 
     If the device is lost or an earlier launch failed, the next method that waits (`allocate`,
     `copy_in`, `copy_out` or `synchronize`) raises `DeviceLostError`, and so does every later call.
+
+    Example:
+        >>> from svod_device import Allocator, HostAllocator
+        >>> def echo(allocator: Allocator, data: bytes) -> bytes:
+        ...     memory, result = allocator.allocate(len(data)), bytearray(len(data))
+        ...     allocator.copy_in(memory.address, memoryview(data))
+        ...     allocator.copy_out(memoryview(result), memory.address)  # waits for the copy above
+        ...     allocator.free(memory)
+        ...     return bytes(result)
+        >>> echo(HostAllocator(), b"1234")
+        b'1234'
     """
 
     @property
@@ -178,7 +189,18 @@ class PermanentAllocator(Protocol):
 
 @runtime_checkable
 class ClosableAllocator(Protocol):
-    """Optional protocol of allocators that release resources when their device is closed."""
+    """Optional protocol of allocators that release resources when their device is closed.
+
+    Example:
+        >>> from svod_device import ClosableAllocator, HostAllocator
+        >>> class Connection(HostAllocator):
+        ...     def close(self):
+        ...         print("connection closed")
+        >>> isinstance(Connection(), ClosableAllocator), isinstance(HostAllocator(), ClosableAllocator)
+        (True, False)
+        >>> Connection().close()
+        connection closed
+    """
 
     def close(self) -> None:
         """Release all blocks and the connection to the device. No other method is called
@@ -227,7 +249,24 @@ class Program(Protocol):
 
 @runtime_checkable
 class TimedProgram(Protocol):
-    """Optional protocol of programs that the device can time, for profiling and kernel search."""
+    """Optional protocol of programs that the device can time, for profiling and kernel search.
+
+    Example:
+        >>> from array import array
+        >>> from svod_device import Dims, Launch, Program, TimedProgram
+        >>> class ClockedProgram(Program):
+        ...     name, entry = "kernel", None
+        ...     def __call__(self, buffers, values, global_size: Dims, local_size: Dims | None = None):
+        ...         self.timed_call(buffers, values, global_size, local_size)
+        ...     def timed_call(self, buffers, values, global_size: Dims, local_size: Dims | None = None):
+        ...         return 1500  # of the device's clock
+        >>> def measure(launch: Launch) -> float:
+        ...     assert isinstance(launch.program, TimedProgram)
+        ...     sizes = launch.global_size, launch.local_size
+        ...     return launch.program.timed_call(launch.buffers, launch.values, *sizes) / 1000
+        >>> measure(Launch(ClockedProgram(), array("Q"), array("q"), (4, 1, 1), None, group=0))
+        1.5
+    """
 
     def timed_call(
         self,

@@ -153,6 +153,22 @@ class Registry:
         >>> registry.register(ALLOCATORS, "CARD", HostAllocator)
         >>> registry.list_kinds(), registry.get_allocator("card:1").device
         (('CARD',), 'CARD:1')
+        >>> from svod_device._registry import COMPILERS
+        >>> registry.register(COMPILERS, "CARD.cubin", lambda device: ...)
+        >>> registry.register(COMPILERS, "CARD.text", lambda device: ...)
+        >>> registry.list_backends("card"), registry.choose_backend("CARD", "text")
+        (('cubin', 'text'), 'text')
+        >>> [plugin.name for plugin in registry.iter_plugins()]
+        ['CARD', 'CARD.cubin', 'CARD.text']
+
+        A closed device is opened again at its next use, and so is each device in a forked child:
+
+        >>> first = registry.get_device("CARD:1")
+        >>> registry.close("card:1")
+        >>> second = registry.get_device("CARD:1")
+        >>> registry.forget_openings()
+        >>> len({d.opening for d in (first, second, registry.get_device("CARD:1"))})
+        3
     """
 
     def __init__(

@@ -25,6 +25,13 @@ Example:
     >>> compiled = CompiledSpec.from_bytes(spec, b"machine code")
     >>> compiled.name, compiled.n_buffers, compiled.source
     ('scale', 2, None)
+
+    A kernel that runs on 4 threads, each with its own `core_id`:
+
+    >>> from svod_device import CORE_ID
+    >>> threaded = ProgramSpec("sums", "...", "CPU", variables=(Variable(CORE_ID, 0, 3),), global_size=(4, 1, 1))
+    >>> threaded.launch_dims({}).global_size, threaded.var_names
+    ((4, 1, 1), ())
 """
 
 from __future__ import annotations

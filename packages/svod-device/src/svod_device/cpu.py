@@ -5,6 +5,12 @@ Example:
     >>> block = HostAllocator().allocate(100)
     >>> block.address % 64, block.capacity
     (0, 100)
+    >>> host, result = HostAllocator(), bytearray(4)
+    >>> host.copy_in(block.address, memoryview(b"1234"))
+    >>> host.copy_out(memoryview(result), block.address)
+    >>> result
+    bytearray(b'1234')
+    >>> host.free(block)
     >>> make_cpu_allocator("CPU").allocate(100).capacity  # rounded up for reuse
     128
 """

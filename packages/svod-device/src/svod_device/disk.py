@@ -16,6 +16,16 @@ Example:
     (True, 8)
     >>> Buffer(allocator, uint8, 8).view(2, 4).to_bytes()
     b'3456'
+    >>> from svod_device import ReadOnlyError
+    >>> memory = allocator.allocate(8)
+    >>> last = bytearray(2)
+    >>> allocator.copy_out(memoryview(last), memory.address + 6)
+    >>> last
+    bytearray(b'78')
+    >>> try:
+    ...     allocator.copy_in(memory.address, memoryview(last))
+    ... except ReadOnlyError:
+    ...     allocator.free(memory)
 """
 
 from __future__ import annotations

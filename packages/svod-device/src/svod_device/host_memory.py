@@ -1,8 +1,8 @@
 """Host memory: blocks, views and copies.
 
 Small blocks come from the C heap. Large blocks are anonymous mappings aligned to 2 MiB, so that the
-operating system can back them with huge pages. The first touch of 64 MiB takes 7 ms with huge pages
-and 40 ms with 4 KiB pages, which is longer than most kernels run.
+operating system can back them with huge pages. The first touch of a block takes several times as
+long with 4 KiB pages, and longer than most kernels run.
 
 Example:
     >>> from svod_device.host_memory import ALIGNMENT, address_of, copy_host, expose_host, fill_zero, locate_host, make_block, view_host
@@ -18,6 +18,14 @@ Example:
     >>> exposed[3:5] = b"ab"
     >>> locate_host(exposed) == block.address, exposed.raw.hex()
     (True, '3132006162003738')
+
+    Memory of another library can be shared if it is aligned:
+
+    >>> from svod_device.host_memory import SHARED_ALIGNMENT
+    >>> def can_share(address: int) -> bool:
+    ...     return address % SHARED_ALIGNMENT == 0
+    >>> can_share(block.address), can_share(block.address + 4)
+    (True, False)
 """
 
 from __future__ import annotations
@@ -135,7 +143,7 @@ def expose_host(address: int, nbytes: int, owner: object) -> ctypes.Array[ctypes
     """Return a writable buffer-protocol object over the bytes at an address. It keeps `owner`
     alive.
 
-    numpy accepts it directly; it is 5 times faster than `view_host`.
+    numpy accepts it directly; it takes less time than `view_host`.
     """
     exposed = (ctypes.c_char * nbytes).from_address(address)
     exposed.owner = owner  # pyright: ignore[reportAttributeAccessIssue]

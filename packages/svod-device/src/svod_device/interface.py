@@ -24,8 +24,10 @@ from typing import Final
 __all__ = ["GROUP", "INTERFACE_VERSION", "parse_interface", "v1"]
 
 GROUP: Final = "svod.interface"
+"""Entry point group of a plugin's declaration."""
 
 v1: Final = 1
+"""The version that entry points name `svod_device.interface:v1`."""
 INTERFACE_VERSION: Final = v1
 """Version that this svod-device implements."""
 
@@ -37,6 +39,14 @@ def parse_interface(value: str) -> int | None:
         >>> from svod_device.interface import parse_interface
         >>> parse_interface("svod_device.interface:v1")
         1
+
+        Whether installed plugins are for this version:
+
+        >>> from importlib.metadata import entry_points
+        >>> from svod_device.interface import GROUP, INTERFACE_VERSION, v1
+        >>> versions = {parse_interface(point.value) for point in entry_points(group=GROUP)}
+        >>> INTERFACE_VERSION == v1, versions <= {None, INTERFACE_VERSION}
+        (True, True)
     """
     match = re.fullmatch(r"svod_device\.interface:v(\d+)", value.replace(" ", ""))
     return int(match[1]) if match else None

@@ -30,6 +30,9 @@ class DeviceOptions:
         >>> from svod_device import DeviceOptions
         >>> DeviceOptions.from_env({"SVOD_CPU_BACKEND": "c", "SVOD_ALLOCATOR_CACHE_BYTES": "0"})
         DeviceOptions(allocator_cache_bytes=0, backends={'CPU': 'c'})
+        >>> from svod_device.options import DEFAULT_CACHE_BYTES
+        >>> DeviceOptions(DEFAULT_CACHE_BYTES // 4).allocator_cache_bytes >> 20  # in MiB
+        256
     """
 
     allocator_cache_bytes: int = DEFAULT_CACHE_BYTES

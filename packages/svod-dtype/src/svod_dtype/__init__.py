@@ -17,6 +17,31 @@ Example:
     (DeviceName(kind='CUDA', index=1, location=None), True)
     >>> [space.name for space in AddressSpace]
     ['GLOBAL', 'LOCAL', 'REG']
+    >>> parse_device_name("cuda:1").get_index()
+    1
+
+    The dtypes of integers, floats and complex numbers:
+
+    >>> from svod_dtype import ALL_DTYPES, COMPLEX_DTYPES, FLOAT_DTYPES, INTEGER_DTYPES
+    >>> [d for d in FLOAT_DTYPES if d.itemsize == 1]
+    [float8_e4m3, float8_e5m2]
+    >>> [d for d in ALL_DTYPES if d not in INTEGER_DTYPES and d not in FLOAT_DTYPES], COMPLEX_DTYPES
+    ([bool], (complex64, complex128))
+    >>> from svod_dtype import bool_, complex64, complex128, float8_e4m3, float8_e5m2, float16, float64
+    >>> result_type(bool_, float16, complex64), result_type(float64, complex64)
+    (complex64, complex128)
+    >>> float8_e4m3.max, float8_e5m2.max, complex128.itemsize
+    (448.0, inf, 16)
+    >>> from svod_dtype import int64, uint16, uint32, uint64
+    >>> promote_types(uint16, int8), promote_types(uint32, int8), promote_types(uint64, int64)
+    (int32, int64, float64)
+
+    The load time of svod, beside the time of a file:
+
+    >>> import os, svod_dtype
+    >>> from svod_dtype import LOADED_AT_NS
+    >>> os.stat(svod_dtype.__file__).st_mtime_ns < LOADED_AT_NS
+    True
 """
 
 from __future__ import annotations

@@ -296,29 +296,50 @@ def _restore(name: str, lanes: int) -> DType:
 
 
 void: Final = DType("void", "void", "void", 0)
+"""Dtype of nodes without a value, such as stores."""
 bool_: Final = DType("bool", "bool", "bool", 1)
+"""Truth value, one byte in memory."""
 int8: Final = DType("int8", "i8", "int", 1)
+"""Signed 8-bit integer."""
 uint8: Final = DType("uint8", "u8", "uint", 1)
+"""Unsigned 8-bit integer."""
 int16: Final = DType("int16", "i16", "int", 2)
+"""Signed 16-bit integer."""
 uint16: Final = DType("uint16", "u16", "uint", 2)
+"""Unsigned 16-bit integer."""
 int32: Final = DType("int32", "i32", "int", 4)
+"""Signed 32-bit integer."""
 uint32: Final = DType("uint32", "u32", "uint", 4)
+"""Unsigned 32-bit integer."""
 int64: Final = DType("int64", "i64", "int", 8)
+"""Signed 64-bit integer."""
 uint64: Final = DType("uint64", "u64", "uint", 8)
+"""Unsigned 64-bit integer."""
 float8_e4m3: Final = DType("float8_e4m3", "f8e4m3", "float", 1, exponent_bits=4, mantissa_bits=3)
+"""8-bit float with 4 bits of exponent and 3 of mantissa, for values."""
 float8_e5m2: Final = DType("float8_e5m2", "f8e5m2", "float", 1, exponent_bits=5, mantissa_bits=2)
+"""8-bit float with 5 bits of exponent and 2 of mantissa, for gradients."""
 float16: Final = DType("float16", "f16", "float", 2, exponent_bits=5, mantissa_bits=10)
+"""IEEE 754 half precision."""
 bfloat16: Final = DType("bfloat16", "bf16", "float", 2, exponent_bits=8, mantissa_bits=7)
+"""Upper half of a float32: its range, with 7 bits of mantissa."""
 float32: Final = DType("float32", "f32", "float", 4, exponent_bits=8, mantissa_bits=23)
+"""IEEE 754 single precision, the default of floats."""
 float64: Final = DType("float64", "f64", "float", 8, exponent_bits=11, mantissa_bits=52)
+"""IEEE 754 double precision."""
 complex64: Final = DType("complex64", "c64", "complex", 8)
+"""Two float32, the real part first."""
 complex128: Final = DType("complex128", "c128", "complex", 16)
+"""Two float64, the real part first."""
 index: Final = DType("index", "index", "index", 8)
+"""Dtype of sizes and indices in the IR, before a pass chooses int32 or int64."""
 
 _PARTS: Final = {complex64: float32, complex128: float64}
 
 INTEGER_DTYPES: Final = (int8, uint8, int16, uint16, int32, uint32, int64, uint64)
+"""Integers, the narrow ones first."""
 FLOAT_DTYPES: Final = (float8_e4m3, float8_e5m2, float16, bfloat16, float32, float64)
+"""Floats, the narrow ones first."""
 ALL_DTYPES: Final = (bool_, *INTEGER_DTYPES, *FLOAT_DTYPES)
 """All dtypes of memory and kernels; `void` and `index` exist only in the IR."""
 COMPLEX_DTYPES: Final = (complex64, complex128)

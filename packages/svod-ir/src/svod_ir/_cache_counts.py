@@ -36,7 +36,19 @@ class CacheCounts(NamedTuple):
 
 
 class HitCounter:
-    """Thread-safe counter of cache hits and misses."""
+    """Thread-safe counter of cache hits and misses.
+
+    Example:
+        >>> from svod_ir import HitCounter
+        >>> counter = HitCounter()
+        >>> counter.record(is_hit=True)
+        >>> counter.withdraw_hit()  # the entry turned out to be damaged
+        >>> counter.hits, counter.misses
+        (0, 1)
+        >>> counter.reset()
+        >>> counter.misses
+        0
+    """
 
     __slots__ = ("_lock", "hits", "misses")
 

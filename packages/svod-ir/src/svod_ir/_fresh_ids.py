@@ -22,6 +22,11 @@ class FreshIds:
         >>> fresh = FreshIds(UOp.sink())
         >>> fresh.make_range(4, AxisType.LOOP).arg, fresh.make_range(2, AxisType.UPCAST).arg.id
         (RangeArg(id=0, kind=<AxisType.LOOP: ('L', 1)>), 1)
+        >>> from svod_dtype import float32
+        >>> tile, total = fresh.make_local(float32, 64), fresh.make_register(float32)
+        >>> carry = fresh.make_carry(UOp.const(float32, 0.0))
+        >>> tile.arg, total.arg, carry.arg
+        (ScratchArg(id=0, size=64), ScratchArg(id=0, size=1), 0)
     """
 
     def __init__(self, kernel: UOp | None = None) -> None:

@@ -24,6 +24,9 @@ def compare_nodes(x: UOp, y: UOp) -> int:
         >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
         >>> compare_nodes(i, j) < 0, compare_nodes(j, i) > 0, compare_nodes(i, i)
         (True, True, 0)
+        >>> from svod_ir import node_key
+        >>> sorted([j, i], key=node_key) == [i, j]
+        True
     """
     while x is not y:
         if x.op is not y.op:
@@ -43,6 +46,7 @@ def compare_nodes(x: UOp, y: UOp) -> int:
 
 
 node_key = cmp_to_key(compare_nodes)
+"""Key of `sorted`, `min` and `max`: nodes in the order of `compare_nodes`."""
 
 
 def _rank(op: Op) -> int:

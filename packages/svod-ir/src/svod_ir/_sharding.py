@@ -34,3 +34,4 @@ class Sharding(NamedTuple):
 
 
 Placement: TypeAlias = "str | Sharding | None"
+"""A device, the devices and shards of a sharded value, or None."""

@@ -44,6 +44,10 @@ class Lock(Protocol):
         ...         return work()
         >>> call_locked(make_lock(), lambda: 3)
         3
+        >>> lock = make_lock()
+        >>> lock.acquire(blocking=False)
+        True
+        >>> lock.release()
     """
 
     def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:

@@ -34,6 +34,7 @@ class EventLogger(Protocol):
         >>> def say_done(logger: EventLogger, n_nodes: int) -> None:
         ...     logger.debug("mine.done", n_nodes=n_nodes)
         >>> say_done(get_logger("mine"), 3)
+        >>> get_logger("mine").warning("mine.slow", elapsed_us=3)
     """
 
     def debug(self, event: str, **data: object) -> None:

@@ -49,6 +49,12 @@ Example:
     [16, 38]
     >>> find_loop_fault(loop.with_src(loop.src[:2]))
     'a LOOP needs an operand for each carry and slice, and a next value for each carry'
+    >>> from svod_ir.loops import COUNTER_PREFIX, MAX_ITERATIONS, choose_counter
+    >>> counter = UOp.variable(choose_counter(body), 0, MAX_ITERATIONS - 1)
+    >>> counter.arg.name.removeprefix(COUNTER_PREFIX)
+    '0'
+    >>> evaluate(make_results(loop.with_operands((start * 2, x)))[0]).tolist()
+    [6, 11]
 """
 
 from __future__ import annotations

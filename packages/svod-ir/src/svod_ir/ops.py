@@ -29,6 +29,32 @@ Example:
     >>> from svod_ir.ops import TABLE, Op, OpRow, count_operands, get_identity, takes
     >>> isinstance(TABLE[Op.ADD], OpRow), count_operands(Op.ADD), get_identity(Op.MAX, float32), takes(Op.SIN, int32)
     (True, 2, -inf, False)
+    >>> from svod_ir.ops import ASSOCIATIVE, COMMUTATIVE, FUNCTIONS, IDENTITIES, REDUCTIONS
+    >>> REDUCTIONS <= ASSOCIATIVE & COMMUTATIVE, IDENTITIES[TABLE[Op.MIN].identity](int32)
+    (True, 2147483647)
+    >>> Op.SIN in FUNCTIONS, Op.POW in FUNCTIONS
+    (True, True)
+
+    Each op of a graph of tensors is in one of these sets, or has a row of its own:
+
+    >>> from svod_ir.ops import BINARY, COMPARISON, COMPLEX_PARTS, ELEMENTWISE, MARKS, MEMORY, MOVEMENT, TERNARY, UNARY
+    >>> def classify(op):
+    ...     for name, ops in (("movement", MOVEMENT), ("memory", MEMORY), ("mark", MARKS), ("part", COMPLEX_PARTS)):
+    ...         if op in ops:
+    ...             return name
+    ...     return "elementwise" if op in ELEMENTWISE else op.name
+    >>> [classify(op) for op in (Op.RESHAPE, Op.BUFFER, Op.DETACH, Op.REAL, Op.ADD, Op.GATHER)]
+    ['movement', 'memory', 'mark', 'part', 'elementwise', 'GATHER']
+    >>> sorted(op.name for op in ELEMENTWISE - UNARY - BINARY - TERNARY), COMPARISON <= BINARY
+    (['BITCAST', 'CAST'], True)
+
+    The row of an op also lists its stages, its dtypes and the type of its arg:
+
+    >>> from svod_ir.ops import ARG_TYPES, DTYPE_CLASSES, STAGES
+    >>> [stage for stage, names in STAGES.items() if set(names.split()) & set(TABLE[Op.MULACC].stages.split())]
+    ['lowering', 'lowered', 'program']
+    >>> DTYPE_CLASSES[TABLE[Op.SHL].takes](float32), ARG_TYPES[Op.RANGE].__name__
+    (False, 'RangeArg')
 """
 
 from __future__ import annotations
@@ -69,9 +95,11 @@ __all__ = [
 
 
 MOVEMENT: Final = frozenset({Op.RESHAPE, Op.PERMUTE, Op.EXPAND, Op.PAD, Op.SHRINK, Op.FLIP})
+"""Ops that only change the shape or order of elements."""
 MARKS: Final = frozenset({Op.DETACH, Op.TRACED, Op.GRADIENT})
 """Ops that return their first operand, and only control how derivatives are taken."""
 MEMORY: Final = frozenset({Op.BUFFER, Op.BUFFER_VIEW, Op.PARAM, Op.DEFINE_LOCAL, Op.DEFINE_REG})
+"""Ops that define memory."""
 STAGES: Final = {
     "graph": "graph",
     "ranged": "ranged",
@@ -150,6 +178,7 @@ IDENTITIES: Final[dict[str, Callable[[DType], bool | int | float]]] = {
     "least": lambda dtype: dtype.scalar.min,
     "largest": lambda dtype: dtype.scalar.max,
 }
+"""Identities of reductions, as functions of the dtype."""
 
 _G, _GR, _ALL, _KL = "graph", "graph ranged", "graph ranged kernel lowered", "kernel lowered"
 _UNARY = OpRow("source", "None", "source's", _ALL)
@@ -311,6 +340,7 @@ TABLE: Final[dict[Op, OpRow]] = {
         "lowered",
     ),
 }
+"""The properties of each op."""
 
 
 def _select(*rows: OpRow) -> frozenset[Op]:
@@ -320,16 +350,25 @@ def _select(*rows: OpRow) -> frozenset[Op]:
 
 
 UNARY: Final = _select(_UNARY)
+"""Elementwise ops of one operand, without casts."""
 COMPARISON: Final = _select(_COMPARE)
+"""Elementwise ops of two operands whose result is a bool."""
 BINARY: Final = _select(_BINARY, _COMPARE)
+"""Elementwise ops of two operands, with the comparisons."""
 TERNARY: Final = frozenset({Op.WHERE, Op.MULACC})
+"""Elementwise ops of three operands."""
 COMPLEX_PARTS: Final = frozenset({Op.COMPLEX, Op.REAL, Op.IMAG})
 """Elementwise ops between complex numbers and their parts, in graphs of tensors only."""
 ELEMENTWISE: Final = UNARY | BINARY | TERNARY | {Op.CAST, Op.BITCAST}
+"""Ops whose result has one element for each element of their operands."""
 COMMUTATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_commutative)
+"""Ops with `x op y == y op x`."""
 ASSOCIATIVE: Final = frozenset(op for op, row in TABLE.items() if row.is_associative)
+"""Ops with `(x op y) op z == x op (y op z)`, for floats up to rounding."""
 REDUCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.identity)
+"""Ops that reduce an axis: those with an identity."""
 FUNCTIONS: Final = frozenset(op for op, row in TABLE.items() if row.is_function)
+"""Functions of real numbers, whose last bits may differ between targets."""
 ARG_TYPES: Final = {op: row.arg for op, row in TABLE.items() if not isinstance(row.arg, str)}
 """The NamedTuple types of args with several fields."""
 

@@ -32,7 +32,9 @@ Example:
     ('model.py:3 mul', 2)
     >>> clear_origins()
     >>> from svod_ir.origins import get_labels, record_labels
-    >>> with record_labels({y: frozenset({7})}):
+    >>> from svod_ir.origins import Labels
+    >>> labels: Labels = {y: frozenset({7})}
+    >>> with record_labels(labels):
     ...     make_images()[y] = faster
     ...     get_labels(faster)
     frozenset({7})
@@ -68,6 +70,7 @@ __all__ = [
 ]
 
 Labels: TypeAlias = "MutableMapping[UOp, frozenset[Hashable]]"
+"""Labels of nodes: source lines, or the indices that a compilation assigns."""
 
 
 class Origin(NamedTuple):

@@ -17,6 +17,12 @@ Example:
     ...     return x
     >>> add_zero.name
     'add_zero'
+    >>> from svod_dtype import float32
+    >>> from svod_ir.pattern import ANYTHING, BOOL, NUMBER, Kinds
+    >>> def negated(kinds: Kinds):
+    ...     return node(Op.NEG, var("x").of(kinds), arg=ANYTHING).named("y")
+    >>> [negated(kinds).src[0].accepts_ops(Op.CONST, float32.kind, ()) for kinds in (NUMBER, BOOL)]
+    [True, False]
 """
 
 from __future__ import annotations
@@ -45,12 +51,17 @@ __all__ = [
 ]
 
 Kinds = frozenset[str]
+"""Kinds of dtype that a pattern matches, see `DType.kind`."""
 Number = bool | int | float
 
 INT: Final[Kinds] = frozenset({"int", "uint", "index"})
+"""Integers and indices."""
 FLOAT: Final[Kinds] = frozenset({"float"})
+"""Floats of every width."""
 BOOL: Final[Kinds] = frozenset({"bool"})
+"""Truth values."""
 NUMBER: Final[Kinds] = INT | FLOAT
+"""Integers, indices and floats."""
 
 _CONSTANTS: Final = frozenset({Op.CONST, Op.VCONST})
 ANYTHING: Final = object()
@@ -73,6 +84,16 @@ class Pattern:
         >>> twice = var("x") * 2
         >>> isinstance(twice, Pattern), twice.is_commutative, twice.ordered().is_commutative
         (True, True, False)
+        >>> from svod_ir import Op, UOp, rule
+        >>> from svod_ir.pattern import INT
+        >>> x, y = var("x").of(INT), var("y")
+        >>> @rule(x.eq(y).where(x, y), x.ne(y).where(y, x), x.maximum(y).minimum(y).named("y"))
+        ... def take_y(y: UOp) -> UOp:
+        ...     'x == y ? x : y -> y.'
+        ...     return y
+        >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
+        >>> take_y.apply(i.eq(j).where(i, j)) is j, take_y.patterns[0].accepts_ops(Op.ADD, "index", ())
+        (True, False)
     """
 
     ops: frozenset[Op] | None = None

@@ -24,6 +24,11 @@ Example:
     >>> infer_placement(x + 1.0), is_file("CPU"), split_evenly(7, 3)
     ('CPU', False, (3, 2, 2))
     >>> check_devices(x, x)
+    >>> from svod_ir.placement import Placement
+    >>> def count_devices(placement: Placement) -> int:
+    ...     return 0 if placement is None else 1 if isinstance(placement, str) else len(placement.devices)
+    >>> count_devices(x.placement), count_devices(UOp.const(float32, 1.0).placement)
+    (1, 0)
 """
 
 from __future__ import annotations

@@ -12,6 +12,15 @@ Example:
     ((1, 7), (1, 22), 2)
     >>> divide_monomial(make_monomial(i, j), make_monomial(j)) == make_monomial(i)
     True
+    >>> from svod_ir.polynomial import MAX_TERMS, ONE, Monomial, Terms
+    >>> def find_coefficient(terms: Terms, monomial: Monomial) -> int:
+    ...     return terms.get(monomial, 0)
+    >>> find_coefficient(x, ONE), find_coefficient(x, make_monomial(j))
+    (1, 0)
+    >>> def can_expand(left: Terms, right: Terms) -> bool:
+    ...     return len(left) * len(right) <= MAX_TERMS
+    >>> can_expand(x, y)
+    True
 """
 
 from __future__ import annotations
@@ -36,6 +45,7 @@ __all__ = [
 ]
 
 Monomial: TypeAlias = tuple[UOp, ...]
+"""Product of atoms, sorted; an atom that occurs twice is squared."""
 Terms: TypeAlias = dict[Monomial, int]
 """Coefficients by monomial.
 
@@ -43,6 +53,7 @@ A monomial is a sorted tuple of atoms; `ONE` is the monomial of the constant. No
 """
 
 ONE: Final[Monomial] = ()
+"""The monomial of the constant."""
 MAX_TERMS: Final = 32
 """Maximum number of terms of a product; larger products are not expanded."""
 

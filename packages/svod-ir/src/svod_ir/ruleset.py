@@ -32,7 +32,7 @@ class Rule:
     """A named rewrite: patterns, and the function that builds the replacement.
 
     Example:
-        >>> from svod_ir import Rule, UOp, rule
+        >>> from svod_ir import Op, Rule, UOp, rule
         >>> from svod_ir.pattern import var
         >>> @rule(var("x") * 1)
         ... def times_one(x: UOp) -> UOp:
@@ -42,6 +42,10 @@ class Rule:
         (True, Rule(times_one: x * 1 -> x.))
         >>> i = UOp.variable("i", 0, 9)
         >>> times_one.apply(i) is None
+        True
+        >>> product = UOp(Op.MUL, i.dtype, (i, UOp.const(i.dtype, 1)))
+        >>> match = times_one.get_matcher(times_one.patterns[0])  # compiled once, for all nodes
+        >>> match(product, None) is i
         True
     """
 
@@ -129,7 +133,22 @@ Candidate = tuple[Matcher, Rule]
 class RuleSet:
     """Rules in order of precedence; in a sum with `+`, the rules of the left side come first.
 
-    If `is_pure`, rules read nothing but the node, so results are cached between rewrites."""
+    If `is_pure`, rules read nothing but the node, so results are cached between rewrites.
+
+    Example:
+        >>> from svod_ir import Op, RuleSet, UOp, rule
+        >>> from svod_ir.pattern import var
+        >>> @rule(var("x") * 1)
+        ... def times_one(x: UOp) -> UOp:
+        ...     'x * 1 -> x.'
+        ...     return x
+        >>> products = RuleSet("ones", (times_one,)).renamed("products")
+        >>> i = UOp.variable("i", 0, 9)
+        >>> products.find_replacement(UOp(Op.MUL, i.dtype, (i, UOp.const(i.dtype, 1))))[1].name
+        'times_one'
+        >>> products, products.find_replacement(i) is None
+        (RuleSet(products, 1 rules), True)
+    """
 
     __slots__ = ("__weakref__", "_candidates", "is_pure", "name", "rules")
 

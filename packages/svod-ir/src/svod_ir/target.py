@@ -15,6 +15,11 @@ Example:
     >>> wide = replace(Target.generic(cores=8), vector_bits=512, tensor_cores=(unit,), rates=Rates(clock=2e9))
     >>> wide.lanes(float32), Target.generic().lanes(float32)
     (16, 8)
+    >>> from svod_ir import Op
+    >>> from svod_ir.target import COMMON_DTYPES, COMMON_OPS
+    >>> sine = replace(wide, native_ops=COMMON_OPS | {Op.SIN}, native_dtypes=COMMON_DTYPES | {bfloat16})
+    >>> Op.SIN in wide.native_ops, bfloat16 in wide.native_dtypes, Op.ADD in sine.native_ops
+    (False, False, True)
 """
 
 from __future__ import annotations

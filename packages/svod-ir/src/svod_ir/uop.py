@@ -65,6 +65,36 @@ class UOp:
 
     `UOp(op, dtype, src, arg)` interns but does not check; the builder functions of
     `svod_ir.build` check operands and shapes and are what code outside the compiler calls.
+
+    Example:
+        Copies of a node with one part replaced, and of a graph:
+
+        >>> from svod_dtype import float32, int32
+        >>> from svod_ir import BufferArg, Op, SInt, UOp
+        >>> i, j = UOp.variable("i", 0, 9), UOp.variable("j", 0, 9)
+        >>> total = i + j
+        >>> total.with_src((j, i)) is j + i, total.with_images({i: j, j: i}) is j + i
+        (True, True)
+        >>> (total * 2).substitute({i: j}) is (j + j) * 2, i.with_arg(("i", 0, 3)).bounds, i.with_dtype(int32)
+        (True, (0, 3), DEFINE_VAR():i32[VariableArg(name='i', low=0, high=9)])
+
+        The nodes of a graph, and the shapes of those that have one:
+
+        >>> def list_sizes(graph: UOp) -> list[tuple[SInt, ...] | None]:
+        ...     return [node.find_shape() for node in graph.iter_toposort()]
+        >>> x = UOp(Op.BUFFER, float32, (), BufferArg(1, 4, "CPU"))
+        >>> list_sizes(UOp.sink(x.minimum(2.0)))
+        [(4,), (), (4,), None]
+
+        Elementwise ops and accesses to memory:
+
+        >>> x.eq(1.0).op, x.ne(1.0).op, x.alu(Op.FMOD, 3.0).dtype, x.index(i).load().dtype
+        (EQ, NE, float32, float32)
+        >>> from svod_ir.loops import get_slots, make_loop, make_parameter
+        >>> state = make_parameter(x, get_slots((x,))[0])
+        >>> (y,) = make_loop(UOp.sink(state * 2.0), 3, (x,), n_carried=1)
+        >>> y.source.with_operands((x + 1.0,)).src
+        (CONST():index[3], ADD(BUFFER, CONST):f32)
     """
 
     __slots__ = (
@@ -750,6 +780,7 @@ def _get_rival(node: UOp, own: _Entry) -> UOp:
 
 
 SInt = int | UOp
+"""A size: an int, or an index-typed node."""
 Operand = UOp | bool | int | float
 
 

@@ -320,6 +320,11 @@ def get_gain(nonlinearity: Nonlinearity, slope: float = 0.01) -> float:
         >>> from svod_nn.initializers import get_gain
         >>> get_gain("tanh")
         1.6666666666666667
+        >>> from svod_nn.initializers import Nonlinearity, xavier_normal
+        >>> def make_weight(shape: tuple[int, int], nonlinearity: Nonlinearity):
+        ...     return xavier_normal(shape, get_gain(nonlinearity))
+        >>> make_weight((3, 4), "relu").shape
+        (3, 4)
     """
     gains = {
         "linear": 1.0,

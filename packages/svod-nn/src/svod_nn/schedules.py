@@ -261,9 +261,11 @@ def step_decay(start: float, factor: float, every: int | Sequence[int]) -> Sched
 
     Example:
         >>> from svod_nn import schedules
-        >>> [schedules.step_decay(1.0, 0.5, 10)(n).item() for n in (9, 10, 20)]
+        >>> def list_rates(schedule: schedules.Schedule, *steps: int) -> list[float]:
+        ...     return [schedule(step).item() for step in steps]
+        >>> list_rates(schedules.step_decay(1.0, 0.5, 10), 9, 10, 20)
         [1.0, 0.5, 0.25]
-        >>> [schedules.step_decay(1.0, 0.5, [3, 5])(n).item() for n in (2, 3, 5, 50)]
+        >>> list_rates(schedules.step_decay(1.0, 0.5, [3, 5]), 2, 3, 5, 50)
         [1.0, 0.5, 0.25, 0.25]
     """
     if isinstance(every, int):

@@ -5,14 +5,17 @@ Example:
     >>> import numpy as np
     >>> from svod_device import Buffer, Variable, get_allocator
     >>> from svod_dtype import float32
-    >>> from svod_runtime import ExecutionPlan, ExecutionPlanBuilder, PreparedCopy, PreparedCustomFunction, register_custom_function
+    >>> from svod_runtime import ExecutionPlan, ExecutionPlanBuilder, PreparedCopy, PreparedCustomFunction, PreparedOp
+    >>> from svod_runtime import CustomFunction, register_custom_function
     >>> def scale(buffers, variables, attrs):
     ...     out, x = buffers
     ...     out.copyin(x.as_numpy() * np.float32(variables["n"]))
-    >>> register_custom_function("scale", scale)
+    >>> function: CustomFunction = scale
+    >>> register_custom_function("scale", function)
     >>> builder = ExecutionPlanBuilder("CPU")
     >>> source, copied, result = (builder.add_buffer(i, Buffer(get_allocator("CPU"), float32, 4)) for i in (10, 11, 12))
-    >>> _ = builder.add_op(PreparedCopy(id=0, buffer_indices=(copied, source)))
+    >>> copy: PreparedOp = PreparedCopy(id=0, buffer_indices=(copied, source))
+    >>> _ = builder.add_op(copy)
     >>> call = PreparedCustomFunction(
     ...     id=1, kind="scale", buffer_indices=(result, copied), variables=(Variable("n", 1, 9),), values={"n": 2}
     ... )
@@ -37,16 +40,17 @@ Example:
 
     A loop: each iteration multiplies its carry by a factor and adds a row.
 
-    >>> from svod_runtime import Carried, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole
+    >>> from svod_runtime import Binding, Carried, CarriedIn, CarriedOut, LoopBody, PreparedLoop, Slice, Whole
     >>> def step(buffers, variables, attrs):
     ...     after, before, row, factor = buffers
     ...     after.copyin(before.as_numpy() * factor.as_numpy() + row.as_numpy())
     >>> register_custom_function("step", step)
     >>> cpu = get_allocator("CPU")
+    >>> bindings: tuple[Binding, ...] = (CarriedOut(0), CarriedIn(0), Slice(0), Whole(1))
     >>> body = LoopBody(
     ...     buffers=tuple(Buffer(cpu, float32, 2) for _ in range(4)),
     ...     ops=(PreparedCustomFunction(id=0, kind="step", buffer_indices=(0, 1, 2, 3)),),
-    ...     bindings=(CarriedOut(0), CarriedIn(0), Slice(0), Whole(1)),
+    ...     bindings=bindings,
     ...     carried=(Carried(initial=2, result=3, spare=4),),
     ... )
     >>> builder = ExecutionPlanBuilder("CPU")

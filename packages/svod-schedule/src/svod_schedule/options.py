@@ -8,6 +8,14 @@ Example:
     'none'
     >>> read_search(width=2, kernel_seconds=5.0, plan_seconds=None).width
     2
+    >>> from svod_ir import Target
+    >>> from svod_schedule.options import Strategy
+    >>> def read_strategy(**variables: str) -> Strategy:
+    ...     return OptimizerConfig.from_env(variables).strategy
+    >>> read_strategy(), read_strategy(SVOD_NOOPT="1"), read_strategy(SVOD_BEAM="8")
+    ('heuristic', 'none', 'beam')
+    >>> OptimizerConfig(use_tensor_cores=False).restrict(Target.generic()).tensor_cores
+    ()
 """
 
 from __future__ import annotations
@@ -25,6 +33,7 @@ from svod_schedule.errors import ConfigError
 __all__ = ["OptimizerConfig", "Strategy", "read_search"]
 
 Strategy: TypeAlias = Literal["none", "heuristic", "beam"]
+"""How the opts of a kernel are chosen."""
 
 _UNMEASURED: Final = ("strategy", "log_drops", "use_cache", "tasks_per_worker")
 """Fields that do not affect which opts a search can find."""

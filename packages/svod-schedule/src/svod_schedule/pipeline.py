@@ -19,6 +19,16 @@ Example:
     >>> table = PIPELINES.with_pass("lower", nothing, before="expand")
     >>> isinstance(table, PassTable), "expand" in format_table()
     (True, True)
+    >>> shorter = table.without_pass("lower", "nothing")
+    >>> [name for name, passes in shorter.items() if passes == PIPELINES[name]]
+    ['rangeify', 'kernelize', 'optimize', 'lower']
+
+    A graph of two devices has two targets:
+
+    >>> card = Target.generic(cores=2)
+    >>> both = Context(target=Target.generic(cores=8), targets={"CARD": card})
+    >>> both.target_of("CARD") is card, both.count_cores("CARD"), both.count_cores("CPU")
+    (True, 2, 8)
 """
 
 from __future__ import annotations
@@ -521,6 +531,7 @@ def _make_body(graph: UOp, device: str, context: Context) -> UOp:
 PIPELINES: Final = PassTable(
     {"rangeify": _RANGEIFY, "kernelize": _KERNELIZE, "optimize": _OPTIMIZE, "lower": _LOWER}
 )
+"""The passes of svod, which a `Context` runs by default."""
 
 
 def run_pipeline(name: str, graph: UOp, context: Context, *, until: str | None = None) -> UOp:

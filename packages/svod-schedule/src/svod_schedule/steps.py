@@ -11,15 +11,16 @@ Example:
     >>> from svod_dtype import float32
     >>> from svod_ir import BufferArg, Op, Target, UOp, make_reduce_axis, make_reshape
     >>> from svod_schedule.pipeline import Context
-    >>> from svod_schedule.steps import OptimizedKernel, kernelize, lower, optimize, rangeify
+    >>> from svod_schedule.steps import KernelGraph, LoweredKernel, OptimizedKernel, RangedGraph, kernelize, lower, optimize, rangeify
     >>> x = make_reshape(UOp(Op.BUFFER, float32, (), BufferArg(1, 12, "CPU")), (3, 4))
     >>> context = Context(target=Target.generic(cores=1))
-    >>> kernels = kernelize(rangeify(UOp.sink(make_reduce_axis(x + 1.0, Op.ADD, (1,))), context), context)
+    >>> ranged: RangedGraph = rangeify(UOp.sink(make_reduce_axis(x + 1.0, Op.ADD, (1,))), context)
+    >>> kernels: KernelGraph = kernelize(ranged, context)
     >>> (call,) = kernels.iter_ops(Op.CALL)
     >>> optimized = optimize(call.body, context)
     >>> isinstance(optimized, OptimizedKernel), optimized.sink.op
     (True, SINK)
-    >>> lowered = lower(optimized, context)
+    >>> lowered: LoweredKernel = lower(optimized, context)
     >>> from svod_schedule.linearize import linearize
     >>> len(linearize(lowered)) > 5
     True
@@ -46,8 +47,11 @@ __all__ = [
 ]
 
 RangedGraph = NewType("RangedGraph", UOp)
+"""A graph of RANGE and INDEX instead of movement ops."""
 KernelGraph = NewType("KernelGraph", UOp)
+"""A SINK of memory, each AFTER the CALLs that fill it."""
 LoweredKernel = NewType("LoweredKernel", UOp)
+"""A kernel in the ops of its target."""
 
 
 @dataclass(frozen=True, slots=True)

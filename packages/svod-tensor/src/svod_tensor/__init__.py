@@ -9,6 +9,15 @@ Example:
     >>> import svod_tensor as sv
     >>> sv.sum(sv.square(x), axis=1).tolist()
     [5.0, 25.0]
+
+    The names of the standard:
+
+    >>> x[:, sv.newaxis].shape, sv.astype(x > 2, sv.bool).dtype is sv.bool_
+    ((2, 1, 2), True)
+    >>> sv.log(sv.asarray([0, sv.e, sv.inf, sv.nan])).tolist()
+    [-inf, 1.0, inf, nan]
+    >>> abs(sv.sin(sv.asarray(sv.pi, dtype=sv.float64)).item()) < 1e-15, sv.__array_api_version__ >= "2024.12"
+    (True, True)
 """
 
 from __future__ import annotations
@@ -436,12 +445,19 @@ attach_themes()
 
 # Constants of the standard, and its name of the dtype.
 bool: Final = bool_
+"""The standard's name of `bool_`."""
 e: Final = 2.718281828459045
+"""Euler's number."""
 inf: Final = float("inf")
+"""Positive infinity."""
 nan: Final = float("nan")
+"""Not a number."""
 newaxis: Final = None
+"""Index of a new axis of size 1, an alias of None."""
 pi: Final = 3.141592653589793
+"""Ratio of a circle's circumference to its diameter."""
 __array_api_version__: Final = "2025.12"
+"""Version of the array API standard."""
 
 # These need modules that building graphs does not.
 _LAZY = {

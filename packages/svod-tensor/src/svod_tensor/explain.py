@@ -13,7 +13,11 @@ Example:
     >>> all(isinstance(artifact, Artifact) for artifact in artifacts)
     True
     >>> [artifact.word for artifact in artifacts][:4]
-    ['build', 'rangeify', 'kernelize', 'preschedule']"""
+    ['build', 'rangeify', 'kernelize', 'preschedule']
+    >>> from svod_tensor.explain import WORDS
+    >>> {artifact.word for artifact in artifacts} <= set(WORDS), WORDS[-1]
+    (True, 'execute')
+"""
 
 from __future__ import annotations
 
@@ -205,6 +209,7 @@ _SHOW: Final[Mapping[str, Callable[[Any], str]]] = {
     "execute": _show_execution,
 }
 WORDS: Final = tuple(_SHOW)
+"""The fourteen words, in the order of the pipeline."""
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:

@@ -15,6 +15,16 @@ Example:
     >>> from svod_tensor.options import read_device, read_opt_cache_max, read_origins
     >>> read_device(), read_origins(), read_opt_cache_max() > 0
     ('CPU', False, True)
+
+    Values of arguments, and the defaults of unset variables:
+
+    >>> from svod_tensor.options import DEFAULT_DEVICE, HOST_DEVICE, OPT_CACHE_MAX, AnyConfig, FloatCheck
+    >>> def get_check(config: AnyConfig) -> FloatCheck:
+    ...     return resolve_config(config).check_floats
+    >>> get_check(PrepareConfig(check_floats="nan")), get_check(OptimizerConfig())
+    ('nan', 'off')
+    >>> DEFAULT_DEVICE == read_device(), read_device({}) == HOST_DEVICE, read_opt_cache_max({}) == OPT_CACHE_MAX
+    (True, True, True)
 """
 
 from __future__ import annotations
@@ -51,7 +61,9 @@ __all__ = [
 ]
 
 FloatCheck: TypeAlias = Literal["off", "nan", "inf"]
+"""Kind of values that no kernel may make of numbers without them."""
 OPT_CACHE_MAX: Final = 4096
+"""Default of the maximum number of cached kernels."""
 HOST_DEVICE: Final = "CPU"
 """Device whose memory is host memory."""
 

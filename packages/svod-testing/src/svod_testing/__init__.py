@@ -20,6 +20,17 @@ Example:
     >>> arrays = case.make_inputs()
     >>> found = TestOperators().compute(case.on_tensors(*map(Tensor, arrays)))
     >>> check(found, case.expected(arrays))
+
+    The cases of the suite, with arrays of these shapes:
+
+    >>> from svod_testing import OPERATORS, SHAPES, make_array
+    >>> for case in OPERATORS:
+    ...     if case.name.startswith("matmul"):
+    ...         arrays = case.make_inputs()
+    ...         check(case.on_tensors(*map(Tensor, arrays)), case.expected(arrays))
+    >>> for shape in SHAPES:
+    ...     array = make_array(np.random.default_rng(0), shape, "float32")
+    ...     check(Tensor(array).sum(), array.sum())
 """
 
 from __future__ import annotations

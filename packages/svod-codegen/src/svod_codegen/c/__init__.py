@@ -39,6 +39,14 @@ Example:
     typedef int32_t mf32x4 __attribute__((vector_size(16)));
     >>> hex(storage_bits(1.0, float16))
     '0x3c00'
+
+    A plugin that compiles its own C passes the flags that the code requires:
+
+    >>> from svod_codegen.c import REQUIRED_FLAGS
+    >>> def make_command(source: str, binary: str) -> list[str]:
+    ...     return ["my-cc", "-O2", *REQUIRED_FLAGS, source, "-o", binary]
+    >>> make_command("kernel.c", "kernel.so")[2]
+    '-fno-strict-aliasing'
 """
 
 from __future__ import annotations

@@ -145,8 +145,8 @@ def _core_id_range(linear: tuple[UOp, ...]) -> str:
     """Return the range attribute of `core_id`.
 
     Without it LLVM does not know that indices that depend on `core_id` fit 32 bits, so it cannot
-    hoist loop-invariant parts out of their sign extension, and recomputes each address:
-    convolutions took 20 % longer."""
+    hoist loop-invariant parts out of their sign extension, and recomputes each address,
+    which matters most in convolutions."""
     args = [n.arg for n in linear if n.op is Op.DEFINE_VAR and n.arg.name == "core_id"]
     if not args:
         return ""

@@ -21,6 +21,9 @@ Example:
     b'new'
     >>> allocator.n_pending
     0
+    >>> allocator.enqueue(lambda: print("launched"))
+    >>> allocator.synchronize()
+    launched
 """
 
 from __future__ import annotations

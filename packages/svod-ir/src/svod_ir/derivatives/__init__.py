@@ -21,6 +21,14 @@ Example:
     >>> computed = make_traced(x, computed_from=lambda: y)  # x now stores the value of y
     >>> [node.op for node in sort_nodes([computed + 1.0], lambda node: list_sources(node, {}))]
     [BUFFER, MUL, TRACED, CONST, ADD]
+
+    A value that its derivative computes again, instead of storing it:
+
+    >>> from svod_ir.derivatives import RECOMPUTED, make_gradients
+    >>> (checkpointed,) = make_gradients([y], [x], RECOMPUTED)
+    >>> (gradient,) = make_cotangents([checkpointed], [one], [x])
+    >>> evaluate(gradient, inputs).tolist()
+    [2.0, 4.0, 6.0]
 """
 
 from __future__ import annotations

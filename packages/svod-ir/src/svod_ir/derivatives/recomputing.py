@@ -59,3 +59,4 @@ def _rebuild(values: Sequence[UOp], images: Mapping[UOp, UOp]) -> list[UOp]:
 
 
 RECOMPUTED: Final = GradientRule("recomputed", _backward, differentiates_value=True)
+"""Rule of GRADIENT nodes whose values are computed again for their derivative."""

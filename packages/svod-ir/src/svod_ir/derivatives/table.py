@@ -76,6 +76,7 @@ DERIVATIVES: Final[dict[Op, Derivative | str]] = {
     Op.SINK: _INSIDE,
     Op.CUSTOM_FUNCTION: "it has no rule: wrap the call in a function with custom_gradient",
 }
+"""The derivative of each op, or the reason why it has none."""
 
 MULTIPLE: Final[dict[Op, MultipleDerivative]] = {Op.LOOP: LOOP, Op.SWITCH: SWITCH}
 """The derivatives of ops with several results."""

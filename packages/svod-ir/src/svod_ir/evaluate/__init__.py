@@ -32,6 +32,11 @@ Example:
     >>> evaluate_linear(nodes, {0: x, 1: out})
     >>> x.tolist()
     [1.0, 2.0, 3.0]
+    >>> from svod_ir.evaluate import Inputs
+    >>> def double(inputs: Inputs) -> np.ndarray:
+    ...     return evaluate(nodes[1] * 2.0, inputs)
+    >>> double({1: out}).tolist() == double({nodes[1]: out}).tolist()  # by slot or by node
+    True
 """
 
 from __future__ import annotations

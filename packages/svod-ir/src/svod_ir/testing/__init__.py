@@ -29,6 +29,12 @@ Example:
     ... '''
     >>> parse_nodes(text)["sum"].bounds, [node.op for node in parse_linear(text)]
     ((1, 10), [DEFINE_VAR, CONST, ADD])
+    >>> from svod_ir.testing import run_script
+    >>> script = '''
+    ... print(run_in_child(lambda: 3))
+    ... '''
+    >>> print(run_script(script), end="")  # the exit status of a forked child
+    3
 """
 
 from __future__ import annotations

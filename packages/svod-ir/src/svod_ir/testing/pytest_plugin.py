@@ -6,9 +6,9 @@ Example:
     >>> from pathlib import Path
     >>> from svod_ir.derivatives import drop_marks
     >>> from svod_ir.testing import list_cases
-    >>> from svod_ir.testing.pytest_plugin import pytest, pytest_addoption
+    >>> from svod_ir.testing.pytest_plugin import CheckGolden, pytest, pytest_addoption
     >>> @pytest.mark.parametrize("case", list_cases(Path("golden")))
-    ... def test_drop_marks(case, check_golden):
+    ... def test_drop_marks(case, check_golden: CheckGolden):
     ...     check_golden(case, drop_marks)
     >>> parser = pytest.Parser(_ispytest=True)
     >>> pytest_addoption(parser)
@@ -28,6 +28,7 @@ from svod_ir.uop import UOp
 __all__ = ["CheckGolden", "check_golden", "pytest_addoption"]
 
 CheckGolden = Callable[[GoldenCase, Callable[[UOp], UOp | str]], None]
+"""The fixture's function: checks a pass against a golden case."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

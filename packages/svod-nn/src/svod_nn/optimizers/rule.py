@@ -119,6 +119,15 @@ class Rule:
         ...     heavy.update({"w": Tensor([1.0, 1.0])})
         >>> [round(x, 3) for x in w.tolist()], Heavy(lr=0.5).get_rate(Tensor(0.0))
         ([-0.95, 1.05], 0.5)
+
+        The rate is a number, a tensor, or a function of the number of steps:
+
+        >>> def take_step(lr: nn.Rate) -> list[float]:
+        ...     w = Tensor([1.0, 2.0])
+        ...     nn.Optimizer({"w": w}, Signs(lr=lr)).update({"w": Tensor([0.1, -7.0])})
+        ...     return w.tolist()
+        >>> take_step(Tensor(0.5)) == take_step(nn.schedules.constant(0.5)) == take_step(0.5)
+        True
     """
 
     lr: Rate

@@ -25,6 +25,15 @@ class MemoryReport:
         lower_bound: peak size of simultaneously live intermediates, outside donated memory.
         n_donated: number of outputs in donated inputs.
         bytes_donated: size of these outputs.
+
+    Example:
+        >>> import svod_tensor as sv
+        >>> from svod_runtime import MemoryReport, PlannerMode
+        >>> def plan_memory(planner: PlannerMode) -> MemoryReport:
+        ...     x, config = sv.ones((64, 64)), sv.PrepareConfig(memory_planner=planner)
+        ...     return ((x @ x).contiguous() @ x).prepare_with(config).memory_report
+        >>> plan_memory("disabled").mode, plan_memory("arena").ratio
+        ('disabled', 1.0)
     """
 
     mode: str

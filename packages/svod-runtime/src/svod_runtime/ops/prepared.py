@@ -204,6 +204,7 @@ class PreparedLoop:
 PreparedOp = (
     PreparedKernel | PreparedCopy | PreparedBufferView | PreparedCustomFunction | PreparedLoop
 )
+"""Any op of a plan."""
 
 
 def get_written(op: PreparedOp) -> list[int]:

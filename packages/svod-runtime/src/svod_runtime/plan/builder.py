@@ -26,6 +26,44 @@ __all__ = ["ExecutionPlanBuilder"]
 class ExecutionPlanBuilder:
     """Builder of an execution plan: buffers and ops in schedule order, validated when the plan is
     built.
+
+    Example:
+        The plan increments the first input in place, which it is given, and copies the second into a
+        view of a block that is added later:
+
+        >>> import numpy as np
+        >>> from svod_device import Buffer, get_allocator
+        >>> from svod_dtype import float32
+        >>> from svod_runtime import ExecutionPlanBuilder, PlannerMode, PreparedCopy, PreparedCustomFunction, register_custom_function
+        >>> register_custom_function("increment", lambda buffers, values, attrs: buffers[0].copyin(buffers[0].as_numpy() + np.float32(1)))
+        >>> def make_buffer(*values: float) -> Buffer:
+        ...     buffer = Buffer(get_allocator("CPU"), float32, 2)
+        ...     if values:
+        ...         buffer.copyin(np.array(values, "float32"))
+        ...     return buffer
+        >>> inputs = [make_buffer(1, 2), make_buffer(3, 4)]
+        >>> builder = ExecutionPlanBuilder("CPU")
+        >>> taken, source = (builder.add_buffer(ast_id, buffer) for ast_id, buffer in enumerate(inputs))
+        >>> result = builder.add_buffer(2, make_buffer())
+        >>> block = Buffer(get_allocator("CPU"), float32, 8)
+        >>> builder.replace_buffer(result, block.view(0, 8))
+        >>> _ = builder.add_buffer(3, block)
+        >>> _ = builder.add_op(PreparedCustomFunction(id=0, kind="increment", buffer_indices=(taken,)))
+        >>> _ = builder.add_op(PreparedCopy(id=1, buffer_indices=(result, source)))
+        >>> builder.set_output_buffers([taken, result])
+        >>> builder.set_donated_buffers([taken])
+        >>> builder.set_guarded_buffers([source])
+        >>> builder.add_alias_ids([9])  # another name of an intermediate
+
+        A template makes plans for other inputs, with other memory:
+
+        >>> planner: PlannerMode = "remap"
+        >>> template = builder.build_template(inputs, planner=planner)
+        >>> plans = [template.bind([make_buffer(k, k), make_buffer(k, 0)]) for k in (5, 6)]
+        >>> for plan in plans:
+        ...     plan.execute()
+        >>> [[buffer.as_numpy().tolist() for buffer in plan.output_buffers] for plan in plans]
+        [[[6.0, 6.0], [5.0, 0.0]], [[7.0, 7.0], [6.0, 0.0]]]
     """
 
     def __init__(self, device: str) -> None:

@@ -59,6 +59,50 @@ class ExecutionPlan(DirectPlan):
     """Prepared ops and their buffers; built by `PlanTemplate.bind` or `ExecutionPlanBuilder.build`.
 
     Any thread may execute a plan; concurrent executions of one plan are serialized.
+
+    Example:
+        >>> import numpy as np
+        >>> import svod_tensor as sv
+        >>> from svod_device import Buffer, get_allocator
+        >>> from svod_dtype import float32
+        >>> from svod_runtime import ExecutionPlan, Guard
+        >>> x = sv.asarray([1.0, 2.0])
+        >>> plan: ExecutionPlan = (x * 3).prepare()
+        >>> profiles = plan.execute_with_vars_profiled({})
+        >>> len(profiles), plan.output_buffer.as_numpy().tolist()
+        (1, [3.0, 6.0])
+
+        A fork has the same inputs and memory of its own; `execute_on` replaces inputs in one step:
+
+        >>> fork = plan.fork()
+        >>> other = Buffer.from_host(np.array([10, 20], "float32"), float32, allocator=get_allocator("CPU"))
+        >>> (source,) = (k for k in range(len(plan.buffers)) if k not in plan.output_indices)
+        >>> fork.execute_on({source: other}, {})
+        True
+        >>> fork.output_buffer.as_numpy().tolist(), plan.output_buffer.as_numpy().tolist()
+        ([30.0, 60.0], [3.0, 6.0])
+
+        Memory that was given to another computation is not read any more:
+
+        >>> fork.mark_donated(other, "taken by a step of training")
+        >>> fork.execute()
+        Traceback (most recent call last):
+        svod_runtime.errors.DonatedBufferError: ...
+
+        A guard is called after each execution; it raises if the results are invalid:
+
+        >>> calls = []
+        >>> guard: Guard = lambda buffers, variables: calls.append(variables)
+        >>> checked = plan.template.bind([plan.buffers[source]], guard=guard)
+        >>> checked.execute()
+        >>> len(calls)
+        1
+
+        A plan that is not used any more goes back to its template, whose next plan reuses it:
+
+        >>> spare = plan.template.bind([plan.buffers[source]])
+        >>> spare.recycle()
+        >>> del spare
     """
 
     def __init__(

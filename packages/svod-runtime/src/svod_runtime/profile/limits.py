@@ -32,6 +32,11 @@ class Limits(NamedTuple):
         (0.001073741824, 'compute')
         >>> limits.get_bound(n_operations=10**8, n_bytes=10**9)
         (0.01, 'memory')
+        >>> limits.get_bandwidth(n_bytes=10**6), limits.get_bandwidth(n_bytes=10**9)
+        (1000000000000.0, 100000000000.0)
+        >>> from svod_ir import Target
+        >>> Limits.of(Target.generic(cores=4)).operations / Limits.of(Target.generic(cores=1)).operations
+        4.0
     """
 
     operations: float

@@ -36,6 +36,24 @@ class ProfileReport:
         limits: peak rates of each device; by default the estimates of the devices' targets.
         n_runs: number of executions; tables show their average.
         transfer_times: nanoseconds of each copy and custom function of these executions.
+
+    Example:
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> import svod_tensor as sv
+        >>> from svod_runtime import ProfileReport
+        >>> report = ProfileReport(sv.ones((64, 64)).sin().prepare().execute_profiled())
+        >>> report.table().splitlines()[0].split()
+        ['kernel', 'calls', 'us', 'time', 'GFLOP/s', 'GB/s', 'limit']
+        >>> report.explain(max_rows=1).splitlines()[0] == report.summaries()[0].name
+        True
+        >>> folder = Path(tempfile.mkdtemp())
+        >>> with (folder / "table.txt").open("w") as file:
+        ...     report.show(file)
+        >>> report.save_json(folder / "report.json")
+        >>> report.save_trace(folder / "trace.json")  # for ui.perfetto.dev
+        >>> sorted(path.name for path in folder.iterdir())
+        ['report.json', 'table.txt', 'trace.json']
     """
 
     def __init__(

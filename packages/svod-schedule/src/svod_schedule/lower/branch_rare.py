@@ -10,8 +10,8 @@ before → after, for the sine of a vector, whose huge arguments take several ti
 FMOD becomes a loop as well (`float_remainder`). The argument goes through a register too: it is
 read in the loop, so that values that depend on it are not hoisted out. For a target with
 `shared_ops`, the sine of huge arguments stays a SIN, which the renderer writes as a call: the
-function's code, several hundred nodes, exists once per kernel instead of once per use. A kernel of
-50 sines compiles 5 times faster.
+function's code, several hundred nodes, exists once per kernel instead of once per use
+(`benchmarks/compile_peers.py` compiles kernels of many sines).
 
 In kernels with many sines, the whole function is shared: SIN stays in place of the branch. The
 renderer knows the two by their place: inside of a loop of at most one iteration, the argument is

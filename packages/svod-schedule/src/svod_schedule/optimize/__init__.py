@@ -23,6 +23,13 @@ Example:
     (True, False)
     >>> scheduler.shape, scheduler.applied_opts == [upcast]
     ([16, 4], True)
+    >>> earlier = scheduler.copy()
+    >>> scheduler.apply_opt(*parse_opts("UPCAST(0, 2)"))
+    >>> scheduler.shape, scheduler.kernel_name()
+    ([8, 2, 4], 'E_L8_u2_u4')
+    >>> scheduler.restore(earlier)
+    >>> scheduler.kernel_name()
+    'E_L16_u4'
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ Example:
 
     `report` is called with an event for each `Tried` candidate, and for each round:
 
-    >>> from svod_schedule.optimize.beam import Tried, format_event
-    >>> events = []
+    >>> from svod_schedule.optimize.beam import Event, Tried, format_event
+    >>> events: list[Event] = []
     >>> _ = search(kernel, Context(target=Target.generic(cores=1)), config, predict, report=events.append)
     >>> isinstance(events[0], Tried), format_event(events[0])
     (True, '0.3 us (expected 0.3): UPCAST(0, 32)')
@@ -79,6 +79,7 @@ class Tried:
 
 
 Event: TypeAlias = Tried | Round
+"""What a search reports: a candidate, or the end of a round."""
 
 
 def predict(candidates: Sequence[Candidate], _best_seconds: float | None = None) -> list[Outcome]:

@@ -6,7 +6,7 @@ an `Outcome` for each.
 Example:
     >>> from svod_dtype import float32, void
     >>> from svod_ir import AxisType, KernelInfo, Op, ParamArg, Target, UOp
-    >>> from svod_schedule.optimize.candidates import Candidate, DropReason, Dropped, Measure, Timed, check_length
+    >>> from svod_schedule.optimize.candidates import Candidate, DropReason, Dropped, Measure, Outcome, Timed, check_length
     >>> from svod_schedule.optimize.candidates import find_seconds, is_stopped, make_key, rank_candidates
     >>> out, x = (UOp(Op.PARAM, float32, (), ParamArg(slot, 64)) for slot in range(2))
     >>> i = UOp.range(64, 0, AxisType.LOOP)
@@ -16,7 +16,7 @@ Example:
 
     >>> from svod_ir import format_opts, parse_opts
     >>> from svod_schedule.optimize.apply_opts import apply_opts
-    >>> def read_times(candidates, best_seconds):
+    >>> def read_times(candidates, best_seconds) -> list[Outcome]:
     ...     times = {"": 9e-6, "UPCAST(0, 4)": 5e-6, "UPCAST(0, 8)": 4e-6}
     ...     texts = [format_opts(c.opts) for c in candidates]
     ...     return [Timed(times[t]) if t in times else Dropped(DropReason.STOPPED) for t in texts]
@@ -123,6 +123,7 @@ class Dropped:
 
 
 Outcome: TypeAlias = Timed | Dropped
+"""Result of a measurement."""
 
 
 class Measure(Protocol):

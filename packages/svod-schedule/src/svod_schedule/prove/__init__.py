@@ -18,6 +18,9 @@ Example:
     >>> report = prove_rules([swapped], QUICK)
     >>> isinstance(report, Report), isinstance(QUICK, Effort), all(isinstance(r, RuleReport) for r in report.rules)
     (True, True, True)
+    >>> from svod_schedule.prove import THOROUGH
+    >>> prove_rules([swapped], THOROUGH).counterexamples  # more instances, more slowly
+    []
     >>> report.counterexamples, len(list_rule_sets()) > 0
     ([], True)
 

@@ -34,7 +34,9 @@ class Effort:
 _STRUCTURED: Final = 4
 _N_TENSORS: Final = 100
 QUICK: Final = Effort(n_plain=8, n_structured=800, max_fired=2, n_samples=512)
+"""Few instances of each pattern: the effort of `--quick`."""
 THOROUGH: Final = Effort(n_plain=40, n_structured=1500, max_fired=3)
+"""Many instances of each pattern."""
 
 
 @dataclass(frozen=True, slots=True)

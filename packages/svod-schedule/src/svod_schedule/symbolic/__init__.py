@@ -13,6 +13,44 @@ Example:
     True
     >>> simplify_condition((i < 10) & (i < 20)) is simplify(i < 10)
     True
+
+    The rules of each part, on an expression that its rules change:
+
+    >>> from svod_dtype import float32, int64
+    >>> from svod_ir import AxisType, Op, format_expression, graph_rewrite
+    >>> from svod_schedule.symbolic import CASTS, COMPARISONS, DIVMOD, FLOATS, FOLDING, IDENTITIES, LOGIC, SUMS, SYMBOLIC
+    >>> j, x = UOp.variable("j", 0, 3), UOp.variable("x", 0, 9, float32)
+    >>> two = UOp.const(i.dtype, 2)
+    >>> for rules, expression in (
+    ...     (FOLDING, UOp(Op.MUL, i.dtype, (two, two))),
+    ...     (IDENTITIES, i - i),
+    ...     (LOGIC, (i < 4) & (i < 7)),
+    ...     (COMPARISONS, i * 2 + 1 < i * 2 + 8 - j),
+    ...     (SUMS, i * 2 + j + i * 3),
+    ...     (DIVMOD, (i * 4 + j) // 4),
+    ...     (CASTS, UOp(Op.CAST, i.dtype, (i,))),
+    ...     (FLOATS, -x * -x),
+    ... ):
+    ...     assert all(rule in SYMBOLIC.rules for rule in rules)
+    ...     print(format_expression(expression), "->", format_expression(graph_rewrite(rules, expression)))
+    (2 * 2) -> 4
+    (i - i) -> 0
+    ((i < 4) & (i < 7)) -> (i < 4)
+    (((i * 2) + 1) < (((i * 2) + 8) - j)) -> true
+    (((i * 2) + j) + (i * 3)) -> ((i * 5) + j)
+    (((i * 4) + j) // 4) -> i
+    index(i) -> i
+    (neg(x) * neg(x)) -> (x * x)
+
+    Sums over loops, and indices that a condition guards:
+
+    >>> from svod_schedule.symbolic import GUARDED, REDUCTIONS
+    >>> r = UOp.range(8, 0, AxisType.REDUCE)
+    >>> simplify(graph_rewrite(REDUCTIONS, UOp(Op.REDUCE, i.dtype, (i, r), Op.ADD))) is i * 8
+    True
+    >>> branches = (i < 4).where(i // 4, j)
+    >>> graph_rewrite(GUARDED, branches) is (i < 4).where(UOp.const(i.dtype, 0), j)
+    True
 """
 
 from __future__ import annotations

@@ -21,7 +21,15 @@ Example:
     >>> words[:3]
     ['build', 'rangeify', 'kernelize']
     >>> get_observer() is ignore
-    True"""
+    True
+    >>> from svod_tensor.engine.observe import GRAPH, Observer
+    >>> def list_kernels(names: list[str]) -> Observer:
+    ...     return lambda word, subject, artifact: None if subject == GRAPH else names.append(subject)
+    >>> with observing(list_kernels(names := [])):
+    ...     _ = (Tensor([1.0, 2.0]) + 1).realize()
+    >>> len(set(names))
+    1
+"""
 
 from __future__ import annotations
 

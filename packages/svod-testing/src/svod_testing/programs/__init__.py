@@ -25,6 +25,15 @@ Example:
     >>> drawn = generate(seed=3)
     >>> drawn == generate(seed=3), len(drawn.without_dead_steps().renumbered().steps) <= len(drawn.steps)
     (True, True)
+
+    A program fails if any mode computes something else; it is a script with these imports:
+
+    >>> from svod_testing.programs import MODES, PREAMBLE
+    >>> [mode for mode in MODES if "jit" in mode and check_program(program, mode) is not None]
+    []
+    >>> exec(PREAMBLE + write_program(program), names := {})
+    >>> names["results"][0].tolist()
+    [3.0, 3.0]
 """
 
 from __future__ import annotations

@@ -214,6 +214,7 @@ MODES: Final[dict[str, Mode]] = {
     "one thread": Mode(_realize_batch, least_work=1 << 62, weight=0.1),
     "c": Mode(_realize_batch, PrepareConfig(backend="c"), weight=0.1),
 }
+"""The modes by name."""
 
 
 def describe_error(error: BaseException) -> str:
