@@ -413,3 +413,18 @@ def test_shapes_that_need_known_sizes_are_tried_once(monkeypatch: pytest.MonkeyP
     for n in (2, 3, 4):
         assert model(x=np.ones((n, 5), np.float32))["y"].tolist() == [2, 5 * n]
     assert len(bound) == 1
+
+
+def test_symbolic_sizes_compute_on_the_device_of_the_model() -> None:
+    # With a weight, kernels on another device would be rejected, and each size have its own plan.
+    model = svod_onnx.load(
+        _parse("y = Add(x, pair)", "int64[n, 2] x", "int64[n, 2] y"),
+        sizes={"n": 12},
+        device="CPU:1",
+    )
+    for n in (3, 5, 12):
+        result = model(x=np.ones((n, 2), np.int64))["y"]
+        assert str(result.device) == "CPU:1"
+        assert result.tolist() == [[4, 5]] * n
+    (plan,) = model.plans()
+    assert {str(buffer.device) for buffer in plan.buffers} == {"CPU:1"}

@@ -110,6 +110,25 @@ def test_a_computation_inside_another_one_of_its_thread_is_not_refused():
     assert refused == [True]
 
 
+def test_a_nested_computation_is_not_refused_while_other_threads_compute():
+    elsewhere: list[registry.Computation | None] = []
+
+    def start() -> None:
+        with registry.lock:
+            elsewhere.append(registry.start_computation([-2], [-2], {}))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    with registry.lock:
+        outer = registry.start_computation([-1], [-1], {})
+        inner = registry.start_computation([-1, -2], [-1], {})
+    running = [c for c in (*elsewhere, outer, inner) if c is not None]
+    for computation in running:
+        registry.end_computation(computation)
+    assert len(running) == 3
+
+
 def test_the_base_of_a_tensor_is_its_whole_buffer():
     node = make_node()
     assert memory_nodes.find_base(node) is node
