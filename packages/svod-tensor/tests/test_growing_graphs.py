@@ -134,6 +134,18 @@ def test_a_plan_of_a_long_loop_reads_its_inputs_at_each_execution(is_bound: bool
     assert y.tolist() == [3000.0 if is_bound else 3002.0] * 4
 
 
+def test_states_of_a_loop_with_a_bound_variable_follow_its_later_values() -> None:
+    n = Variable("n", 0, 9)
+    state = Tensor(np.zeros(4, np.float32)).clone().realize()
+    states = []
+    for _ in range(1000):
+        state = state + Tensor(n.bind(1))
+        states.append(state)
+    assert state.tolist() == [1000.0] * 4
+    states[997].prepare().execute_with_vars({"n": 3})
+    assert states[997].tolist() == [2994.0] * 4
+
+
 def test_tensors_of_earlier_iterations_keep_their_values() -> None:
     a = Tensor(np.float32(0.5)).realize()
     c = Tensor(np.float32(8.0)).realize()
