@@ -92,6 +92,15 @@ def test_a_tensor_larger_than_its_operands_is_not_stored() -> None:
     assert not pairs.is_realized
 
 
+def test_a_shared_tensor_with_a_bound_variable_is_not_stored() -> None:
+    n, x = Variable("n", 0, 9), Tensor(np.ones(4, np.float32)).clone().realize()
+    shared = x * 2 + Tensor(n.bind(1))
+    assert (shared * 3).tolist() == [9.0] * 4
+    assert (shared * 5).tolist() == [15.0] * 4
+    shared.prepare().execute_with_vars({"n": 4})
+    assert shared.tolist() == [6.0] * 4
+
+
 def test_constants_are_not_kept() -> None:
     mask = Tensor.ones(8, 8).tril() + 1
     _ = mask.sum().item(), mask.max().item()
