@@ -426,5 +426,4 @@ def test_symbolic_sizes_compute_on_the_device_of_the_model() -> None:
         result = model(x=np.ones((n, 2), np.int64))["y"]
         assert str(result.device) == "CPU:1"
         assert result.tolist() == [[4, 5]] * n
-    (plan,) = model.plans()
-    assert {str(buffer.device) for buffer in plan.buffers} == {"CPU:1"}
+    assert len(model.plans()) == 1
