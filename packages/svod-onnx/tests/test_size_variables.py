@@ -338,11 +338,13 @@ def test_elements_of_a_sequence_have_the_sizes_of_the_call() -> None:
     model = svod_onnx.load(
         _parse("a = Neg(x) y = SequenceConstruct(x, a)", "float[n] x", "seq(float[n]) y"),
         sizes={"n": 12},
+        device="CPU:1",
     )
     for n in (3, 5, 12):
         x = np.arange(n, dtype=np.float32)
         items = model(x=x)["y"]
         assert [item.shape for item in items] == [(n,), (n,)]
+        assert {str(item.device) for item in items} == {"CPU:1"}
         np.testing.assert_array_equal(items[1].numpy(), -x)
     assert len(model.plans()) == 1
 
