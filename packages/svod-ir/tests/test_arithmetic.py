@@ -406,6 +406,19 @@ def test_a_scalar_power_of_one_half_is_pow_as_in_c_not_sqrt(
     assert (actual, math.copysign(1, actual)) == (expected, 1)
 
 
+@pytest.mark.parametrize("dtype", [float16, bfloat16, float32, float64])
+def test_the_power_zero_and_powers_of_one_are_one_even_for_a_signaling_nan(dtype: DType) -> None:
+    integers = {2: np.uint16, 4: np.uint32, 8: np.uint64}[dtype.itemsize]
+    # The lowest bit of the mantissa, without the highest bit, which would make the NaN quiet.
+    exponent = int(np.array(math.inf, dtype.numpy).view(integers))
+    signaling = np.array([exponent | 1], integers).view(dtype.numpy)
+    zero, one = (np.array([value], dtype.numpy) for value in (0.0, 1.0))
+    with quiet():
+        for x, y in ((signaling, zero), (signaling, -zero), (one, signaling)):
+            assert float(apply_elementwise(Op.POW, dtype, dtype, (x, y))[0]) == 1.0
+        assert math.isnan(float(apply_elementwise(Op.POW, dtype, dtype, (signaling, one))[0]))
+
+
 # Salmon et al. 2011, the known answers of the Random123 distribution for threefry2x32 with 20
 # rounds.
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from svod_dtype import float32, index, int32, int64
+from svod_dtype import float32, float64, index, int32, int64
 from svod_ir import AxisType, Op, UOp, make_reduce_axis, make_reshape, parse_graph
-from svod_ir.compare import count_steps, find_change, find_difference, hide_reads
+from svod_ir.compare import count_steps, differ_at, find_change, find_difference, hide_reads
 from svod_ir.testing import parse_nodes
 from svod_ir.testing.nodes import buffer, call, reduce_over, special
 
@@ -178,3 +178,22 @@ def test_steps_are_counted_exactly() -> None:
     assert count_steps(buffer(1, 1024)) == 1 + 1024 // 256
     body = UOp.sink(x + 1)
     assert count_steps(call(body)) == count_steps(body) + 1
+
+
+def test_an_ulp_is_allowed_only_between_finite_numbers_other_than_zeros() -> None:
+    x = UOp.variable("x", 0, 1, float64)
+
+    def differ(left: float, right: float) -> bool:
+        constants = (UOp.const(float64, value) for value in (left, right))
+        return differ_at(*constants, {}, ulps=1)
+
+    next_to_one, least = 1 + 2.0**-52, 5e-324
+    assert not differ(1.0, next_to_one)
+    assert not differ(-next_to_one, -1.0)
+    assert differ(1.0, 1 + 2.0**-51)
+    assert differ(0.0, -0.0)
+    assert differ(0.0, least)
+    assert differ(np.finfo(np.float64).max, np.inf)
+    assert differ(1.0, np.nan)
+    assert find_difference(x * x, x * x * next_to_one, seed=0, n_samples=200, ulps=2) is None
+    assert find_difference(x, x * next_to_one, seed=0, n_samples=200) is not None

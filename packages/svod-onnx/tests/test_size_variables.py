@@ -338,11 +338,13 @@ def test_elements_of_a_sequence_have_the_sizes_of_the_call() -> None:
     model = svod_onnx.load(
         _parse("a = Neg(x) y = SequenceConstruct(x, a)", "float[n] x", "seq(float[n]) y"),
         sizes={"n": 12},
+        device="CPU:1",
     )
     for n in (3, 5, 12):
         x = np.arange(n, dtype=np.float32)
         items = model(x=x)["y"]
         assert [item.shape for item in items] == [(n,), (n,)]
+        assert {str(item.device) for item in items} == {"CPU:1"}
         np.testing.assert_array_equal(items[1].numpy(), -x)
     assert len(model.plans()) == 1
 
@@ -430,3 +432,17 @@ def test_models_that_small_sizes_would_empty_share_kernels_above_them() -> None:
         assert model(x=x)["y"].numpy().reshape(-1).tolist() == expected.tolist()
     # Two sizes, then one set of kernels for 32 and more, and one for 16 and more.
     assert len(model.plans()) == 4
+
+
+def test_symbolic_sizes_compute_on_the_device_of_the_model() -> None:
+    # With a weight, kernels on another device would be rejected, and each size have its own plan.
+    model = svod_onnx.load(
+        _parse("y = Add(x, pair)", "int64[n, 2] x", "int64[n, 2] y"),
+        sizes={"n": 12},
+        device="CPU:1",
+    )
+    for n in (3, 5, 12):
+        result = model(x=np.ones((n, 2), np.int64))["y"]
+        assert str(result.device) == "CPU:1"
+        assert result.tolist() == [[4, 5]] * n
+    assert len(model.plans()) == 1

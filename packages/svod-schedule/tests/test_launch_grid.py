@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings, strategies as st
 from svod_dtype import index
 from svod_ir import (
     AxisType,
+    KernelInfo,
     Op,
     Opt,
     OptOp,
@@ -22,8 +24,9 @@ from svod_ir import (
 )
 from svod_ir.evaluate import evaluate
 from svod_ir.testing import assert_same, count_examples
-from svod_ir.testing.nodes import buffer
+from svod_ir.testing.nodes import buffer, group, param
 from svod_schedule._launch_grid import arrange_axes
+from svod_schedule.optimize import Scheduler
 from svod_schedule.pipeline import Context, compile_kernel, run_pipeline
 
 GPU = replace(
@@ -180,3 +183,54 @@ def test_members_beyond_three_dimensions_share_them() -> None:
     assert prod(work_items.values()) == 16
     assert work_items.get("lidx2", 1) <= 2
     assert_same(kernel, linear)
+
+
+def make_two_stores() -> UOp:
+    """A sum and a product of two matrices, the product transposed."""
+    total, product, x, y = (param(slot, 28) for slot in range(4))
+    row, column = (UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((7, 4)))
+    left, right = (operand.index(row * 4 + column) for operand in (x, y))
+    stores = (
+        total.index(row * 4 + column).store(left + right),
+        product.index(column * 7 + row).store(left * right),
+    )
+    return UOp.sink(group(*stores).end(row, column), arg=KernelInfo())
+
+
+def make_two_nests() -> UOp:
+    """Two effects: the second one reads the elements of the first one in reverse."""
+    total, turned, x = (param(slot, 28) for slot in range(3))
+    first = [UOp.range(size, i, AxisType.LOOP) for i, size in enumerate((7, 4))]
+    second = [UOp.range(size, 2 + i, AxisType.LOOP) for i, size in enumerate((7, 4))]
+    at, there = (row * 4 + column for row, column in (first, second))
+    fill = total.index(at).store(x.index(at) * 2.0).end(*first)
+    turn = turned.index(there).store(total.after(fill).index(27 - there)).end(*second)
+    return UOp.sink(fill, turn, arg=KernelInfo())
+
+
+@pytest.mark.parametrize("limits", [(), (3, 2, 2), (1, 1, 1)])
+@pytest.mark.parametrize(
+    "opts", [(), (Opt(OptOp.LOCAL, 0, 7), Opt(OptOp.LOCAL, 1, 2)), (Opt(OptOp.NOLOCALS),)]
+)
+@pytest.mark.parametrize("make", [make_two_stores, make_two_nests])
+def test_several_effects_on_a_grid(
+    make: Callable[[], UOp], opts: tuple[Opt, ...], limits: tuple[int, ...]
+) -> None:
+    kernel, target = make(), replace(GPU, max_global=limits)
+    scheduler = Scheduler(kernel, target)
+    for opt in opts:
+        scheduler.try_opt(opt)
+    context = Context(target=target, opts=tuple(scheduler.applied_opts))
+    assert_same(kernel, compile_kernel(kernel, context)[1])
+
+
+def test_only_a_kernel_of_one_effect_is_spread_over_the_grid() -> None:
+    grids = [
+        {
+            n.arg
+            for n in compile_kernel(make(), Context(target=GPU, opts=()))[1]
+            if n.op is Op.SPECIAL
+        }
+        for make in (make_two_stores, make_two_nests)
+    ]
+    assert grids == [{"idx0", "idx1"}, set()]

@@ -42,6 +42,17 @@ def make_copy(*sizes: int | UOp, kinds: tuple[AxisType, ...] = ()) -> UOp:
     return UOp.sink(store.end(*ranges), arg=KernelInfo())
 
 
+def make_scan_of_product() -> UOp:
+    """Running sums over the rows of products of four matrices (6, 8) and one (8, 12)."""
+    out, x, w = (param(slot, size) for slot, size in enumerate((4 * 6 * 12, 4 * 6 * 8, 8 * 12)))
+    batch, column = UOp.range(4, 0, AxisType.LOOP), UOp.range(12, 1, AxisType.LOOP)
+    row, k = UOp.range(6, 2, AxisType.SCAN), UOp.range(8, 3, AxisType.REDUCE)
+    product = reduce_over(x.index((batch * 6 + row) * 8 + k) * w.index(k * 12 + column), k)
+    running = UOp(Op.SCAN, product.dtype, (product, row), Op.ADD)
+    store = out.index((batch * 6 + row) * 12 + column).store(running)
+    return UOp.sink(store.end(batch, column, row), arg=KernelInfo())
+
+
 def make_sum(rows: int, columns: int | UOp) -> UOp:
     """A kernel that adds up each row."""
     row, column = UOp.range(rows, 0, AxisType.LOOP), UOp.range(columns, 1, AxisType.REDUCE)
@@ -579,6 +590,12 @@ REFUSED: dict[str, tuple[UOp, tuple[Opt, ...], Target, str]] = {
         CPU,
         "no load of a reduction is repeated inside the loop",
     ),
+    "pack of rows that a scan goes over": (
+        make_scan_of_product(),
+        (Opt(OptOp.PACK, 0),),
+        CPU,
+        "a packed axis has no constant size",
+    ),
     "pack of a reduced axis": (
         make_sum(6, 16),
         (Opt(OptOp.PACK, 1),),
@@ -796,6 +813,23 @@ def test_any_opts_preserve_the_results(kernel: UOp, wishes: list[Opt], target: T
 def test_a_scan_stays_inside_the_turns_of_a_split_loop(make_kernel: Callable[[UOp], UOp]) -> None:
     sink = make_kernel(make_scan_axis(tensor(1, 6, 16), Op.ADD, 0))
     assert_same(sink, compiled(sink, (Opt(OptOp.SPLIT, 0, 4),), CPU))
+
+
+@pytest.mark.parametrize("target", [CPU, WIDE], ids=["narrow", "wide"])
+@pytest.mark.parametrize(
+    "opts",
+    [
+        (Opt(OptOp.PACK),),
+        (Opt(OptOp.SWAP, 0, 1), Opt(OptOp.PACK, 0)),
+        (Opt(OptOp.SWAP, 0, 1), Opt(OptOp.PACK, 0), Opt(OptOp.UNROLL, 0, 0)),
+        (Opt(OptOp.THREAD, 0, 2), Opt(OptOp.PACK, 0)),
+        (Opt(OptOp.UPCAST, 1, 4), Opt(OptOp.PACK)),
+    ],
+)
+def test_packed_operands_inside_a_scan(opts: tuple[Opt, ...], target: Target) -> None:
+    kernel = make_scan_of_product()
+    assert any(n.op is Op.DEFINE_REG for n in apply_opts(kernel, target, opts).toposort())
+    assert_same(kernel, compiled(kernel, opts, target))
 
 
 GPU_OPTS = st.builds(

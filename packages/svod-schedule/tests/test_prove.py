@@ -9,7 +9,7 @@ from importlib import import_module
 
 import pytest
 
-from svod_dtype import bool_, float8_e5m2, float16, index, int8, int32, uint8
+from svod_dtype import DType, bool_, float8_e5m2, float16, float64, index, int8, int32, uint8
 from svod_ir import Op, Rule, RuleSet, UOp, make_constant_like, rule
 from svod_ir.compare import find_difference, list_special
 from svod_ir.pattern import FLOAT, INT, const, node, var
@@ -18,7 +18,7 @@ from svod_schedule.errors import UnknownRuleError
 
 pytest.importorskip("z3")
 
-from svod_schedule.prove import Effort, list_rule_sets, prove_rules
+from svod_schedule.prove import QUICK, Effort, list_rule_sets, prove_rules
 from svod_schedule.prove.__main__ import get_rules, main
 from svod_schedule.prove.mutants import make_mutants
 
@@ -221,6 +221,33 @@ def test_a_rule_that_never_fires_is_named() -> None:
     assert report.unfired == ["never"]
     assert report.rules[0].verdict == "never fired"
     assert report.rules[0].declined == {"int"}
+
+
+@rule(node(Op.POW, var("x"), 0.5, kinds=FLOAT))
+def root_with_signed_zero(x: UOp) -> UOp:
+    """x ** 0.5 -> sqrt(x), wrong for -0.0 and -inf."""
+    return UOp(Op.SQRT, x.dtype, (x,))
+
+
+@rule(node(Op.POW, var("x"), 3.0, kinds=FLOAT))
+def power_by_logarithm(x: UOp) -> UOp:
+    """x ** 3.0 -> 2 ** (2 * log2(abs(x))) * x, which loses the last bits."""
+    logarithm = UOp(Op.LOG2, x.dtype, (UOp(Op.ABS, x.dtype, (x,)),))
+    return UOp(Op.EXP2, x.dtype, (logarithm * 2.0,)) * x
+
+
+def test_powers_in_float64_may_differ_by_the_error_of_pow() -> None:
+    report = prove_rules(
+        get_rules(["float_power"]), QUICK, dtypes=[float16, float64], tensors=False
+    )
+    assert not report.counterexamples
+    assert report.rules[0].sampled > 10
+
+
+@pytest.mark.parametrize("wrong", [root_with_signed_zero, power_by_logarithm])
+@pytest.mark.parametrize("dtype", [float16, float64])
+def test_powers_that_differ_by_more_are_found(wrong: Rule, dtype: DType) -> None:
+    assert prove_rules([wrong], QUICK, dtypes=[dtype], tensors=False).counterexamples
 
 
 def test_two_runs_give_the_same_report() -> None:

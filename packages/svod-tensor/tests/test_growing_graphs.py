@@ -5,16 +5,17 @@ one program.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
 from threading import Thread
+from typing import Any
 
 import numpy as np
 import pytest
 
 from svod_ir import Op, UOp
 from svod_tensor import Tensor, Variable, grad, jit, manual_seed
-from svod_tensor.cells import tables
+from svod_tensor.cells import registry, tables
 from svod_tensor.engine.observe import observing
 from svod_tensor.engine.repetition import MAX_NODES, NODES_PER_BUFFER, find_repetition, has_outgrown
 
@@ -91,6 +92,15 @@ def test_a_tensor_larger_than_its_operands_is_not_stored() -> None:
     assert not pairs.is_realized
 
 
+def test_a_shared_tensor_with_a_bound_variable_is_not_stored() -> None:
+    n, x = Variable("n", 0, 9), Tensor(np.ones(4, np.float32)).clone().realize()
+    shared = x * 2 + Tensor(n.bind(1))
+    assert (shared * 3).tolist() == [9.0] * 4
+    assert (shared * 5).tolist() == [15.0] * 4
+    shared.prepare().execute_with_vars({"n": 4})
+    assert shared.tolist() == [6.0] * 4
+
+
 def test_constants_are_not_kept() -> None:
     mask = Tensor.ones(8, 8).tril() + 1
     _ = mask.sum().item(), mask.max().item()
@@ -132,6 +142,18 @@ def test_a_plan_of_a_long_loop_reads_its_inputs_at_each_execution(is_bound: bool
         x.buffer().copyin(np.full(4, 2, np.float32).tobytes())
         plan.execute()
     assert y.tolist() == [3000.0 if is_bound else 3002.0] * 4
+
+
+def test_states_of_a_loop_with_a_bound_variable_follow_its_later_values() -> None:
+    n = Variable("n", 0, 9)
+    state = Tensor(np.zeros(4, np.float32)).clone().realize()
+    states = []
+    for _ in range(1000):
+        state = state + Tensor(n.bind(1))
+        states.append(state)
+    assert state.tolist() == [1000.0] * 4
+    states[997].prepare().execute_with_vars({"n": 3})
+    assert states[997].tolist() == [2994.0] * 4
 
 
 def test_tensors_of_earlier_iterations_keep_their_values() -> None:
@@ -219,6 +241,47 @@ def test_a_captured_function_is_one_plan() -> None:
         run(Tensor(np.float32(1)).realize(), Tensor(np.float32(0.5)).realize()).item() == expected
     )
     assert len(run.plans()) == 1
+
+
+def test_a_captured_function_with_many_writes_is_one_plan() -> None:
+    start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    x, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
+
+    @jit
+    def step() -> None:
+        for _ in range(400):
+            x.assign(x * 0.5 + a)
+
+    subjects = count_plans(step)
+    assert not any("segment" in subject for subject in subjects)
+    np.testing.assert_allclose(x.numpy(), halve(400, start, by), rtol=1e-6)
+
+
+@contextmanager
+def _computing() -> Generator[None]:
+    with registry.lock:
+        computation = registry.start_computation([], [], {})
+    assert computation is not None
+    try:
+        yield
+    finally:
+        registry.end_computation(computation)
+
+
+@pytest.mark.parametrize(
+    "section", [lambda: registry.lock, _computing], ids=["locked section", "computation"]
+)
+def test_growth_is_not_computed_inside(section: Callable[[], AbstractContextManager[Any]]) -> None:
+    start, by = np.ones(8, np.float32), np.arange(8, dtype=np.float32)
+    x, a = Tensor(start).clone().realize(), Tensor(by).clone().realize()
+
+    def write() -> None:
+        for _ in range(600):
+            x.assign(x * 0.5 + a)
+
+    with section():
+        assert count_plans(write) == []
+    np.testing.assert_allclose(x.numpy(), halve(600, start, by), rtol=1e-6)
 
 
 def test_the_derivative_of_a_long_loop_is_right() -> None:

@@ -9,6 +9,7 @@ from svod_ir import Op, UOp
 from svod_tensor import Tensor
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
+from svod_tensor.cells.recording import Capture
 from svod_tensor.engine import memory_nodes
 from svod_tensor.ops.core import base
 
@@ -108,6 +109,40 @@ def test_a_computation_inside_another_one_of_its_thread_is_not_refused():
         registry.end_computation(computation)
     thread.join()
     assert refused == [True]
+
+
+def test_a_nested_computation_is_not_refused_while_other_threads_compute():
+    elsewhere: list[registry.Computation | None] = []
+
+    def start() -> None:
+        with registry.lock:
+            elsewhere.append(registry.start_computation([-2], [-2], {}))
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    thread.join()
+    with registry.lock:
+        outer = registry.start_computation([-1], [-1], {})
+        inner = registry.start_computation([-1, -2], [-1], {})
+    running = [c for c in (*elsewhere, outer, inner) if c is not None]
+    for computation in running:
+        registry.end_computation(computation)
+    assert len(running) == 3
+
+
+def test_tensors_on_placeholders_are_not_live_after_a_capture():
+    capture = Capture("f")
+    with registry.lock:
+        registry.start_capture(capture)
+    try:
+        x = Tensor([1.0])
+        dependent, independent = x + 1, x + 2
+        capture.drop_dependents(lambda node: node is dependent.uop)
+    finally:
+        registry.end_capture()
+    live = {id(tensor) for tensor in registry.iter_live()}
+    assert id(independent.content) in live
+    assert id(dependent.content) not in live
 
 
 def test_the_base_of_a_tensor_is_its_whole_buffer():

@@ -279,9 +279,11 @@ def _integer_power(x: Values, y: Values) -> Values:
 
 def _float_power(x: Values, y: Values) -> Values:
     """Power as in C. `np.power` takes the square root for the scalar exponent 0.5 instead, which
-    differs for -0.0 and -inf.
+    differs for -0.0 and -inf. NaNs are not told apart: x ** 0 and 1 ** y are 1 for a signaling NaN
+    too, for which `pow` returns NaN.
     """
-    return np.float_power(x, y).astype(x.dtype)
+    is_one = (y == 0) | (x == 1)
+    return choose(is_one, x.dtype.type(1), np.float_power(x, y).astype(x.dtype))
 
 
 def _reciprocal_root(x: Values) -> Values:

@@ -1,7 +1,8 @@
 """Search for values at which two expressions differ, by evaluating both.
 
-Floats are compared to the last bit, zeros with their signs; all NaNs are equal. If an expression
-has one variable of at most 16 bits, all of its values are tried."""
+Floats are compared to the last bit or within some units in the last place (ulps), zeros with their
+signs; all NaNs are equal. If an expression has one variable of at most 16 bits, all of its values
+are tried."""
 
 # Numpy arrays of any dtype and shape have no declared types.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -79,7 +80,14 @@ def list_special(dtype: DType) -> np.ndarray[Any, Any]:
 
 
 def find_difference(
-    before: UOp, after: UOp, seed: int, n_samples: int, roundings: int = 0, n_single: int = 40
+    before: UOp,
+    after: UOp,
+    seed: int,
+    n_samples: int,
+    roundings: int = 0,
+    n_single: int = 40,
+    *,
+    ulps: int = 0,
 ) -> dict[UOp, Any] | None:
     """Find values at which the expressions, or effects, differ; None if no tried value does.
 
@@ -92,6 +100,7 @@ def find_difference(
         roundings: floats may differ by this many roundings of the largest intermediate value, if
             all are finite.
         n_single: the number of values tried sequentially in other expressions.
+        ulps: finite floats other than zeros may differ by this many units in the last place.
 
     Returns:
         the values by leaf, or None.
@@ -103,7 +112,7 @@ def find_difference(
     leaves = [n for n in nodes if n.op in _LEAVES]
     with quiet():
         if not memories and all(n.op in _VECTORISED and n.dtype.lanes == 1 for n in nodes):
-            return _find_in_columns(before, after, leaves, random, n_samples, roundings)
+            return _find_in_columns(before, after, leaves, random, n_samples, roundings, ulps)
         for attempt in range(n_single):
             values: dict[UOp, Any] = {}
             for leaf in leaves:
@@ -112,7 +121,7 @@ def find_difference(
                 values[leaf] = column[random.integers(0, len(column), lanes)]
             is_moderate = roundings > 0 and attempt % 2 == 0
             values.update({m: _random_memory(m, random, is_moderate=is_moderate) for m in memories})
-            if differ_at(before, after, values, roundings):
+            if differ_at(before, after, values, roundings, ulps):
                 return values
     return None
 
@@ -124,12 +133,13 @@ def _find_in_columns(
     random: np.random.Generator,
     n_samples: int,
     roundings: int,
+    ulps: int,
 ) -> dict[UOp, Any] | None:
     columns = _all_values(leaves) or _crossed(leaves, random, n_samples)
     inputs: Mapping[UOp, Any] = {**columns}
     shape = np.shape(next(iter(columns.values()))) if columns else ()
     x, y = (np.broadcast_to(evaluate(root, {**inputs}), shape) for root in (before, after))
-    differs = _differs(x, y, None)
+    differs = _differs(x, y, None, ulps)
     if roundings and differs.any():
         differs = _differs(x, y, _get_tolerance(before, {**inputs}, roundings))
     if not differs.any():
@@ -242,7 +252,9 @@ def _spell_loops(root: UOp) -> UOp:
     return root.substitute(replaced) if replaced else root
 
 
-def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0) -> bool:
+def differ_at(
+    before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int = 0, ulps: int = 0
+) -> bool:
     """True if `before` and `after` differ at `values`; effects are compared by the memory that they
     write.
 
@@ -252,6 +264,7 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
         values: value of each leaf: a scalar, an array of lanes, or the elements of a memory.
         roundings: floats may differ by this many roundings of the largest intermediate value, if
             all are finite.
+        ulps: finite floats other than zeros may differ by this many units in the last place.
     """
     before, after = _spell_loops(before), _spell_loops(after)
     left, right = (
@@ -267,8 +280,9 @@ def differ_at(before: UOp, after: UOp, values: Mapping[UOp, Any], roundings: int
             )
         with quiet():
             x, y = evaluate(before, {**left}), evaluate(after, {**right})
-            if not roundings or not _differs(x, y, None).any():
-                return bool(_differs(x, y, None).any())
+            differs = bool(_differs(x, y, None, ulps).any())
+            if not roundings or not differs:
+                return differs
             return bool(_differs(x, y, _get_tolerance(before, left, roundings)).any())
     except EvaluationError:
         # These values cause an out-of-bounds read, for which rules guarantee nothing.
@@ -301,12 +315,16 @@ def _get_tolerance(before: UOp, values: Mapping[UOp, Any], roundings: int) -> An
     )
 
 
-def _differs(x: Any, y: Any, tolerance: Any) -> Any:
+def _differs(x: Any, y: Any, tolerance: Any, ulps: int = 0) -> Any:
     x, y = np.atleast_1d(*np.broadcast_arrays(x, y))
     if x.dtype.kind in "iub":
         return x != y
     a, b = x.astype(np.float64), y.astype(np.float64)
     same = ((a == b) & (np.signbit(a) == np.signbit(b))) | (np.isnan(a) & np.isnan(b))
+    if ulps:
+        is_nonzero = np.isfinite(a) & np.isfinite(b) & (a != 0) & (b != 0)
+        step = np.spacing(np.maximum(np.abs(x), np.abs(y))).astype(np.float64)
+        same |= is_nonzero & (np.abs(a - b) <= ulps * step)
     return (
         ~same if tolerance is None else ~(same | (np.abs(a - b) <= tolerance) | np.isinf(tolerance))
     )
