@@ -75,12 +75,13 @@ def load(
     file = read_model(source)
     if outputs is not None:
         file = replace(file, graph=_select_outputs(file, outputs))
-    model = Model(file, options)
-    # A message would keep its weights in memory a second time.
-    if not isinstance(source, onnx.ModelProto):
-        where = source if isinstance(source, bytes) else os.path.abspath(os.fspath(source))
-        model._source = where, outputs
-    return model
+    # Not a message, which would keep its weights in memory a second time.
+    origin: tuple[str | bytes, Sequence[str] | None] | None = None
+    if isinstance(source, bytes):
+        origin = source, outputs
+    elif not isinstance(source, onnx.ModelProto):
+        origin = os.path.abspath(os.fspath(source)), outputs
+    return Model(file, options, origin)
 
 
 class Model:
@@ -96,14 +97,19 @@ class Model:
         metadata: metadata properties of the file.
     """
 
-    def __init__(self, file: ModelFile, options: ModelOptions | None = None) -> None:
+    def __init__(
+        self,
+        file: ModelFile,
+        options: ModelOptions | None = None,
+        origin: tuple[str | bytes, Sequence[str] | None] | None = None,
+    ) -> None:
         options = options or ModelOptions()
         self.inputs: Final = file.graph.inputs
         self.outputs: Final = file.graph.outputs
         self.overridable_inputs: Final = file.graph.overridable
         self.metadata: Final = file.metadata
         self._options: Final = options
-        self._source: tuple[str | bytes, Sequence[str] | None] | None = None
+        self._origin: Final = origin
         self._title: Final = file.title
         self._device: Final = options.device
         self._inputs: Final = Inputs(file.title, self.inputs, options.device)
@@ -124,11 +130,11 @@ class Model:
         return f"Model({self._title!r}, inputs: {inputs}, outputs: {outputs})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        if self._source is None:
+        if self._origin is None:
             raise TypeError(
                 f"cannot pickle {self!r}, which was loaded from a message: load it from a path or bytes"
             )
-        return _reload, (*self._source, self._options)
+        return _reload, (*self._origin, self._options)
 
     def __call__(self, /, **inputs: Any) -> dict[str, Tensor]:
         """Outputs by name: tensors; numpy arrays for strings and for element types without an svod
