@@ -74,33 +74,35 @@ def test_a_stored_graph_is_read_back_identically(monkeypatch: pytest.MonkeyPatch
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)
     kernels = compute.kernelize(compute.rangeify(graph.sink, context), context)
-    assert find_stored_graph(graph, context, config) is None
-    store_graph(graph, context, config, kernels)
-    assert find_stored_graph(graph, context, config) is kernels
+    assert find_stored_graph(graph, context, config, None) is None
+    store_graph(graph, context, config, kernels, None)
+    assert find_stored_graph(graph, context, config, None) is kernels
     # Another target may have other kernels, and other code of the compiler makes others.
     other = replace(context, targets={}, target=replace(context.target, max_buffers=3))
-    assert find_stored_graph(graph, other, config) is None
+    assert find_stored_graph(graph, other, config, None) is None
     with monkeypatch.context() as patch:
         patch.setattr("svod_tensor.engine.stored_graphs.fingerprint_code", lambda: "another state")
-        assert find_stored_graph(graph, context, config) is None
+        assert find_stored_graph(graph, context, config, None) is None
 
 
 def test_observed_computations_run_the_passes() -> None:
     graph = build([_compute().uop])
     config = PrepareConfig.from_env()
     context = make_graph_context(graph.devices, config)
-    store_graph(
-        graph, context, config, compute.kernelize(compute.rangeify(graph.sink, context), context)
-    )
-    assert find_stored_graph(graph, context, config) is not None
+    kernels = compute.kernelize(compute.rangeify(graph.sink, context), context)
+    store_graph(graph, context, config, kernels, None)
+    assert find_stored_graph(graph, context, config, None) is not None
     some = PassSelector((("rangeify", "range-values"),))
     for options in (IROptions(check=True), IROptions(dump=some), IROptions(stop_after=some)):
-        assert find_stored_graph(graph, replace(context, options=options), config) is None
-    assert find_stored_graph(graph, context, replace(config, disable_schedule_cache=True)) is None
+        assert find_stored_graph(graph, replace(context, options=options), config, None) is None
+    assert (
+        find_stored_graph(graph, context, replace(config, disable_schedule_cache=True), None)
+        is None
+    )
     own = PIPELINES.without_pass("kernelize", "join-kernels")
-    assert find_stored_graph(graph, context, replace(config, passes=own)) is None
+    assert find_stored_graph(graph, context, replace(config, passes=own), None) is None
     with observing(lambda *_: None):
-        assert find_stored_graph(graph, context, config) is None
+        assert find_stored_graph(graph, context, config, None) is None
 
 
 def test_stored_graphs_get_origins_on_demand(ranged: list[int]) -> None:
@@ -111,6 +113,15 @@ def test_stored_graphs_get_origins_on_demand(ranged: list[int]) -> None:
         plan = _compute().prepare()
     assert len(ranged) > n_before
     assert all(kernel.origins for kernel in plan.kernels())
+    # They are stored with the graph.
+    n_before = len(ranged)
+    clear_caches()
+    with track_origins():
+        again = _compute().prepare()
+    assert len(ranged) == n_before
+    assert [kernel.origins for kernel in again.kernels()] == [
+        kernel.origins for kernel in plan.kernels()
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"no graph", b"\xff\xfe"])

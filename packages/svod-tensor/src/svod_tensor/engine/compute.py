@@ -126,17 +126,18 @@ def make_pre_schedule(
     equal graph.
     """
     context = make_graph_context(graph.devices, config)
-    with record_labels(number_nodes(graph.sink)) if graph.lines else nullcontext():
+    labels = number_nodes(graph.sink) if graph.lines else None
+    with nullcontext() if labels is None else record_labels(labels):
         see("build", GRAPH, graph)
         # Kernel graphs are stored, and not later artifacts, since they have a text form that parses
         # back to the same nodes.
-        kernels = find_stored_graph(graph, context, config)
+        kernels = find_stored_graph(graph, context, config, labels)
         if kernels is None:
             ranged = rangeify(graph.sink, context)
             see("rangeify", GRAPH, ranged)
             kernels = kernelize(ranged, context)
             see("kernelize", GRAPH, kernels)
-            store_graph(graph, context, config, kernels)
+            store_graph(graph, context, config, kernels, labels)
         pre = preschedule(kernels, graph.sink)
         see("preschedule", GRAPH, pre)
         return pre

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from svod_ir import UOp
     from svod_tensor.engine.preschedule import PreSchedule
 
-__all__ = ["collect_lines", "get_kernel_origins", "number_nodes"]
+__all__ = ["collect_lines", "get_kernel_origins", "list_nodes", "number_nodes"]
 
 _CONVERSIONS: Final = frozenset({Op.CAST, Op.BITCAST, Op.COPY})
 
@@ -36,14 +36,14 @@ def collect_lines(images: Mapping[UOp, UOp]) -> dict[UOp, frozenset[Origin]]:
         for body in get_bodies(node):
             # Bodies of loops are not rewritten, so their nodes are their own images.
             lines.update(
-                {inner: origins for inner in _list_nodes(body) if (origins := get_origins(inner))}
+                {inner: origins for inner in list_nodes(body) if (origins := get_origins(inner))}
             )
     return lines
 
 
 def number_nodes(graph: UOp) -> Labels:
     """Labels with the index of each node of `graph`, which `preschedule` reads from kernels."""
-    return {node: frozenset((index,)) for index, node in enumerate(_list_nodes(graph)) if node.src}
+    return {node: frozenset((index,)) for index, node in enumerate(list_nodes(graph)) if node.src}
 
 
 def get_kernel_origins(
@@ -54,14 +54,14 @@ def get_kernel_origins(
     """
     if not lines:
         return {}
-    nodes = _list_nodes(graph)
+    nodes = list_nodes(graph)
     return {
         item_number: _get_lines([nodes[computed] for computed in item.computed], lines)
         for item_number, item in pre.iter_numbered()
     }
 
 
-def _list_nodes(graph: UOp) -> list[UOp]:
+def list_nodes(graph: UOp) -> list[UOp]:
     """The nodes of a graph, followed by the nodes of loop bodies, each once."""
     nodes = graph.toposort()
     known = set(nodes)
