@@ -59,6 +59,7 @@ from svod_schedule.lower.group_reduce import group_reduce
 from svod_schedule.lower.narrow_sums import narrow_sums
 from svod_schedule.lower.place_launch_axes import place_launch_axes
 from svod_schedule.lower.simplify_indices import simplify_indices
+from svod_schedule.lower.stream_rows import stream_rows
 from svod_schedule.lower.type_indices import type_indices
 from svod_schedule.optimize.apply_opts import apply_opts
 from svod_schedule.optimize.emulate import emulate
@@ -462,6 +463,14 @@ _LOWER: Final = (
         "turns UPCAST and UNROLL axes into vector lanes and register copies",
         "lowering",
         after=("simplify-indices",),
+    ),
+    # Lanes and copies are the tiles that each row is read in.
+    Pass(
+        "stream-rows",
+        lambda g, c: stream_rows(g, c.target),
+        "reads the rows of a large operand from beginning to end",
+        "lowering",
+        after=("expand",),
     ),
     # The number of additions to one accumulator depends on the lanes and copies.
     Pass(

@@ -12,13 +12,20 @@ from collections.abc import Iterator
 from math import gcd, inf
 from typing import NamedTuple
 
-from svod_ir import AxisType, Target, UOp, exact_trips, max_trips
+from svod_ir import AxisType, Op, Target, UOp, exact_trips, max_trips
 from svod_ir.sizes import max_size
 from svod_schedule.optimize.cost_model.loop_nest import PAGE_BYTES
 from svod_schedule.optimize.heuristics import constants
 from svod_schedule.optimize.heuristics.facts import Access, KernelFacts, Nest
 
-__all__ = ["Panel", "count_accumulators", "find_panel", "is_short_and_deep", "max_panel_bytes"]
+__all__ = [
+    "Panel",
+    "count_accumulators",
+    "find_panel",
+    "is_short_and_deep",
+    "is_streamed",
+    "max_panel_bytes",
+]
 
 
 class Panel(NamedTuple):
@@ -41,6 +48,8 @@ def find_panel(facts: KernelFacts, reduction: Nest, lane_axis: UOp | None) -> Pa
     """
     operands = reduction.operands
     if len(operands) != 2 or is_short_and_deep(facts, reduction):
+        return None
+    if lane_axis is not None and is_streamed(facts, reduction, lane_axis):
         return None
     in_place = _cost_in_place(facts, reduction, lane_axis)
     panels = [panel for panel in _iter_panels(facts, reduction) if panel.cost < in_place]
@@ -128,6 +137,21 @@ def _is_far_apart(facts: KernelFacts, reduction: Nest, operand: Access) -> bool:
     n_bytes = operand.node.memory.unordered.arg.size * itemsize
     return n_bytes > facts.target.l2_bytes and all(
         s is not None and abs(s) * itemsize >= PAGE_BYTES for s in strides
+    )
+
+
+def is_streamed(facts: KernelFacts, reduction: Nest, lane_axis: UOp) -> bool:
+    """Whether the operand along `lane_axis` is read from beginning to end for a few rows of the other
+    one (`lower.stream_rows`).
+
+    Copying it would take as long as reading it again for each tile of rows."""
+    along = [a for a in reduction.operands if a.stride(lane_axis) == 1]
+    return (
+        len(along) == 1
+        and len(reduction.loops) == 1
+        and reduction.node.arg is Op.ADD
+        and reduction.reuse(along[0]) <= constants.STREAMED_ROWS
+        and _is_far_apart(facts, reduction, along[0])
     )
 
 

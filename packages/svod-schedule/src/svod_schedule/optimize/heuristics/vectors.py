@@ -21,6 +21,7 @@ from svod_schedule.optimize.heuristics.panel import (
     count_accumulators,
     find_panel,
     is_short_and_deep,
+    is_streamed,
 )
 from svod_schedule.optimize.heuristics.proposals import Move, Proposal, Question, Weighed
 from svod_schedule.optimize.heuristics.threads import take_threads
@@ -459,6 +460,8 @@ def _take_tiles(facts: KernelFacts, plan: _Plan) -> Iterator[Question]:
     if plan.lane_axis is not None and plan.lane_axis in plan.tiled.node.ranges:
         n_vectors = constants.VECTORS_OF_TILES if plan.panel is None else plan.panel.n_vectors
         n_free = n_accumulators // n_vectors
+        if plan.panel is None and is_streamed(facts, plan.tiled, plan.lane_axis):
+            n_free = min(n_free, constants.STREAMED_TILE)
         amounts = [n_free, _count_more(axes, n_free)]
     else:
         amounts = [
