@@ -199,6 +199,8 @@ class Model:
         return converted
 
     def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
+        if info.key_type:
+            return self._check_map(info, value)
         if info.element_type == STRING:
             return np.asarray(value, dtype=object)
         dtype, host_type = find_carrier(info.element_type), HOST_TYPES.get(info.element_type)
@@ -223,6 +225,12 @@ class Model:
                 f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
             )
         return tensor
+
+    def _check_map(self, info: ValueInfo, value: Any) -> Value:
+        kind = str if info.key_type == STRING else int
+        if isinstance(value, dict) and all(isinstance(key, kind) for key in cast("Any", value)):
+            return cast("Value", value)
+        raise self._refuse(f"input {info.name!r}: expected a dict with {kind.__name__} keys")
 
     def _check_shape(
         self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]

@@ -61,7 +61,7 @@ class Program:
         self.device: Final = device
         self.config: Final = config
         self.element_types: Final = {
-            info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
+            info.name: info.element_type for info in graph.inputs if info.kind in ("tensor", "map")
         }
         self.element_types.update(_list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
@@ -606,4 +606,6 @@ def _is_pure(node: Node) -> bool:
 def _count_elements(value: Value) -> int:
     if isinstance(value, list):
         return sum(map(_count_elements, value))
+    if isinstance(value, dict):
+        return len(value)
     return 0 if value is None else cast("int", value.size)
