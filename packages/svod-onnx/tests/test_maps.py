@@ -72,7 +72,9 @@ def test_zip_map_with_another_number_of_labels_is_rejected() -> None:
         """g (float[n, 3] x) => (seq(map(int64, float)) y)
         { y = ai.onnx.ml.ZipMap<classlabels_int64s = [7, 8]>(x) }"""
     )
-    with pytest.raises(NodeError, match=r"expected rows of 2 scores, one per label, got shape \(3, 3\)"):
+    with pytest.raises(
+        NodeError, match=r"expected rows of 2 scores, one per label, got shape \(3, 3\)"
+    ):
         svod_onnx.load(proto)(x=ROWS)
 
 

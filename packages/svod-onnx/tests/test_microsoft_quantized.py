@@ -36,9 +36,7 @@ def _check(
 ) -> None:
     """Compare with onnxruntime: floats closely, integers up to `steps`."""
     onnxruntime = pytest.importorskip("onnxruntime")
-    proto = make_model(
-        operator, inputs, 21, n_outputs=n_outputs, domain="com.microsoft", **options
-    )
+    proto = make_model(operator, inputs, 21, n_outputs=n_outputs, domain="com.microsoft", **options)
     feeds = {f"x{i}": value for i, value in enumerate(inputs) if value is not None}
     constants = options.get("constants", ())
     feeds = {name: value for name, value in feeds.items() if int(name[1:]) not in constants}
@@ -102,7 +100,9 @@ def test_qlinear_softmax(make_node_model: MakeModel, dtype: str, axis: int, opse
         np.array(1 / 256, np.float32),
         np.array(0 if dtype == "uint8" else -128, dtype),
     ]
-    _check(make_node_model, "QLinearSoftmax", inputs, constants=[1, 2, 3, 4], axis=axis, opset=opset)
+    _check(
+        make_node_model, "QLinearSoftmax", inputs, constants=[1, 2, 3, 4], axis=axis, opset=opset
+    )
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
@@ -227,6 +227,4 @@ def test_q_embed_layer_normalization(
         *zeros,
     ]
     constants = [i for i in range(2, 18) if inputs[i] is not None and i != 7]
-    _check(
-        make_node_model, "QEmbedLayerNormalization", inputs, n_outputs=2, constants=constants
-    )
+    _check(make_node_model, "QEmbedLayerNormalization", inputs, n_outputs=2, constants=constants)

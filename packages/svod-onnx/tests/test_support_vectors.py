@@ -52,9 +52,7 @@ def _check(make_model: MakeModel, operator: str, n_outputs: int = 2, **attribute
     """Compare a node with onnxruntime, for several numbers of rows."""
     onnxruntime = pytest.importorskip("onnxruntime")
     rows = np.random.default_rng(1).normal(size=(20, N_FEATURES)).astype(np.float32)
-    proto = make_model(
-        operator, [rows], 21, n_outputs=n_outputs, domain="ai.onnx.ml", **attributes
-    )
+    proto = make_model(operator, [rows], 21, n_outputs=n_outputs, domain="ai.onnx.ml", **attributes)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "n"
     session = onnxruntime.InferenceSession(proto.SerializeToString())
     model = svod_onnx.load(proto)
@@ -81,9 +79,7 @@ def test_classifier(
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("has_probabilities", [False, True])
-def test_string_labels(
-    make_node_model: MakeModel, n_classes: int, has_probabilities: bool
-) -> None:
+def test_string_labels(make_node_model: MakeModel, n_classes: int, has_probabilities: bool) -> None:
     labels = ["low", "high", "middle"][:n_classes]
     attributes = _make_classifier(n_classes, "RBF", classlabels_strings=labels)
     if has_probabilities:

@@ -243,11 +243,8 @@ def gemm_fast_gelu(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @operator("BiasSoftmax", domain=MICROSOFT)
 def bias_softmax(data: Tensor, bias: Tensor, *, axis: int = 1, is_inner_broadcast: int) -> Tensor:
-    """Softmax of `data + bias` over all axes from `axis` on.
-
-    The bias has the axes of `data` from `axis` on, and before that either its axes, some of size 1,
-    or with `is_inner_broadcast` only the leading ones, followed by axes of size 1."""
-    # Both kinds broadcast by their shape.
+    """Softmax of `data + bias` over all axes from `axis` on."""
+    # The attribute says which axes of the bias have size 1, as its shape does.
     del is_inner_broadcast
     total = data + bias
     return flatten_from(total, axis).softmax(-1).reshape(data.shape)

@@ -89,7 +89,5 @@ def gated_relative_position_bias(
         raise node.refuse("operand 'token_offset' is not supported; export without removed padding")
     queries = split_heads(query_layer + query_bias, num_heads)
     gates = queries @ weight + bias
-    gate_u, gate_r = (
-        half.sum(-1, keepdims=True).sigmoid() for half in gates.chunk(2, -1)
-    )
+    gate_u, gate_r = (half.sum(-1, keepdims=True).sigmoid() for half in gates.chunk(2, -1))
     return (gate_u * (gate_r * eco_a - 1.0) + 2.0) * rel_pos

@@ -25,7 +25,11 @@ __all__ = [
 ]
 
 
-_CASES: Final[dict[str, Callable[[str], str]]] = {"NONE": str, "LOWER": str.lower, "UPPER": str.upper}
+_CASES: Final[dict[str, Callable[[str], str]]] = {
+    "NONE": str,
+    "LOWER": str.lower,
+    "UPPER": str.upper,
+}
 
 
 def _compute(node: Call, *operands: Known) -> tuple[Value, ...]:

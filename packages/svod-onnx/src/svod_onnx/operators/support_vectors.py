@@ -171,9 +171,7 @@ def svm_classifier(
     rows = _to_rows(x)
     names = asarray_like(labels, rows, "int64")
     if not sum(attributes.vectors_per_class or []):
-        scores = _multiply_linear(
-            node, rows, attributes.coefficients, attributes.rho, len(labels)
-        )
+        scores = _multiply_linear(node, rows, attributes.coefficients, attributes.rho, len(labels))
         return names[_choose_linear(scores, attributes)], apply_post_transform(
             node, scores, attributes.post_transform
         )
@@ -219,9 +217,7 @@ def _score_pairs(
     """Scores of the pairs of classes, of shape (rows, pairs)."""
     counts = attributes.vectors_per_class or []
     if len(counts) != n_classes:
-        raise node.refuse(
-            f"expected {n_classes} numbers of 'vectors_per_class', got {len(counts)}"
-        )
+        raise node.refuse(f"expected {n_classes} numbers of 'vectors_per_class', got {len(counts)}")
     n_vectors = sum(counts)
     pairs = list(combinations(range(n_classes), 2))
     coefficients, rho = attributes.coefficients, attributes.rho
