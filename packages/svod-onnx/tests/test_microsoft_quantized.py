@@ -112,12 +112,12 @@ def test_qlinear_average_pool(
     make_node_model: MakeModel, dtype: str, channels_last: int, count_include_pad: int
 ) -> None:
     x = _sample(2, 3, 7, 6, dtype=dtype)
+    x = np.moveaxis(x, 1, -1).copy() if channels_last else x
     zeros = [np.array(value, dtype) for value in (5, 9)]
     _check(
         make_node_model,
         "QLinearAveragePool",
-        [np.moveaxis(x, 1, -1).copy() if channels_last else x, _SCALES[0], zeros[0]]
-        + [_SCALES[1], zeros[1]],
+        [x, _SCALES[0], zeros[0], _SCALES[1], zeros[1]],
         kernel_shape=[3, 2],
         strides=[2, 2],
         pads=[1, 0, 1, 0],
