@@ -1,16 +1,18 @@
 """Compare estimators of scikit-learn, exported by skl2onnx, with onnxruntime.
 
-`python onnx_estimators.py` prints a row for each estimator: the operators of its model, and the
-largest difference, or the error. Labels must be equal, numbers within 1e-5. It exits with 1 if an
-estimator differs. Names as arguments select estimators.
+`python onnx_estimators.py` prints a line for each estimator: whether the results are equal, and the
+operators of its model. Labels must be equal, numbers within 1e-5. `--write` writes the table to
+`onnx_estimators.md`. It exits with 1 if an estimator differs.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,14 @@ import onnx
 
 import svod_onnx
 
+PAGE = Path(__file__).with_suffix(".md")
+HEADING = """<!-- Written by onnx_estimators.py --write; change it instead. -->
+
+# Estimators of scikit-learn as ONNX models
+
+skl2onnx exports each estimator with its default options, so classifiers end in ZipMap. Labels must be
+equal to those of onnxruntime, and numbers within 1e-5, for batches of 120, 7 and 1 rows.
+"""
 TOLERANCE = 1e-5
 RANDOM = np.random.default_rng(3)
 ROWS = RANDOM.normal(size=(120, 5)).astype(np.float32)
@@ -350,28 +360,40 @@ def compare(proto: onnx.ModelProto, inputs: dict[str, np.ndarray]) -> float:
     return largest
 
 
+def measure(name: str, make: Callable[[], Case]) -> tuple[str, str, str]:
+    """Row of the table: the name, the largest difference or the error, and the operators."""
+    operators = ""
+    try:
+        estimator, inputs, targets = make()
+        proto = export(estimator, inputs, targets)
+        operators = ", ".join(sorted({node.op_type for node in proto.graph.node}))
+        difference = compare(proto, inputs)
+    except Exception as error:  # a row for each estimator, whatever its export raises
+        return name, f"{type(error).__name__}: {error}".splitlines()[0][:120], operators
+    return name, "equal" if difference <= TOLERANCE else f"differs by {difference:.1e}", operators
+
+
 def main() -> int:
     warnings.filterwarnings("ignore")
-    chosen = sys.argv[1:]
-    n_failed = n_total = 0
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("names", nargs="*", help="names of estimators; by default all of them")
+    parser.add_argument("--write", action="store_true", help=f"write the table to {PAGE.name}")
+    arguments = parser.parse_args()
+    rows: list[tuple[str, str, str]] = []
     for name, make in make_cases().items():
-        if chosen and name not in chosen:
+        if arguments.names and name not in arguments.names:
             continue
-        n_total += 1
-        operators = ""
-        try:
-            estimator, inputs, targets = make()
-            proto = export(estimator, inputs, targets)
-            operators = ", ".join(sorted({node.op_type for node in proto.graph.node}))
-            difference = compare(proto, inputs)
-            passes = difference <= TOLERANCE
-            text = f"{difference:.1e}"
-        except Exception as error:  # a row for each estimator, whatever its export raises
-            passes, text = False, f"{type(error).__name__}: {error}".splitlines()[0][:120]
-        n_failed += not passes
-        print(f"| {name} | {'equal' if passes else 'DIFFERS'} | {text} | {operators} |", flush=True)
-    print(f"{n_total - n_failed} of {n_total} estimators agree with onnxruntime")
-    return 1 if n_failed else 0
+        rows.append(measure(name, make))
+        print(f"{rows[-1][0]}: {rows[-1][1]} ({rows[-1][2]})", flush=True)
+    n_equal = sum(result == "equal" for _, result, _ in rows)
+    summary = f"{n_equal} of {len(rows)} estimators agree with onnxruntime"
+    print(summary)
+    if arguments.write:
+        head = ["| estimator | result | operators |", "|---|---|---|"]
+        lines = [f"| {' | '.join(row)} |" for row in rows]
+        text = f"{HEADING}\n{summary}.\n\n" + "\n".join([*head, *lines]) + "\n"
+        PAGE.write_text(text, encoding="utf-8")
+    return 0 if n_equal == len(rows) else 1
 
 
 if __name__ == "__main__":

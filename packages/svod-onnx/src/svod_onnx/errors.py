@@ -65,17 +65,16 @@ class UnsupportedOperatorsError(UserError, NotImplementedError):
         ]
         if len(missing) > _N_SHOWN:
             rows.append(f"and {len(missing) - _N_SHOWN} more")
+        if any(map(_has_layout, names)):
+            rows.append(_LAYOUT_NOTE)
         super().__init__(
             f"{model}: unsupported operators: {', '.join(names)}",
             notes=tuple(rows),
-            hint=_LAYOUT_HINT if any(map(_has_layout, names)) else _HINT,
+            hint="docs/onnx-operators.md lists the supported operators; `svod_onnx.operator` adds an operator",
         )
 
 
-_HINT = (
-    "docs/onnx-operators.md lists the supported operators; `svod_onnx.operator` adds an operator"
-)
-_LAYOUT_HINT = (
+_LAYOUT_NOTE = (
     "onnxruntime has saved the model in the memory layout of one processor; save it without the layout"
     " optimization, with `graph_optimization_level` at most `ORT_ENABLE_EXTENDED`"
 )
