@@ -47,7 +47,7 @@ def _check(
     opsets = [helper.make_opsetid("ai.onnx.ml", version), helper.make_opsetid("", 21)]
     proto = helper.make_model(graph, opset_imports=opsets, ir_version=10)
     options = onnxruntime.SessionOptions()
-    # Not the shape that onnx infers from malformed rules for vectors.
+    # Without warnings about shapes of vectors, which onnx infers as those of rows.
     options.log_severity_level = 4
     session = onnxruntime.InferenceSession(proto.SerializeToString(), options)
     feeds = dict(zip(names, inputs, strict=True))
