@@ -467,6 +467,18 @@ def test_the_error_lists_all_unsupported_operators() -> None:
     ]
 
 
+@pytest.mark.parametrize("domain", ["com.microsoft.nchwc", "com.ms.internal.nhwc"])
+def test_models_in_the_layout_of_onnxruntime_are_refused_with_advice(domain: str) -> None:
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "one", domain=domain)
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node], "g", [info("x", 1, None), info("w", 1, None)], [info("y", 1, None)]
+    )
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    with pytest.raises(UnsupportedOperatorsError, match="at most `ORT_ENABLE_EXTENDED`"):
+        svod_onnx.load(helper.make_model(graph, opset_imports=opsets))
+
+
 def test_the_error_names_the_node() -> None:
     model = _parse("g (float[n] x, float[m] z) => (float[n] y) { y = Add(x, z) }")
     with pytest.raises(NodeError, match="Add in node 'y'") as caught:

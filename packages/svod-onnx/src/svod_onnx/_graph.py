@@ -37,16 +37,19 @@ class ValueInfo:
 
     Attributes:
         name: name of the value.
-        kind: "tensor", "sequence" or "optional".
-        element_type: element type as an `onnx.TensorProto.DataType`; 0 if undeclared.
+        kind: "tensor", "map", "sequence" or "optional".
+        element_type: element type as an `onnx.TensorProto.DataType`; 0 if undeclared. The type of
+            the values of a map.
         shape: sizes, names of symbolic dimensions, and None for an undeclared size; None if the
             rank is undeclared.
+        key_type: element type of the keys of a map, or of a sequence of maps; otherwise 0.
     """
 
     name: str
     kind: str
     element_type: int
     shape: tuple[int | str | None, ...] | None
+    key_type: int = 0
 
     @property
     def dtype(self) -> str:
@@ -60,7 +63,10 @@ class ValueInfo:
             else ", ".join("?" if size is None else str(size) for size in self.shape)
         )
         text = f"{self.dtype}({sizes})"
-        return f"{self.name}: {text if self.kind == 'tensor' else f'{self.kind} of {text}'}"
+        if self.key_type:
+            text = f"map({get_type_name(self.key_type)}, {self.dtype})"
+        is_wrapped = self.kind in ("sequence", "optional")
+        return f"{self.name}: {f'{self.kind} of {text}' if is_wrapped else text}"
 
 
 # By identity: nodes are keys of caches, and attributes may be arrays, which are not hashable.

@@ -55,7 +55,7 @@ class Program:
         self.config: Final = options.make_config()
         self.max_plans: Final = options.max_plans
         self.element_types: Final = {
-            info.name: info.element_type for info in graph.inputs if info.kind == "tensor"
+            info.name: info.element_type for info in graph.inputs if info.kind in ("tensor", "map")
         }
         self.element_types.update(_list_element_types({**outer, **graph.constants}))
         self.output_names: Final = tuple(info.name for info in graph.outputs)
@@ -600,4 +600,6 @@ def _is_pure(node: Node) -> bool:
 def _count_elements(value: Value) -> int:
     if isinstance(value, list):
         return sum(map(_count_elements, value))
+    if isinstance(value, dict):
+        return len(value)
     return 0 if value is None else cast("int", value.size)

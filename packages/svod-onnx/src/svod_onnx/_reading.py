@@ -254,6 +254,10 @@ def _make_info(info: onnx.ValueInfoProto) -> ValueInfo:
             if which == "sequence_type"
             else element.optional_type.elem_type
         )
+    if element.HasField("map_type"):
+        value_type = element.map_type.value_type.tensor_type.elem_type
+        kind = "map" if kind == "tensor" else kind
+        return ValueInfo(info.name, kind, value_type, None, element.map_type.key_type)
     tensor = element.tensor_type
     shape = tuple(map(_make_size, tensor.shape.dim)) if tensor.HasField("shape") else None
     return ValueInfo(info.name, kind, tensor.elem_type, shape)

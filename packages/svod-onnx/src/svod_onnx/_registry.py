@@ -52,9 +52,9 @@ F = TypeVar("F", bound=Callable[..., object])
 
 Known = np.ndarray
 Ints = list[int]
-Value = Tensor | np.ndarray | Sizes | list[Any] | None
+Value = Tensor | np.ndarray | Sizes | list[Any] | dict[Any, Any] | None
 """Value of a name in a graph: a tensor, an array on the host (known or of strings), symbolic sizes,
-a sequence, or None.
+a sequence, a map, or None.
 """
 
 

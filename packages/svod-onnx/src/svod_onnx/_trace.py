@@ -289,7 +289,7 @@ class Trace:
 
     def _make_type(self, name: str) -> onnx.TypeProto:
         value = self.values[name]
-        if isinstance(value, list) or value is None:
+        if isinstance(value, list | dict) or value is None:
             return onnx.TypeProto()
         sizes: list[int | None] = [size if isinstance(size, int) else None for size in value.shape]
         return onnx.helper.make_tensor_type_proto(self.get_element_type(name), sizes)
@@ -494,6 +494,8 @@ class Trace:
         value = self.values[name]
         if isinstance(value, np.ndarray | Sizes):
             return get_element_type(value.dtype)
+        if isinstance(value, dict):
+            return self._element_types[name]
         assert isinstance(value, Tensor)
         return self._element_types.get(name) or get_element_type(np.dtype(str(value.dtype)))
 
@@ -551,4 +553,6 @@ def _has_strings(node: Node, operands: Sequence[Value], operator: Operator | Non
 def _describe(value: Value) -> str:
     if isinstance(value, Tensor | np.ndarray | Sizes):
         return f"{value.dtype}{tuple(value.shape)}"
-    return "None" if value is None else f"sequence of {len(value)}"
+    if value is None:
+        return "None"
+    return f"{'map' if isinstance(value, dict) else 'sequence'} of {len(value)}"

@@ -1,4 +1,4 @@
-"""Classification of values: strings stay on the host, large arrays become tensors."""
+"""Classification of values: strings and maps stay on the host, large arrays become tensors."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ def is_large(value: Value) -> bool:
 
 
 def is_opaque(value: Value) -> bool:
-    """True for a string array, which only the host computes with."""
-    return isinstance(value, np.ndarray) and value.dtype.kind in "OUST"
+    """True for strings and maps, and sequences of them, which only the host computes with."""
+    if isinstance(value, list):
+        return any(map(is_opaque, cast("list[Value]", value)))
+    return isinstance(value, dict) or (isinstance(value, np.ndarray) and value.dtype.kind in "OUST")
 
 
 def to_tensor(value: np.ndarray, device: str | None = None, *, is_constant: bool = False) -> Tensor:

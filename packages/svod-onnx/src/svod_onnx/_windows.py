@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ __all__ = [
     "list_pads",
     "make_windows",
     "split_pad",
+    "with_channels_first",
 ]
 
 Pads = list[tuple[int, int]]
@@ -148,3 +149,10 @@ def _count_missing(node: Call, size: Any, kernel: int, stride: int, dilation: in
         raise node.refuse("auto_pad with a stride above 1 needs known spatial sizes")
     # Windows that lie apart may end before the axis does, and then need no padding.
     return max((-(-size // stride) - 1) * stride + span - size, 0)
+
+
+def with_channels_first(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """Apply a function of an image with the channels on axis 1 to an image with trailing
+    channels.
+    """
+    return function(x.moveaxis(-1, 1)).moveaxis(1, -1)

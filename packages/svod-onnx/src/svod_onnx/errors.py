@@ -65,11 +65,25 @@ class UnsupportedOperatorsError(UserError, NotImplementedError):
         ]
         if len(missing) > _N_SHOWN:
             rows.append(f"and {len(missing) - _N_SHOWN} more")
+        if any(map(_has_layout, names)):
+            rows.append(_LAYOUT_NOTE)
         super().__init__(
             f"{model}: unsupported operators: {', '.join(names)}",
             notes=tuple(rows),
             hint="docs/onnx-operators.md lists the supported operators; `svod_onnx.operator` adds an operator",
         )
+
+
+_LAYOUT_NOTE = (
+    "onnxruntime has saved the model in the memory layout of one processor; save it without the layout"
+    " optimization, with `graph_optimization_level` at most `ORT_ENABLE_EXTENDED`"
+)
+_LAYOUT_DOMAINS = ("com.microsoft.nchwc.", "com.ms.internal.nhwc.")
+
+
+def _has_layout(operator: str) -> bool:
+    """Whether an operator works on a memory layout that onnxruntime chooses for a processor."""
+    return operator.startswith(_LAYOUT_DOMAINS)
 
 
 class NodeError(UserError, ValueError):

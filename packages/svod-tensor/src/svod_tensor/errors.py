@@ -83,6 +83,7 @@ __all__ = [
     "DerivativeError",
     "DonatedTensorError",
     "DonationError",
+    "DynamicShapeError",
     "EinsumError",
     "EmptyReductionError",
     "EmptyScheduleError",

@@ -17,15 +17,18 @@ from svod_onnx.operators.quantization import (
     quantize_linear,
 )
 from svod_onnx.operators.recurrence import LstmAttributes, finish_layer, make_layer, run_lstm_steps
+from svod_onnx.operators.reductions import flatten_from
 from svod_tensor import Tensor
 
 __all__ = [
     "MICROSOFT",
     "bias_gelu",
+    "bias_softmax",
     "dynamic_quantize_lstm",
     "dynamic_quantize_matmul",
     "fast_gelu",
     "fused_matmul",
+    "gemm_fast_gelu",
     "matmul_integer_to_float",
     "microsoft_dequantize_linear",
     "microsoft_gelu",
@@ -230,6 +233,21 @@ def bias_gelu(a: Tensor, b: Tensor) -> Tensor:
 def fast_gelu(x: Tensor, bias: Tensor | None = None) -> Tensor:
     """GELU of `x + bias` by the tanh approximation."""
     return gelu(x if bias is None else x + bias, approximate="tanh")
+
+
+@operator("GemmFastGelu", domain=MICROSOFT)
+def gemm_fast_gelu(x: Tensor, w: Tensor, bias: Tensor | None = None) -> Tensor:
+    """GELU of `x @ w + bias` by the tanh approximation."""
+    return fast_gelu(x @ w, bias)
+
+
+@operator("BiasSoftmax", domain=MICROSOFT)
+def bias_softmax(data: Tensor, bias: Tensor, *, axis: int = 1, is_inner_broadcast: int) -> Tensor:
+    """Softmax of `data + bias` over all axes from `axis` on."""
+    # The attribute says which axes of the bias have size 1, as its shape does.
+    del is_inner_broadcast
+    total = data + bias
+    return flatten_from(total, axis).softmax(-1).reshape(data.shape)
 
 
 @operator("QuickGelu", domain=MICROSOFT)

@@ -26,6 +26,7 @@ __all__ = [
     "MicrosoftAttentionAttributes",
     "MicrosoftRotaryEmbeddingAttributes",
     "MultiHeadAttentionAttributes",
+    "attend_projected",
     "embed_layer_normalization",
     "group_query_attention",
     "microsoft_attention",
@@ -177,13 +178,35 @@ def microsoft_attention(
 
     `weights` project to concatenated queries, keys and values. `_expand_mask` describes
     `mask_index`."""
+    projected = input.matmul(weights) if bias is None else input.matmul(weights) + bias
+    return attend_projected(
+        node,
+        projected,
+        mask_index,
+        past,
+        attention_bias,
+        past_sequence_length,
+        attributes=attributes,
+    )
+
+
+def attend_projected(
+    node: Call,
+    projected: Tensor,
+    mask_index: Tensor | None,
+    past: Tensor | None,
+    attention_bias: Tensor | None = None,
+    past_sequence_length: Tensor | None = None,
+    *,
+    attributes: MicrosoftAttentionAttributes,
+) -> tuple[Tensor, Tensor]:
+    """Attention of concatenated queries, keys and values. See `microsoft_attention`."""
     if attributes.do_rotary:
         raise node.refuse(
             "attribute 'do_rotary' is not supported; use RotaryEmbedding, which takes the tables"
         )
-    projected = input.matmul(weights) if bias is None else input.matmul(weights) + bias
     # Without the attribute, queries, keys and values have the same size.
-    sizes: list[Any] = attributes.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
+    sizes: list[Any] = attributes.qkv_hidden_sizes or [projected.shape[-1] // 3] * 3
     query, key, value = (
         split_heads(projection, attributes.num_heads) for projection in projected.split(sizes, -1)
     )

@@ -1,25 +1,49 @@
-"""Quantized operators of "com.microsoft": they compute with dequantized floats, and quantize the
-result.
+"""Quantized operators of "com.microsoft". Most of them compute with dequantized floats, and quantize
+the result.
 """
 
 from __future__ import annotations
 
-from svod_onnx._registry import operator
+from dataclasses import dataclass
+
+from svod_onnx._registry import Value, operator
 from svod_onnx._trace import Call
+from svod_onnx._windows import ConvAttributes, with_channels_first
+from svod_onnx.operators.int8_matmul import matmul_int8, to_zero_point
 from svod_onnx.operators.microsoft import MICROSOFT
+from svod_onnx.operators.microsoft_attention import (
+    MicrosoftAttentionAttributes,
+    attend_projected,
+    embed_layer_normalization,
+)
+from svod_onnx.operators.pooling import AveragePoolAttributes, average_pool
 from svod_onnx.operators.quantization import (
     QuantizeLinearAttributes,
     dequantize_linear,
+    qlinear_conv,
     quantize_linear,
+    saturate_cast,
 )
-from svod_tensor import Tensor, concat
+from svod_onnx.operators.reductions import flatten_from
+from svod_tensor import Tensor, concat, where
 
 __all__ = [
+    "MicrosoftQLinearConvAttributes",
+    "QAttentionAttributes",
+    "QLinearAveragePoolAttributes",
+    "microsoft_qlinear_conv",
+    "q_attention",
+    "q_embed_layer_normalization",
+    "q_gemm",
+    "qlinear_average_pool",
     "qlinear_binary",
     "qlinear_concat",
     "qlinear_global_average_pool",
     "qlinear_leaky_relu",
+    "qlinear_reduce_mean",
     "qlinear_sigmoid",
+    "qlinear_softmax",
+    "qlinear_where",
 ]
 
 
@@ -136,3 +160,272 @@ def qlinear_global_average_pool(
         y_zero_point,
         0,
     )
+
+
+@operator("QLinearWhere", domain=MICROSOFT)
+def qlinear_where(
+    node: Call,
+    condition: Tensor,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor,
+    y: Tensor,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    z_scale: Tensor,
+    z_zero_point: Tensor,
+) -> Tensor:
+    """Quantized elements of the dequantized `x` where `condition` is true, otherwise of `y`."""
+    left = dequantize_linear(x, x_scale, x_zero_point)
+    right = dequantize_linear(y, y_scale, y_zero_point)
+    return _quantize(node, where(condition, left, right), z_scale, z_zero_point, 1)
+
+
+@operator("QLinearReduceMean", domain=MICROSOFT)
+def qlinear_reduce_mean(
+    node: Call,
+    data: Tensor,
+    data_scale: Tensor,
+    data_zero_point: Tensor | None,
+    reduced_scale: Tensor,
+    reduced_zero_point: Tensor | None = None,
+    *,
+    axes: list[int],
+    keepdims: int,
+) -> Tensor:
+    """Quantized mean over `axes` of the dequantized operand."""
+    values = dequantize_linear(data, data_scale, data_zero_point)
+    mean = values.mean(tuple(axes), keepdims=bool(keepdims))
+    return _quantize(node, mean, reduced_scale, reduced_zero_point, 0)
+
+
+@operator("QLinearSoftmax", domain=MICROSOFT)
+def qlinear_softmax(
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    *,
+    axis: int = -1,
+    opset: int,
+) -> Tensor:
+    """Quantized softmax of the dequantized operand, as Softmax of version `opset`."""
+    values = dequantize_linear(x, x_scale, x_zero_point)
+    if opset < 13:
+        # Up to version 12, all axes from `axis` on share one sum.
+        result = flatten_from(values, axis).softmax(-1).reshape(x.shape)
+    else:
+        result = values.softmax(axis)
+    return _quantize(node, result, y_scale, y_zero_point, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QLinearAveragePoolAttributes(AveragePoolAttributes):
+    """Attributes of QLinearAveragePool."""
+
+    channels_last: int = 0
+
+
+@operator("QLinearAveragePool", domain=MICROSOFT)
+def qlinear_average_pool(
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Tensor | None,
+    y_scale: Tensor,
+    y_zero_point: Tensor | None = None,
+    *,
+    attributes: QLinearAveragePoolAttributes,
+) -> Tensor:
+    """Quantized mean of each window of the dequantized operand."""
+    values = dequantize_linear(x, x_scale, x_zero_point)
+
+    def pool(image: Tensor) -> Tensor:
+        return average_pool(node, image, attributes=attributes)
+
+    result = with_channels_first(pool, values) if attributes.channels_last else pool(values)
+    return _quantize(node, result, y_scale, y_zero_point, 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MicrosoftQLinearConvAttributes(ConvAttributes):
+    """Attributes of QLinearConv."""
+
+    channels_last: int = 0
+
+
+@operator("QLinearConv", domain=MICROSOFT, precomputes=True)
+def microsoft_qlinear_conv(
+    node: Call,
+    x: Tensor,
+    x_scale: Tensor,
+    x_zero_point: Value,
+    w: Tensor,
+    w_scale: Tensor,
+    w_zero_point: Value,
+    y_scale: Tensor,
+    y_zero_point: Tensor,
+    b: Tensor | None = None,
+    *,
+    attributes: MicrosoftQLinearConvAttributes,
+) -> Tensor:
+    """QLinearConv, also of images with trailing channels. The filters are as for QLinearConv."""
+
+    def convolve(image: Tensor) -> Tensor:
+        return qlinear_conv(
+            node,
+            image,
+            x_scale,
+            x_zero_point,
+            w,
+            w_scale,
+            w_zero_point,
+            y_scale,
+            y_zero_point,
+            b,
+            attributes=attributes,
+        )
+
+    return with_channels_first(convolve, x) if attributes.channels_last else convolve(x)
+
+
+@operator("QGemm", domain=MICROSOFT, precomputes=True)
+def q_gemm(
+    node: Call,
+    a: Tensor,
+    a_scale: Tensor,
+    a_zero_point: Value,
+    b: Tensor,
+    b_scale: Tensor,
+    b_zero_point: Value,
+    c: Tensor | None = None,
+    y_scale: Tensor | None = None,
+    y_zero_point: Tensor | None = None,
+    *,
+    alpha: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Tensor:
+    """`alpha * (A @ B + C)` of 8-bit matrices, quantized if `y_scale` is given, otherwise in
+    float32.
+
+    C has the scale `alpha * a_scale * b_scale`."""
+    left = a.transpose(0, 1) if transA else a
+    right = b.transpose(0, 1) if transB else b
+    sums = matmul_int8(
+        node, left, right, to_zero_point(node, a_zero_point), to_zero_point(node, b_zero_point)
+    )
+    if c is not None:
+        sums = sums + c
+    factor = a_scale.cast("float32").reshape(()) * b_scale.cast("float32") * alpha
+    if y_scale is None:
+        return sums.cast("float32") * factor
+    rounded = (sums.cast("float32") * (factor / y_scale.cast("float32"))).round()
+    if y_zero_point is None:
+        return saturate_cast(rounded, node.trace.get_element_type(node.node.inputs[0]))
+    element_type = node.trace.get_element_type(node.node.inputs[8])
+    return saturate_cast(rounded + y_zero_point.cast("float32"), element_type)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QAttentionAttributes:
+    """Attributes of QAttention."""
+
+    num_heads: int
+    do_rotary: int = 0
+    mask_filter_value: float = -10000.0
+    past_present_share_buffer: int = 0
+    scale: float | None = None
+    unidirectional: int = 0
+
+
+@operator("QAttention", domain=MICROSOFT, precomputes=True)
+def q_attention(
+    node: Call,
+    input: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    input_scale: Tensor,
+    weight_scale: Tensor,
+    mask_index: Tensor | None = None,
+    input_zero_point: Value = None,
+    weight_zero_point: Value = None,
+    past: Tensor | None = None,
+    *,
+    attributes: QAttentionAttributes,
+) -> tuple[Tensor, Tensor]:
+    """Attention whose projection is a product of 8-bit integers."""
+    sums = matmul_int8(
+        node,
+        input,
+        weight,
+        to_zero_point(node, input_zero_point),
+        to_zero_point(node, weight_zero_point),
+    )
+    factor = input_scale.cast("float32").reshape(()) * _squeeze(weight_scale).cast("float32")
+    projected = (sums.cast("float32") * factor + bias.cast("float32")).cast(bias.dtype)
+    return attend_projected(
+        node,
+        projected,
+        mask_index,
+        past,
+        attributes=MicrosoftAttentionAttributes(
+            num_heads=attributes.num_heads,
+            do_rotary=attributes.do_rotary,
+            mask_filter_value=attributes.mask_filter_value,
+            past_present_share_buffer=attributes.past_present_share_buffer,
+            scale=attributes.scale,
+            unidirectional=attributes.unidirectional,
+        ),
+    )
+
+
+def _squeeze(parameter: Tensor) -> Tensor:
+    return parameter.reshape(()) if parameter.size == 1 else parameter
+
+
+@operator("QEmbedLayerNormalization", domain=MICROSOFT)
+def q_embed_layer_normalization(
+    input_ids: Tensor,
+    segment_ids: Tensor | None,
+    word_embedding_quant: Tensor,
+    position_embedding_quant: Tensor,
+    segment_embedding: Tensor | None,
+    gamma_quant: Tensor,
+    beta_quant: Tensor,
+    mask: Tensor | None,
+    word_embedding_scale: Tensor,
+    position_embedding_scale: Tensor,
+    segment_embedding_scale: Tensor | None,
+    gamma_scale: Tensor,
+    beta_scale: Tensor,
+    word_embedding_zero_point: Tensor,
+    position_embedding_zero_point: Tensor,
+    segment_embedding_zero_point: Tensor | None,
+    gamma_zero_point: Tensor,
+    beta_zero_point: Tensor,
+    *,
+    epsilon: float = 1e-12,
+) -> tuple[Tensor, Tensor]:
+    """EmbedLayerNormalization with quantized embeddings and parameters."""
+    segments = None
+    if segment_embedding is not None and segment_embedding_scale is not None:
+        segments = dequantize_linear(
+            segment_embedding, segment_embedding_scale, segment_embedding_zero_point
+        )
+    value, n_unmasked, _ = embed_layer_normalization(
+        input_ids,
+        segment_ids,
+        dequantize_linear(word_embedding_quant, word_embedding_scale, word_embedding_zero_point),
+        dequantize_linear(
+            position_embedding_quant, position_embedding_scale, position_embedding_zero_point
+        ),
+        segments,
+        dequantize_linear(gamma_quant, gamma_scale, gamma_zero_point),
+        dequantize_linear(beta_quant, beta_scale, beta_zero_point),
+        mask,
+        epsilon=epsilon,
+    )
+    return value, n_unmasked

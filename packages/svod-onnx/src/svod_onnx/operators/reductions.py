@@ -13,6 +13,7 @@ from svod_tensor import DType, Tensor
 __all__ = [
     "arg_max_or_min",
     "cum_sum_or_prod",
+    "flatten_from",
     "hardmax",
     "hardmax_since_1",
     "reduce",
@@ -157,13 +158,13 @@ def softmax(node: Call, input: Tensor, *, axis: int = -1) -> Tensor:
 def softmax_since_1(node: Call, input: Tensor, *, axis: int = 1) -> Tensor:
     """Softmax up to version 12, over all axes from `axis` on."""
     # Version 13 changed the semantics: before, all axes from `axis` on shared one sum.
-    rows = _flatten_from(input, axis)
+    rows = flatten_from(input, axis)
     return (rows.softmax(-1) if node.operator == "Softmax" else rows.log_softmax(-1)).reshape(
         input.shape
     )
 
 
-def _flatten_from(x: Tensor, axis: int) -> Tensor:
+def flatten_from(x: Tensor, axis: int) -> Tensor:
     """Flatten the axes from `axis` on."""
     axis = axis % x.ndim if x.ndim else 0
     return x.reshape(*x.shape[:axis], multiply_sizes(x.shape[axis:]))
@@ -182,4 +183,4 @@ def hardmax(input: Tensor, *, axis: int = -1) -> Tensor:
 @operator("Hardmax")
 def hardmax_since_1(input: Tensor, *, axis: int = 1) -> Tensor:
     """Hardmax up to version 12, over all axes from `axis` on."""
-    return hardmax(_flatten_from(input, axis)).reshape(input.shape)
+    return hardmax(flatten_from(input, axis)).reshape(input.shape)

@@ -223,7 +223,7 @@ def tile_since_1(input: Tensor, tiles: Ints, axis: Ints) -> Tensor:
 def shape(data: Value, *, start: int = 0, end: int | None = None) -> Value:
     """Sizes of the axes from `start` to `end`, with the semantics of a slice."""
     assert data is not None
-    assert not isinstance(data, list)
+    assert not isinstance(data, list | dict)
     # Computed from the spec of the tensor, so the node reads no element.
     return make_sizes(data.shape[start:end])
 
@@ -232,7 +232,7 @@ def shape(data: Value, *, start: int = 0, end: int | None = None) -> Value:
 def size(data: Value) -> Value:
     """Number of elements."""
     assert data is not None
-    assert not isinstance(data, list)
+    assert not isinstance(data, list | dict)
     return make_sizes(multiply_sizes(data.shape))
 
 
