@@ -50,7 +50,12 @@ class Inputs:
         for info in self._by_name.values():
             if info.kind == "optional":
                 continue
-            if info.kind != "tensor" or info.element_type == STRING or info.shape is None:
+            if (
+                info.kind != "tensor"
+                or info.key_type
+                or info.element_type == STRING
+                or info.shape is None
+            ):
                 raise self.refuse(f"input {info.name!r} is not a tensor of numbers of a known rank")
             shape: list[int] = []
             for axis in range(len(info.shape)):
@@ -100,6 +105,8 @@ class Inputs:
         return converted
 
     def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
+        if info.key_type:
+            return self._check_map(info, value)
         if info.element_type == STRING:
             return np.asarray(value, dtype=object)
         dtype, host_type = find_carrier(info.element_type), HOST_TYPES.get(info.element_type)
@@ -124,6 +131,12 @@ class Inputs:
                 f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
             )
         return tensor
+
+    def _check_map(self, info: ValueInfo, value: Any) -> Value:
+        kind = str if info.key_type == STRING else int
+        if isinstance(value, dict) and all(isinstance(key, kind) for key in cast("Any", value)):
+            return cast("Value", value)
+        raise self.refuse(f"input {info.name!r}: expected a dict with {kind.__name__} keys")
 
     def _check_shape(
         self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]

@@ -236,7 +236,6 @@ def _reload(source: str | bytes, outputs: Sequence[str] | None, options: ModelOp
         max_plans=options.max_plans,
     )
 
-<<<<<<< HEAD
 
 def _select_outputs(file: ModelFile, names: Sequence[str]) -> Graph:
     known = {info.name: info for info in file.graph.outputs}
@@ -244,69 +243,6 @@ def _select_outputs(file: ModelFile, names: Sequence[str]) -> Graph:
         if name not in known:
             raise ModelOutputError(model=file.title, name=name, outputs=list(known))
     return file.graph.select([known[name] for name in names])
-=======
-    def _convert_tensor(self, info: ValueInfo, value: Any) -> Value:
-        if info.key_type:
-            return self._check_map(info, value)
-        if info.element_type == STRING:
-            return np.asarray(value, dtype=object)
-        dtype, host_type = find_carrier(info.element_type), HOST_TYPES.get(info.element_type)
-        # Lists carry no dtype, so they get the declared one.
-        if host_type is not None and not isinstance(value, np.ndarray | Tensor):
-            value = np.array(value, host_type)
-        if isinstance(value, np.ndarray):
-            array = cast("np.ndarray", value)
-            # Before the conversion: a wider dtype carries int4, and holds other values too.
-            if not is_host_type(array.dtype, info.element_type):
-                raise self._refuse(
-                    f"input {info.name!r}: expected dtype {host_type or info.dtype}, got {array.dtype}"
-                )
-            tensor = to_tensor(array, self._device)
-        elif isinstance(value, Tensor):
-            tensor = value
-        else:
-            tensor = Tensor(value, dtype=dtype, device=self._device)
-        # Not converted: a wrong dtype is more often a mistake of the caller than a wish.
-        if dtype is not None and tensor.dtype != dtype:
-            raise self._refuse(
-                f"input {info.name!r}: expected dtype {info.dtype}, got {tensor.dtype}"
-            )
-        return tensor
-
-    def _check_map(self, info: ValueInfo, value: Any) -> Value:
-        kind = str if info.key_type == STRING else int
-        if isinstance(value, dict) and all(isinstance(key, kind) for key in cast("Any", value)):
-            return cast("Value", value)
-        raise self._refuse(f"input {info.name!r}: expected a dict with {kind.__name__} keys")
-
-    def _check_shape(
-        self, info: ValueInfo, value: Tensor, sizes: dict[str, tuple[str, int]]
-    ) -> None:
-        assert info.shape is not None
-        if len(value.shape) != len(info.shape):
-            raise self._refuse(
-                f"input {info.name!r}: expected rank {len(info.shape)}, got shape {value.shape}"
-            )
-        for axis, (size, expected) in enumerate(zip(value.shape, info.shape, strict=True)):
-            # In a traced function, sizes may be variables, which a declared size cannot be compared
-            # with.
-            if isinstance(expected, int) and isinstance(size, int) and size != expected:
-                raise self._refuse(
-                    f"input {info.name!r}: expected size {expected} on axis {axis}, got {size}"
-                )
-            if isinstance(expected, str) and isinstance(size, int):
-                # A name has one size in all inputs of a call.
-                first, known = sizes.setdefault(expected, (info.name, size))
-                if known != size:
-                    raise self._refuse(
-                        f"dimension {expected!r} is {known} in input {first!r} and {size} in input {info.name!r}"
-                    )
-
-    def _refuse(self, problem: str) -> ModelInputError:
-        return ModelInputError(
-            model=self._title, problem=problem, inputs=[str(info) for info in self.inputs]
-        )
->>>>>>> d34
 
 
 def _check_operators(file: ModelFile) -> None:
