@@ -188,6 +188,17 @@ class Model:
 
         Raises:
             ModelInputError: if a size is missing, or an input is not a tensor of numbers.
+
+        Example:
+            >>> import onnx.parser
+            >>> import svod_onnx
+            >>> model = svod_onnx.load(onnx.parser.parse_model('''
+            ...     <ir_version: 10, opset_import: ["" : 21]>
+            ...     negate (float[n, 3] x) => (float[n, 3] y) { y = Neg(x) }
+            ... '''))
+            >>> model.warm({"n": 8})
+            >>> len(model.plans())
+            1
         """
         for case in [sizes] if isinstance(sizes, Mapping) else list(sizes) or [{}]:
             self(**self._inputs.make_zeros(case))

@@ -19,6 +19,8 @@ __all__ = [
     "MissingOperator",
     "ModelFileError",
     "ModelInputError",
+    "ModelOptionError",
+    "ModelOutputError",
     "NodeError",
     "UnsupportedOperatorsError",
     "ValueNeededError",

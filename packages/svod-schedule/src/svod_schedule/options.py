@@ -186,7 +186,14 @@ class OptimizerConfig:
         return self.restrict_cores(target)
 
     def restrict_cores(self, target: Target) -> Target:
-        """Return the target with at most `threads` cores."""
+        """Return the target with at most `threads` cores.
+
+        Example:
+            >>> from svod_ir import Target
+            >>> from svod_schedule import OptimizerConfig
+            >>> OptimizerConfig(threads=1).restrict_cores(Target.generic()).cores
+            1
+        """
         if not 0 < self.threads < target.cores:
             return target
         return replace(target, cores=self.threads)

@@ -74,10 +74,17 @@ def _count_sum_bytes(reductions: list[UOp]) -> int:
     return sum(node.dtype.nbytes for node in reductions)
 
 
+def _find_end(sink: UOp) -> UOp | None:
+    """The END of a kernel that is one nest of loops."""
+    (end, *others) = sink.src
+    return end if end.op is Op.END and not others else None
+
+
 def _find_stream(sink: UOp, target: Target) -> _Stream | None:
-    if target.has_local or len(sink.src) != 1 or sink.src[0].op is not Op.END:
+    end = _find_end(sink)
+    if target.has_local or end is None:
         return None
-    loops = sink.src[0].loops
+    loops = end.loops
     reductions = list(sink.iter_ops(Op.REDUCE))
     if not reductions or len({node.loops for node in reductions}) > 1:
         return None
@@ -122,10 +129,10 @@ def _find_tiles(
 
 def _find_tile(access: UOp, rows: UOp, loops: tuple[UOp, ...]) -> UOp | None:
     """The loop whose iterations read adjacent vectors of rows that are a page or more apart."""
-    index, dtype = access.src[1], access.dtype
-    if dtype.lanes == 1 or index.dtype.lanes > 1:
+    dtype = access.dtype
+    if dtype.lanes == 1 or access.position.dtype.lanes > 1:
         return None
-    terms = to_terms(index)
+    terms = to_terms(access.position)
     if terms.get((rows,), 0) * dtype.itemsize < PAGE_BYTES:
         return None
     adjacent = [
@@ -171,8 +178,9 @@ def _reorder(sink: UOp, stream: _Stream) -> UOp:
         }
     )
     # The sums of all tiles are there before the first is stored: the loop over them is innermost.
-    (end,) = done.src
-    return done.with_src((end.source.end(*stream.enclosing, stream.tiles),))
+    end = _find_end(done)
+    assert end is not None
+    return done.with_src((end.body.end(*stream.enclosing, stream.tiles),))
 
 
 def _join(effects: list[UOp]) -> UOp:
