@@ -650,3 +650,49 @@ def test_narrow_types(element_type: str) -> None:
     assert y.flags.writeable
     y[0] = 3
     assert x.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("labels", [["a", "b", "c"], [5, 7, 9]])
+@pytest.mark.parametrize("has_scores", [False, True])
+def test_maps(ort: Any, labels: list[Any], has_scores: bool) -> None:
+    helper = onnx.helper
+    is_text = isinstance(labels[0], str)
+    attribute = "classlabels_strings" if is_text else "classlabels_int64s"
+    nodes = [
+        helper.make_node("Softmax", ["x"], ["scores"]),
+        helper.make_node(
+            "ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", **{attribute: labels}
+        ),
+    ]
+    key = onnx.TensorProto.STRING if is_text else onnx.TensorProto.INT64
+    value = helper.make_tensor_type_proto(onnx.TensorProto.FLOAT, [])
+    kind = helper.make_sequence_type_proto(helper.make_map_type_proto(key, value))
+    outputs = [helper.make_value_info("maps", kind)]
+    if has_scores:
+        outputs.append(helper.make_tensor_value_info("scores", onnx.TensorProto.FLOAT, ["n", 3]))
+    inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, ["n", 3])]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", inputs, outputs),
+        opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("ai.onnx.ml", 3)],
+        ir_version=10,
+    )
+    session = ort.InferenceSession(model.SerializeToString())
+    arg = session.get_outputs()[0]
+    name = "string" if is_text else "int64"
+    assert (arg.name, arg.type, arg.shape) == ("maps", f"seq(map({name},tensor(float)))", [])
+    x = np.log(np.array([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]], np.float32))
+    options = ort.RunOptions()
+    options.only_execute_path_to_fetches = True
+    for settings in (None, options):
+        (maps,) = session.run(["maps"], {"x": x}, settings)
+        assert type(maps) is list
+        assert [list(row) for row in maps] == [labels, labels]
+        assert all(type(score) is float for row in maps for score in row.values())
+        np.testing.assert_allclose([list(row.values()) for row in maps], np.exp(x), rtol=1e-5)
+    results = session.run(None, {"x": x})
+    assert len(results) == 1 + has_scores
+    if has_scores:
+        np.testing.assert_allclose(results[1], np.exp(x), rtol=1e-5, strict=True)
+        np.testing.assert_allclose(session.run(["scores"], {"x": x})[0], np.exp(x), rtol=1e-5)
+    with pytest.raises(_get_error(ort, "InvalidArgument"), match="nope"):
+        session.run(["nope"], {"x": x})

@@ -21,6 +21,7 @@ from svod_onnx._options import ModelOptions
 from svod_onnx._reading import read_model
 from svod_onnx._session.host_values import to_host_value, to_host_values
 from svod_onnx._session.io_binding import IOBinding
+from svod_onnx._session.maps import convert_maps, separate_maps
 from svod_onnx._session.metadata import ModelMetadata, NodeArg, make_metadata, make_node_arg
 from svod_onnx._session.options import RunOptions, SessionOptions
 from svod_onnx._session.ort_value import OrtValue
@@ -111,19 +112,20 @@ class InferenceSession:
         first, entries = next(iter(read.items()))
         try:
             file = options.apply(read_model(self._source))
+            graph, maps = separate_maps(file.graph)
             model_options = ModelOptions(
                 # Without providers, the environment may choose the device.
                 device=None if providers is None else find_device(first, entries),
                 threads=options.intra_op_num_threads if options.intra_op_num_threads > 0 else None,
             )
-            model = Model(file, model_options)
+            model = Model(replace(file, graph=graph), model_options)
         except ModelFileError as error:
             raise _translate_file_error(error) from error
         except UnsupportedOperatorsError as error:
             raise UnsupportedError(error.headline, notes=error.notes, hint=error.hint) from error
         # Only now: a session whose providers could not be set stays as it was.
         self._file, self._model, self._model_options = file, model, model_options
-        self._providers = read
+        self._providers, self._maps = read, maps
         self._names = [info.name for info in file.graph.outputs]
         self._selected: dict[tuple[str, ...], Model] = {}
         self._inputs = {info.name: info for info in file.graph.inputs}
@@ -139,8 +141,8 @@ class InferenceSession:
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
     ) -> list[Any]:
-        """Outputs in the order of `output_names`: arrays that the caller owns, and lists of arrays
-        for sequences.
+        """Outputs in the order of `output_names`: arrays that the caller owns, lists of arrays
+        for sequences, and lists of dicts for the maps of a classifier.
 
         Args:
             output_names: names of outputs; None for all.
@@ -164,6 +166,10 @@ class InferenceSession:
             results = model(**input_feed)
         except (ModelInputError, NodeError) as error:
             raise self._translate(error, input_feed) from error
+        if self._maps:
+            names = output_names or self._names
+            if set(names) <= set(self._names):
+                results = convert_maps(results, names, self._maps)
         if not output_names:
             values = results.values()
         else:
@@ -245,7 +251,10 @@ class InferenceSession:
 
     def get_outputs(self) -> list[NodeArg]:
         """Declarations of the outputs."""
-        return list(map(make_node_arg, self._file.graph.outputs))
+        return [
+            self._maps[info.name].declaration if info.name in self._maps else make_node_arg(info)
+            for info in self._file.graph.outputs
+        ]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """Declarations of the inputs with an initializer as their default."""
@@ -319,6 +328,7 @@ class InferenceSession:
         if model is None:
             infos = {info.name: info for info in self._file.graph.outputs}
             graph = self._file.graph.select([infos[name] for name in chosen])
+            graph, _ = separate_maps(graph)
             model = Model(replace(self._file, graph=graph), self._model_options)
             self._selected[chosen] = model
         return model

@@ -172,4 +172,5 @@ def _store(outputs: Mapping[str, OrtValue | None], values: Sequence[Any]) -> Ite
 def _copy(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_copy, cast("list[Any]", value)))
-    return np.array(value)
+    # Maps are dicts.
+    return dict(cast("dict[Any, Any]", value)) if isinstance(value, dict) else np.array(value)

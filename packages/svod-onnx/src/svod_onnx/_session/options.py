@@ -62,7 +62,7 @@ class _Checked:
     def __setattr__(self, name: str, value: Any) -> None:
         default = _DEFAULTS[type(self)].get(name, self)
         if default is not self and not isinstance(default, dict):
-            kind: type = type(default)
+            kind: type[Any] = type(default)
             if isinstance(default, IntEnum | str | bool):
                 if not isinstance(value, kind):
                     raise TypeError(f"{name}: expected {kind.__name__}, got {value!r}")
