@@ -20,11 +20,11 @@ from svod_onnx._model import Model
 from svod_onnx._options import ModelOptions
 from svod_onnx._reading import read_model
 from svod_onnx._session.host_values import to_host_value, to_host_values
-from svod_onnx._session.io_binding import IOBinding
+from svod_onnx._session.io_binding import IOBinding, run_binding
 from svod_onnx._session.maps import convert_maps, separate_maps
 from svod_onnx._session.metadata import ModelMetadata, NodeArg, make_metadata, make_node_arg
-from svod_onnx._session.options import RunOptions, SessionOptions
-from svod_onnx._session.ort_value import OrtValue
+from svod_onnx._session.options import RunOptions, SessionOptions, apply_options, list_providers
+from svod_onnx._session.ort_value import OrtValue, get_value
 from svod_onnx._session.providers import find_device, read_providers
 from svod_onnx._session.refusals import explain_inputs
 from svod_onnx.capi.onnxruntime_pybind11_state import (
@@ -80,6 +80,36 @@ class InferenceSession:
         ('x', ['n'])
         >>> session.run(None, {"x": np.array([2, 3], np.float32)})
         [array([4., 9.], dtype=float32)]
+        >>> session.get_modelmeta().graph_name, session.get_overridable_initializers()
+        ('square', [])
+        >>> x = ort.OrtValue.ortvalue_from_numpy(np.array([2, 3], np.float32))
+        >>> session.run_with_ort_values(["y"], {"x": x})[0].numpy()
+        array([4., 9.], dtype=float32)
+        >>> binding = session.io_binding()
+        >>> binding.bind_ortvalue_input("x", x)
+        >>> binding.bind_output("y")
+        >>> session.run_with_iobinding(binding)
+        >>> session.set_providers(["CPUExecutionProvider"])
+        >>> session.get_providers(), session.get_provider_options()
+        (['CPUExecutionProvider'], {'CPUExecutionProvider': {}})
+        >>> session.get_session_options().enable_profiling, session.end_profiling()
+        (False, '')
+        >>> session.get_profiling_start_time_ns() > 0
+        True
+        >>> session.disable_fallback()
+        >>> session.enable_fallback()
+
+        A call in another thread:
+
+        >>> from threading import Event
+        >>> done = Event()
+        >>> def callback(results, data, error):
+        ...     print(results[0] if not error else error)
+        ...     done.set()
+        >>> session.run_async(None, {"x": [1, 2]}, callback, None)
+        >>> done.wait(60)
+        [1. 4.]
+        True
     """
 
     def __init__(
@@ -106,12 +136,12 @@ class InferenceSession:
     def _load(self, providers: Any, provider_options: Any) -> None:
         options = self._options
         if providers is None and options.has_providers():
-            added = options.list_providers()
+            added = list_providers(options)
             providers, provider_options = list(added), list(added.values())
         read = read_providers(providers, provider_options)
         first, entries = next(iter(read.items()))
         try:
-            file = options.apply(read_model(self._source))
+            file = apply_options(options, read_model(self._source))
             graph, maps = separate_maps(file.graph)
             model_options = ModelOptions(
                 # Without providers, the environment may choose the device.
@@ -243,7 +273,7 @@ class InferenceSession:
         Raises:
             RuntimeException: if no output is bound, or the memory of one does not fit.
         """
-        iobinding.run(self, run_options)
+        run_binding(iobinding, self, run_options)
 
     def get_inputs(self) -> list[NodeArg]:
         """Declarations of the inputs."""
@@ -363,7 +393,7 @@ class InferenceSession:
 
 def _unwrap(value: Any) -> Any:
     if isinstance(value, OrtValue):
-        return value.get_value()
+        return get_value(value)
     return np.asarray(cast("Any", value)) if isinstance(value, np.generic) else value
 
 

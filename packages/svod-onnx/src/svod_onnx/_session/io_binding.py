@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 import numpy as np
 
 from svod_onnx._session.host_values import check_device, view_memory
-from svod_onnx._session.ort_value import OrtValue
+from svod_onnx._session.ort_value import OrtValue, get_value
 from svod_onnx.capi.onnxruntime_pybind11_state import Fail, InvalidArgument, RuntimeException
 from svod_onnx.errors import ModelInputError
 
-__all__ = ["IOBinding"]
+__all__ = ["IOBinding", "run_binding"]
 
 
 class IOBinding:
@@ -38,6 +38,24 @@ class IOBinding:
         >>> session.run_with_iobinding(binding)
         >>> y.tolist()
         [4.0, 9.0]
+
+        With values instead of arrays, and outputs that the session allocates:
+
+        >>> from svod_onnx import OrtValue
+        >>> binding.bind_ortvalue_input("x", OrtValue.ortvalue_from_numpy(x + 1))
+        >>> binding.bind_ortvalue_output("y", OrtValue.ortvalue_from_numpy(y))
+        >>> binding.synchronize_inputs()
+        >>> session.run_with_iobinding(binding)
+        >>> binding.synchronize_outputs()
+        >>> y.tolist(), binding.get_outputs()[0].shape()
+        ([9.0, 16.0], [2])
+        >>> binding.clear_binding_outputs()
+        >>> binding.clear_binding_inputs()
+        >>> binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+        >>> binding.bind_output("y")
+        >>> session.run_with_iobinding(binding)
+        >>> binding.copy_outputs_to_cpu(), len(binding.get_outputs_as_ortvaluevector())
+        ([array([4., 9.], dtype=float32)], 1)
     """
 
     def __init__(self, session: Any) -> None:
@@ -128,7 +146,7 @@ class IOBinding:
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """Copies of the outputs of the last call: arrays, and lists of arrays."""
-        return [_copy(result.get_value()) for result in self._results]
+        return [_copy(get_value(result)) for result in self._results]
 
     def clear_binding_inputs(self) -> None:
         """Remove the bound inputs."""
@@ -139,19 +157,23 @@ class IOBinding:
         self._outputs.clear()
         self._results = []
 
-    def run(self, session: object, options: Any = None) -> None:
-        """Run the session on the bound inputs, and store the bound outputs."""
+    def _run(self, session: object, options: Any) -> None:
         if session is not self._session:
             raise ValueError("IOBinding must be used with the session that created it.")
         if not self._outputs:
             raise RuntimeException("Error in execution: At least one output should be requested.")
-        feed = {name: value.get_value() for name, value in self._inputs.items()}
+        feed = {name: get_value(value) for name, value in self._inputs.items()}
         try:
             values = self._session.run(list(self._outputs), feed, options)
         except (InvalidArgument, ModelInputError, Fail) as error:
             problem = f"Error in execution: {error.headline}"
             raise RuntimeException(problem, notes=error.notes, hint=error.hint) from error
         self._results = list(_store(self._outputs, values))
+
+
+def run_binding(binding: IOBinding, session: object, options: Any = None) -> None:
+    """Run the session on the bound inputs, and store the bound outputs."""
+    binding._run(session, options)  # pyright: ignore[reportPrivateUsage]
 
 
 def _store(outputs: Mapping[str, OrtValue | None], values: Sequence[Any]) -> Iterator[OrtValue]:

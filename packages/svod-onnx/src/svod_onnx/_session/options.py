@@ -24,11 +24,19 @@ __all__ = [
     "GraphOptimizationLevel",
     "RunOptions",
     "SessionOptions",
+    "apply_options",
+    "list_providers",
 ]
 
 
 class GraphOptimizationLevel(IntEnum):
-    """Graph optimizations; all levels compile the same kernels."""
+    """Graph optimizations; all levels compile the same kernels.
+
+    Example:
+        >>> from svod_onnx import GraphOptimizationLevel, SessionOptions
+        >>> SessionOptions().graph_optimization_level is GraphOptimizationLevel.ORT_ENABLE_ALL
+        True
+    """
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -38,14 +46,26 @@ class GraphOptimizationLevel(IntEnum):
 
 
 class ExecutionMode(IntEnum):
-    """Order of nodes; the kernels of a plan always run in order, each on all threads."""
+    """Order of nodes; the kernels of a plan always run in order, each on all threads.
+
+    Example:
+        >>> from svod_onnx import ExecutionMode, SessionOptions
+        >>> SessionOptions().execution_mode is ExecutionMode.ORT_SEQUENTIAL
+        True
+    """
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
 class ExecutionOrder(IntEnum):
-    """Order of nodes of equal rank, which has no effect."""
+    """Order of nodes of equal rank, which has no effect.
+
+    Example:
+        >>> from svod_onnx import ExecutionOrder, SessionOptions
+        >>> SessionOptions().execution_order is ExecutionOrder.DEFAULT
+        True
+    """
 
     DEFAULT = 0
     PRIORITY_BASED = 1
@@ -60,14 +80,12 @@ class _Checked:
     __slots__ = ()
 
     def __setattr__(self, name: str, value: Any) -> None:
-        default = _DEFAULTS[type(self)].get(name, self)
-        if default is not self and not isinstance(default, dict):
-            kind: type[Any] = type(default)
-            if isinstance(default, IntEnum | str | bool):
-                if not isinstance(value, kind):
-                    raise TypeError(f"{name}: expected {kind.__name__}, got {value!r}")
-            else:
-                value = index(value)
+        default: object = _DEFAULTS[type(self)].get(name)
+        if isinstance(default, IntEnum | str | bool):
+            if not isinstance(value, type(default)):
+                raise TypeError(f"{name}: expected {type(default).__name__}, got {value!r}")
+        elif isinstance(default, int):
+            value = index(value)
         object.__setattr__(self, name, value)
 
 
@@ -101,6 +119,28 @@ class SessionOptions(_Checked):
         >>> options.add_session_config_entry("session.use_env_allocators", "1")
         >>> options.get_session_config_entry("session.use_env_allocators")
         '1'
+        >>> options.add_provider("CPUExecutionProvider", {})
+        >>> options.has_providers()
+        True
+        >>> import numpy as np
+        >>> from svod_onnx import OrtValue
+        >>> bias = OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))
+        >>> options.add_initializer("bias", bias)
+        >>> options.add_external_initializers(["first", "second"], [bias, bias])
+
+        Options without a counterpart are errors:
+
+        >>> from svod_onnx.capi.onnxruntime_pybind11_state import NotImplemented as Unsupported
+        >>> try:
+        ...     options.register_custom_ops_library("operators.so")
+        ... except Unsupported as error:
+        ...     print(error.hint)
+        write each operator as a Python function of tensors, with `svod_onnx.operator`
+        >>> try:
+        ...     options.add_free_dimension_override_by_denotation("BATCH", 1)
+        ... except Unsupported as error:
+        ...     print(error.hint)
+        call add_free_dimension_override_by_name with the dimension's name
     """
 
     intra_op_num_threads: int = 0
@@ -171,43 +211,6 @@ class SessionOptions(_Checked):
         """Whether `add_provider` was called."""
         return bool(self._providers)
 
-    def list_providers(self) -> dict[str, dict[str, str]]:
-        """Options of the providers of `add_provider`."""
-        return self._providers
-
-    def apply(self, file: ModelFile) -> ModelFile:
-        """The model with the fixed sizes and replaced initializers.
-
-        Raises:
-            InvalidArgument: if the model has no such initializer, or of another dtype or shape.
-        """
-        graph = file.graph
-        constants = dict(graph.constants)
-        for name, value in self._initializers.items():
-            array, constant = value.numpy(), constants.get(name)
-            if constant is None:
-                raise InvalidArgument(f"the model has no initializer {name!r}")
-            if array.shape != constant.shape or str(array.dtype) != str(constant.dtype):
-                raise InvalidArgument(
-                    f"initializer {name!r}: expected {constant.dtype}{constant.shape},"
-                    f" got {array.dtype}{array.shape}"
-                )
-            constants[name] = array
-        infos = (graph.inputs, graph.outputs, graph.overridable)
-        inputs, outputs, overridable = (tuple(map(self._fix, part)) for part in infos)
-        fixed = replace(
-            graph, inputs=inputs, outputs=outputs, overridable=overridable, constants=constants
-        )
-        return replace(file, graph=fixed)
-
-    def _fix(self, info: ValueInfo) -> ValueInfo:
-        if info.shape is None:
-            return info
-        sizes = [
-            self._sizes.get(size, size) if isinstance(size, str) else size for size in info.shape
-        ]
-        return replace(info, shape=tuple(sizes))
-
     def register_custom_ops_library(self, path: str | os.PathLike[str]) -> NoReturn:
         """Raise an error: operators of such a library are compiled for onnxruntime.
 
@@ -265,3 +268,45 @@ _DEFAULTS: Final[dict[type, dict[str, Any]]] = {
     kind: {entry.name: entry.default for entry in fields(kind) if not entry.name.startswith("_")}
     for kind in (SessionOptions, RunOptions)
 }
+
+
+def list_providers(options: SessionOptions) -> dict[str, dict[str, str]]:
+    """Options of the providers that `add_provider` added."""
+    return options._providers  # pyright: ignore[reportPrivateUsage]
+
+
+def apply_options(options: SessionOptions, file: ModelFile) -> ModelFile:
+    """The model with the fixed sizes and replaced initializers of the options.
+
+    Raises:
+        InvalidArgument: if the model has no such initializer, or one of another dtype or shape.
+    """
+    graph, sizes = file.graph, options._sizes  # pyright: ignore[reportPrivateUsage]
+    constants = dict(graph.constants)
+    for name, value in options._initializers.items():  # pyright: ignore[reportPrivateUsage]
+        array, constant = value.numpy(), constants.get(name)
+        if constant is None:
+            raise InvalidArgument(f"the model has no initializer {name!r}")
+        if array.shape != constant.shape or str(array.dtype) != str(constant.dtype):
+            raise InvalidArgument(
+                f"initializer {name!r}: expected {constant.dtype}{constant.shape},"
+                f" got {array.dtype}{array.shape}"
+            )
+        constants[name] = array
+    return replace(
+        file,
+        graph=replace(
+            graph,
+            inputs=tuple(_fix(info, sizes) for info in graph.inputs),
+            outputs=tuple(_fix(info, sizes) for info in graph.outputs),
+            overridable=tuple(_fix(info, sizes) for info in graph.overridable),
+            constants=constants,
+        ),
+    )
+
+
+def _fix(info: ValueInfo, sizes: Mapping[str, int]) -> ValueInfo:
+    if info.shape is None:
+        return info
+    shape = [sizes.get(size, size) if isinstance(size, str) else size for size in info.shape]
+    return replace(info, shape=tuple(shape))

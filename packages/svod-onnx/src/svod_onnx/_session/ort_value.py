@@ -12,7 +12,7 @@ from svod_onnx._session.metadata import name_tensor_type
 from svod_onnx._types import get_element_type
 from svod_onnx.capi.onnxruntime_pybind11_state import RuntimeException
 
-__all__ = ["OrtValue"]
+__all__ = ["OrtValue", "get_value"]
 
 
 class OrtValue:
@@ -28,6 +28,18 @@ class OrtValue:
         >>> value.update_inplace(np.ones((2, 3), np.float32))
         >>> x.tolist()
         [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+        >>> value.data_ptr() == x.ctypes.data, value.tensor_size_in_bytes(), value.element_type()
+        (True, 24, 1)
+        >>> OrtValue.ortvalue_from_shape_and_type([2], np.int64).data_type()
+        'tensor(int64)'
+        >>> BFLOAT16 = 16
+        >>> OrtValue.ortvalue_from_numpy_with_onnx_type(np.zeros(2, np.uint16), BFLOAT16).data_type()
+        'tensor(bfloat16)'
+        >>> OrtValue.from_dlpack(x).has_value(), OrtValue(None).has_value()
+        (True, False)
+        >>> items = OrtValue([x, x])
+        >>> items.is_tensor_sequence(), items.is_sparse_tensor(), items.data_type()
+        (True, False, 'seq(tensor(float))')
     """
 
     __slots__ = ("_value",)
@@ -141,10 +153,6 @@ class OrtValue:
             )
         np.copyto(target, source.reshape(target.shape))
 
-    def get_value(self) -> Any:
-        """The array, the list of arrays, or None."""
-        return self._value
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._get_array(), dtype=dtype, copy=copy)
 
@@ -164,3 +172,8 @@ class OrtValue:
 
 def _get_type(array: np.ndarray) -> int:
     return get_element_type(array.dtype)
+
+
+def get_value(value: OrtValue) -> Any:
+    """The array, the list of arrays, or None."""
+    return value._value  # pyright: ignore[reportPrivateUsage]

@@ -17,6 +17,15 @@ Example:
     ... except NoSuchFile as error:
     ...     print(error)
     missing.onnx: cannot read the file: No such file or directory
+    >>> from svod_onnx.capi import onnxruntime_pybind11_state as state
+    >>> issubclass(state.InvalidArgument, ValueError), issubclass(state.InvalidProtobuf, ValueError)
+    (True, True)
+    >>> issubclass(state.InvalidGraph, ValueError), issubclass(state.Fail, RuntimeError)
+    (True, True)
+    >>> issubclass(state.RuntimeException, RuntimeError)
+    True
+    >>> issubclass(state.NotImplemented, NotImplementedError)
+    True
 """
 
 from __future__ import annotations
