@@ -14,6 +14,7 @@ import onnx.parser
 import pytest
 
 import svod_onnx
+from svod_onnx._plan_cache import get_spec
 from svod_onnx.errors import ModelInputError
 from svod_tensor import Tensor
 
@@ -314,6 +315,15 @@ def test_a_provider_is_a_device() -> None:
     assert svod_onnx.InferenceSession(_serialize(TEXT), options).get_providers() == [
         "CPUExecutionProvider"
     ]
+
+
+def test_the_provider_of_the_default_device_keeps_the_fast_path() -> None:
+    session = svod_onnx.InferenceSession(_serialize(TEXT), providers=["CPUExecutionProvider"])
+    feed = _make_feed()
+    for _ in range(2):
+        session.run(None, feed)
+    cache = session.model._plan_cache
+    assert cache.find(get_spec(feed), feed) is not None
 
 
 def test_options_of_a_session(ort: Any) -> None:

@@ -25,7 +25,7 @@ from svod_onnx._session.maps import convert_maps, separate_maps
 from svod_onnx._session.metadata import ModelMetadata, NodeArg, make_metadata, make_node_arg
 from svod_onnx._session.options import RunOptions, SessionOptions, apply_options, list_providers
 from svod_onnx._session.ort_value import OrtValue, get_value
-from svod_onnx._session.providers import find_device, read_providers
+from svod_onnx._session.providers import find_device, get_default_device, read_providers
 from svod_onnx._session.refusals import explain_inputs
 from svod_onnx.capi.onnxruntime_pybind11_state import (
     Fail,
@@ -139,13 +139,13 @@ class InferenceSession:
             added = list_providers(options)
             providers, provider_options = list(added), list(added.values())
         read = read_providers(providers, provider_options)
-        first, entries = next(iter(read.items()))
+        device = find_device(*next(iter(read.items())))
         try:
             file = apply_options(options, read_model(self._source))
             graph, maps = separate_maps(file.graph)
             model_options = ModelOptions(
-                # Without providers, the environment may choose the device.
-                device=None if providers is None else find_device(first, entries),
+                # None for the default device, on which calls read arrays without a copy.
+                device=None if providers is None or device == get_default_device() else device,
                 threads=options.intra_op_num_threads if options.intra_op_num_threads > 0 else None,
             )
             model = Model(replace(file, graph=graph), model_options)
@@ -156,14 +156,14 @@ class InferenceSession:
         # Only now: a session whose providers could not be set stays as it was.
         self._file, self._model, self._model_options = file, model, model_options
         self._providers, self._maps = read, maps
+        self._requested = providers, provider_options
         self._names = [info.name for info in file.graph.outputs]
         self._selected: dict[tuple[str, ...], Model] = {}
         self._inputs = {info.name: info for info in file.graph.inputs}
         self._defaults = {info.name: info for info in file.graph.overridable}
 
     def __reduce__(self) -> tuple[object, ...]:
-        providers, provider_options = list(self._providers), list(self._providers.values())
-        return InferenceSession, (self._source, self._options, providers, provider_options)
+        return InferenceSession, (self._source, self._options, *self._requested)
 
     def run(
         self,

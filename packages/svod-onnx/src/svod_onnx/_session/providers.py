@@ -13,6 +13,7 @@ __all__ = [
     "CPU_PROVIDER",
     "find_device",
     "get_available_providers",
+    "get_default_device",
     "get_device",
     "read_providers",
 ]
@@ -42,8 +43,12 @@ def get_device() -> str:
         >>> isinstance(get_device(), str)
         True
     """
-    device = cast("str", Tensor(0.0).device)  # a tuple only for a sharded tensor
-    return device.partition(":")[0]
+    return get_default_device().partition(":")[0]
+
+
+def get_default_device() -> str:
+    """Default device, with its number if that is not 0."""
+    return cast("str", Tensor(0.0).device)  # a tuple only for a sharded tensor
 
 
 def find_device(provider: str, options: Mapping[str, str]) -> str | None:
