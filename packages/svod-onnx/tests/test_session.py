@@ -631,7 +631,7 @@ def test_the_level_of_the_logger() -> None:
         logger.setLevel(level)
 
 
-def test_a_session_is_pickled(tmp_path: Path) -> None:
+def test_a_session_is_pickled() -> None:
     options = svod_onnx.SessionOptions()
     options.intra_op_num_threads = 1
     options.add_free_dimension_override_by_name("n", 2)
@@ -645,6 +645,17 @@ def test_a_session_is_pickled(tmp_path: Path) -> None:
         copy.run(None, _make_feed()), session.run(None, _make_feed()), strict=True
     ):
         _check(value, expected)
+
+
+def test_the_pickle_of_a_relative_path_is_loaded_in_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "model.onnx").write_bytes(_serialize(TEXT))
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    data = pickle.dumps(svod_onnx.InferenceSession("model.onnx"))
+    monkeypatch.chdir(tmp_path / "other")
+    assert len(pickle.loads(data).run(None, _make_feed())) == 3
 
 
 @pytest.mark.parametrize("element_type", ["bfloat16", "int4", "float8e4m3fn"])

@@ -23,7 +23,7 @@ import numpy as np
 
 from svod_onnx._progress import show_progress
 
-__all__ = ["iter_lines", "measure"]
+__all__ = ["iter_rows", "measure"]
 
 _LIBRARIES: Final = ("svod_onnx", "onnxruntime")
 _SECONDS: Final = 1.0
@@ -36,7 +36,7 @@ _COLUMNS: Final = {
 }
 
 
-def iter_lines(path: str, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
+def iter_rows(path: str, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
     """Lines of a table: time to load, time of the first call and median of the others, and the
     peak memory beyond that of the imported library.
     """
@@ -112,7 +112,7 @@ def _read_memory(field: str) -> float:
 
 
 def _main(library: str, path: str, feed: str) -> None:
-    arrays = pickle.loads(Path(feed).read_bytes())  # written by `iter_lines`
+    arrays = pickle.loads(Path(feed).read_bytes())  # written by `iter_rows`
     module = importlib.import_module(library)
     with show_progress(sys.stderr):
         values = measure(module, path, arrays)

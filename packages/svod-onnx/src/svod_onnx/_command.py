@@ -23,7 +23,7 @@ from typing import Final, TextIO, cast
 import numpy as np
 import onnx
 
-from svod_onnx import _benchmark as benchmark
+from svod_onnx._benchmark import iter_rows
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
@@ -113,7 +113,7 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
                 lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=options.profile, trace=options.trace)
         if options.bench:
-            lines += benchmark.iter_lines(options.model, arrays)
+            lines += iter_rows(options.model, arrays)
         if options.compare or options.bisect:
             # The reference needs the protobuf message, which `read_model` does not keep.
             model = onnx.load(options.model)  # pyright: ignore[reportUnknownMemberType]

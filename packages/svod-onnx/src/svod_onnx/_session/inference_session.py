@@ -128,6 +128,10 @@ class InferenceSession:
         self._source: Final = (
             path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         )
+        # For a pickle, which another folder may be current for.
+        self._origin: Final = (
+            self._source if isinstance(self._source, bytes) else os.path.abspath(self._source)
+        )
         self._options: Final = SessionOptions() if sess_options is None else sess_options
         self._executor: ThreadPoolExecutor | None = None
         self._start_ns = time.monotonic_ns()
@@ -163,7 +167,7 @@ class InferenceSession:
         self._defaults = {info.name: info for info in file.graph.overridable}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return InferenceSession, (self._source, self._options, *self._requested)
+        return InferenceSession, (self._origin, self._options, *self._requested)
 
     def run(
         self,
