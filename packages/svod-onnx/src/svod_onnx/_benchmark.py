@@ -38,7 +38,7 @@ _COLUMNS: Final = {
 
 def iter_rows(path: str, arrays: Mapping[str, np.ndarray]) -> Iterator[str]:
     """Lines of a table: time to load, time of the first call and median of the others, and the
-    peak memory beyond that of the imported library.
+    peak memory, without the memory of the imported library.
     """
     yield "".join([f"{'':14}", *(f"{title:>18}" for title, _ in _COLUMNS.values())])
     with TemporaryDirectory() as folder:

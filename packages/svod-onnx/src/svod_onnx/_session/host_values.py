@@ -38,7 +38,7 @@ def to_host_value(value: Any) -> Any:
         # Not `size`, which builds a graph node.
         if prod(value.shape) <= _SMALL_SIZE:  # pyright: ignore[reportArgumentType]
             return value.numpy(copy=True)
-        # Writable, unless the memory is that of a weight or an input.
+        # Read-only if a weight or an input has this memory.
         array = np.asarray(value)
         return (
             array if array.flags.writeable and array.flags.c_contiguous else array.copy(order="C")
@@ -57,7 +57,7 @@ def _separate(results: list[Any]) -> None:
     large: list[np.ndarray] = []
     for i, value in enumerate(results):
         if type(value) is np.ndarray and value.size > _SMALL_SIZE:
-            if any(np.may_share_memory(value, other) for other in large):
+            if any(np.may_share_memory(value, earlier) for earlier in large):
                 results[i] = value.copy()
             else:
                 large.append(value)

@@ -56,8 +56,8 @@ def find_device(provider: str, options: Mapping[str, str]) -> str | None:
     name = provider.removesuffix(_SUFFIX).upper()
     if name == provider.upper():
         return None
-    number = options.get("device_id", "0")
-    device = name if number == "0" else f"{name}:{number}"
+    device_id = options.get("device_id", "0")
+    device = name if device_id == "0" else f"{name}:{device_id}"
     try:
         Tensor(0.0, device=device)
     except UserError:

@@ -13,7 +13,7 @@ __all__ = ["explain_inputs"]
 
 
 def explain_inputs(infos: Mapping[str, ValueInfo], feed: Mapping[str, Any]) -> str | None:
-    """First difference of the inputs from their declarations; None if there is none to see."""
+    """First difference of the inputs from their declarations; None if all agree."""
     for name, value in feed.items():
         info = infos.get(name)
         if info is None:
