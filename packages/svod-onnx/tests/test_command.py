@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
@@ -157,3 +158,26 @@ def test_different_shapes_and_nans_are_differences() -> None:
     assert _measure("y", np.zeros(3), np.zeros(2)).is_large
     assert _measure("y", np.array([2, 4]), np.array([2, 5])) == Difference("y", 1.0, 0.2)
     assert not _measure("y", np.zeros((0, 2)), np.zeros((0, 2))).is_large
+
+
+def test_a_benchmark_prints_a_row_per_library(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    out = StringIO()
+    assert main([str(path), "--bench", "--size", "n=4"], out) == 0
+    *_, header, own, other = out.getvalue().splitlines()
+    assert header.split() == ["load", "first", "call", "call", "peak", "memory"]
+    assert re.fullmatch(r"svod_onnx( +[0-9.,]+ ms){3} +[0-9.,]+ MiB", own)
+    assert re.fullmatch(r"onnxruntime( +not installed|( +[0-9.,]+ ms){3} +[0-9.,]+ MiB)", other)
+    monkeypatch.setattr("svod_onnx._benchmark.find_spec", lambda name: None)
+    out = StringIO()
+    assert main([str(path), "--bench"], out) == 0
+    assert out.getvalue().splitlines()[-1].split() == ["onnxruntime", "not", "installed"]
+
+
+def test_a_benchmark_of_a_model_that_fails(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    onnx.save(onnx.parser.parse_model(MODEL.replace("Mul(", "strange.Mix(")), path)
+    out = StringIO()
+    assert main([str(path), "--bench"], out) == 0
+    assert out.getvalue().splitlines()[-2].split() == ["svod_onnx", "failed"]
+    assert "unsupported operators: strange.Mix" in capfd.readouterr().err

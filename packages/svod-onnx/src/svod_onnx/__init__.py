@@ -35,7 +35,44 @@ from svod_onnx import operators as _operators  # importing registers the operato
 from svod_onnx._graph import ValueInfo
 from svod_onnx._model import Model, load
 from svod_onnx._registry import operator
+from svod_onnx._session.environment import (
+    set_default_logger_severity,
+    set_default_logger_verbosity,
+    set_seed,
+)
+from svod_onnx._session.inference_session import InferenceSession
+from svod_onnx._session.io_binding import IOBinding
+from svod_onnx._session.metadata import ModelMetadata, NodeArg
+from svod_onnx._session.options import (
+    ExecutionMode,
+    ExecutionOrder,
+    GraphOptimizationLevel,
+    RunOptions,
+    SessionOptions,
+)
+from svod_onnx._session.ort_value import OrtValue
+from svod_onnx._session.providers import get_available_providers, get_device
 
-__all__ = ["Model", "ValueInfo", "load", "operator"]
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "IOBinding",
+    "InferenceSession",
+    "Model",
+    "ModelMetadata",
+    "NodeArg",
+    "OrtValue",
+    "RunOptions",
+    "SessionOptions",
+    "ValueInfo",
+    "get_available_providers",
+    "get_device",
+    "load",
+    "operator",
+    "set_default_logger_severity",
+    "set_default_logger_verbosity",
+    "set_seed",
+]
 
 del _operators

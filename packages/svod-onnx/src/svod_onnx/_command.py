@@ -6,6 +6,7 @@ python -m svod_onnx model.onnx --run --size batch=2          # on random inputs
 python -m svod_onnx model.onnx --run --input x=x.npy         # on an array from a file
 python -m svod_onnx model.onnx --profile --trace run.json    # time per kernel and operator
 python -m svod_onnx model.onnx --tune                        # tune its kernels; later runs reuse them
+python -m svod_onnx model.onnx --bench                       # time and memory, and onnxruntime's
 python -m svod_onnx model.onnx --compare --bisect            # compare with onnxruntime, and find the first node that differs
 """
 
@@ -22,6 +23,7 @@ from typing import Final, TextIO, cast
 import numpy as np
 import onnx
 
+from svod_onnx._benchmark import iter_rows
 from svod_onnx._function_bodies import is_supported
 from svod_onnx._graph import Constant, Graph, Node, ValueInfo
 from svod_onnx._model import Model
@@ -82,13 +84,19 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
     parser.add_argument(
         "--bisect", action="store_true", help="compare, and find the first node that differs"
     )
+    parser.add_argument(
+        "--bench",
+        action="store_true",
+        help="print the time to load, of the first call and of a call, and the peak memory, and"
+        " those of onnxruntime",
+    )
     options = parser.parse_args(arguments)
     output: TextIO = sys.stdout if out is None else out
     try:
         file = read_model(options.model)
         output.write("\n".join(_describe(file)) + "\n")
         runs = options.run or options.profile or options.trace or options.tune
-        if not (runs or options.compare or options.bisect):
+        if not (runs or options.compare or options.bisect or options.bench):
             return 0
         sizes = {name: int(size) for name, size in map(_split, options.size)}
         arrays = _fill_inputs(
@@ -104,6 +112,8 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
             ):
                 lines += _run(runnable, arrays)
             lines += _profile(runnable, file, prints=options.profile, trace=options.trace)
+        if options.bench:
+            lines += iter_rows(options.model, arrays)
         if options.compare or options.bisect:
             # The reference needs the protobuf message, which `read_model` does not keep.
             model = onnx.load(options.model)  # pyright: ignore[reportUnknownMemberType]

@@ -79,7 +79,7 @@ class Inputs:
         missing = [
             name
             for name, info in self._by_name.items()
-            if name not in inputs and info.kind != "optional"
+            if inputs.get(name) is None and info.kind != "optional"
         ]
         if unknown or missing:
             problem = (

@@ -19,7 +19,7 @@ from svod_onnx._weights import WeightReader, map_file
 from svod_onnx._wire import strip_weights
 from svod_onnx.errors import ModelFileError
 
-__all__ = ["ModelFile", "make_graph", "read_model"]
+__all__ = ["ModelDescription", "ModelFile", "make_graph", "read_model"]
 
 _A: Final = AttributeProto
 
@@ -27,6 +27,18 @@ _MAX_MESSAGE: Final = 1 << 16
 """Largest size in bytes of a node whose message is kept. onnx computes a node on the host from its
 message.
 """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelDescription:
+    """Texts and versions of a model file, as in the specification of `ModelProto`."""
+
+    producer_name: str
+    graph_name: str
+    domain: str
+    description: str
+    graph_description: str
+    version: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,12 +50,14 @@ class ModelFile:
         graph: main graph, with local functions inlined.
         opsets: imported opset version of each domain.
         metadata: metadata properties.
+        description: texts and versions.
     """
 
     title: str
     graph: Graph
     opsets: Mapping[str, int]
     metadata: Mapping[str, str]
+    description: ModelDescription
 
 
 def read_model(source: str | os.PathLike[str] | bytes | onnx.ModelProto) -> ModelFile:
@@ -82,11 +96,19 @@ def _convert(
     if not model.HasField("graph"):
         raise ModelFileError(path=title, problem="the model has no graph")
     _check_versions(model, title)
+    description = ModelDescription(
+        producer_name=model.producer_name,
+        graph_name=model.graph.name,
+        domain=model.domain,
+        description=model.doc_string,
+        graph_description=model.graph.doc_string,
+        version=model.model_version,
+    )
     model = inline_functions(model, title)
     opsets = _read_opsets(model)
     graph = _Reader(tensors, opsets).make_graph(model.graph, weights)
     metadata = {entry.key: entry.value for entry in model.metadata_props}
-    return ModelFile(title, sort_topologically(graph, title), opsets, metadata)
+    return ModelFile(title, sort_topologically(graph, title), opsets, metadata, description)
 
 
 def _check_versions(model: onnx.ModelProto, title: str) -> None:

@@ -5,6 +5,8 @@ UserError
 ├── UnsupportedOperatorsError (NotImplementedError)   unsupported operators of a model, all at once
 ├── NodeError (ValueError)               a node that cannot be computed; its cause has the reason
 ├── ModelInputError (ValueError)         inputs that do not match the model's declaration
+├── ModelOptionError (ValueError)        a number among the options that is too small
+├── ModelOutputError (ValueError)        a name that is not an output of the model
 └── ValueNeededError (ValueError)        a value that must be known while a program is built, but depends on inputs
 """
 

@@ -1,0 +1,3 @@
+"""Sessions with the interface of onnxruntime."""
+
+from __future__ import annotations
