@@ -244,7 +244,7 @@ class TensorBase:
             >>> Tensor([[1, 2, 3]]).ndim
             2
         """
-        return len(self.uop.shape)
+        return len(self.shape)
 
     @property
     def size(self) -> SInt:
@@ -255,7 +255,7 @@ class TensorBase:
             >>> Tensor([[1, 2, 3]]).size
             3
         """
-        size = product(self.uop.shape)
+        size = product(self.shape)
         return ElementCount(size) if isinstance(size, int) else size
 
     @property
@@ -267,7 +267,7 @@ class TensorBase:
             >>> Tensor([1.5]).itemsize
             4
         """
-        return self.uop.dtype.itemsize
+        return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
@@ -278,7 +278,7 @@ class TensorBase:
             >>> Tensor([1.5, 2.5]).nbytes
             8
         """
-        return math.prod(max_size(s) for s in self.uop.shape) * self.itemsize
+        return math.prod(max_size(s) for s in self.shape) * self.itemsize
 
     @property
     def device(self) -> str | tuple[str, ...]:
@@ -289,7 +289,11 @@ class TensorBase:
             >>> Tensor([1], device="CPU").device
             'CPU'
         """
-        return self.uop.device or DEFAULT_DEVICE
+        spec = None if captured else find_result_spec(self.content)
+        if spec is None:
+            return self.uop.device or DEFAULT_DEVICE
+        placement = spec[2]
+        return placement if isinstance(placement, str) else placement.devices
 
     @property
     def sharding(self) -> Sharding | None:
@@ -301,7 +305,8 @@ class TensorBase:
             >>> x.sharding.devices, x.sharding.axis
             (('CPU', 'CPU:1'), 0)
         """
-        placement = self.uop.placement
+        spec = None if captured else find_result_spec(self.content)
+        placement = self.uop.placement if spec is None else spec[2]
         return placement if isinstance(placement, Sharding) else None
 
     @property

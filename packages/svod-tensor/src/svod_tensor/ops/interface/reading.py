@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from svod_ir import Op, OperandError
 from svod_tensor import _storage as storage
 from svod_tensor._text import find_shape
-from svod_tensor.cells import registry
-from svod_tensor.cells.cell import Cell, Element
+from svod_tensor.cells import registry, tables
+from svod_tensor.cells.cell import Cell, Element, Live
 from svod_tensor.cells.derivatives import is_differentiating
 from svod_tensor.cells.lending import lend
 from svod_tensor.cells.registry import check_not_capturing
@@ -126,11 +126,36 @@ def numpy(x: Tensor, /, *, copy: bool = False) -> NDArray[np.generic]:
                 " has no derivative"
             ),
         )
+    array = _find_result(x.content, copy=copy)
+    if array is not None:
+        return array
     if copy:
         return host_array(x).copy()
     array = _lend_array(x)
     # Memory of the tensor may be shared with other tensors; a writer needs `numpy.asarray(x)` or a
     # copy.
+    array.setflags(write=False)
+    return array
+
+
+def _find_result(content: Live, *, copy: bool) -> NDArray[np.generic] | None:
+    """The values of a tensor that no graph knows yet, as most results of captured functions and
+    models are; None for any other tensor.
+    """
+    memory = content.memory if type(content) is Cell else None
+    # The general path copies memory that was assigned to, or lent.
+    if memory is None or content.is_assigned_in_place or content.is_lent or tables.captured:
+        return None
+    shape, dtype, _ = content.spec
+    known = find_shape(shape)
+    if known is None or not memory.is_host_addressable:
+        return None
+    elements = memory.as_numpy()
+    array = _shape_elements(elements, dtype, known)
+    if copy:
+        return array.copy()
+    # Views keep their base alive, so its lifetime decides.
+    memory.lend(elements)
     array.setflags(write=False)
     return array
 
