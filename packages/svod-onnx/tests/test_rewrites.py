@@ -52,7 +52,7 @@ def _rewrite(case: GoldenCase) -> str:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_a_rule_matches_its_golden_text(case: GoldenCase, request: pytest.FixtureRequest) -> None:
     actual = _rewrite(case)
-    if request.config.getoption("--bless"):
+    if request.config.getoption("--bless", default=False):
         bless(case, actual)
     assert actual == case.expected.strip()
 

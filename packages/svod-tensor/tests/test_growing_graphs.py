@@ -13,11 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from svod_dtype import float32
 from svod_ir import Op, UOp
 from svod_tensor import Tensor, Variable, grad, jit, manual_seed
 from svod_tensor.cells import registry, tables
+from svod_tensor.engine.memory_nodes import make_memory
 from svod_tensor.engine.observe import observing
 from svod_tensor.engine.repetition import MAX_NODES, NODES_PER_BUFFER, find_repetition, has_outgrown
+from svod_tensor.errors import BufferNotFoundError
 
 
 @pytest.fixture(autouse=True)
@@ -156,9 +159,11 @@ def test_states_of_a_loop_with_a_bound_variable_follow_its_later_values() -> Non
     assert states[997].tolist() == [2994.0] * 4
 
 
-def test_tensors_of_earlier_iterations_keep_their_values() -> None:
-    a = Tensor(np.float32(0.5)).realize()
-    c = Tensor(np.float32(8.0)).realize()
+@pytest.mark.parametrize("is_sharded", [False, True])
+def test_tensors_of_earlier_iterations_keep_their_values(is_sharded: bool) -> None:
+    c, a = (Tensor(np.full(4, n, np.float32)).clone().realize() for n in (8.0, 0.5))
+    if is_sharded:
+        c, a = (x.shard(("CPU:0", "CPU:1"), axis=0).realize() for x in (c, a))
     all_states = [c]
     for _ in range(600):
         c = c * a + 1
@@ -166,8 +171,10 @@ def test_tensors_of_earlier_iterations_keep_their_values() -> None:
     expected = [np.float32(8)]
     for _ in range(600):
         expected.append(expected[-1] * np.float32(0.5) + 1)
+    c.realize()
+    assert max(map(count_nodes, all_states)) < 100, "the segments keep the states that are alive"
     for index in (0, 1, 7, 100, 333, 599, 600):
-        assert all_states[index].item() == expected[index]
+        assert all_states[index].tolist() == [expected[index]] * 4
 
 
 def test_assignments_of_many_iterations_are_done_in_order() -> None:
@@ -310,6 +317,74 @@ def test_a_graph_that_changes_in_each_iteration_has_no_repetition() -> None:
     order = c.uop.toposort()
     assert has_outgrown(order)
     assert find_repetition(order) is None
+
+
+def test_a_loop_on_memory_that_was_overwritten_is_computed_by_few_programs() -> None:
+    x = Tensor(np.ones(4, np.float32)).clone().realize()
+    reader = x * 3
+    tripled = reader.uop
+    x.assign(x + 1).realize()
+    with building_only():
+        z = Tensor.from_uop(tripled)
+        for _ in range(600):
+            z = z * 0.5 + 1
+    subjects = count_plans(z.realize)
+    assert sum("segment" in subject for subject in subjects) > 2
+    np.testing.assert_allclose(z.numpy(), halve(600, np.full(4, 3.0), np.float32(1)))
+    np.testing.assert_array_equal(reader.numpy(), np.full(4, 3.0))
+
+
+def test_versions_that_a_later_node_reads_are_not_cut_off() -> None:
+    """Its cell is computed along with a write that overwrites what it reads: the whole graph would
+    be a part.
+    """
+    w, a = (Tensor(np.ones(4, np.float32)).clone().realize() for _ in range(2))
+    with building_only():
+        c = a
+        for _ in range(300):
+            w.assign(w * 0.5 + 1)
+            c = c * 0.5 + a * w
+    subjects = count_plans(c.realize)
+    assert not any("segment" in subject for subject in subjects)
+    np.testing.assert_allclose(c.numpy(), np.full(4, 4.0), rtol=1e-6)
+    np.testing.assert_allclose(w.numpy(), np.full(4, 2.0), rtol=1e-6)
+
+
+def test_a_loop_does_not_compute_writes_of_other_tensors_with_a_bound_variable() -> None:
+    n, by = Variable("n", 0, 9), np.arange(4, dtype=np.float32)
+    x, y, a = (Tensor(v).clone().realize() for v in (by * 0, by * 0 + 1, by))
+    with building_only():
+        for _ in range(300):
+            x.assign(x + Tensor(n.bind(1)))
+            y.assign(y * 0.5 + a)
+        y.realize()
+    x.prepare().execute_with_vars({"n": 3})
+    assert x.tolist() == [900.0] * 4
+    np.testing.assert_allclose(y.numpy(), halve(300, by * 0 + 1, by), rtol=1e-6)
+
+
+def test_a_graph_on_memory_without_storage_fails_only_when_it_is_computed() -> None:
+    a = Tensor.from_uop(make_memory(float32, 8, "CPU"))
+    x = Tensor(np.ones(8, np.float32)).clone().realize()
+    for _ in range(400):
+        x.assign(x * 0.5 + a)
+    assert count_nodes(x) > MAX_NODES + 2 * NODES_PER_BUFFER
+    with pytest.raises(BufferNotFoundError):
+        x.realize()
+
+
+def test_values_that_a_derivative_reads_are_computed_by_one_program() -> None:
+    def f(a: Tensor) -> Tensor:
+        c = a
+        for _ in range(600):
+            c = c * 0.5 + a
+        assert c.max().item() > 0
+        return c.sum() * 3
+
+    a, derivatives = Tensor(np.array([1, 2], np.float32)), []
+    subjects = count_plans(lambda: derivatives.append(grad(f)(a).tolist()))
+    assert not any("segment" in subject for subject in subjects)
+    np.testing.assert_allclose(derivatives, [[6.0, 6.0]], rtol=1e-6)
 
 
 def test_the_values_between_segments_are_the_smallest() -> None:

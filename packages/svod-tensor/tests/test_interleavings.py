@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -484,6 +485,29 @@ def test_the_end_of_a_capture_wakes_the_threads_that_wait(monkeypatch: pytest.Mo
     assert time.monotonic() - started < 10
 
 
+def test_the_end_of_a_computation_wakes_the_threads_that_wait(
+    pause: Pause, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    condition = registry._ended  # pyright: ignore[reportPrivateUsage]
+    wait = condition.wait
+    monkeypatch.setattr(condition, "wait", lambda timeout: wait(timeout * 20))
+    x = own(START)
+    whole = pause(x) + x
+    waiting: list[int] = []
+    other = Other(lambda: x.assign(x + 1).numpy().copy())
+
+    def start() -> None:
+        other.start()
+        waiting.append(registry.count_waiting())
+
+    pause.meanwhile = start
+    started = time.monotonic()
+    check(whole, START * 2)
+    np.testing.assert_array_equal(other.finish(), START + 1)
+    assert waiting == [1]
+    assert time.monotonic() - started < 10
+
+
 def test_a_captured_function_may_read_assignments_of_another_thread() -> None:
     x = own(START)
     x.assign(x + 1)
@@ -589,3 +613,35 @@ def test_a_child_does_not_wait_for_the_threads_of_its_parent(pause: Pause) -> No
     assert run_in_child(assign) == 0
     forked.set()
     np.testing.assert_array_equal(other.finish(), START * 2)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_does_not_wait_for_a_capture_of_its_parent() -> None:
+    x, y = own(START), own(START)
+    forked, stopped = threading.Event(), threading.Event()
+
+    @jit
+    def step(a: Tensor) -> Tensor:
+        stopped.set()
+        forked.wait()
+        return a + 1
+
+    capturing, writing = Other(lambda: step(x).numpy()), Other(y.assign(y + 1).numpy)
+    capturing._thread.start()
+    stopped.wait()
+    writing.start()
+
+    def assign() -> bool:
+        signal.alarm(60)
+        assert registry.count_waiting() == 0
+        return x.assign(x + 1).tolist() != [1, 2, 3, 4] or step(x).tolist() != [2, 3, 4, 5]
+
+    status = None
+    assert registry.count_waiting() == 1
+    try:
+        status = run_in_child(lambda: forked.set() or assign())
+    finally:
+        forked.set()
+    assert status == 0
+    np.testing.assert_array_equal(capturing.finish(), START + 1)
+    np.testing.assert_array_equal(writing.finish(), START + 1)

@@ -6,6 +6,7 @@ import threading
 from svod_device import Buffer, get_allocator
 from svod_dtype import float32
 from svod_ir import Op, UOp
+from svod_ir.testing import run_in_threads
 from svod_tensor import Tensor
 from svod_tensor.cells import registry
 from svod_tensor.cells.cell import Cell
@@ -128,6 +129,43 @@ def test_a_nested_computation_is_not_refused_while_other_threads_compute():
     for computation in running:
         registry.end_computation(computation)
     assert len(running) == 3
+
+
+def test_a_thread_waits_only_if_its_last_computation_was_refused(monkeypatch):
+    waited: list[int] = []
+    monkeypatch.setattr(registry, "_wait", waited.append)
+
+    def start() -> None:
+        with registry.lock:
+            assert registry.start_computation([-1], [-1], {}) is None
+            computation = registry.start_computation([-2], [-2], {})
+            registry.wait_if_refused()
+        assert computation is not None
+        registry.end_computation(computation)
+
+    with registry.lock:
+        running = registry.start_computation([-1], [-1], {})
+    assert running is not None
+    run_in_threads(start)
+    registry.end_computation(running)
+    assert waited == []
+
+
+def test_a_read_in_nested_captures_is_recorded_in_the_outermost_if_the_tensor_is_older():
+    outer, inner = Capture("f"), Capture("g")
+    tensors = [Tensor([1.0])]
+    for capture in (outer, inner):
+        with registry.lock:
+            registry.start_capture(capture)
+        tensors.append(Tensor([1.0]))
+    try:
+        for tensor in tensors:
+            registry.record_read_of(tensor.content)
+    finally:
+        for _ in (inner, outer):
+            registry.end_capture()
+    assert list(outer.reads) == [id(tensors[0].content)]
+    assert inner.reads == {}
 
 
 def test_tensors_on_placeholders_are_not_live_after_a_capture():

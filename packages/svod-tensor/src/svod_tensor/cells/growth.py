@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from math import prod
 from typing import TYPE_CHECKING, Final, Protocol
 
-from svod_ir import Op, Sharding, UOp, get_logger
+from svod_ir import Op, UOp, get_logger
 from svod_ir.ops import MARKS, MOVEMENT
 from svod_tensor.cells import overwriting, registry, tables
 from svod_tensor.cells.cell import Cell
@@ -151,7 +151,8 @@ def _compute_writes(
     writers = _list_writers()
     order = _sort_by_assignment(_sort(writers))
     min_periods = MIN_PERIODS if has_outgrown(order) else 2
-    while True:
+    # The writes of other tensors may depend on a bound variable.
+    while is_computable(order):
         repetition = find_repetition(order, min_periods=min_periods, min_nodes=MIN_WRITING_NODES)
         # A graph below the limit is cut only as the next segment of a loop that was cut before.
         if repetition is None or (min_periods == 2 and repetition.period != period):
@@ -255,7 +256,7 @@ def _is_worth_memory(node: UOp) -> bool:
     inputs are not kept.
     """
     sizes = [size for size in node.shape if isinstance(size, int)]
-    if node.placement.__class__ is Sharding or len(sizes) < len(node.shape):
+    if len(sizes) < len(node.shape):
         return False
     order = node.toposort()
     read = sum(n.arg.size * n.dtype.itemsize for n in order if n.op is Op.BUFFER)

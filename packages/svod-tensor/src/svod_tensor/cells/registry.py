@@ -339,6 +339,7 @@ def start_computation(
     if not is_inner and any(computation.conflicts_with(c) for c in running):
         _refused.add(computation.thread)
         return None
+    _refused.discard(computation.thread)
     _add_running(computation)
     return computation
 
@@ -398,7 +399,6 @@ def _drop_other_threads() -> None:
     for stale in set(_captures) - {thread}:
         del _captures[stale], tables.captured[stale]
     _waiting.clear()
-    _refused.clear()
 
 
 if hasattr(os, "register_at_fork"):

@@ -272,9 +272,9 @@ def _iter_values(
     for position in positions:
         for node in inner[begin:position]:
             if is_pending_version(node):
-                version = find_version(write_of(node).target)
-                if version is None:
-                    return
+                target = write_of(node).target
+                version = find_version(target)
+                assert version is not None, target
                 overwritten.append(version)
             if node in stored:
                 values.append(node)
