@@ -76,8 +76,8 @@ def _count_sum_bytes(reductions: list[UOp]) -> int:
 
 def _find_end(sink: UOp) -> UOp | None:
     """The END of a kernel that is one nest of loops."""
-    (end, *others) = sink.src
-    return end if end.op is Op.END and not others else None
+    (end, *more_effects) = sink.src
+    return end if end.op is Op.END and not more_effects else None
 
 
 def _find_stream(sink: UOp, target: Target) -> _Stream | None:
@@ -88,8 +88,10 @@ def _find_stream(sink: UOp, target: Target) -> _Stream | None:
     reductions = list(sink.iter_ops(Op.REDUCE))
     if not reductions or len({node.loops for node in reductions}) > 1:
         return None
-    (rows, *others) = reductions[0].loops or (None,)
-    is_plain = rows is not None and not others and all(node.arg is Op.ADD for node in reductions)
+    (rows, *more_loops) = reductions[0].loops or (None,)
+    is_plain = (
+        rows is not None and not more_loops and all(node.arg is Op.ADD for node in reductions)
+    )
     if not is_plain or rows is None or not isinstance(exact_trips(rows), int):
         return None
     # Reductions of reductions have loops of their own.
@@ -117,12 +119,12 @@ def _find_tiles(
     (tile,) = tiles
     assert tile is not None
     # All other operands are the same for all tiles.
-    if any(found is None and tile in access.ranges for access, found in streamed.items()):
+    if any(own is None and tile in access.ranges for access, own in streamed.items()):
         return None
     n_tiles, n_rows = exact_trips(tile), exact_trips(rows)
     if not isinstance(n_tiles, int) or not isinstance(n_rows, int) or n_tiles < MIN_TILES:
         return None
-    row_bytes = sum(a.dtype.nbytes for a, found in streamed.items() if found is tile) * n_tiles
+    row_bytes = sum(a.dtype.nbytes for a, own in streamed.items() if own is tile) * n_tiles
     is_large = row_bytes * n_rows > target.l2_bytes and n_rows >= N_STREAMS * MIN_STREAMS
     return tile if is_large else None
 
@@ -168,8 +170,8 @@ def _reorder(sink: UOp, stream: _Stream) -> UOp:
     updates: list[UOp] = []
     for node, register in zip(stream.reductions, registers, strict=True):
         value = UOp(Op.REDUCE, node.dtype, (node.source.substitute(images), row), Op.ADD)
-        place = register.after(started, block, tile).index(tile)
-        updates.append(place.store(UOp(Op.ADD, node.dtype, (place.load(), value))))
+        location = register.after(started, block, tile).index(tile)
+        updates.append(location.store(UOp(Op.ADD, node.dtype, (location.load(), value))))
     added = _join(updates).end(block, tile)
     done = sink.substitute(
         {

@@ -199,7 +199,7 @@ def resolve_sizes(
         inputs.append(replace(input_, memory=memory))
     if plan is None or captured.bound or any(is_symbolic(r.path) for r in results.recipes):
         return None
-    made = {memory for memory, _ in captured.outputs}
+    result_memories = {memory for memory, _ in captured.outputs}
     nodes: list[UOp] = []
     for node in results.nodes:
         leaves = list(node.iter_ops(Op.BUFFER))
@@ -208,7 +208,7 @@ def resolve_sizes(
                 return None
             nodes.append(node)
             continue
-        if len(leaves) != 1 or leaves[0] not in made or leaves[0] in replaced:
+        if len(leaves) != 1 or leaves[0] not in result_memories or leaves[0] in replaced:
             return None
         shape = tuple([_evaluate(size, values) for size in node.shape])
         memory = replaced[leaves[0]] = _resize_memory(leaves[0], shape, node.dtype)

@@ -39,7 +39,7 @@ class PlanTable:
     Attributes:
         quick: the fast path that the next call tries first.
         quick_kind: the default dtype for which it is valid.
-        n_calls: number of calls so far, without those of the fast paths of plans in the table.
+        n_calls: number of calls so far, without the calls on fast paths of plans in the table.
         n_dead: number of plans that were dropped since an argument of theirs had died.
     """
 
@@ -59,7 +59,7 @@ class PlanTable:
         return len(self.list_plans())
 
     def list_plans(self) -> list[Captured]:
-        """The plans, without those of single sizes."""
+        """The plans, without the calls with known sizes."""
         return [captured for known in list(self._plans.values()) for captured in known]
 
     def list_keys(self) -> list[tuple[object, ...]]:
@@ -116,7 +116,7 @@ class PlanTable:
                 self._remove(oldest)
 
     def count_call(self, captured: Captured) -> None:
-        """Note that a call uses a plan, the next one after those of the fast path."""
+        """Note that a call uses a plan, after all calls on the fast path."""
         with self._lock:
             self._disable_quick()
             self.n_calls += 1

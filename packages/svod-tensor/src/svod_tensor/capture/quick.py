@@ -362,7 +362,7 @@ def find_quick_call(
 
 
 def _get_expected(value: object, objects: Objects) -> object:
-    """What `QuickCall` compares an argument with; `UNUSUAL` if that does not suffice."""
+    """The value that `QuickCall` compares an argument with; `UNUSUAL` if none suffices."""
     if isinstance(value, Tensor):
         return value.content.spec
     array = find_array(value)
