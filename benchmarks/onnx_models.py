@@ -132,6 +132,8 @@ def _run_child(task: str, model: RealModel, arguments: argparse.Namespace, cache
     ]
     command += ["--threads", str(arguments.threads), "--seconds", str(arguments.seconds)]
     environment = {**os.environ, "SVOD_CACHE_DIR": cache, "SVOD_THREADS": str(arguments.threads)}
+    # Installed packages have compiled modules.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     output = subprocess.run(
         command, env=environment, check=True, capture_output=True, text=True
     ).stdout

@@ -142,9 +142,11 @@ def _find_result(content: Live, *, copy: bool) -> NDArray[np.generic] | None:
     """The values of a tensor that no graph knows yet, as most results of captured functions and
     models are; None for any other tensor.
     """
-    memory = content.memory if type(content) is Cell else None
+    if type(content) is not Cell or tables.captured:
+        return None
+    memory = content.memory
     # The general path copies memory that was assigned to, or lent.
-    if memory is None or content.is_assigned_in_place or content.is_lent or tables.captured:
+    if memory is None or content.is_assigned_in_place or content.is_lent:
         return None
     shape, dtype, _ = content.spec
     known = find_shape(shape)
