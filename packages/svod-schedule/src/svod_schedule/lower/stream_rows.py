@@ -33,6 +33,9 @@ MIN_TILES = 4
 SUMS_PER_CACHE = 4
 """Sums take at most this part of the cache of a core; the rows pass through it too."""
 
+MAX_SUM_BYTES = 1 << 18
+"""Maximum size of the sums, which are on the stack of a thread."""
+
 
 class _Stream(NamedTuple):
     """A nest that reads rows: the loop over tiles, the loop over rows, and its reductions."""
@@ -65,7 +68,8 @@ def stream_rows(sink: UOp, target: Target) -> UOp:
 def _count_panels(stream: _Stream, target: Target) -> int:
     """The least number of panels whose sums fit the cache."""
     n_tiles = max_trips(stream.tiles)
-    most = max(target.l2_bytes // SUMS_PER_CACHE // _count_sum_bytes(stream.reductions), 1)
+    room = min(target.l2_bytes // SUMS_PER_CACHE, MAX_SUM_BYTES)
+    most = max(room // _count_sum_bytes(stream.reductions), 1)
     return next(n for n in range(1, n_tiles + 1) if n_tiles % n == 0 and n_tiles // n <= most)
 
 
@@ -94,8 +98,8 @@ def _find_stream(sink: UOp, target: Target) -> _Stream | None:
     )
     if not is_plain or rows is None or not isinstance(exact_trips(rows), int):
         return None
-    # Reductions of reductions have loops of their own.
-    if any(True for node in reductions for _ in node.source.iter_ops(Op.REDUCE, Op.SCAN)):
+    # Reductions of reductions have loops of their own, and a tensor core adds up its tiles itself.
+    if any(True for node in reductions for _ in node.source.iter_ops(Op.REDUCE, Op.SCAN, Op.WMMA)):
         return None
     tiles = _find_tiles(reductions, rows, loops, target)
     if tiles is None:
